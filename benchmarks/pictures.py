@@ -1,6 +1,6 @@
 """Pictures of every page that a person can reach by links, in two sizes and two themes, with what is wrong on each.
 
-    python -m benchmarks.pictures URL NAME PASSWORD [FOLDER] [--only desktop-dark] [--from /admin/]
+    python -m benchmarks.pictures URL NAME PASSWORD [FOLDER] [--only desktop-dark] [--from /admin/] [--language de]
 
 It signs in, follows the links of each page and keeps one page of each route. Into FOLDER
 (test-output/pictures) it writes one picture per page, size and theme. It prints what axe-core
@@ -55,7 +55,9 @@ def reachable(page: Any, start: str) -> Iterator[tuple[str, str]]:
 
 
 def look(browser: Any, options: argparse.Namespace, size: str, theme: str) -> None:
-    context = browser.new_context(base_url=options.url, viewport=SIZES[size], color_scheme=theme)
+    context = browser.new_context(
+        base_url=options.url, viewport=SIZES[size], color_scheme=theme, locale=options.language
+    )
     context.add_init_script(path=AXE)
     page = context.new_page()
     said: list[str] = []
@@ -92,6 +94,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", nargs="?", type=Path, default=Path("test-output/pictures"))
     parser.add_argument("--only", default="", help="one size and theme, such as phone-dark")
     parser.add_argument("--from", dest="start", default="/", help="the page to start at")
+    parser.add_argument("--language", default="en", help="the language that the browser asks for")
     return parser.parse_args()
 
 

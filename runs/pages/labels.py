@@ -4,6 +4,7 @@ here so that `make messages` finds them, and a test compares the list with the m
 
 from typing import Any
 
+from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as known
@@ -84,7 +85,7 @@ def timing(schedule: Schedule) -> str:
         every = {"number": schedule.interval.every, "period": words(schedule.interval.period)}
         return gettext("Every %(number)s %(period)s") % every
     once = schedule.clocked
-    return gettext("Once, at %(at)s UTC") % {"at": f"{once.clocked_time:%Y-%m-%d %H:%M}"} if once else ""
+    return gettext("Once, at %(at)s UTC") % {"at": date_format(once.clocked_time, "DATETIME_FORMAT")} if once else ""
 
 
 def in_language(choices: list[tuple[str, Any]]) -> list[tuple[str, str]]:

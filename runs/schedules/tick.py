@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import DateTimeField
+from django.utils.formats import date_format
 from django.utils.translation import gettext
 
 from agents.exceptions import Conflict, Invalid
@@ -25,7 +26,6 @@ from . import occurrences, pending
 
 Outcome = ScheduleOccurrence.Outcome
 BATCH = 1000
-SECONDS = "%Y-%m-%d %H:%M:%S"
 GROUP = 250  # schedules claimed in one transaction
 
 
@@ -181,12 +181,16 @@ def why_not(schedule: Schedule) -> str:
     last = schedule.occurrences.first()
     if last and last.outcome in (Outcome.WAITING_DEVICE, Outcome.WAITING_OVERLAP):
         return gettext("The due time %(at)s UTC %(reason)s.") % {
-            "at": f"{last.due_at:{SECONDS}}",
+            "at": date_format(last.due_at, "DATETIME_FORMAT"),
             "reason": last.reason,
         }
     if last and last.outcome in (Outcome.MISSED, Outcome.SKIPPED, Outcome.REFUSED, Outcome.FAILED):
-        said = {"at": f"{last.due_at:{SECONDS}}", "outcome": gettext(last.outcome), "reason": last.reason}
+        said = {
+            "at": date_format(last.due_at, "DATETIME_FORMAT"),
+            "outcome": gettext(last.outcome),
+            "reason": last.reason,
+        }
         return gettext("The due time %(at)s UTC was %(outcome)s: %(reason)s.") % said
     if schedule.next_due_at is None:
         return gettext("It has no due time left.")
-    return gettext("The next due time is %(at)s UTC.") % {"at": f"{schedule.next_due_at:{SECONDS}}"}
+    return gettext("The next due time is %(at)s UTC.") % {"at": date_format(schedule.next_due_at, "DATETIME_FORMAT")}

@@ -25,11 +25,22 @@ export class Attachments {
     this.uploads = 0;
     this.input.addEventListener("change", () => { this.addAll([...(this.input.files ?? [])]); this.input.value = ""; });
     text.addEventListener("paste", (event) => {
-      const files = [...(event.clipboardData?.files ?? [])];
+      const files = event.clipboardData && !isText(event.clipboardData) ? [...event.clipboardData.files] : [];
       if (files.length) { event.preventDefault(); this.addAll(files); }
     });
-    composer.addEventListener("dragover", (event) => { if (event.dataTransfer?.types.includes(gettext("Files"))) event.preventDefault(); });
-    composer.addEventListener("drop", (event) => {
+    this.takeDropped(/** @type {HTMLElement} */ (composer.querySelector("[data-drop]")));
+  }
+
+  /** Files are dropped anywhere: beside the composer the browser would open the file and leave the page. @param {HTMLElement} sign */
+  takeDropped(sign) {
+    document.addEventListener("dragover", (event) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      sign.hidden = false;
+    });
+    document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) sign.hidden = true; });
+    document.addEventListener("drop", (event) => {
+      sign.hidden = true;
       const files = [...(event.dataTransfer?.files ?? [])];
       if (files.length) { event.preventDefault(); this.addAll(files); }
     });
@@ -47,8 +58,9 @@ export class Attachments {
 
   /** @param {File[]} files */
   addAll(files) {
-    for (const file of files.slice(0, MOST - this.files.length)) this.add(file);
-    if (files.length > MOST - this.files.length) tell(gettext("A message can have %(most)s files.", { most: MOST }));
+    const free = MOST - this.list.children.length;
+    for (const file of files.slice(0, free)) this.add(file);
+    if (files.length > free) tell(gettext("A message can have %(most)s files.", { most: MOST }));
   }
 
   /** @param {File} file */
@@ -70,6 +82,11 @@ export class Attachments {
     }
     this.uploads -= 1;
   }
+}
+
+/** Cells of a table and words of an office program come with a picture of themselves. @param {DataTransfer} pasted */
+function isText(pasted) {
+  return pasted.types.includes("text/plain") && pasted.types.includes("text/html");
 }
 
 /** @param {Blob} content @param {string} name */

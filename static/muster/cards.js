@@ -3,6 +3,7 @@ import { api, localise, make } from "./page.js";
 import { gettext, word } from "./texts.js";
 
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const FILES = gettext("Files");
 /** @param {number} bytes */
 const sizeOf = (bytes) => (bytes < 1024 ? gettext("%(bytes)s bytes", { bytes }) : bytes < 1 << 20 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / (1 << 20)).toFixed(1)} MB`);
 /** @param {string} words */
@@ -18,20 +19,20 @@ export class ToolCard {
     this.id = id;
     this.name = name;
     this.kind = kind;
+    this.state = "running";
     this.pill = make("span", { className: "pill running", textContent: gettext("running") });
     this.took = make("span", { className: "small soft" });
     this.inside = make("div", {}, label(gettext("Arguments")), json(given));
-    const summary = make("summary", {}, make("b", { textContent: name }), make("span", { className: "small soft", textContent: kind ?? "" }), this.pill, this.took);
+    const summary = make("summary", {}, make("b", { textContent: name }), make("span", { className: "small soft", textContent: kind ? word(kind) : "" }), this.pill, this.took);
     this.element = make("details", { className: "call", id: `call-${id}` }, summary, this.inside);
     this.run = run;
   }
 
-  get state() { return this.pill.textContent; }
-
   /** @param {string} state */
   setState(state) {
+    this.state = state;
     this.pill.className = `pill ${state}`;
-    this.pill.textContent = state;
+    this.pill.textContent = word(state);
   }
 
   /** @param {{outcome: string, result?: any, error?: any, wall_ms?: number | null, printed?: string | null}} finished */
@@ -90,7 +91,7 @@ export class ApprovalCard {
 
   /** @param {{status: string, by?: string | null, note?: string}} decided */
   close({ status, by, note }) {
-    const words = `${this.asked.tool}: ${status}${by ? ` ${gettext("by %(by)s", { by })}` : ""}${note ? `. ${note}` : ""}`;
+    const words = `${this.asked.tool}: ${word(status)}${by ? ` ${gettext("by %(by)s", { by })}` : ""}${note ? `. ${note}` : ""}`;
     this.element.classList.add("decided");
     this.element.replaceChildren(make("p", { className: "small", textContent: words }));
   }
@@ -101,5 +102,5 @@ export function fileCard({ file, name, media_type: type, size, untrusted }) {
   const facts = [type, sizeOf(size), untrusted ? gettext("may contain text written by strangers") : ""];
   const line = make("span", {}, make("a", { href: `/api/v1/files/${file}/content`, download: name, textContent: name }), " ", make("small", { className: "soft", textContent: facts.filter(Boolean).join(", ") }));
   const picture = IMAGES.includes(type) ? [make("img", { src: `/api/v1/files/${file}/preview`, alt: "", loading: "lazy" })] : [];
-  return make("ul", { className: "files", ariaLabel: gettext("Files") }, make("li", {}, ...picture, line));
+  return make("ul", { className: "files", ariaLabel: FILES }, make("li", {}, ...picture, line));
 }

@@ -224,7 +224,8 @@ if (composer) {
   composer.addEventListener("submit", async (event) => {
     event.preventDefault();
     const message = text.value.trim();
-    if ((!message && !attachments.files.length) || attachments.isBusy || /** @type {HTMLButtonElement} */ (composer.querySelector("[data-send]")).disabled) return;
+    if (attachments.isBusy) return void tell(gettext("The files are still being uploaded."));
+    if ((!message && !attachments.files.length) || /** @type {HTMLButtonElement} */ (composer.querySelector("[data-send]")).disabled) return;
     text.value = "";
     document.getElementById("editing")?.setAttribute("hidden", "");
     await work(columns, message, attachments.take());

@@ -178,8 +178,8 @@ export class RunView {
     this.showReply(this.reply || (isCut ? "" : reply?.text ?? ""));
     if (!this.sources.isEmpty) this.element.append(this.sources.element);
     if (reply?.untrusted) this.element.append(make("p", { className: "note warning", textContent: gettext("This answer is based on untrusted content and may repeat its claims.") }));
-    if (error) this.element.append(make("p", { className: "note error", textContent: `${error.message ?? status}` }));
-    const words = [status, usage ? gettext("%(input_tokens)s + %(output_tokens)s tokens", { input_tokens: usage.input_tokens, output_tokens: usage.output_tokens }) : "", Number(usage?.cost) ? money(usage.cost) : ""];
+    if (error) this.element.append(make("p", { className: "note error", textContent: `${error.message ?? word(status)}` }));
+    const words = [word(status), usage ? gettext("%(input_tokens)s + %(output_tokens)s tokens", { input_tokens: usage.input_tokens, output_tokens: usage.output_tokens }) : "", Number(usage?.cost) ? money(usage.cost) : ""];
     this.facts = make("div", { className: "small soft facts-line" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: `/runs/${this.run}/`, textContent: gettext("Run page") }));
     this.feedback();
     this.element.append(this.facts);

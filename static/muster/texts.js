@@ -31,6 +31,7 @@ const WORDS = /** @type {Record<string, string>} */ ({
   error: gettext("error"), timeout: gettext("timeout"), unknown: gettext("unknown"), read: gettext("read"),
   read_out: gettext("read out"), pure: gettext("pure"), idempotent: gettext("idempotent"), write: gettext("write"),
   sends_out: gettext("sends out"), destructive: gettext("destructive"),
+  closed: gettext("closed"),
   child: gettext("another run"), approval: gettext("an approval"), input: gettext("an answer"), external: gettext("another program"),
 });
 

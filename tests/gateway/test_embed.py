@@ -1,6 +1,8 @@
 """What visitors can do, and above all what they cannot: other origins, keys, conversations, endpoints, floods."""
 
+import re
 from decimal import Decimal
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -330,6 +332,15 @@ def test_only_listed_origins_may_frame_the_page(embed, client):
     Embed.objects.update(origins=[])
     page = client.get(f"/chat/{embed.key}/")
     assert "frame-ancestors 'none'" in page["Content-Security-Policy"] and page["X-Frame-Options"] == "DENY"
+
+
+def test_the_script_and_its_modules_have_the_size_that_the_documentation_names(settings):
+    root, start = Path(settings.BASE_DIR), "static/muster/embed.js"
+    modules = sorted((root / "static/muster/embed").glob("*.js"))
+    size = sum(path.stat().st_size for path in [root / start, *modules])
+    words = (root / "docs/howto/embed.md").read_text()
+    number, kilobytes = re.search(r"The script and its (\w+)\s+modules have (\d+) KB", words).groups()
+    assert (number, int(kilobytes)) == (["four", "five", "six"][len(modules) - 4], round(size / 1000))
 
 
 def test_any_page_may_load_the_script_from_its_short_address(client):

@@ -33,6 +33,40 @@ def agent(live, model):
     return f"porter-{word}"
 
 
+HANDED = """([kind, name, types]) => {
+  const data = new DataTransfer();
+  data.items.add(new File(["Quiet."], name, { type: "text/plain" }));
+  for (const type of types) data.setData(type, "words");
+  const event = kind === "paste" ? new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true })
+    : new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true });
+  return !document.querySelector(kind === "paste" ? "#text" : "#talk").dispatchEvent(event);
+}"""
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_files_are_dropped_beside_the_composer_and_pasted(language, open_page, agent, model):
+    model.turns.clear()
+    model.script(says("Read."))
+    page = open_page(f"/playground/?agent={agent}", locale=language)
+    sign, attached = page.locator("[data-drop]"), page.locator(".attached li:not([aria-busy])")
+    page.locator("[data-send]:enabled").wait_for()
+    assert page.evaluate(HANDED, ["dragover", "wishes.txt", []]), "the browser would open the file"
+    sign.wait_for()
+    picture(page, f"chat-drop-{language}")
+    assert page.evaluate(HANDED, ["drop", "wishes.txt", []])
+    attached.filter(has_text="wishes.txt").wait_for()
+    assert sign.is_hidden()
+    assert page.evaluate(HANDED, ["paste", "picture.txt", []])
+    attached.filter(has_text="picture.txt").wait_for()
+    assert not page.evaluate(HANDED, ["paste", "cells.txt", ["text/plain", "text/html"]]), "cells of a table are words"
+    assert attached.count() == 2
+    page.keyboard.press("Enter")
+    page.locator(".say.assistant", has_text="Read.").wait_for()
+    assert page.locator(".attached li").count() == 0
+    facts = page.locator(".facts-line")
+    facts.filter(has_text="erfolgreich" if language == "de" else "succeeded").wait_for()
+
+
 def test_a_saved_prompt_a_file_and_another_answer(open_page, agent, model, live):
     name = f"stay-{secrets.token_hex(3)}"
     live.http.post("/api/v1/prompts/", json={"name": name, "text": "A hotel in {{city}}, please."}).raise_for_status()

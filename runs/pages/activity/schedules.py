@@ -161,7 +161,7 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
             messages.success(
                 request,
                 _("“%(schedule)s” is due first %(next_due_at)s UTC.")
-                % {"schedule": schedule, "next_due_at": f"{schedule.next_due_at:%Y-%m-%d %H:%M}"},
+                % {"schedule": schedule, "next_due_at": date_format(schedule.next_due_at, "DATETIME_FORMAT")},
             )
             return redirect("page:schedules")
     rows = visible(request)
@@ -362,7 +362,7 @@ def pause(schedule: Schedule, user: Any) -> str:
 
 def resume(schedule: Schedule, user: Any) -> str:
     schedules.set_enabled(schedule, True)
-    return _("Resumed. Next due %(at)s UTC.") % {"at": f"{schedule.next_due_at:%Y-%m-%d %H:%M}"}
+    return _("Resumed. Next due %(at)s UTC.") % {"at": date_format(schedule.next_due_at, "DATETIME_FORMAT")}
 
 
 VERBS = {"run-now": run_now, "pause": pause, "resume": resume}

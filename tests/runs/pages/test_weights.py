@@ -47,7 +47,19 @@ def test_no_page_is_heavier_than_its_limit(administrator):
     assert found["/"][0] > 5 * KB and found["/functions/new/"][0] > 100 * KB, "styles and the editor were counted"
 
 
+def test_colours_and_formulas_are_loaded_when_a_message_has_code_or_mathematics(administrator):
+    """`markdown.js` imports them when it meets the first."""
+    files = files_of(administrator, "/playground/")
+    assert "muster/vendor/markdown.js" in files
+    assert not files & {"muster/vendor/highlight.js", "muster/vendor/temml.js"}
+
+
 def weight(browser, path):
+    answer = browser.get(path)
+    return len(gzip.compress(answer.content)) + sum(size_of(name) for name in files_of(browser, path))
+
+
+def files_of(browser, path):
     answer = browser.get(path)
     assert answer.status_code == 200, path
     files, waiting = set(), IN_PAGE.findall(answer.content.decode())
@@ -56,7 +68,7 @@ def weight(browser, path):
         if name not in files:
             files.add(name)
             waiting += needed_by(name)
-    return len(gzip.compress(answer.content)) + sum(size_of(name) for name in files)
+    return files
 
 
 @cache

@@ -1,0 +1,91 @@
+"""No page scrolls sideways: on a phone and on a desktop, in English and in German, with names that do not break."""
+
+import re
+import secrets
+
+import pytest
+from django.urls import Resolver404, resolve
+
+from .browser import DESKTOP
+
+pytestmark = [pytest.mark.browser, pytest.mark.live]
+LONG = "wide" * 11 + secrets.token_hex(3)
+MESSAGE = "Please calculate 240 * 12.5 / 100 " + "x" * 90
+LINKS = "[...document.querySelectorAll('a[href]')].map((one) => new URL(one.href)).filter((one) => one.origin === location.origin).map((one) => one.pathname)"
+TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+WIDEST = """() => [...document.querySelectorAll("body *")].filter((one) => !one.closest(".scroll, pre")
+  && one.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map((one) => one.outerHTML.slice(0, 100)).slice(-3)"""
+# The last column, which has what can be done with a row, is in view without scrolling the table.
+CUT = """() => [...document.querySelectorAll(".scroll")].filter((one) => [...one.querySelectorAll("tbody td:last-child :is(a, button)")]
+  .some((verb) => verb.getBoundingClientRect().right > one.getBoundingClientRect().right + 1
+    && one.querySelector("thead th:last-child > .sr:only-child"))).map((one) => one.ariaLabel)"""
+
+
+@pytest.fixture(scope="module")
+def filled(live):
+    """Rows whose names are as long as names can be, without a place to break."""
+    post = live.http.post
+    made = {
+        "agents/": {"name": LONG, "provider": "offline", "description": "Calculates. " * 20},
+        "teams/": {"name": LONG},
+        "collections/": {"name": LONG, "description": "W" * 120},
+        "skills/": {"text": f"---\nname: {LONG}\ndescription: {'Writes reports. ' * 8}\n---\n# Steps\n"},
+        "memory/": {"text": "W" * 120, "kind": "fact"},
+        "records/tasks/": {"title": "W" * 120},
+        "functions/": {"name": LONG[:40], "source": 'def f(text: str) -> str:\n    """Say."""\n    return text\n'},
+        "chains/": {"name": LONG, "steps": []},
+    }
+    for path, body in made.items():
+        answer = post(f"/api/v1/{path}", json=body)
+        assert answer.status_code < 300, (path, answer.text)
+    post(f"/api/v1/agents/{LONG}/publish", json={}).raise_for_status()
+    schedule = {"name": LONG, "agent": LONG, "text": MESSAGE, "crontab": "0 8 * * 1"}
+    post("/api/v1/schedules/", json=schedule).raise_for_status()
+    file = {"file": ("w" * 120 + ".txt", b"Words.", "text/plain")}
+    post("/api/v1/files/", files=file).raise_for_status()
+    post(f"/api/v1/agents/{LONG}/messages", json={"message": MESSAGE}).raise_for_status()
+    return [f"/agents/{LONG}/", f"/teams/{LONG}/", f"/collections/{LONG}/", f"/skills/{LONG}/", f"/schedules/{LONG}/"]
+
+
+def route_of(path):
+    try:
+        return resolve(path).view_name
+    except Resolver404:
+        return ""
+
+
+def pages(page, first):
+    """One page of each route that links lead to, then those that none leads to."""
+    waiting, seen = [*first, "/"], {route_of(path) for path in first}
+    while waiting:
+        path = waiting.pop(0)
+        answer = page.goto(path)
+        if "text/html" not in answer.headers.get("content-type", ""):
+            continue
+        page.wait_for_load_state("load")
+        page.wait_for_timeout(100)  # parts that scripts draw
+        yield path
+        for link in page.evaluate(LINKS):
+            route = route_of(link)
+            if route.startswith("page:") and route not in seen and not re.search("/client/|picture.svg", link):
+                seen.add(route)
+                waiting.append(link)
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_no_page_scrolls_sideways_and_no_table_hides_its_actions(language, open_page, filled):
+    page = open_page("about:blank", locale=language)
+    faults, looked_at = [], 0
+    for path in pages(page, [*filled, "/playground/?compare=1", "/playground/"]):
+        looked_at += 1
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 844})
+            wide = page.evaluate(TOO_WIDE)
+            if wide > 0:
+                faults.append(f"{path} at {width}: {wide} px, {page.evaluate(WIDEST)}")
+            cut = page.evaluate(CUT)
+            if cut:
+                faults.append(f"{path} at {width}: the actions of {cut} are cut off")
+        page.set_viewport_size(DESKTOP["viewport"])
+    assert not faults, "\n".join(faults)
+    assert looked_at > 35
