@@ -10,10 +10,10 @@ share of a person.
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, Value, When
+from django.db.models import Case, Count, Exists, F, OuterRef, Subquery, Value, When
 from django.db.models.functions import Coalesce
 
-from agents.models import Agent, ChainVersion, Membership, Provider, SiteHold, Team
+from agents.models import Membership, SiteHold
 from agents.spec import FORMAT
 from plumbing.computed import Computed
 from plumbing.statements import Bound, Select, Update
@@ -109,49 +109,24 @@ STEP_PLACE = Computed(StepRun, lambda at: behind(StepRun.objects, at, Value(1)),
 # -- being chosen -----------------------------------------------------------------------------------------------------
 
 
+def in_order(rows: Any) -> Any:
+    return rows.order_by("priority", "place", "id")
+
+
 def best(rows: Any) -> Any:
     """Rows that another worker is taking at this moment are passed over (SQLite's writers take turns)."""
-    ordered = rows.order_by("priority", "place", "id")
-    return ordered.select_for_update(skip_locked=True, no_key=True).values("pk")[:1]
+    return in_order(rows).select_for_update(skip_locked=True, no_key=True).values("pk")[:1]
 
 
-def within_limits(runs: Any) -> Any:
-    """Without runs of an agent, provider or team that has as many in work as it may."""
-    agents, chains = Agent.objects.order_by(), ChainVersion.everything.order_by()
-    of_provider, of_team = full(Provider, agent__provider=OuterRef("pk")), full_teams()
-    return (
-        runs.exclude(agent__in=full(Agent, agent=OuterRef("pk")))
-        .exclude(agent__in=agents.filter(provider__in=of_provider).values("pk"))
-        .exclude(agent__in=agents.filter(team__in=of_team).values("pk"))
-        .exclude(chain_version__in=chains.filter(chain__team__in=of_team).values("pk"))
-    )
+def ready(at: Any) -> Any:
+    """What a worker of this format may take, of these priorities; its limits are checked afterwards."""
+    return Run.objects.filter(place__isnull=False, pool=at.pool, priority__gte=at.floor, needs__lte=FORMAT).claimable()
 
 
-def full_teams() -> Any:
-    return full(Team, Q(agent__team=OuterRef("pk")) | Q(chain_version__chain__team=OuterRef("pk")))
-
-
-def full(model: Any, *ours: Q, **of_row: Any) -> Any:
-    """The keys of rows of this model whose `max_running` is reached."""
-    running = at_work().filter(*ours, **of_row).order_by().values("status").annotate(number=Count("pk"))
-    number = Coalesce(Subquery(running.values("number")), Value(0))
-    return model.objects.filter(max_running__isnull=False, max_running__lte=number).order_by().values("pk")
-
-
-def at_work() -> Any:
-    """Only a run in work has a lease."""
-    return Run.objects.filter(lease_expires_at__isnull=False)
-
-
-def candidates(at: Any) -> Any:
-    rows = Run.objects.filter(place__isnull=False, pool=at.pool, priority__gte=at.floor, needs__lte=FORMAT)
-    return within_limits(rows.claimable())
-
-
+QUEUE: dict[str, models.Field] = {"pool": models.CharField(), "floor": models.PositiveSmallIntegerField()}
 CHOOSE = Update(
-    lambda at: (Run.objects.filter(pk=best(candidates(at))), taken(at)),
-    pool=models.CharField(),
-    floor=models.PositiveSmallIntegerField(),
+    lambda at: (Run.objects.filter(pk=best(ready(at))), taken(at)),
+    **QUEUE,
     **CLAIM,
 )
 
@@ -195,33 +170,3 @@ A_STEP = Select(
     lambda at: readable_steps(place__isnull=False, pool=at.pool).order_by().values_list("pk")[:1],
     pool=models.CharField(),
 )
-
-
-# -- limits -----------------------------------------------------------------------------------------------------------
-
-
-def limits(run: Run) -> list[tuple[Any, Any, int]]:
-    """(model, key, limit) of what limits this claimed run, in the order in which the rows are locked."""
-    agent, seen = run.agent, run.seen
-    found: list[tuple[Any, Any, int | None]] = [(Team, seen.team, seen.team_limit)]
-    if agent is not None:
-        found = [(Agent, agent.pk, agent.max_running), (Provider, agent.provider_id, seen.provider_limit), *found]
-    return [(model, key, limit) for model, key, limit in found if limit is not None]
-
-
-def is_within_limits(run: Run) -> bool:
-    """Two workers that choose at the same moment do not see each other's choice on PostgreSQL, so the
-    runs in work are counted again under a lock. Only for runs with a limit.
-    """
-    for model, key, limit in limits(run):
-        list(model.objects.select_for_update(no_key=True).filter(pk=key).order_by().values_list("pk"))
-        if at_work().filter(OF[model](key)).count() > limit:
-            return False
-    return True
-
-
-OF = {
-    Agent: lambda key: Q(agent=key),
-    Provider: lambda key: Q(agent__provider=key),
-    Team: lambda key: Q(agent__team=key) | Q(chain_version__chain__team=key),
-}

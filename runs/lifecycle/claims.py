@@ -3,6 +3,7 @@ needs.
 """
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -17,11 +18,13 @@ from runs.events import record as events
 from runs.models import Run, StepRun
 from runs.models.run import TAKE, Seen
 
-from . import budgets, choice, pauses
+from . import budgets, choice, limits, pauses
 from .leases import KEEPER, worker_name
+from .limits import LimitReached
 
 Status = Run.Status
-TRIES = 3
+TRIES = 4
+Pick = Callable[..., list[Any]]  # takes a run and returns its key, or an empty list
 
 
 @transaction.atomic
@@ -39,11 +42,13 @@ def claim_next(pool: str, *, floor: int = 0) -> Run | None:
 
     `floor`: the highest priority to take if such runs wait; see choice.floor.
     """
+    pick: Pick = choice.CHOOSE.keys
     for _ in range(TRIES):
         try:
-            run = choose(pool, floor)
+            run = choose(pick, pool, floor)
         except LimitReached:
-            continue  # now the database sees why
+            pick = limits.take
+            continue
         except StillHeld:
             KEEPER.renew()  # late, since a clock jumped or the machine slept
             continue
@@ -51,23 +56,18 @@ def claim_next(pool: str, *, floor: int = 0) -> Run | None:
     return None
 
 
-class LimitReached(Exception):
-    """Another worker took a run of the same agent, provider or team at this moment."""
-
-
 class StillHeld(Exception):
     """The lease of the chosen run has expired, but it is this process that works on it."""
 
 
 @transaction.atomic
-def choose(pool: str, floor: int) -> Run | None:
-    chosen = choice.CHOOSE.keys(pool=pool, floor=floor, worker=worker_name(), lease_s=settings.LEASE_S, numbers=1)
+def choose(pick: Pick, pool: str, floor: int) -> Run | None:
+    chosen = pick(pool=pool, floor=floor, worker=worker_name(), lease_s=settings.LEASE_S, numbers=1)
     run = TAKEN.first(run=chosen[0]) if chosen else None
     if run is None:
         return None
     begin(run)
-    if not choice.is_within_limits(run):
-        raise LimitReached
+    limits.check(run)
     if run.claimed_from == Status.RUNNING and KEEPER.has_run(run.pk):
         raise StillHeld
     events.write(run, [(how_claimed(run), {"attempt": run.attempt})], run.last_event, is_heard=run.seen.is_heard)

@@ -222,6 +222,22 @@ class Run(models.Model):
                 fields=["principal", "pool", "priority", "place"], condition=Q(place__isnull=False), name="run_share"
             ),
             models.Index(fields=["agent"], condition=Q(lease_expires_at__isnull=False), name="run_at_work"),
+            # The same of one agent or chain, while another is at its limit (runs/lifecycle/limits.py):
+            models.Index(
+                fields=["pool", "agent", "priority", "place", "id"],
+                condition=Q(agent__isnull=False, place__isnull=False),
+                name="run_of_agent",
+            ),
+            models.Index(
+                fields=["pool", "chain_version", "priority", "place", "id"],
+                condition=Q(chain_version__isnull=False, place__isnull=False),
+                name="run_of_chain",
+            ),
+            models.Index(
+                fields=["pool", "priority", "place", "id"],
+                condition=Q(agent=None, chain_version=None, place__isnull=False),
+                name="run_without_owner",
+            ),
         ]
 
     def __str__(self) -> str:

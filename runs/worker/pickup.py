@@ -15,7 +15,7 @@ from django.db import DatabaseError, close_old_connections
 
 from runs import carriers
 from runs.chains import execution
-from runs.lifecycle import choice, claims
+from runs.lifecycle import choice, claims, limits
 from runs.lifecycle.leases import KEEPER
 
 from . import runner
@@ -51,7 +51,7 @@ class Work:
         if self.more_runs or self.more_steps:
             more()
         runner.carry_out(run)
-        if choice.limits(run):
+        if limits.limits(run):
             more()
         return True
 

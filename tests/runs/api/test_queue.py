@@ -9,7 +9,7 @@ from django.utils import timezone
 from agents.models import Agent, AuditEvent, Chain, Membership, Provider, Team
 from runs.figures import site
 from runs.intake import children
-from runs.lifecycle import choice, claims, workers
+from runs.lifecycle import claims, limits, workers
 from runs.models import Run, Schedule, Worker
 from runs.schedules import occurrences
 from tests.schedules import START
@@ -232,4 +232,4 @@ def test_workers_name_their_pools(alice_api, settings):
 def test_a_team_of_two_administrators_may_be_limited_by_either(api, bob, team):
     Membership.objects.filter(user=bob).update(role="administrator")
     assert api(bob).patch(f"{V1}/teams/{team.name}", {"max_running": 2}, JSON).status_code == 200
-    assert Team.objects.get().max_running == 2 and choice.full_teams().count() == 0
+    assert Team.objects.get().max_running == 2 and limits.full_teams().count() == 0

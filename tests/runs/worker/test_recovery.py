@@ -19,6 +19,7 @@ from runs.worker.crew import Crew
 from runs.worker.suspects import Turn as TurnOfSuspect
 from tests.fakes import Turn, says
 from tests.live import wait_for
+from tests.reading import nodes_of, rows_read
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -213,17 +214,6 @@ def plans_of(work):
                 sum(map(rows_read, of_runs)),
             )
         cursor.execute("RESET enable_seqscan")
-
-
-def nodes_of(plan):
-    yield plan
-    for below in plan.get("Plans", ()):
-        yield from nodes_of(below)
-
-
-def rows_read(node):
-    seen = node["Actual Rows"] + node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
-    return seen * node["Actual Loops"]
 
 
 def test_a_tick_reads_no_more_of_many_runs_than_what_is_due(alice, make_agent):
