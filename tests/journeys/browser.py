@@ -122,6 +122,12 @@ def open_page(browser: Any, live: Any, state: Any) -> Iterator[Any]:
     assert complaints == []
 
 
+def needs_chromium(browser: Any, reason: str) -> None:
+    """Skip this journey in Firefox, for something that its driver cannot do."""
+    if browser.browser_type.name == "firefox":
+        pytest.skip(f"not in Firefox: {reason}")
+
+
 def forget(open_page: Any, status: int) -> None:
     """Chromium writes each refusal of the server into its console, Firefox does not; this one was meant."""
     assert [one for one in open_page.complaints if f"status of {status}" not in one] == []

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes import StubOpenAI, calls, says
 
-from .browser import DESKTOP, PHONE, picture, serious
+from .browser import DESKTOP, PHONE, needs_chromium, picture, serious
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 FIELDS = {"city": {"type": "string"}, "nights": {"type": "integer"}}
@@ -97,6 +97,7 @@ def test_a_saved_prompt_a_file_and_another_answer(open_page, agent, model, live)
     assert user["text"] == "A hotel in Oslo, please." and user["content"][1]["type"] == "file"
 
 
+@pytest.mark.firefox
 def test_a_question_is_answered_in_the_chat_and_in_the_inbox(open_page, agent, model):
     model.turns.clear()
     ask = {"question": "Where, and for how long?", "fields": FIELDS}
@@ -181,12 +182,17 @@ def test_a_conversation_in_the_studio_survives_a_reload(open_page, agent, model)
     assert page.locator(".try .turn").count() == 0
 
 
-def test_the_account_shows_notices_and_the_worker_of_a_browser_shows_one(open_page):
+def test_the_account_shows_notices(open_page):
     for device, name in ((DESKTOP, "desktop"), (PHONE, "phone")):
         page = open_page("/account/", device)
         page.get_by_role("heading", name="Notices").wait_for()
         assert serious(page) == []
         picture(page, f"account-{name}")
+    picture(open_page("/prompts/", PHONE), "prompts-phone")
+
+
+def test_the_worker_of_a_browser_shows_a_notice(open_page, browser):
+    needs_chromium(browser, "only Chromium's own protocol delivers a push message without a push service")
     page = open_page("/account/", permissions=["notifications"])
     page.get_by_role("button", name="Notify me in this browser").wait_for()
     page.evaluate("navigator.serviceWorker.register('/static/muster/pushworker.js')")
@@ -205,4 +211,3 @@ def test_the_account_shows_notices_and_the_worker_of_a_browser_shows_one(open_pa
     protocol.send("ServiceWorker.deliverPushMessage", {"origin": page.url.rstrip("/").removesuffix("/account"), "registrationId": registration, "data": about})  # fmt: skip
     page.wait_for_function("""navigator.serviceWorker.getRegistration('/static/muster/pushworker.js')
         .then((one) => one.getNotifications()).then((all) => all.some((one) => one.title === 'Approval needed: add'))""")
-    picture(open_page("/prompts/", PHONE), "prompts-phone")

@@ -1,5 +1,6 @@
 """An agent on somebody's web site, in a real browser: a page of another origin with a strict content security policy."""
 
+import secrets
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -64,13 +65,14 @@ def model():
 @pytest.fixture(scope="module")
 def embed(live, hosts, model):
     post = live.http.post
-    provider = {"name": "embed-models", "kind": "openai-compatible", "base_url": model.url, "api_key": "sk-stub"}
+    clerk = f"embed-clerk-{secrets.token_hex(3)}"
+    provider = {"name": clerk, "kind": "openai-compatible", "base_url": model.url, "api_key": "sk-stub"}
     post("/api/v1/providers/", json=provider).raise_for_status()
-    agent = {"name": "embed-clerk", "provider": "embed-models", "model_name": "stub"}
+    agent = {"name": clerk, "provider": clerk, "model_name": "stub"}
     post("/api/v1/agents/", json=agent).raise_for_status()
-    post("/api/v1/agents/embed-clerk/publish", json={}).raise_for_status()
+    post(f"/api/v1/agents/{clerk}/publish", json={}).raise_for_status()
     about = {
-        "agent": "embed-clerk", "enabled": True, "title": "Ask the shop", "greeting": "How can we help?",
+        "agent": clerk, "enabled": True, "title": "Ask the shop", "greeting": "How can we help?",
         "suggestions": ["When do you open?"], "origins": [hosts[0].url], "per_visitor": 60, "daily_cost": None,
     }  # fmt: skip
     made = post("/api/v1/embeds/", json=about)
@@ -93,7 +95,7 @@ def visit(browser, embed):
         page = context.new_page()
         page.set_default_timeout(60_000)
         page.on("console", lambda one: complaints.append(one.text) if one.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("pageerror", lambda error: None if is_about_icon(error) else complaints.append(str(error)))
         page.goto(url)
         return page
 
@@ -103,6 +105,11 @@ def visit(browser, embed):
         assert context.cookies() == []
         context.close()
     assert [one for one in complaints if "style" not in one or "nline" not in one] == []
+
+
+def is_about_icon(error):
+    """Firefox reports that the web site's own policy refuses the web site's own icon; that is not the embed's."""
+    return "/favicon.ico because it violates" in str(error)
 
 
 def said(page):
@@ -118,6 +125,7 @@ def ended(page):
     page.get_by_role("button", name="Send").wait_for()
 
 
+@pytest.mark.firefox
 def test_a_visitor_talks_to_the_agent_by_keyboard(visit, hosts, model):
     model.script(says(HOSTILE), says("We open at nine.", pause_s=0.2))
     page = visit(hosts[0].url)
