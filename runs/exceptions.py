@@ -77,12 +77,13 @@ class BrokenInput(Invalid):
 
 
 class RunEnded(Exception):
-    """The run ends now, with this status and error."""
+    """The run ends now, with this status and error. `reply`: what was sent of an answer that was stopped."""
 
-    def __init__(self, status: str, code: str, message: str) -> None:
+    def __init__(self, status: str, code: str, message: str, reply: str | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
+        self.reply = reply
 
 
 class RunWaits(Exception):

@@ -188,8 +188,9 @@ class Conversation:
                 deadline=self.run.deadline,
             )
         except ModelCancelled:
-            check_alive(self.run, self.lease)
-            raise RunEnded(Status.EXPIRED, "deadline", "the run's deadline passed while the model answered")
+            sent = (deltas.text if deltas else "") or None
+            check_alive(self.run, self.lease, reply=sent)
+            raise RunEnded(Status.EXPIRED, "deadline", "the run's deadline passed while the model answered", sent)
         except ModelFailed as error:
             self.write_failure(error, turn, began)
             status = Status.EXPIRED if error.code == "deadline" else Status.FAILED
@@ -386,12 +387,14 @@ class Conversation:
         return Status.PARTIAL if was_any_made else Status.FAILED, error
 
 
-def check_alive(run: Run, lease: Lease) -> None:
-    """Checked between any two actions: cancelled, lost or past the deadline."""
+def check_alive(run: Run, lease: Lease, *, reply: str | None = None) -> None:
+    """Checked between any two actions: cancelled, lost or past the deadline. `reply`: what the person has read of an
+    answer that is not finished; it stays in the conversation.
+    """
     if lease.lost.is_set():
         raise LeaseLost(str(run.pk))
     if lease.is_cancelled():
         run.refresh_from_db(fields=["cancel_reason"])
-        raise RunEnded(Status.CANCELLED, "cancelled", endings.cancelled_error(run)["message"])
+        raise RunEnded(Status.CANCELLED, "cancelled", endings.cancelled_error(run)["message"], reply)
     if run.deadline and clock.near() >= run.deadline:
-        raise RunEnded(Status.EXPIRED, "deadline", "the run's deadline passed")
+        raise RunEnded(Status.EXPIRED, "deadline", "the run's deadline passed", reply)

@@ -61,7 +61,8 @@ def work_and_settle(run: Run, lease: Lease) -> bool:
         rest(run, lease, wait)
         return True
     except RunEnded as end:
-        endings.finish(run, end.status, lease=lease, error={"code": end.code, "message": str(end)})
+        error = {"code": end.code, "message": str(end)}
+        endings.finish(run, end.status, lease=lease, reply=end.reply, error=error)
     except RunDone:
         pass
     except NewerFormat as error:

@@ -234,3 +234,25 @@ def test_conversations_are_listed_renamed_pinned_and_deleted_and_an_answer_is_ra
     page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name=f"Delete {word}").click()
     page.locator("#conversations li").wait_for(state="detached")
+
+
+@pytest.mark.firefox
+def test_stop_ends_the_run_in_the_middle_and_keeps_what_came(open_page, agents, model, live):
+    model.script(says(f"It weighs three kilograms. {LONG} The end.", pause_s=0.3))
+    page = open_page(f"/playground/?agent={agents['allow']}")
+    send(page, "How heavy is the box?")
+    page.locator(".say.assistant.live", has_text="word0 word1").wait_for()
+    page.get_by_role("button", name="Stop").click()
+    page.locator(".facts-line", has_text="cancelled").wait_for()
+    kept = page.locator(".say.assistant").inner_text()
+    assert "word0 word1" in kept and "The end." not in kept
+    page.locator("[data-send]:enabled").wait_for()
+    assert page.get_by_role("button", name="Stop").count() == 0
+    run = live.http.get(f"/api/v1/runs/?agent={agents['allow']}&limit=1").json()["results"][0]
+    assert run["status"] == "cancelled"
+    page.reload()
+    page.locator(".facts-line", has_text="cancelled").wait_for()
+    assert "word0 word1" in page.locator(".say.assistant").inner_text()
+    model.script(says("Four kilograms."))
+    send(page, "And the crate?")
+    page.locator(".say.assistant", has_text="Four kilograms.").wait_for()
