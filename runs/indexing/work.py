@@ -20,6 +20,7 @@ from knowledge.collections.pieces import Part, Piece, pieces_of
 from knowledge.collections.storage import Read
 from knowledge.models import Document
 from plumbing import outbound
+from runs.exceptions import DATABASE_GONE
 
 from .parsing import NotNow, Unreadable, parts_of
 
@@ -80,7 +81,9 @@ def attempt(document: Document) -> Read | None:
     except NotNow as error:
         log.warning("The document %s waits: %s", document.pk, error)
         storage.put_back(document)
-    except Exception:
+    except DATABASE_GONE:  # the claim expires, and a later turn reads the document
+        raise
+    except Exception:  # of a parser's library or of the file store, which have kinds of their own: others go on
         log.exception("The document %s", document.pk)
         storage.fail(document, "internal_error", "Reading it failed. The log of the worker says why.")
     return None

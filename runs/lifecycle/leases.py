@@ -152,7 +152,7 @@ class Keeper:
                 log.warning("Leases were not renewed: %s", error)
             except RuntimeError as error:  # the process is shutting down, or is a test without a database
                 log.debug("Leases were not renewed: %s", error)
-            except Exception:
+            except Exception:  # this thread renews the leases of all runs here: it must not end
                 log.exception("Leases were not renewed")
 
     def renew_and_close(self) -> None:

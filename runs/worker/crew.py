@@ -91,7 +91,7 @@ class Crew:
         try:
             discard_broken()
             work(*arguments)
-        except Exception:
+        except Exception:  # what was not handled inside must not end the thread, which does other work next
             log.exception("%s%s failed", getattr(work, "__name__", work), arguments)
         finally:
             discard_broken()

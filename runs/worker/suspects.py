@@ -83,7 +83,7 @@ class Suspects:
         turn.is_resting = True
         try:
             yield
-        except Exception:
+        except Exception:  # the wait failed, and the run handles that; a worker that stops does not go on
             self.go_on(turn)
             raise
         self.go_on(turn)

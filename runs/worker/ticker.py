@@ -170,6 +170,6 @@ def attempt(work: Callable[..., Any], *arguments: Any) -> Any:
         return threads.answer(work, *arguments)
     except (DatabaseError, InterfaceError) as error:
         log.warning("The database did not answer: %s", error)
-    except Exception:
+    except Exception:  # one duty must not keep the others from their turn
         log.exception("%s failed", getattr(work, "__name__", work))
     return None

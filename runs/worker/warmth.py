@@ -52,5 +52,5 @@ def warm(agent: Agent) -> None:
         live.model.warm(live.spec.model_name, [*live.tools.values()])
     except CannotBuild as error:
         log.info("The agent “%s” cannot be built: %s", agent.name, error)
-    except Exception:
+    except Exception:  # of a model library; without warmth the first message is slower, nothing more
         log.warning("The model of “%s” could not be loaded", agent.name, exc_info=True)

@@ -13,7 +13,7 @@ import pypdf
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.files.storage import storages
-from django.db import connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from agents.models import StoredFile
@@ -196,6 +196,22 @@ def test_a_full_sandbox_lets_a_document_wait(box, monkeypatch):
     work.tick()
     row.refresh_from_db()
     assert (row.status, row.attempts) == ("waiting", 0)
+
+
+def test_a_document_does_not_fail_because_the_database_is_away(box, monkeypatch):
+    document = put(box, "notes.txt", b"Pay on Mondays.")
+
+    def away(file):
+        raise OperationalError("the server closed the connection")
+
+    with monkeypatch.context() as fault, pytest.raises(OperationalError):
+        fault.setattr(work, "content_of", away)
+        work.tick()
+    document.refresh_from_db()
+    assert (document.status, document.error_code) == (Document.Status.INDEXING, "")
+    Document.objects.update(lease_expires_at=timezone.now())
+    work.tick()
+    assert state(document) == (Document.Status.READY, "")
 
 
 def test_private_addresses_are_not_fetched(box):
