@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import mixins, viewsets
@@ -191,7 +192,7 @@ class TeamViewSet(NamedViewSet):
         team = self.get_object()
         row = team.invitations.filter(pk=pk).select_related("user").first()
         if row is None:
-            raise NotFound("This team has no such invitation.")
+            raise NotFound(_("This team has no such invitation."))
         row.answer(Invitation.Status.WITHDRAWN)
         self.audit("invitation_withdrawn", team, user=row.user.get_username())
         return Response(status=204)
@@ -202,7 +203,7 @@ class TeamViewSet(NamedViewSet):
         """Leave a team, at any time. What you shared with it is yours alone again."""
         team = self.get_queryset().filter(name=readable_name(name)).first()
         if team is None:
-            raise NotFound(f"There is no team “{name[:80]}” that you are in.")
+            raise NotFound(_("There is no team “%(name)s” that you are in.") % {"name": name[:80]})
         membership.end(Membership.objects.get(team=team, user=request.user))
         self.audit("left", team)
         return Response(status=204)

@@ -5,10 +5,14 @@ into JSON.
 from typing import Any, Self
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.utils.translation import gettext
 
 
 class MusterError(Exception):
-    """The request was refused; `hint` says what to do about it."""
+    """The request was refused; `hint` says what to do about it.
+
+    Without a message, the docstring of the class is the message (`REFUSALS` in runs/pages/labels.py lists them).
+    """
 
     status = 400
     code = "error"
@@ -22,11 +26,16 @@ class MusterError(Exception):
         code: str = "",
         headers: dict[str, str] | None = None,
     ) -> None:
-        super().__init__(message or (self.__doc__ or "").strip())
+        super().__init__(message or self.usual_message())
         self.hint = hint
         self.details = details or []
         self.code = code or self.code
         self.headers = headers or {}
+
+    @classmethod
+    def usual_message(cls) -> str:
+        words = " ".join((cls.__doc__ or "").split())
+        return gettext(words) if words else ""
 
 
 class Forbidden(MusterError):
@@ -86,7 +95,7 @@ class Invalid(MusterError):
             for field, messages in faults.items()
             for message in messages
         ]
-        return cls("The values are not valid.", hint="See details.", details=details)
+        return cls(gettext("The values are not valid."), hint=gettext("See details."), details=details)
 
 
 class RateLimited(MusterError):

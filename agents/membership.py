@@ -4,6 +4,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from agents.exceptions import Conflict, Invalid
 from agents.models import Invitation, Membership, Team
@@ -18,21 +19,34 @@ def invite(team: Team, username: str, role: str, *, by: Any) -> Invitation:
     """
     user = person_named(username)
     if Membership.of(user, team.pk):
-        raise Conflict(f"“{username}” is already a member of “{team}”.", code="is_member")
+        raise Conflict(
+            _("“%(username)s” is already a member of “%(team)s”.") % {"username": username, "team": team},
+            code="is_member",
+        )
     if team.invitations.open().count() >= MOST_OPEN:
-        raise Conflict(f"The team has {MOST_OPEN} open invitations.", code="too_many", hint="Withdraw some first.")
+        raise Conflict(
+            _("The team has %(number)s open invitations.") % {"number": MOST_OPEN},
+            code="too_many",
+            hint=_("Withdraw some first."),
+        )
     try:
         with transaction.atomic():
             return Invitation.objects.create(team=team, user=user, role=role, invited_by=by)
     except IntegrityError:
-        raise Conflict(f"“{username}” already has an open invitation.", code="invited_already")
+        raise Conflict(
+            _("“%(username)s” already has an open invitation.") % {"username": username}, code="invited_already"
+        )
 
 
 def person_named(username: str) -> Any:
     """Users are found by their exact name only, never by part of it or by e-mail."""
     user = get_user_model().objects.filter(username=username, is_active=True).first()
     if user is None:
-        raise Invalid(f"There is no user called “{username}”.", code="unknown_person", hint="Send the exact user name.")
+        raise Invalid(
+            _("There is no user called “%(username)s”.") % {"username": username},
+            code="unknown_person",
+            hint=_("Send the exact user name."),
+        )
     return user
 
 
@@ -44,12 +58,13 @@ def set_roles(team: Team, roles: dict[str, str]) -> None:
     members = {member.user.get_username(): member for member in team.memberships.select_related("user")}
     if strangers := sorted(set(roles) - set(members)):
         raise Invalid(
-            f"{', '.join(strangers)}: not a member of this team.",
+            _("%(strangers)s: not a member of this team.") % {"strangers": ", ".join(strangers)},
             code="not_a_member",
-            hint=f"Invite people at /api/v1/teams/{team.name}/invitations/; they become members once they accept.",
+            hint=_("Invite people at /api/v1/teams/%(team)s/invitations/; they become members once they accept.")
+            % {"team": team.name},
         )
     if Membership.Role.ADMINISTRATOR not in roles.values():
-        raise Invalid("A team needs an administrator.", code="no_administrator")
+        raise Invalid(_("A team needs an administrator."), code="no_administrator")
     for name, member in members.items():
         if name not in roles:
             end(member)

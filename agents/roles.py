@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.db.models import Case, IntegerField, QuerySet, Value, When
+from django.utils.translation import gettext as _
 
 from .exceptions import Forbidden
 
@@ -55,9 +56,10 @@ def require(user: Any, scope: str) -> None:
     """Raises Forbidden (`role_forbids`)."""
     if not allows(user, scope):
         raise Forbidden(
-            f"Your role on this site is “{role_of(user)}”, which does not allow {scope}.",
+            _("Your role on this site is “%(role)s”, which does not allow %(scope)s.")
+            % {"role": role_of(user), "scope": scope},
             code="role_forbids",
-            hint=f"Ask an administrator of the site for the role “{ROLES[rank_for(scope)]}”.",
+            hint=_("Ask an administrator of the site for the role “%(role)s”.") % {"role": ROLES[rank_for(scope)]},
         )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from agents.exceptions import Invalid, Unavailable
 from plumbing.waits import elsewhere
@@ -37,14 +38,16 @@ def check(name: str, pieces: Iterable[bytes]) -> None:
     except (CannotScan, OSError, subprocess.SubprocessError, ValueError) as error:
         log.error("A file was refused because the scanner gave no verdict: %s", error)
         raise Unavailable(
-            "The file could not be scanned, so it was not stored.",
+            _("The file could not be scanned, so it was not stored."),
             code="scanner_unavailable",
-            hint="Try again later. The administrator finds the reason in the log.",
+            hint=_("Try again later. The administrator finds the reason in the log."),
         )
     if finding:
         log.warning("A file was refused: the scanner found %s", finding)
         raise Invalid(
-            f"The scanner found malware in “{name}”: {finding}.", code="file_infected", hint="The file was not stored."
+            _("The scanner found malware in “%(name)s”: %(finding)s.") % {"name": name, "finding": finding},
+            code="file_infected",
+            hint=_("The file was not stored."),
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from agents.exceptions import RateLimited, Unavailable
 from agents.models import Provider
@@ -72,7 +73,7 @@ def models(provider: Provider, *, fresh: bool = False) -> list[str]:
     if provider.kind == Provider.Kind.OFFLINE:
         return []
     if not AT_ONCE.acquire(blocking=False):
-        raise RateLimited("Too many providers are being asked at this moment.", hint="Try again in a moment.")
+        raise RateLimited(_("Too many providers are being asked at this moment."), hint=_("Try again in a moment."))
     try:
         names = ask(provider)
     finally:

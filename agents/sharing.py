@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.apps import apps
+from django.utils.translation import gettext as _
 
 from agents.exceptions import Conflict, Forbidden
 from agents.models import Agent, Membership, Provider, Team, Tool, ToolGrant
 from agents.models.agent import tool_changed
-from agents.models.team import Owned, is_open
+from agents.models.team import Owned, is_open, kind_of
 
 
 def check_share(row: Any, user: Any, team: Team | None, name: str) -> None:
@@ -23,9 +24,9 @@ def check_share(row: Any, user: Any, team: Team | None, name: str) -> None:
     stays = row.pk is not None and row.team_id == team.pk
     if not stays and not may_share(user, team):
         raise Forbidden(
-            f"Your role in the team “{team}” does not let you share with it.",
+            _("Your role in the team “%(team)s” does not let you share with it.") % {"team": team},
             code="role",
-            hint="Authors and administrators of a team can share; ask one of its administrators.",
+            hint=_("Authors and administrators of a team can share; ask one of its administrators."),
         )
     if not (stays and row.name == name):
         refuse_clash(row, team, name)
@@ -49,11 +50,16 @@ def refuse_clash(row: Owned, team: Team, name: str) -> None:
     for others in rows:
         of_site, of_team = others.filter(owner=None, team=None, name=name), others.filter(team=team, name=name)
         if taken := of_site.first() or of_team.exclude(owner_id=row.owner_id).select_related("owner").first():
-            whose = f"{taken.owner} shares one with the team “{team}”" if taken.owner else "the site has one"
+            whose = (
+                _("%(owner)s shares one with the team “%(team)s”") % {"owner": taken.owner, "team": team}
+                if taken.owner
+                else _("the site has one")
+            )
             raise Conflict(
-                f"Another {taken._meta.verbose_name} is called “{name}”: {whose}.",
+                _("Another %(kind)s is called “%(name)s”: %(whose)s.")
+                % {"kind": kind_of(taken), "name": name, "whose": whose},
                 code="name_taken",
-                hint="Rename yours, then share it.",
+                hint=_("Rename yours, then share it."),
             )
 
 

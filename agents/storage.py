@@ -22,6 +22,7 @@ from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
 
 from agents import scanning
 from agents.exceptions import Conflict, TooLarge
@@ -70,7 +71,9 @@ def prepared(
     content = ContentFile(content) if isinstance(content, bytes) else content
     if content.size > settings.FILE_BYTES:
         raise TooLarge(
-            f"The file has {content.size} bytes; the maximum is {settings.FILE_BYTES}.", hint="Split it or compress it."
+            _("The file has %(size)s bytes; the maximum is %(most)s.")
+            % {"size": content.size, "most": settings.FILE_BYTES},
+            hint=_("Split it or compress it."),
         )
     check_quota(owner_id, content.size)
     name = clean_name(name)
@@ -123,12 +126,16 @@ def check_quota(owner_id: Any, more: int) -> None:
     """Raises Conflict if this person has no room for one more file of `more` bytes."""
     used = usage(owner_id)
     if used["files"] >= settings.FILES_PER_PERSON:
-        raise Conflict(f"You already have {used['files']} files.", code="too_many_files", hint="Delete some.")
+        raise Conflict(
+            _("You already have %(number)s files.") % {"number": used["files"]},
+            code="too_many_files",
+            hint=_("Delete some."),
+        )
     if used["bytes"] + more > settings.FILE_BYTES_PER_PERSON:
         raise Conflict(
-            f"Your files may have {settings.FILE_BYTES_PER_PERSON >> 20} MB in total.",
+            _("Your files may have %(number)s MB in total.") % {"number": settings.FILE_BYTES_PER_PERSON >> 20},
             code="quota_exceeded",
-            hint="Delete some files.",
+            hint=_("Delete some files."),
         )
 
 
@@ -199,7 +206,7 @@ def erase(*owner_ids: Any) -> None:
     for owner_id in owner_ids:
         remove(names_of(str(owner_id)))
     for name in settings.SCRUBS:
-        import_string(name)()
+        transaction.on_commit(import_string(name))
 
 
 def sweep(now: datetime | None = None) -> int:

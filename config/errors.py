@@ -10,6 +10,8 @@ from django.core.exceptions import PermissionDenied, RequestDataTooBig, Suspicio
 from django.core.exceptions import ValidationError as ModelValidationError
 from django.db import InterfaceError, OperationalError
 from django.http import Http404
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 
@@ -17,18 +19,18 @@ from agents.exceptions import Invalid, MusterError
 
 log = logging.getLogger(__name__)
 WORDS = {
-    drf.ParseError: ("malformed", "Send a JSON body that matches the schema at /api/docs/."),
-    drf.NotAuthenticated: ("not_authenticated", "Send `Authorization: Bearer <api key>`."),
+    drf.ParseError: ("malformed", later("Send a JSON body that matches the schema at /api/docs/.")),
+    drf.NotAuthenticated: ("not_authenticated", later("Send `Authorization: Bearer <api key>`.")),
     drf.AuthenticationFailed: (
         "not_authenticated",
-        "The key is unknown, expired or revoked; create one with `create_key`.",
+        later("The key is unknown, expired or revoked; create one with `create_key`."),
     ),
-    drf.PermissionDenied: ("forbidden", "Ask the owner for access, or use a key with the required scope."),
-    drf.NotFound: ("not_found", "Check the name. Objects of other users are not shown."),
-    drf.MethodNotAllowed: ("method_not_allowed", "The Allow header lists the methods of this path."),
-    drf.NotAcceptable: ("not_acceptable", "Ask for application/json."),
-    drf.UnsupportedMediaType: ("unsupported_media_type", "Send Content-Type: application/json."),
-    drf.Throttled: ("rate_limited", "Wait for the seconds in Retry-After."),
+    drf.PermissionDenied: ("forbidden", later("Ask the owner for access, or use a key with the required scope.")),
+    drf.NotFound: ("not_found", later("Check the name. Objects of other users are not shown.")),
+    drf.MethodNotAllowed: ("method_not_allowed", later("The Allow header lists the methods of this path.")),
+    drf.NotAcceptable: ("not_acceptable", later("Ask for application/json.")),
+    drf.UnsupportedMediaType: ("unsupported_media_type", later("Send Content-Type: application/json.")),
+    drf.Throttled: ("rate_limited", later("Wait for the seconds in Retry-After.")),
 }
 
 
@@ -45,24 +47,32 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(error, PermissionDenied):
         error = drf.PermissionDenied()
     if isinstance(error, RequestDataTooBig):
-        return answer(context, 413, "too_large", "The body is larger than this site allows.", "Send less at a time.")
+        return answer(
+            context, 413, "too_large", _("The body is larger than this site allows."), _("Send less at a time.")
+        )
     if isinstance(error, SuspiciousOperation):  # errors that Django itself answers with 400
-        hint = "It has too many parameters or invalid ones; see the schema at /api/docs/."
-        return answer(context, 400, "malformed", "The request cannot be read.", hint)
+        hint = _("It has too many parameters or invalid ones; see the schema at /api/docs/.")
+        return answer(context, 400, "malformed", _("The request cannot be read."), hint)
     if isinstance(error, drf.ValidationError):
-        return answer(context, 422, "invalid", "The body is not valid.", "See details.", listed(error.detail))
+        return answer(context, 422, "invalid", _("The body is not valid."), _("See details."), listed(error.detail))
     if isinstance(error, drf.APIException):
         return from_drf(error, context)
     tell_trackers(context)
     log.error("%s %s failed", *asked(context), exc_info=error)
     if isinstance(error, OperationalError | InterfaceError):
-        hint = "Try again in a moment, with the same Idempotency-Key if you sent one: the request may have been stored."
-        later = {"Retry-After": "5"}
+        hint = _(
+            "Try again in a moment, with the same Idempotency-Key if you sent one: the request may have been stored."
+        )
+        again = {"Retry-After": "5"}
         return answer(
-            context, 503, "database_unavailable", "The database is unavailable or read-only.", hint, headers=later
+            context, 503, "database_unavailable", _("The database is unavailable or read-only."), hint, headers=again
         )
     return answer(
-        context, 500, "internal_error", "An unexpected error occurred.", "Report the request_id to the administrator."
+        context,
+        500,
+        "internal_error",
+        _("An unexpected error occurred."),
+        _("Report the request_id to the administrator."),
     )
 
 
@@ -88,7 +98,7 @@ def from_drf(error: drf.APIException, context: dict[str, Any]) -> Response:
         headers["WWW-Authenticate"] = auth_header
     if wait := getattr(error, "wait", None):
         headers["Retry-After"] = str(int(wait) + 1)
-    return answer(context, error.status_code, code, str(error.detail), hint, headers=headers)
+    return answer(context, error.status_code, code, str(error.detail), str(hint), headers=headers)
 
 
 def listed(detail: Any, path: str = "") -> list[dict[str, str]]:

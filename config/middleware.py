@@ -5,11 +5,13 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 
 import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import translation
+from django.utils.translation.trans_real import parse_accept_lang_header
 
 from agents.http.later import Later
 from agents.http.sessions import note_use
@@ -34,6 +36,7 @@ BORROWED = (
 )
 IN_ENGLISH = ("/api/", "/v1/", "/langgraph/", "/mcp", "/a2a/", "/agui/", "/oauth/", "/.well-known/", "/healthz",
               "/readyz", "/metrics", "/static/", "/embed/", "/approvals/count")  # fmt: skip
+API = "/api/v1/"
 BORROWED_PAGES = ("/api/docs/",)
 
 
@@ -93,10 +96,12 @@ def content_policy(answer: Answer) -> Answer:
 
 
 def language(answer: Answer) -> Answer:
-    """Pages in the language that the person chose, else the browser's. The API speaks English."""
+    """Pages in the language that the person chose, else the browser's. Errors of the API are in the language of the
+    header `Accept-Language`, and in English without one. Other protocols are in English.
+    """
 
     def spoken(request: HttpRequest) -> HttpResponseBase:
-        chosen = settings.LANGUAGE_CODE if request.path.startswith(IN_ENGLISH) else language_of(request)
+        chosen = language_of(request)
         with translation.override(chosen):
             request.LANGUAGE_CODE = chosen  # type: ignore[attr-defined]
             return answer(request)
@@ -105,12 +110,24 @@ def language(answer: Answer) -> Answer:
 
 
 def language_of(request: HttpRequest) -> str:
+    if request.path.startswith(API):
+        return asked_language(request.headers.get("Accept-Language", ""))
+    if request.path.startswith(IN_ENGLISH):
+        return settings.LANGUAGE_CODE
     if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.is_authenticated:
         note_use(request)
         request.preference = Preference.of(request.user)  # type: ignore[attr-defined]
         if request.preference.language:  # type: ignore[attr-defined]
             return request.preference.language  # type: ignore[attr-defined]
     return translation.get_language_from_request(request)
+
+
+def asked_language(header: str) -> str:
+    """Of the header alone, so that an answer of the API does not depend on cookies."""
+    for name, _ in parse_accept_lang_header(header.lower()):
+        with suppress(LookupError):
+            return translation.get_supported_language_variant(name)
+    return settings.LANGUAGE_CODE
 
 
 def rate_headers(answer: Answer) -> Answer:

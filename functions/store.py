@@ -6,6 +6,8 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from agents.exceptions import Conflict, Forbidden, Invalid
 from agents.models import AuditEvent
@@ -53,9 +55,9 @@ def save(
         remember(draft_hash(function))
     except IntegrityError:
         raise Conflict(
-            f"A function named “{function.name}” already exists.",
+            _("A function named “%(function)s” already exists.") % {"function": function.name},
             code="name_taken",
-            hint="Choose another name, or change the existing function.",
+            hint=_("Choose another name, or change the existing function."),
         )
     return function
 
@@ -97,7 +99,10 @@ def refuse(refusals: list[checks.Refusal], what: str) -> None:
     first = refusals[0]
     where = f"line {first['line']}: " if first.get("field", "source") == "source" else f"{first['field']}: "
     raise Invalid(
-        f"The function {what}: {where}{first['message']}", code="refused", hint=first["hint"], details=refusals
+        f"The function {what}: {where}{first['message']}",
+        code="refused",
+        hint=first["hint"],
+        details=refusals,
     )
 
 
@@ -155,9 +160,9 @@ def require_override(function: StoredFunction, red: list[testing.Verdict], overr
         refuse_red(function, red)
     if not user.has_perm("functions.publish_red"):
         raise Forbidden(
-            "Publishing despite a failed test requires a permission.",
+            _("Publishing despite a failed test requires a permission."),
             code="needs_permission",
-            hint="Ask an administrator for functions.publish_red.",
+            hint=_("Ask an administrator for functions.publish_red."),
             details=details_of(red),
         )
 
@@ -167,9 +172,14 @@ def refuse_red(function: StoredFunction, verdicts: list[testing.Verdict]) -> Non
     red = [one for one in verdicts if not one.ok]
     if red:
         raise Invalid(
-            f"“{function}” was not published: {len(red)} test{'s' if len(red) > 1 else ''} failed.",
+            ngettext(
+                "“%(function)s” was not published: %(number)s test failed.",
+                "“%(function)s” was not published: %(number)s tests failed.",
+                len(red),
+            )
+            % {"function": function, "number": len(red)},
             code="tests_failed",
-            hint="Fix the function or its tests; the details list each failed test.",
+            hint=_("Fix the function or its tests; the details list each failed test."),
             details=details_of(red),
         )
 
@@ -183,9 +193,9 @@ def details_of(red: list[testing.Verdict]) -> list[dict[str, Any]]:
 
 def raise_changed(function: StoredFunction) -> None:
     raise Conflict(
-        f"Another user changed “{function}” in the meantime.",
+        _("Another user changed “%(function)s” in the meantime.") % {"function": function},
         code="changed_meanwhile",
-        hint="Reload it, compare the changes, then try again.",
+        hint=_("Reload it, compare the changes, then try again."),
     )
 
 
@@ -226,9 +236,9 @@ def version_of(function: StoredFunction, number: int) -> FunctionVersion:
     version = function.versions.filter(number=number).first()
     if version is None:
         raise Invalid(
-            f"“{function}” has no version {number}.",
+            _("“%(name)s” has no version %(number)s.") % {"name": function, "number": number},
             code="unknown_version",
-            hint="See versions/ for the existing versions.",
+            hint=_("See versions/ for the existing versions."),
         )
     return version
 
@@ -243,9 +253,9 @@ def delete(function: StoredFunction, *, user: Any, source: str = "") -> None:
     if users:
         names = ", ".join(f"{one['kind']} {one['name'] or 'that you cannot see'}" for one in users[:5])
         raise Conflict(
-            f"“{function}” is in use by {names}.",
+            _("“%(function)s” is in use by %(names)s.") % {"function": function, "names": names},
             code="in_use",
-            hint="Remove the grants and steps first, or deprecate it.",
+            hint=_("Remove the grants and steps first, or deprecate it."),
             details=users,
         )
     with transaction.atomic():

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import transaction
 from django.utils.cache import get_conditional_response
+from django.utils.translation import gettext as _
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound, PreconditionFailed
@@ -61,11 +62,11 @@ class Tagged(Located):
         type(row)._base_manager.select_for_update().filter(pk=row.pk).first()
         row = self.get_queryset().filter(pk=row.pk).first()  # type: ignore[attr-defined]
         if row is None:
-            raise NotFound("It was deleted meanwhile.")
+            raise NotFound(_("It was deleted meanwhile."))
         tag = etag_of(self.get_serializer_class(), self.get_serializer(row).data)  # type: ignore[attr-defined]
         answer = get_conditional_response(self.request._request, etag=tag)
         if answer is not None and answer.status_code == 412:
-            raise PreconditionFailed(hint="Read the row again, then repeat your change.", headers={"ETag": tag})
+            raise PreconditionFailed(hint=_("Read it again, then repeat your change."), headers={"ETag": tag})
         return row
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
@@ -99,5 +100,5 @@ def version_seen(request: Any) -> int | None:
         return None
     number = text.removeprefix("W/").strip('"')
     if not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise Invalid('If-Match must be the ETag of the row, such as "3".', code="invalid_header")
+        raise Invalid(_('If-Match must be the ETag of the row, such as "3".'), code="invalid_header")
     return int(number)

@@ -5,12 +5,14 @@ from typing import Any
 
 import pydantic
 from django.db import transaction
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from agents import diff
 from agents.exceptions import Invalid, NotFound
+from agents.models.team import kind_of
 
 from .grant_serializers import GrantSerializer, read_grants, replace_grants
 from .version_serializers import DiffSerializer, PublishedSerializer, PublishSerializer, RollbackSerializer
@@ -59,7 +61,7 @@ class VersionedViewSet(NamedViewSet):
         try:
             return published(self.freeze(row, read(self.publishing, request)))
         except pydantic.ValidationError as error:
-            raise Invalid(f"The {row._meta.verbose_name} cannot be published.", details=problems_of(error))
+            raise Invalid(_("The %(kind)s cannot be published.") % {"kind": kind_of(row)}, details=problems_of(error))
 
     def freeze(self, row: Any, body: dict[str, Any]) -> Any:
         with transaction.atomic():
@@ -113,7 +115,7 @@ class VersionedViewSet(NamedViewSet):
         try:
             return None, self.draft_contents(row)
         except pydantic.ValidationError as error:
-            raise Invalid(f"The draft of “{row.name}” is not complete.", details=problems_of(error))
+            raise Invalid(_("The draft of “%(row)s” is not complete.") % {"row": row.name}, details=problems_of(error))
 
     def draft_contents(self, row: Any) -> dict[str, Any]:
         """The same text of the working row."""
@@ -126,7 +128,7 @@ class VersionedViewSet(NamedViewSet):
     def find_version(self, row: Any, number: int) -> Any:
         version = row.versions.select_related("author", self.listed.of).filter(number=number).first()
         if version is None:
-            raise NotFound(f"“{row.name}” has no version {number}.")
+            raise NotFound(_("“%(name)s” has no version %(number)s.") % {"name": row.name, "number": number})
         return version
 
 
@@ -174,5 +176,5 @@ def labelled(number: int | None) -> str:
 def number_in(request: Any, name: str) -> int:
     value = request.query_params.get(name, "")
     if not (value.isascii() and value.isdigit() and len(value) < 10):
-        raise Invalid(f"“{name}” must be the number of a version.", code="invalid_version")
+        raise Invalid(_("“%(name)s” must be the number of a version.") % {"name": name}, code="invalid_version")
     return int(value)

@@ -8,11 +8,12 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError, QuerySet, RestrictedError
+from django.utils.translation import gettext as _
 from rest_framework import viewsets
 
 from agents.exceptions import Conflict, NotFound
 from agents.models import AuditEvent
-from agents.models.team import SLUG, Owned, the_one
+from agents.models.team import SLUG, Owned, kind_of, the_one
 from agents.sharing import dependents, let_go
 
 from .resources import Tagged
@@ -28,9 +29,13 @@ def refusals(what: str, user: Any = None) -> Iterator[None]:
     except (ProtectedError, RestrictedError) as error:
         rows = error.protected_objects if isinstance(error, ProtectedError) else error.restricted_objects
         users = dependents(rows, user)
-        raise Conflict(f"This {what} is in use.", code="in_use", hint=f"Used by: {', '.join(users)}.")
+        raise Conflict(
+            _("This %(kind)s is in use.") % {"kind": _(what)},
+            code="in_use",
+            hint=_("Used by: %(users)s.") % {"users": ", ".join(users)},
+        )
     except IntegrityError:
-        raise Conflict(f"Another {what} already has that name.", code="name_taken")
+        raise Conflict(_("Another %(kind)s already has that name.") % {"kind": _(what)}, code="name_taken")
 
 
 class Audited:
@@ -64,7 +69,8 @@ class NamedViewSet(Tagged, Audited, viewsets.ModelViewSet):
         found = list(rows.nearest_first(self.request.user)[:2])
         if not found:
             raise NotFound(
-                f"There is no {self.model._meta.verbose_name} “{self.kwargs['name'][:80]}” that you can see."
+                _("There is no %(kind)s “%(name)s” that you can see.")
+                % {"kind": kind_of(self.model), "name": self.kwargs["name"][:80]}
             )
         row = the_one(found, self.request.user)
         if self.request.method not in ("GET", "HEAD", "OPTIONS"):
@@ -72,11 +78,11 @@ class NamedViewSet(Tagged, Audited, viewsets.ModelViewSet):
         return self.matched(row)
 
     def perform_create(self, serializer: Any) -> None:
-        with refusals(self.model._meta.verbose_name, self.request.user):
+        with refusals(str(self.model._meta.verbose_name), self.request.user):
             self.audit("created", serializer.save())
 
     def perform_update(self, serializer: Any) -> None:
-        with refusals(self.model._meta.verbose_name, self.request.user):
+        with refusals(str(self.model._meta.verbose_name), self.request.user):
             row = serializer.save()
             serializer.partial = False  # it would leave fields with defaults out of the answer
             self.audit("changed", row, fields=sorted(serializer.validated_data))
@@ -86,7 +92,7 @@ class NamedViewSet(Tagged, Audited, viewsets.ModelViewSet):
         """What else follows from a change."""
 
     def perform_destroy(self, row: Any) -> None:
-        with refusals(self.model._meta.verbose_name, self.request.user):
+        with refusals(str(self.model._meta.verbose_name), self.request.user):
             self.audit("deleted", row)
             if isinstance(row, Owned):
                 let_go(row)
@@ -96,7 +102,7 @@ class NamedViewSet(Tagged, Audited, viewsets.ModelViewSet):
 def readable_name(name: str) -> str:
     """A name in a path; an impossible name matches nothing."""
     if not re.match(SLUG.regex, name):
-        raise NotFound("There is nothing with that name.")
+        raise NotFound(_("There is nothing with that name."))
     return name
 
 

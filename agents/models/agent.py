@@ -5,6 +5,7 @@ from typing import Any
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import F, Q
+from django.utils.translation import gettext as _
 from pydantic import ValidationError
 
 from agents import prompts
@@ -179,7 +180,11 @@ class Agent(Owned):
         """
         if found := self.problems():
             first = found[0]
-            raise Invalid(f"Agent “{self.name}” is not complete: {first['message']}", code=first["code"], details=found)
+            raise Invalid(
+                _("Agent “%(name)s” is not complete: %(message)s") % {"name": self.name, "message": first["message"]},
+                code=first["code"],
+                details=found,
+            )
         return self.draft_spec()
 
     def frozen_draft(self, *, author: Any = None) -> "AgentVersion":
@@ -190,7 +195,11 @@ class Agent(Owned):
             spec = self.checked_spec()
         except ValidationError as error:
             found = [prompts.detail(".".join(map(str, one["loc"])), one["type"], one["msg"]) for one in error.errors()]
-            raise Invalid(f"Agent “{self.name}” is not complete: {found[0]['message']}", details=found)
+            raise Invalid(
+                _("Agent “%(name)s” is not complete: %(message)s")
+                % {"name": self.name, "message": found[0]["message"]},
+                details=found,
+            )
         content = {"spec": spec.model_dump(mode="json"), "author": author}
         return AgentVersion.everything.get_or_create(agent=self, number=None, sha256=spec.sha256(), defaults=content)[0]
 
@@ -217,7 +226,10 @@ class Agent(Owned):
         """Make an earlier version live again."""
         version = self.versions.filter(number=number).first()
         if version is None:
-            raise Invalid(f"“{self.name}” has no version {number}.", code="unknown_version")
+            raise Invalid(
+                _("“%(name)s” has no version %(number)s.") % {"name": self.name, "number": number},
+                code="unknown_version",
+            )
         self.point_to(version)
         return version
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
+from django.utils.translation import gettext as _
 from pydantic import ValidationError
 
 from agents.exceptions import Invalid
@@ -91,7 +92,10 @@ class Chain(Owned):
                 grants=[grant_spec(grant) for grant in self.grants.select_related("tool")],
             )
         except ValidationError as error:
-            raise Invalid(f"Chain “{self.name}” is not valid.", details=[as_detail(one) for one in error.errors()])
+            raise Invalid(
+                _("Chain “%(name)s” is not valid.") % {"name": self.name},
+                details=[as_detail(one) for one in error.errors()],
+            )
 
     def problems(self) -> list[Problem]:
         """All problems of the working rows; empty if they can be published."""
@@ -109,11 +113,11 @@ class Chain(Owned):
         spec = self.draft_spec()
         if until:
             if until not in {step.key for step in spec.steps}:
-                raise Invalid(f"This chain has no step “{until}”.", code="unknown_step")
+                raise Invalid(_("This chain has no step “%(until)s”.") % {"until": until}, code="unknown_step")
             spec = up_to(spec, until)
         if found := self.problems_in(spec):
             raise Invalid(
-                f"Chain “{self.name}” cannot be tried: {found[0].message}",
+                _("Chain “%(name)s” cannot be tried: %(message)s") % {"name": self.name, "message": found[0].message},
                 hint=found[0].hint,
                 details=[problem.as_detail() for problem in found],
             )
@@ -128,7 +132,8 @@ class Chain(Owned):
         locked = Chain.objects.select_for_update().get(pk=self.pk)
         if found := locked.problems():
             raise Invalid(
-                f"Chain “{self.name}” cannot be published: {found[0].message}",
+                _("Chain “%(name)s” cannot be published: %(message)s")
+                % {"name": self.name, "message": found[0].message},
                 hint=found[0].hint,
                 details=[problem.as_detail() for problem in found],
             )
@@ -149,7 +154,10 @@ class Chain(Owned):
         """Make an earlier version live again."""
         version = self.versions.filter(number=number).first()
         if version is None:
-            raise Invalid(f"“{self.name}” has no version {number}.", code="unknown_version")
+            raise Invalid(
+                _("“%(name)s” has no version %(number)s.") % {"name": self.name, "number": number},
+                code="unknown_version",
+            )
         self.point_to(version)
         offer_as_tool(self, version.read_spec())
         return version
@@ -274,7 +282,10 @@ def refuse_doubles(keys: list[Any]) -> None:
         if keys.count(key) > 1:
             detail = {"step": key, "code": "duplicate_step", "message": f"Two steps have the key “{key}”."}
             raise Invalid(
-                f"Two steps have the key “{key}”.", code="duplicate_step", hint="Keys must be unique.", details=[detail]
+                _("Two steps have the key “%(key)s”.") % {"key": key},
+                code="duplicate_step",
+                hint=_("Keys must be unique."),
+                details=[detail],
             )
 
 

@@ -5,6 +5,7 @@ from typing import Any, Self
 from django.conf import settings
 from django.db import models, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from agents.exceptions import Conflict
 
@@ -57,5 +58,7 @@ class Invitation(models.Model):
     def answer(self, status: str) -> None:
         now = timezone.now()
         if not Invitation.objects.filter(pk=self.pk).open().update(status=status, answered_at=now):
-            raise Conflict("This invitation is no longer open.", code="invitation_closed", hint="Ask for another.")
+            raise Conflict(
+                _("This invitation is no longer open."), code="invitation_closed", hint=_("Ask for another.")
+            )
         self.status, self.answered_at = status, now

@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import Case, IntegerField, Q, When
+from django.utils.translation import gettext as _
 
 from agents.exceptions import Conflict, Forbidden, NotFound
 from plumbing.statements import Select
@@ -60,6 +61,11 @@ def check_name(value: str) -> None:
         raise ValidationError(f"“{value}” is a reserved word; choose another name.", code="reserved")
 
 
+def kind_of(row: Any) -> str:
+    """What a row or a model is called, in the person's language."""
+    return _(str(row._meta.verbose_name))
+
+
 class Editable:
     """Who may change a row; `editable_by` is the QuerySet's version."""
 
@@ -69,8 +75,8 @@ class Editable:
     def require_edit(self, user: Any) -> None:
         if not self.may_edit(user):
             raise Forbidden(
-                f"You can see {self._meta.verbose_name} “{self}”, but not change it.",  # type: ignore[attr-defined]
-                hint="Make a copy under your own name, or ask its owner.",
+                _("You can see %(kind)s “%(name)s”, but not change it.") % {"kind": kind_of(self), "name": self},  # type: ignore[attr-defined]
+                hint=_("Make a copy under your own name, or ask its owner."),
             )
 
 
@@ -202,7 +208,9 @@ class OwnedQuerySet(models.QuerySet):
         may_be_one = user.is_authenticated and "\0" not in name  # PostgreSQL takes no NUL in a text
         rows = self.statement_by_name("visible_to").all(user=user.pk, name=name) if may_be_one else []
         if not rows:
-            raise NotFound(f"There is no {self.model._meta.verbose_name} “{name}” that you can see.")
+            raise NotFound(
+                _("There is no %(kind)s “%(name)s” that you can see.") % {"kind": kind_of(self.model), "name": name}
+            )
         return the_one(rows, user)
 
     def for_use(self, user: Any, name: str) -> Any:
@@ -248,19 +256,21 @@ def the_one(rows: list[Any], user: Any) -> Any:
     first = rows[0]
     if len(rows) > 1 and first.owner_id != user.pk and first.team_id is not None:
         raise Conflict(
-            f"“{first}” is shared with you by two teams.",
+            _("“%(first)s” is shared with you by two teams.") % {"first": first},
             code="ambiguous_name",
-            hint="Ask one of the owners for another name, make a copy of your own, or leave one of the teams.",
+            hint=_("Ask one of the owners for another name, make a copy of your own, or leave one of the teams."),
         )
     return first
 
 
 def not_for_use(row: Any) -> Forbidden:
     return Forbidden(
-        f"You can see {row._meta.verbose_name} “{row}”, but not use it.",
+        _("You can see %(kind)s “%(row)s”, but not use it.") % {"kind": kind_of(row), "row": row},
         code="not_for_use",
-        hint="Viewers of a team can only look at what it shares. Schedules and triggers can only be "
-        "started by their owner.",
+        hint=_(
+            "Viewers of a team can only look at what it shares. Schedules and triggers can only be "
+            "started by their owner."
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.db import models
+from django.utils.translation import gettext as _
 from rest_framework import serializers
 from rest_framework.fields import empty
 
@@ -14,6 +15,7 @@ from agents.http.strict import (
 from agents.models import (
     Team,
 )
+from agents.models.team import kind_of
 from agents.sharing import carry, check_share
 
 
@@ -56,7 +58,8 @@ class OwnedSerializer(StrictModelSerializer):
         taken = self.Meta.model.objects.filter(owner=owner, name=name)
         if taken.exclude(pk=self.instance.pk if self.instance else None).exists():
             raise Conflict(
-                f"Another {self.Meta.model._meta.verbose_name} is already called “{name}”.", code="name_taken"
+                _("Another %(kind)s is already called “%(name)s”.") % {"kind": kind_of(self.Meta.model), "name": name},
+                code="name_taken",
             )
         return name
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.utils.translation import gettext as _
 from rest_framework import serializers
 
 from agents import roles
@@ -54,7 +55,7 @@ class KeySerializer(StrictModelSerializer):
             raise serializers.ValidationError(f"Unknown: {', '.join(wrong)}.", code="unknown_scope")
         asking = self.context["request"].auth
         if isinstance(asking, ApiKey) and not all(asking.allows(scope) for scope in scopes):
-            raise Forbidden("A key cannot give another key more than it has itself.", code="scope")
+            raise Forbidden(_("A key cannot give another key more than it has itself."), code="scope")
         return list(dict.fromkeys(scopes))
 
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +64,9 @@ class KeySerializer(StrictModelSerializer):
         end = asking.expires_at if isinstance(asking, ApiKey) else None
         if end and (fields.get("expires_at") or end) > end:
             raise Forbidden(
-                "A key cannot make a key that lives longer than itself.", code="expiry", hint=f"It ends at {end}."
+                _("A key cannot make a key that lives longer than itself."),
+                code="expiry",
+                hint=_("It ends at %(end)s.") % {"end": end},
             )
         return {**fields, "expires_at": fields.get("expires_at") or end}
 
@@ -125,7 +128,7 @@ class TeamSerializer(StrictModelSerializer):
         for check in Team._meta.get_field("name").validators:
             check(name)
         if Team.objects.filter(name=name).exclude(pk=self.instance.pk if self.instance else None).exists():
-            raise Conflict(f"Another team is called “{name}” already.", code="name_taken")
+            raise Conflict(_("Another team is called “%(name)s” already.") % {"name": name}, code="name_taken")
         return name
 
     def create(self, validated: dict[str, Any]) -> Team:

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from agents.exceptions import Conflict
 from knowledge.models import Chunk, Collection, Evaluation, EvaluationQuestion
@@ -22,7 +23,9 @@ def add_question(collection: Collection, question: str, document: str, place: st
     hold(collection)
     row = questions_of(collection).filter(question=question).first()
     if row is None and questions_of(collection).count() >= QUESTIONS:
-        raise Conflict(f"A collection can have {QUESTIONS} questions.", code="too_many_questions")
+        raise Conflict(
+            _("A collection can have %(number)s questions.") % {"number": QUESTIONS}, code="too_many_questions"
+        )
     row = row or EvaluationQuestion(collection=collection, question=question)
     row.document, row.place = document, place
     row.save()
@@ -36,7 +39,9 @@ def evaluate(collection: Collection) -> Evaluation:
     each = search_each(collection, [one.question for one in questions], limit=MOST, version=version)
     ranks = [ranked(found, one) for found, one in zip(each, questions, strict=True)]
     if not ranks:
-        raise Conflict("This collection has no questions.", code="no_questions", hint="Add some to its questions.")
+        raise Conflict(
+            _("This collection has no questions."), code="no_questions", hint=_("Add some to its questions.")
+        )
     earlier = Evaluation.objects.filter(collection=collection)
     before = earlier.first()
     recall, mrr = figures(ranks)

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from agents import storage as files
 from agents.exceptions import Conflict
@@ -55,9 +56,14 @@ def add_file(
     if known := same(collection, name, file.sha256):
         return known, False
     row = Document(
-        collection=collection, name=name, source=source, file=file, media_type=file.media_type, checksum=file.sha256,
+        collection=collection,
+        name=name,
+        source=source,
+        file=file,
+        media_type=file.media_type,
+        checksum=file.sha256,
         untrusted=untrusted or file.untrusted,
-    )  # fmt: skip
+    )
     return insert(row), True
 
 
@@ -73,9 +79,10 @@ def insert(row: Document) -> Document:
     rows = Document.objects.filter(collection_id=row.collection_id).current()
     if rows.exclude(name=row.name).count() >= settings.DOCUMENTS_PER_COLLECTION:
         raise Conflict(
-            f"A collection can have {settings.DOCUMENTS_PER_COLLECTION} documents.", code="too_many_documents",
-            hint="Delete some, or use another collection.",
-        )  # fmt: skip
+            _("A collection can have %(number)s documents.") % {"number": settings.DOCUMENTS_PER_COLLECTION},
+            code="too_many_documents",
+            hint=_("Delete some, or use another collection."),
+        )
     row.save(force_insert=True)  # first: the rows before it may share its file
     discard(rows.filter(name=row.name).exclude(status=Status.READY).exclude(pk=row.pk))
     return row
@@ -93,7 +100,7 @@ def index_again(row: Document) -> Document:
     """Read a document again: a failed one, or a page that may have changed. Raises Conflict."""
     hold(row.collection)
     if row.source != Source.URL and row.file_id is None:
-        raise Conflict("The file of this document was deleted.", code="no_file", hint="Add the document again.")
+        raise Conflict(_("The file of this document was deleted."), code="no_file", hint=_("Add the document again."))
     if row.status in (Status.WAITING, Status.INDEXING):
         return row
     fields = ("collection", "name", "source", "url", "file", "media_type", "untrusted")
@@ -175,11 +182,15 @@ def chunks_of(collection_id: int, read: Read) -> list[Chunk]:
     name = read.document.name
     return [
         Chunk(
-            document=read.document, position=position, page=piece.page, heading=piece.heading, text=piece.text,
+            document=read.document,
+            position=position,
+            page=piece.page,
+            heading=piece.heading,
+            text=piece.text,
             words=full_text.tokens_of(collection_id, f"{name} . {piece.heading} . {piece.text}"),
         )
         for position, piece in enumerate(read.pieces)
-    ]  # fmt: skip
+    ]
 
 
 def fail(document: Document, code: str, error: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from agents.exceptions import Forbidden, NotFound
 from agents.models import Agent, AuditEvent, Membership, Team
@@ -26,7 +27,7 @@ def place_for(user: Any, scope: str, *, agent: str = "", team: str = "") -> Plac
     if scope == Scope.AGENT:
         row = Agent.objects.named(user, agent)
         if row.owner_id != user.pk:
-            raise Forbidden("Only the owner of an agent writes what it knows for everyone.")
+            raise Forbidden(_("Only the owner of an agent writes what it knows for everyone."))
         return Place(user.pk, scope, agent_id=row.pk)
     if scope == Scope.TEAM:
         return Place(user.pk, scope, team_id=team_for(user, team).pk)
@@ -36,10 +37,10 @@ def place_for(user: Any, scope: str, *, agent: str = "", team: str = "") -> Plac
 def team_for(user: Any, name: str) -> Team:
     row = Team.objects.visible_to(user).filter(name=name).first()
     if row is None:
-        raise NotFound(f"There is no team “{name[:80]}” that you are in.")
+        raise NotFound(_("There is no team “%(name)s” that you are in.") % {"name": name[:80]})
     membership = Membership.of(user, row.pk)
     if membership is None or membership.role not in Membership.USERS:
-        raise Forbidden("Viewers of a team do not write its memories.", code="role")
+        raise Forbidden(_("Viewers of a team do not write its memories."), code="role")
     return row
 
 
@@ -119,8 +120,8 @@ def export(user: Any) -> Iterator[dict[str, JSON]]:
 def required(row: Memory, user: Any) -> Memory:
     if not row.may_edit(user):
         raise Forbidden(
-            "You can see this memory, but not change it.",
-            hint="Ask the one who wrote it, or an administrator of the team.",
+            _("You can see this memory, but not change it."),
+            hint=_("Ask the one who wrote it, or an administrator of the team."),
         )
     return row
 

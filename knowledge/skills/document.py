@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from agents.exceptions import Invalid, TooLarge
 from knowledge.models.skill import NAME, TEXT
 from plumbing import apart
@@ -37,13 +39,20 @@ def read(text: str, folder: str = "") -> Document:
     Raises Invalid with one detail for each problem, TooLarge.
     """
     if len(text) > TEXT:
-        raise TooLarge(f"SKILL.md has more than {TEXT} characters.", hint="Move details to files that it refers to.")
+        raise TooLarge(
+            _("SKILL.md has more than %(number)s characters.") % {"number": TEXT},
+            hint=_("Move details to files that it refers to."),
+        )
     front, body = parted(text)
     problems = [*problems_of(front), *folder_problems(front, folder)]
     if problems:
         details = [{"field": field, "code": "invalid", "message": message} for field, message in problems]
         first = details[0]
-        raise Invalid(f"SKILL.md is not a skill: {first['message']}", code="invalid_skill", details=details)
+        raise Invalid(
+            _("SKILL.md is not a skill: %(message)s") % {"message": first["message"]},
+            code="invalid_skill",
+            details=details,
+        )
     if "metadata" in front:
         front["metadata"] = {str(key): worded(value) for key, value in (front["metadata"] or {}).items()}
     return Document(front, body)
@@ -53,14 +62,16 @@ def parted(text: str) -> tuple[dict[str, Any], str]:
     found = FENCED.match(text)
     if "\0" in text or found is None or len(found[1]) > FRONT:
         hint = "Begin SKILL.md with ---, the fields name and description as YAML, and --- again."
-        raise Invalid("SKILL.md has no front matter.", code="invalid_skill", hint=hint)
+        raise Invalid(_("SKILL.md has no front matter."), code="invalid_skill", hint=hint)
     try:
         front = apart.read("yaml", found[1])
     except (apart.Refused, apart.TooMuch) as error:
         hint = "Put texts with a colon in quotes."
-        raise Invalid(f"The front matter of SKILL.md is not YAML: {error}", code="invalid_skill", hint=hint)
+        raise Invalid(
+            _("The front matter of SKILL.md is not YAML: %(error)s") % {"error": error}, code="invalid_skill", hint=hint
+        )
     if not isinstance(front, dict):
-        raise Invalid("The front matter of SKILL.md must be fields with values.", code="invalid_skill")
+        raise Invalid(_("The front matter of SKILL.md must be fields with values."), code="invalid_skill")
     return front, found[2]
 
 

@@ -4,6 +4,8 @@ import hashlib
 from functools import partial
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from agents import storage
 from agents.exceptions import Invalid, TooLarge
 from agents.models import StoredFile
@@ -20,7 +22,10 @@ def from_archive(content: bytes, folder: str = "") -> tuple[str, str, dict[str, 
     try:
         name, files = archives.unpack(content, MAIN, folder)
     except apart.TooMuch as error:
-        raise TooLarge(f"The archive cannot be read: {error}.", hint="Send one skill at a time, without large files.")
+        raise TooLarge(
+            _("The archive cannot be read: %(error)s.") % {"error": error},
+            hint=_("Send one skill at a time, without large files."),
+        )
     except apart.Refused as error:
         raise Invalid(str(error), code=error.code or "broken_archive", hint=error.hint)
     return (folder.strip("/").rpartition("/")[2] or name, *divided(files))
@@ -45,11 +50,15 @@ def first(data: bytes, most: int) -> bytes:
 
 def divided(files: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
     if MAIN not in files:
-        raise Invalid(f"There is no file {MAIN}.", code="nothing_found", hint="Send the files of one skill.")
+        raise Invalid(
+            _("There is no file %(file)s.") % {"file": MAIN},
+            code="nothing_found",
+            hint=_("Send the files of one skill."),
+        )
     try:
         text = files[MAIN].decode()
     except UnicodeDecodeError:
-        raise Invalid(f"{MAIN} is not UTF-8.", code="invalid_skill")
+        raise Invalid(_("%(file)s is not UTF-8.") % {"file": MAIN}, code="invalid_skill")
     return text, {path: content for path, content in files.items() if path != MAIN}
 
 
@@ -67,7 +76,9 @@ def kept(owner: Any, name: str, files: dict[str, bytes], *, untrusted: bool) -> 
         return None
     if owner is None:
         raise Invalid(
-            "A skill of the site has no files besides SKILL.md.", code="needs_owner", hint="Import it as a person."
+            _("A skill of the site has no files besides SKILL.md."),
+            code="needs_owner",
+            hint=_("Import it as a person."),
         )
     return storage.save(
         owner.pk, f"{name}.zip", archives.pack(files), untrusted=untrusted, source=StoredFile.Source.SKILL
@@ -80,7 +91,7 @@ def read_all(row: Any) -> dict[str, bytes]:
         return {MAIN: row.text.encode()}
     content = storage.read(row.bundle)
     if content is None:
-        raise Invalid("The files of this skill are not in the storage.", code="file_gone")
+        raise Invalid(_("The files of this skill are not in the storage."), code="file_gone")
     return {MAIN: row.text.encode(), **archives.unpacked(content)}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from agents import storage
 from agents.exceptions import Conflict, Invalid
@@ -44,7 +45,7 @@ def save(
     """Store the working row with this SKILL.md. `contents` are its other files; None: they stay as they are.
 
     An edit does not remove the mark `untrusted`. Raises Invalid, Conflict, TooLarge.
-    """  # fmt: skip
+    """
     read = document.read(text, folder)
     is_new = skill.pk is None
     if not is_new:
@@ -60,7 +61,7 @@ def save(
         with transaction.atomic():
             skill.save()
     except IntegrityError:
-        raise Conflict(f"A skill named “{skill.name}” already exists.", code="name_taken")
+        raise Conflict(_("A skill named “%(skill)s” already exists.") % {"skill": skill.name}, code="name_taken")
     record("created" if is_new else "changed", skill, user, source, untrusted=skill.untrusted)
     return skill
 
@@ -75,9 +76,10 @@ def require_same_name(skill: Skill, name: str) -> None:
         skill.name = name
     if skill.name != name:
         raise Invalid(
-            f"SKILL.md names the skill “{name}”, and this is “{skill.name}”.", code="other_name",
-            hint="Import it as a new skill, or correct the name in SKILL.md.",
-        )  # fmt: skip
+            _("SKILL.md names the skill “%(name)s”, and this is “%(skill)s”.") % {"name": name, "skill": skill.name},
+            code="other_name",
+            hint=_("Import it as a new skill, or correct the name in SKILL.md."),
+        )
 
 
 def require_free_name(skill: Skill) -> None:
@@ -87,9 +89,10 @@ def require_free_name(skill: Skill) -> None:
     of_team = others.filter(team=skill.team) if skill.team_id else others.none()
     if taken := (others.filter(owner=skill.owner) | of_team).first():
         raise Conflict(
-            f"A {taken.kind} tool named “{skill.name}” already exists.", code="name_taken",
-            hint="Choose another name for the skill.",
-        )  # fmt: skip
+            _("A %(kind)s tool named “%(skill)s” already exists.") % {"kind": taken.kind, "skill": skill.name},
+            code="name_taken",
+            hint=_("Choose another name for the skill."),
+        )
 
 
 @transaction.atomic
@@ -106,10 +109,17 @@ def publish(skill: Skill, *, user: Any, note: str = "", reviewed: bool = False, 
         record("reviewed", locked, user, source)
     digest = sha256_of(locked.whole())
     version = locked.versions.filter(sha256=digest).first() or SkillVersion.objects.create(
-        skill=locked, number=next_number(locked.versions), sha256=digest, text=locked.text, files=locked.files,
-        untrusted=locked.untrusted, front=front, bundle_id=locked.bundle_id, note=note,
+        skill=locked,
+        number=next_number(locked.versions),
+        sha256=digest,
+        text=locked.text,
+        files=locked.files,
+        untrusted=locked.untrusted,
+        front=front,
+        bundle_id=locked.bundle_id,
+        note=note,
         author=user if getattr(user, "pk", None) else None,
-    )  # fmt: skip
+    )
     point_to(locked, version)
     skill.refresh_from_db()
     record("published", skill, user, source, version=version.number, sha256=version.sha256)
@@ -122,7 +132,11 @@ def rollback(skill: Skill, number: int, *, user: Any, source: str = "") -> Skill
     skill.require_edit(user)
     version = skill.versions.filter(number=number).first()
     if version is None:
-        raise Invalid(f"“{skill}” has no version {number}.", code="unknown_version", hint="See versions/.")
+        raise Invalid(
+            _("“%(name)s” has no version %(number)s.") % {"name": skill, "number": number},
+            code="unknown_version",
+            hint=_("See versions/."),
+        )
     point_to(skill, version)
     record("rolled_back", skill, user, source, version=number, sha256=version.sha256)
     return version
@@ -153,7 +167,7 @@ def delete(skill: Skill, *, user: Any, source: str = "") -> None:
     if users := used_by(skill, user):
         names = sorted({one["name"] for one in users if one["name"]})
         hint = f"Used by: {', '.join(names[:5]) or 'rows that you cannot see'}."
-        raise Conflict("This skill is in use.", code="in_use", hint=hint)
+        raise Conflict(_("This skill is in use."), code="in_use", hint=hint)
     bundles = {skill.bundle_id, *skill.versions.values_list("bundle_id", flat=True)} - {None}
     if tool := tool_of(skill.pk):
         tool.delete()
@@ -199,9 +213,7 @@ def as_pinned(tool: ToolSpec, number: int) -> ToolSpec:
     if version is None:
         return replace(tool, pinned_version=number, source={**tool.source, "id": None})
     source = {**tool.source, "version": number, "id": version.pk, "sha256": version.sha256}
-    return replace(
-        tool, pinned_version=number, source=source, description=shown(version), untrusted=version.untrusted
-    )  # fmt: skip
+    return replace(tool, pinned_version=number, source=source, description=shown(version), untrusted=version.untrusted)
 
 
 def used_by(skill: Skill, user: Any) -> list[dict[str, Any]]:
@@ -213,10 +225,14 @@ def used_by(skill: Skill, user: Any) -> list[dict[str, Any]]:
         seen(Chain, {one.chain_id for one in grants}, user),
     )
     return [
-        {"kind": "agent" if grant.agent_id else "chain", "mode": grant.mode, "version": grant.pinned_version,
-         "name": agents.get(grant.agent_id) or chains.get(grant.chain_id) or ""}
+        {
+            "kind": "agent" if grant.agent_id else "chain",
+            "mode": grant.mode,
+            "version": grant.pinned_version,
+            "name": agents.get(grant.agent_id) or chains.get(grant.chain_id) or "",
+        }
         for grant in grants
-    ]  # fmt: skip
+    ]
 
 
 def seen(model: Any, keys: set[Any], user: Any) -> dict[int, str]:

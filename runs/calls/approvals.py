@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists
+from django.utils.translation import gettext as _
 
 from agents import schema
 from agents.exceptions import Forbidden, Invalid
@@ -38,11 +39,12 @@ def decide(
     check_decider(approval, by)
     if arguments is not None and approval.run.principal_id != by.pk:
         raise Forbidden(
-            "Only the user whose run this is may change the arguments.", hint="Approve or deny it without changes."
+            _("Only the user whose run this is may change the arguments."),
+            hint=_("Approve or deny it without changes."),
         )
     status = DECISIONS.get(decision)
     if status is None:
-        raise Invalid(f"“{decision}” is not a decision.", hint="Send approve or deny.")
+        raise Invalid(_("“%(decision)s” is not a decision.") % {"decision": decision}, hint=_("Send approve or deny."))
     check_edited(approval, arguments)
     endings.lock(approval.run_id)
     now = clock.near()
@@ -52,7 +54,8 @@ def decide(
     if not mine.filter(Exists(alive)).update(**fields):
         approval.refresh_from_db()
         raise AlreadyDecided(
-            f"This approval is already {why_closed(approval, now)}.", hint="GET it to see who decided, and when."
+            _("This approval is already %(status)s.") % {"status": why_closed(approval, now)},
+            hint=_("GET it to see who decided, and when."),
         )
     approval.refresh_from_db()
     call = str(approval.call_id) if approval.call_id else None
@@ -67,14 +70,14 @@ def check_decider(approval: Approval, by: Any) -> None:
     if Approval.objects.decidable_by(by).filter(pk=approval.pk).exists():
         return
     if approval.not_starter and approval.run.principal_id == by.pk:
-        raise Forbidden("The user whose run asks must not decide this.", hint="Ask a user who may.")
-    raise Forbidden("You are not allowed to decide this.", hint="GET it to see who is.")
+        raise Forbidden(_("The user whose run asks must not decide this."), hint=_("Ask a user who may."))
+    raise Forbidden(_("You are not allowed to decide this."), hint=_("GET it to see who is."))
 
 
 def why_closed(approval: Approval, now: datetime) -> str:
     if approval.status != Approval.Status.OPEN:
-        return approval.status
-    return Approval.Status.EXPIRED if approval.expires_at <= now else "void: its run was stopped"
+        return _(approval.status)
+    return _(Approval.Status.EXPIRED) if approval.expires_at <= now else _("void: its run was stopped")
 
 
 def check_edited(approval: Approval, arguments: dict[str, Any] | None) -> None:
@@ -87,7 +90,7 @@ def check_edited(approval: Approval, arguments: dict[str, Any] | None) -> None:
         details = [
             {"field": f"arguments{found['path']}", "code": "schema", "message": found["message"]} for found in problems
         ]
-        raise Invalid("The edited arguments do not match the tool's schema.", details=details)
+        raise Invalid(_("The edited arguments do not match the tool's schema."), details=details)
 
 
 def rule_for(approval: Approval, arguments: dict[str, Any]) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from agents import roles, schema
 from agents.exceptions import Conflict, Invalid
@@ -26,9 +27,14 @@ def visible(target: Target, user: Any) -> Target:
     more. Raises Invalid.
     """
     if not roles.allows(user, roles.ACT):
-        raise Invalid(f"The role of {user} on this site does not allow starting runs.", code="role_forbids")
+        raise Invalid(
+            _("The role of %(user)s on this site does not allow starting runs.") % {"user": user}, code="role_forbids"
+        )
     if not type(target)._default_manager.usable_by(user).filter(pk=target.pk).exists():  # type: ignore[attr-defined]
-        raise Invalid(f"“{target}” can no longer be used by {user}.", code="target_not_visible")
+        raise Invalid(
+            _("“%(target)s” can no longer be used by %(user)s.") % {"target": target, "user": user},
+            code="target_not_visible",
+        )
     return target
 
 
@@ -54,7 +60,8 @@ def version_of_agent(agent: Agent, version: AgentVersion | int | None = None) ->
     found = version_of(agent, version)
     if not agent.provider.enabled:
         raise ProviderDisabled(
-            f"The provider “{agent.provider.name}” is switched off.", hint="Switch it on, or choose another provider."
+            _("The provider “%(provider)s” is switched off.") % {"provider": agent.provider.name},
+            hint=_("Switch it on, or choose another provider."),
         )
     return found
 
@@ -68,15 +75,19 @@ def version_of(target: Agent | Chain, version: Any) -> Any:
     if isinstance(version, int):
         number, version = version, target.versions.filter(number=version).first()
         if version is None:
-            raise Invalid(f"“{target.name}” has no version {number}.", code="unknown_version")
+            raise Invalid(
+                _("“%(name)s” has no version %(number)s.") % {"name": target.name, "number": number},
+                code="unknown_version",
+            )
     version = version or target.published
     if version is not None:  # the version need not read it again
         setattr(version, target._meta.model_name, target)
     if version is None or not target.enabled:
         kind = type(target).__name__
         raise NotPublished(
-            f"{kind} “{target.name}” has no published version, or is switched off.",
-            hint=f"Publish it with POST /api/v1/{kind.lower()}s/{target.name}/publish.",
+            _("%(kind)s “%(target)s” has no published version, or is switched off.")
+            % {"kind": _(kind), "target": target.name},
+            hint=_("Publish it with POST %(path)s.") % {"path": f"/api/v1/{kind.lower()}s/{target.name}/publish"},
         )
     return version
 
@@ -89,8 +100,9 @@ def check_input(spec: AgentSpec | ChainSpec | None, input: Any) -> None:
         kind = "chains" if isinstance(spec, ChainSpec) else "agents"
         details = [{"field": f"input{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
         raise BrokenInput(
-            f"The input of “{spec.name}” does not match its schema: {problems[0]['message']}",
-            hint=f"GET /api/v1/{kind}/{spec.name} shows input_schema.",
+            _("The input of “%(spec)s” does not match its schema: %(message)s")
+            % {"spec": spec.name, "message": problems[0]["message"]},
+            hint=_("GET %(path)s shows input_schema.") % {"path": f"/api/v1/{kind}/{spec.name}"},
             details=details,
         )
 
@@ -110,9 +122,9 @@ def check_depth(parent: Run, agent: Agent) -> None:
     """
     limit = depth_limit(parent)
     if parent.depth + 1 > limit:
-        raise Conflict(f"Agents can be nested {limit} deep here.", code="too_deep")
+        raise Conflict(_("Agents can be nested %(limit)s deep here.") % {"limit": limit}, code="too_deep")
     if agent.pk in {run.agent_id for run in lineage(parent)}:
-        raise Conflict(f"Agent “{agent.name}” is already working above this call.", code="cycle")
+        raise Conflict(_("Agent “%(agent)s” is already working above this call.") % {"agent": agent.name}, code="cycle")
 
 
 def depth_limit(run: Run) -> int:
@@ -134,14 +146,16 @@ def check_nesting(parent: Run, chain: Chain) -> None:
         spec = version.read_spec() if version else None
         if spec is not None and below > spec.max_chain_depth:
             raise Conflict(
-                f"Chain “{chain.name}” would be nested {below} deep below “{spec.name}”, which allows "
-                f"{spec.max_chain_depth}.",
+                _("Chain “%(chain)s” would be nested %(depth)s deep below “%(above)s”, which allows %(most)s.")
+                % {"chain": chain.name, "depth": below, "above": spec.name, "most": spec.max_chain_depth},
                 code="too_deep",
-                hint="Raise its max_chain_depth (10 at most), or flatten.",
+                hint=_("Raise its max_chain_depth (10 at most), or flatten."),
             )
         if run.chain_version_id:
             if run.chain_version.chain_id == chain.pk:
-                raise Conflict(f"Chain “{chain.name}” is already working above this call.", code="cycle")
+                raise Conflict(
+                    _("Chain “%(chain)s” is already working above this call.") % {"chain": chain.name}, code="cycle"
+                )
             below += 1
 
 
@@ -157,4 +171,4 @@ def lineage(run: Run | None) -> list[Run]:
 def check_ended(run: Run) -> None:
     """Only ended runs can be started again. Raises Conflict."""
     if not run.is_done:
-        raise Conflict("This run has not ended.", hint="Cancel it first, or wait.")
+        raise Conflict(_("This run has not ended."), hint=_("Cancel it first, or wait."))

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from agents.exceptions import Invalid, NotFound
 from agents.models import Agent
 from runs.exceptions import SessionBusy, SessionClosed
@@ -40,14 +42,14 @@ def place(
         run.session, session.has_untrusted = session, run.has_untrusted
         return session
     if parent is not None:
-        raise Invalid("A message has a session or the parent of a new one, not both.", code="session_and_parent")
+        raise Invalid(_("A message has a session or the parent of a new one, not both."), code="session_and_parent")
     run.session = locked_session(run.principal, session)
     if run.session.status == Session.Status.CLOSED:
-        raise SessionClosed(hint="Start another session.")
+        raise SessionClosed(hint=_("Start another session."))
     if agent is not None and run.session.agent_id not in (None, agent.pk):
         raise Invalid(
-            f"This session belongs to agent “{run.session.agent}”.",
-            hint="Send to that agent, or start another session.",
+            _("This session belongs to agent “%(agent)s”.") % {"agent": run.session.agent},
+            hint=_("Send to that agent, or start another session."),
         )
     run.has_untrusted = run.has_untrusted or run.session.has_untrusted
     if busy := endings.session_is_busy(run.session):
@@ -61,9 +63,9 @@ def place_below(run: Run, parent: str) -> None:
     """
     above = Session.objects.visible_to(run.principal).filter(pk=parsed_id(parent)).first()
     if above is None:
-        raise NotFound("There is no such parent session that you can see.", hint="Leave “parent” out.")
+        raise NotFound(_("There is no such parent session that you can see."), hint=_("Leave “parent” out."))
     if above.depth >= DEEPEST:
-        raise Invalid(f"Sessions can be nested {DEEPEST} deep.", code="too_deep")
+        raise Invalid(_("Sessions can be nested %(number)s deep.") % {"number": DEEPEST}, code="too_deep")
     session = run.session
     assert session is not None
     session.parent, session.depth, session.device = above, above.depth + 1, session.device or above.device
@@ -75,14 +77,14 @@ def locked_session(user: Any, session: Session | str) -> Session:
     rows = Session.objects.visible_to(user).select_for_update(of=("self",)).select_related("agent")
     found = rows.filter(pk=wanted).first() if wanted else None
     if found is None:
-        raise NotFound("There is no such session that you can see.", hint="Leave “session” out to start one.")
+        raise NotFound(_("There is no such session that you can see."), hint=_("Leave “session” out to start one."))
     return found
 
 
 def queue_behind(run: Run, busy: Run, on_busy: str) -> None:
     if on_busy == "reject":
         raise SessionBusy(
-            hint='Wait for it, or send "on_busy": "enqueue" or "interrupt".', details=[{"run": str(busy.pk)}]
+            hint=_('Wait for it, or send "on_busy": "enqueue" or "interrupt".'), details=[{"run": str(busy.pk)}]
         )
     run.after = busy
     if on_busy == "interrupt":

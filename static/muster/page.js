@@ -49,7 +49,7 @@ export async function api(path, { method = "GET", body, headers = {}, signal } =
   const response = await fetch(`/api/v1/${path}`, {
     method,
     signal,
-    headers: { Accept: "application/json", ...(body instanceof FormData ? {} : { "Content-Type": "application/json" }), "X-CSRFToken": csrf(), ...headers },
+    headers: { Accept: "application/json", "Accept-Language": LANGUAGE, ...(body instanceof FormData ? {} : { "Content-Type": "application/json" }), "X-CSRFToken": csrf(), ...headers },
     body: body === undefined || body instanceof FormData ? body : JSON.stringify(body),
   });
   const answer = response.status === 204 ? null : await response.json().catch(() => null);

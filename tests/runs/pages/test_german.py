@@ -6,6 +6,7 @@ import polib
 import pytest
 from django.utils import translation
 
+from agents.exceptions import MusterError
 from agents.models import Agent, Chain, Membership, Preference, Provider, StoredFile, Tool
 from connectors.models import Connection
 from devices.models import Device, OfferedTool, Record, RecordChange
@@ -150,6 +151,36 @@ def test_states_that_pages_show_are_listed_for_translation(choices):
 def test_what_histories_say_is_listed_for_translation(choices):
     known = {*labels.STATES, *labels.DONE}
     assert [label for label in choices.labels if label.lower() not in known] == []
+
+
+def test_errors_without_a_message_of_their_own_are_listed_for_translation():
+    def kinds(kind):
+        for below in kind.__subclasses__():
+            yield below
+            yield from kinds(below)
+
+    usual = {
+        kind.usual_message() for kind in kinds(MusterError) if not kind.__module__.startswith(("gateway", "tests"))
+    }
+    assert usual == set(labels.REFUSALS) <= ENGLISH
+
+
+def test_the_api_gives_its_errors_in_the_language_that_the_request_names(alice_api):
+    path = "/api/v1/agents/nothing/"
+    usual, german = alice_api.get(path).json(), alice_api.get(path, HTTP_ACCEPT_LANGUAGE="de-AT,en;q=0.5").json()
+    assert usual["error"]["message"] == "There is no agent “nothing” that you can see."
+    assert german["error"]["message"] == "„nothing“ gibt es nicht, oder Sie dürfen es nicht sehen (Agent)."
+    assert usual["error"]["code"] == german["error"]["code"] == "not_found"
+    wrong = alice_api.post("/api/v1/agents/", {"name": "new"}, HTTP_ACCEPT_LANGUAGE="de").json()["error"]
+    assert wrong["message"] == "Die Angaben sind nicht gültig."
+    assert "Dieses Feld ist zwingend erforderlich." in [one["message"] for one in wrong["details"]]
+    other = alice_api.get(path, HTTP_ACCEPT_LANGUAGE="fr").json()["error"]
+    assert other["message"] == usual["error"]["message"], "a language that Muster does not have"
+
+
+def test_a_refusal_on_a_page_is_in_german(german, alice, signed_in, team):
+    html = german.post("/teams/", {"name": str(team)}, follow=True).content.decode()
+    assert "heißt schon" in html and "called" not in html
 
 
 def test_a_word_that_is_not_listed_stays_as_it_is():
