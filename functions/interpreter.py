@@ -8,6 +8,7 @@ the agent's skills in /mnt/skills; what it writes to /mnt/outputs is stored as f
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -148,7 +149,15 @@ def turn_of(run: str) -> Iterator[None]:
 # -- while the run waits -----------------------------------------------------------------------------------------------
 
 
-waiting: dict[str, int] = {}  # runs whose process is kept, longest first, and the attempt that used it last
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Of a run whose process is kept."""
+
+    attempt: int  # the one that used the process last
+    timer: threading.Timer
+
+
+waiting: dict[str, Wait] = {}  # by run, longest first
 
 
 def session_of(run: str) -> str:
@@ -157,39 +166,48 @@ def session_of(run: str) -> str:
 
 
 def keep(run: str, attempt: int) -> None:
-    """The run waits: its process stays for a while, if this worker continues it."""
+    """The run waits: its process, if it has one, stays for a while in case this worker continues it."""
+    if not sandbox.keeps(session_of(run)):
+        return
     if settings.INTERPRETER_WAIT_S <= 0:
         end(run)
         return
-    with _lock:
-        waiting.pop(run, None)
-        waiting[run] = attempt
-        ending = list(waiting)[:-MOST_WAITING]
-    for other in ending:
-        end(other)
     timer = threading.Timer(settings.INTERPRETER_WAIT_S, end_late, (run, attempt))
     timer.daemon = True
+    forget(run)
+    with _lock:
+        waiting[run] = Wait(attempt, timer)
+        ending = list(waiting)[:-MOST_WAITING]
     timer.start()
+    for other in ending:
+        end(other)
 
 
 def go_on(run: str, attempt: int) -> None:
     """The run continues here. If another worker had it in between, the process is out of date and ends."""
-    with _lock:
-        kept = waiting.pop(run, None)
-    if kept is not None and kept != attempt - 1:
+    kept = forget(run)
+    if kept is not None and kept.attempt != attempt - 1:
         sandbox.release(session_of(run))
 
 
-def end(run: str) -> None:
+def forget(run: str) -> Wait | None:
     with _lock:
-        waiting.pop(run, None)
+        wait = waiting.pop(run, None)
+    if wait is not None:
+        wait.timer.cancel()
+    return wait
+
+
+def end(run: str) -> None:
+    forget(run)
     sandbox.release(session_of(run))
 
 
 def end_late(run: str, attempt: int) -> None:
     """It has waited too long, unless it went on and waits for something else."""
     with _lock:
-        if waiting.get(run) != attempt:
+        wait = waiting.get(run)
+        if wait is None or wait.attempt != attempt:
             return
         del waiting[run]
     sandbox.release(session_of(run))

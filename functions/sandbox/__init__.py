@@ -73,6 +73,11 @@ def warm_interpreter() -> None:
     _shared().warm_interpreter()
 
 
+def keeps(reuse: str) -> bool:
+    """Whether a process of this run waits for its next call."""
+    return _pool is not None and _pool.keeps(reuse)
+
+
 def release(reuse: str) -> None:
     """End the processes that were kept for a run. Call it when the run has ended."""
     if _pool is not None:  # a process that never ran a function has no pool, and need not start one

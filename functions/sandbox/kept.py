@@ -79,6 +79,10 @@ class KeptChildren:
         for old in ending:
             old.end()
 
+    def has(self, reuse: str) -> bool:
+        with self._lock:
+            return any(kept.key[0] == reuse for kept in self._idle)
+
     def release(self, reuse: str | None = None) -> None:
         """End the children of one run, or all of them."""
         with self._lock:

@@ -173,6 +173,10 @@ class Pool:
         """Start the fork server of the interpreter, with its libraries."""
         self._servers.warm_now(profile_of(self._servers.libraries.interpreter, FILES))
 
+    def keeps(self, reuse: str) -> bool:
+        """Whether a process of this run waits for its next call."""
+        return self._kept.has(reuse)
+
     def release(self, reuse: str) -> None:
         """End the kept children of a run. Call it when the run has ended."""
         self._kept.release(reuse)

@@ -160,13 +160,14 @@ def test_questions_and_answers_are_part_of_the_history(alice_api, agent, alice):
     task = send(alice_api, agent)
     run = Run.objects.get(pk=task["id"])
     for number, value in enumerate(("first", {"day": 2})):
+        asked_at = now() + timedelta(seconds=10 * number)
         record = ToolCallRecord.objects.create(run=run, name="ask_user", arguments={})
         InputRequest.objects.create(
             run=run, call=record, kind="form", name="ask_user", prompt=f"Question {number}?", status="answered",
-            value=value, expires_at=now(),
+            value=value, expires_at=asked_at, created_at=asked_at, answered_at=asked_at + timedelta(seconds=5),
         )  # fmt: skip
-        run.inputs.filter(answered_at=None).update(answered_at=now())
-    Message.objects.create(session=run.session, seq=9, run=run, role="assistant", content=[TEXT_PART])
+    last = Message.objects.create(session=run.session, seq=9, run=run, role="assistant", content=[TEXT_PART])
+    Message.objects.filter(pk=last.pk).update(created_at=now() + timedelta(minutes=1))
     history = rpc(alice_api, agent, "GetTask", {"id": task["id"]}).json()["result"]["history"]
     ParseDict({"id": "t", "status": {}, "history": history}, Task())
     said = [(one["role"][5:], one["parts"][0].get("text", one["parts"][0].get("data"))) for one in history]

@@ -94,15 +94,18 @@ def test_a_server_that_wants_a_login_is_connected_and_its_tool_approved(open_pag
 def suggested(live):
     """Two tasks that an agent wrote down, and one of the person's own."""
     post = live.http.post
-    agent = {"name": "note-taker", "provider": "offline", "grants": [{"tool": "create_task"}]}
+    word = secrets.token_hex(3)
+    agent = {"name": f"note-taker-{word}", "provider": "offline", "grants": [{"tool": "create_task"}]}
     post("/api/v1/agents/", json=agent).raise_for_status()
-    post("/api/v1/agents/note-taker/publish", json={}).raise_for_status()
-    for title in ("Pay the bill", "Call the bank"):
+    post(f"/api/v1/agents/note-taker-{word}/publish", json={}).raise_for_status()
+    titles = [f"Pay bill {word}", f"Call bank {word}"]
+    for title in titles:
         said = {"message": f'create task with title "{title}" and due_date "2026-01-31"'}
-        post("/api/v1/agents/note-taker/messages", json=said).raise_for_status()
+        post(f"/api/v1/agents/note-taker-{word}/messages", json=said).raise_for_status()
     own = {"title": "Buy milk", "description": "Two litres.\nNot the cold one.", "assignees": ["Ann Lee"]}
     post("/api/v1/records/tasks/", json=own).raise_for_status()
-    return live.http.get("/api/v1/records/?waiting=true").json()["results"]
+    waiting = live.http.get("/api/v1/records/?waiting=true").json()["results"]
+    return [one for one in waiting if one["title"] in titles]  # other journeys leave some too
 
 
 @pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop-light", "phone-dark"])
@@ -116,8 +119,7 @@ def test_a_record_is_accessible_and_fits(device, open_page, suggested, request):
 
 
 def test_suggestions_are_read_corrected_approved_and_rejected(open_page, suggested, live):
-    titles = {one["title"] for one in suggested}
-    assert len(titles) == 2, suggested
+    assert len(suggested) == 2
     page = open_page("/records/?review=waiting")
     page.get_by_role("link", name=suggested[0]["title"]).click()
     page.get_by_text("An agent suggests this task").wait_for()

@@ -1,14 +1,17 @@
 """The built-in tool run_python: files of the conversation in, files of the run out."""
 
+import threading
+
 import pytest
 from django.db.models import F
 
 from agents.models import Tool
-from functions import interpreter
+from functions import interpreter, sandbox
 from runs.calls import approvals
 from runs.models import Artifact, Run, Session
 from tests.fakes import calls, says
 from tests.files import stored
+from tests.live import wait_for
 
 pytestmark = pytest.mark.django_db
 BUILTIN = {
@@ -88,7 +91,14 @@ def test_an_error_and_a_limit_are_told_with_what_is_lost(send, monkeypatch):
 
 
 @pytest.fixture
-def paused(send, make_tool, make_agent, stub_provider, stub, worker, alice, functions):
+def nobody_waits():
+    """Runs of other tests that waited in this process are gone with their database."""
+    for run in list(interpreter.waiting):
+        interpreter.end(run)
+
+
+@pytest.fixture
+def paused(nobody_waits, send, make_tool, make_agent, stub_provider, stub, worker, alice, functions):
     """A run that has a variable and waits for Alice's answer; `go_on` approves and uses the variable."""
     agent = make_agent("careful", tools=[Tool.objects.get(name="run_python"), make_tool()], provider=stub_provider)
     agent.grants.filter(tool__name="add").update(mode="ask")
@@ -122,9 +132,21 @@ def test_a_process_that_another_worker_has_overtaken_is_not_used_again(paused):
     assert (after["value"], after["is_new"]) == ("0", True)
 
 
-def test_few_processes_wait_and_not_for_long(paused, settings, monkeypatch):
+def test_only_a_run_with_a_process_is_kept(nobody_waits):
+    threads = threading.active_count()
+    for number in range(20):
+        interpreter.keep(f"without {number}", 1)
+    assert not interpreter.waiting and threading.active_count() == threads
+
+
+def test_few_processes_wait_and_not_for_long(paused, monkeypatch):
     run = str(paused.run.pk)
     assert list(interpreter.waiting) == [run]
+    monkeypatch.setattr(sandbox, "keeps", lambda _: True)
+    threads = threading.active_count()
+    for number in range(20):
+        interpreter.keep(f"more {number}", 1)
+    wait_for(lambda: threading.active_count() <= threads + interpreter.MOST_WAITING, 10)
     for number in range(interpreter.MOST_WAITING):
         interpreter.keep(f"other {number}", 1)
     assert run not in interpreter.waiting and len(interpreter.waiting) == interpreter.MOST_WAITING
