@@ -33,6 +33,7 @@ KINDS = (
     known("webhook"), known("grant"), known("api key"), known("Agent"), known("Chain"), known("preference"),
     known("pure"), known("read"), known("read out"), known("idempotent"), known("write"), known("sends out"),
     known("destructive"), known("days"), known("hours"), known("minutes"), known("seconds"), known("microseconds"),
+    known("ToDo"), known("In Progress"), known("Completed"), known("low"), known("medium"), known("high"),
     known("Stored function"), known("Cloud connector"), known("On the user's device"), known("Another agent (minion)"),
     known("A chain"), known("MCP server"), known("HTTP operation"), known("Remote agent (A2A)"),
     known("Memory or collection"), known("Built in"), known("Skill"),

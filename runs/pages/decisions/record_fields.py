@@ -11,8 +11,11 @@ from django.utils.translation import gettext_lazy as later
 from devices.models import Record
 from devices.records.shapes import Shape
 
+from ..labels import words
+
 LONG = {"description", "content"}
 LISTS = {"assignees", "tags"}
+CHOSEN = {"state", "status", "priority"}
 LABELS = {
     "project_id": later("Project"), "assignees": later("Assignees"), "due_date": later("Due"), "tags": later("Tags"),
     "title": later("Title"), "description": later("Description"), "status": later("Status"),
@@ -63,7 +66,7 @@ def choices_of(name: str, schema: dict[str, JSON], user: Any) -> tuple[tuple[str
     if name == "project_id":
         projects = Record.objects.visible_to(user).filter(kind="project").order_by("-updated_at")[:PROJECTS]
         return (("", _("none")), *((str(one.pk), str(one)) for one in projects))
-    return tuple((value, value) for value in schema.get("enum", ()) if value is not None)
+    return tuple((value, words(value)) for value in schema.get("enum", ()) if value is not None)
 
 
 def label(name: str) -> str:
@@ -72,6 +75,11 @@ def label(name: str) -> str:
 
 def as_text(value: JSON) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value if value is not None else "")
+
+
+def as_shown(name: str, value: JSON) -> str:
+    """A value of this field in the person's language, if it is one of a few."""
+    return words(value) if name in CHOSEN else as_text(value)
 
 
 def typed(post: QueryDict, fields: Iterable[Field]) -> dict[str, JSON]:

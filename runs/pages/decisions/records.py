@@ -20,7 +20,7 @@ from runs.models import Run
 from ..base import keyset, page, signed_in, tell
 from ..labels import words
 from ..several import decide_several
-from .record_fields import as_text, fields_of, label, typed
+from .record_fields import as_shown, fields_of, label, typed
 
 REVIEWS = {"waiting": "To decide", **{value: value.capitalize() for value in Record.Review.values}}
 TEXTS = ("search", "kind", "assignee", "review")
@@ -147,7 +147,7 @@ def shown(request: HttpRequest, record: Record, shape: Shape, values: dict[str, 
 def lines(fields: dict[str, Any]) -> list[dict[str, str]]:
     """Changed fields as they are shown; the mark has a note of its own."""
     return [
-        {"name": label(name), "before": as_text(before), "after": as_text(after)}
+        {"name": label(name), "before": as_shown(name, before), "after": as_shown(name, after)}
         for name, (before, after) in fields.items()
         if name != "untrusted"
     ]
