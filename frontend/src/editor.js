@@ -145,20 +145,20 @@ function place(doc, line, column) {
 
 // The same refusals as a list below, for those who do not see the squiggles.
 function tell(view, found) {
-  let list = view.dom.nextElementSibling;
-  if (!list || !list.classList.contains("code-refusals")) {
-    list = document.createElement("ul");
-    list.className = "code-refusals";
-    list.setAttribute("role", "status");
-    view.dom.insertAdjacentElement("afterend", list);
+  let status = view.dom.nextElementSibling;
+  if (!status || !status.classList.contains("code-refusals")) {
+    status = document.createElement("div");
+    status.className = "code-refusals";
+    status.setAttribute("role", "status");
+    view.dom.insertAdjacentElement("afterend", status);
   }
-  list.replaceChildren(
-    ...found.map((one) => {
-      const item = document.createElement("li");
-      item.textContent = `line ${one.line || 1}: ${told(one)}`;
-      return item;
-    }),
-  );
+  const list = document.createElement("ul");
+  for (const one of found) {
+    const item = document.createElement("li");
+    item.textContent = `line ${one.line || 1}: ${told(one)}`;
+    list.append(item);
+  }
+  status.replaceChildren(...(found.length ? [list] : []));
 }
 
 function start() {
