@@ -66,7 +66,11 @@ class WordsIndex(models.Index):
 
     def create_sql(self, model: Any, schema_editor: Any, using: str = "", **kwargs: Any) -> Any:
         if schema_editor.connection.vendor == "postgresql":
-            return super().create_sql(model, schema_editor, using=" USING gin", **kwargs)
+            statement: Any = super().create_sql(model, schema_editor, using=" USING gin", **kwargs)
+            # Each search reads the entries that are not sorted in yet. With the usual 4 MB of them PostgreSQL prefers
+            # to read the whole table (188 ms in place of 22); without any, indexing takes twice the time.
+            statement.parts["extra"] = f" WITH (gin_pending_list_limit = 1024){statement.parts['extra']}"
+            return statement
         [column] = (model._meta.get_field(name).column for name in self.fields)
         parts = {"table": Table(model._meta.db_table, schema_editor.quote_name), "index": f'"{self.name}"',
                  "column": f'"{column}"', "name": self.name, "tokenizer": TOKENIZER}  # fmt: skip
@@ -103,18 +107,19 @@ TERMS = "CREATE VIRTUAL TABLE IF NOT EXISTS \"%(name)s_terms\" USING fts5vocab('
 def search(collection: int, version: int, text: str, limit: int) -> list[tuple[int, float]]:
     """(id of the chunk, score) of those of this version of the collection that share words with the text, best first.
 
-    Two statements: how many chunks have each word, then the chunks. Those that share only common words with the
-    text are left out unless they share all of them.
+    Two statements: how many chunks there are and have each word, then the chunks. Those that share only common words
+    with the text are left out unless they share all of them.
     """
     tokens = list(dict.fromkeys(tokens_of(collection, text)))[:ASKED]
     if not tokens:
         return []
     dialect: Any = Postgres if database().vendor == "postgresql" else Sqlite
-    counts = {token: count for token, count in zip(tokens, dialect.counts(tokens), strict=True) if count}
+    total, *having = dialect.counts(collection, tokens)
+    counts = {token: count for token, count in zip(tokens, having, strict=True) if count}
     if not counts:
         return []
-    rare = rarest(counts)
-    return dialect.search(collection, version, list(counts), rare, counts, limit)
+    weights = {token: weight_of(count, total) for token, count in counts.items()}
+    return dialect.search(collection, version, weights, rarest(counts), limit)
 
 
 def rarest(counts: dict[str, int]) -> list[str]:
@@ -128,12 +133,17 @@ def rarest(counts: dict[str, int]) -> list[str]:
     return kept
 
 
-def weight_of(count: int) -> float:
-    """Of a word that is in so many chunks of the collection."""
-    return math.log(1 + 10 * COMMON / count)
+def weight_of(count: int, total: int) -> float:
+    """Of a word that is in so many of the chunks of the collection: its inverse document frequency, as in BM25. Numbers
+    above COMMON are not counted to the end, and a collection that is larger is taken for ten times as large.
+    """
+    chunks = total if total <= COMMON else 10 * COMMON
+    return math.log(1 + (max(chunks - count, 0) + 0.5) / (count + 0.5))
 
 
 # The names of tables and columns are our own; tokens are parameters.
+TOTAL = f"""(SELECT count(*) FROM (SELECT 1 FROM knowledge_document d JOIN knowledge_chunk c ON c.document_id = d.id
+    WHERE d.collection_id = %s LIMIT {COMMON + 1}) few)"""  # noqa: S608
 OF_VERSION = "d.collection_id = %s AND d.from_version <= %s AND (d.until_version IS NULL OR d.until_version > %s)"
 
 
@@ -156,23 +166,24 @@ class Sqlite:
     """
 
     @classmethod
-    def counts(cls, tokens: Sequence[str]) -> Sequence[int]:
-        return rows(f"SELECT {', '.join([cls.COUNT] * len(tokens))}", [cls.term(token) for token in tokens])[0]
+    def counts(cls, collection: int, tokens: Sequence[str]) -> Sequence[int]:
+        values = [collection, *map(cls.term, tokens)]
+        return rows(f"SELECT {', '.join([TOTAL, *[cls.COUNT] * len(tokens)])}", values)[0]
 
     @classmethod
     def search(
-        cls, collection: int, version: int, tokens: list[str], rare: list[str], counts: dict[str, int], limit: int
+        cls, collection: int, version: int, weights: dict[str, float], rare: list[str], limit: int
     ) -> list[tuple[int, float]]:
         """Rare words find chunks, and common ones are looked for in those. Without rare words, all must be there."""
-        finding = rare or tokens
-        common = [token for token in tokens if token not in finding]
+        finding = rare or list(weights)
+        common = [token for token in weights if token not in finding]
         among = " OR ".join(map(cls.term, finding))
         hits = " UNION ALL ".join([cls.OFTEN] * len(finding) + [cls.THERE] * len(common))
-        values: list[Any] = [value for token in finding for value in (weight_of(counts[token]), token)]
+        values: list[Any] = [value for token in finding for value in (weights[token], token)]
         for token in common:
-            values += [weight_of(counts[token]), f"({among}) AND {cls.term(token)}"]
+            values += [weights[token], f"({among}) AND {cls.term(token)}"]
         sql = cls.SEARCH.format(hits=hits, of_version=OF_VERSION)
-        return rows(sql, [*values, 1 if rare else len(tokens), collection, version, version, limit])
+        return rows(sql, [*values, 1 if rare else len(weights), collection, version, version, limit])
 
     @staticmethod
     def term(token: str) -> str:
@@ -184,25 +195,26 @@ class Postgres:
     RANK = "ts_rank(c.words, %s::tsquery, 1) * %s"
 
     @classmethod
-    def counts(cls, tokens: Sequence[str]) -> Sequence[int]:
-        return rows(f"SELECT {', '.join([cls.COUNT] * len(tokens))}", [quoted(token) for token in tokens])[0]
+    def counts(cls, collection: int, tokens: Sequence[str]) -> Sequence[int]:
+        values = [collection, *map(quoted, tokens)]
+        return rows(f"SELECT {', '.join([TOTAL, *[cls.COUNT] * len(tokens)])}", values)[0]
 
     @classmethod
     def search(
-        cls, collection: int, version: int, tokens: list[str], rare: list[str], counts: dict[str, int], limit: int
+        cls, collection: int, version: int, weights: dict[str, float], rare: list[str], limit: int
     ) -> list[tuple[int, float]]:
         """`ts_rank` knows nothing of rare words, so each word is ranked alone and weighed."""
-        match = " & ".join(map(quoted, tokens))
+        match = " & ".join(map(quoted, weights))
         if rare:
             match = f"({match}) | {' | '.join(map(quoted, rare))}"
-        ranks = " + ".join([cls.RANK] * len(tokens))
-        weights = [value for token in tokens for value in (quoted(token), weight_of(counts[token]))]
+        ranks = " + ".join([cls.RANK] * len(weights))
+        ranked = [value for token, weight in weights.items() for value in (quoted(token), weight)]
         sql = f"""
             SELECT c.id, ({ranks})::float8 AS score FROM knowledge_chunk c
             JOIN knowledge_document d ON d.id = c.document_id
             WHERE c.words @@ %s::tsquery AND {OF_VERSION} ORDER BY score DESC, c.id LIMIT %s
         """  # noqa: S608
-        return rows(sql, [*weights, match, collection, version, version, limit])
+        return rows(sql, [*ranked, match, collection, version, version, limit])
 
 
 def rows(sql: str, parameters: Sequence[Any]) -> list[Any]:
