@@ -70,7 +70,7 @@ def kept(entries: Iterable[Entry]) -> list[tuple[str, bytes]]:
 
 
 def root_of(paths: list[str], marker: str, folder: str) -> str:
-    """The folder with the marker, as a prefix of paths. Raises Refused if there is none, or several."""
+    """The folder with the marker, as a prefix of paths. Raises Refused unless there is exactly one."""
     roots = list({path.removesuffix(marker): None for path in paths if f"/{path}".endswith(f"/{marker}")})
     if folder:
         wanted = folder.strip("/")

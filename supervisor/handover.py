@@ -27,9 +27,8 @@ CODE = (
 )
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 SERVERS = ("valkey", "postgres")
-Server = tuple[
-    Callable[[], None], Callable[[], bool], int
-]  # how it starts, whether it answers, the signal that stops it
+# How a server starts, whether it answers, and the signal that stops it.
+Server = tuple[Callable[[], None], Callable[[], bool], int]
 MOST = 4096  # bytes of a line that a child has half written: arguments of a program are limited
 KEPT = ("name", "pid", "ready", "started", "falls", "starts", "code", "output")  # of a child
 

@@ -58,7 +58,7 @@ def is_shown_together(tool: ToolSpec) -> bool:
 
 
 def offered(desk: Any) -> tuple[ToolSpec, ...]:
-    """`read_skill` with the skills that this run may read; nothing if there is none."""
+    """`read_skill` with the skills that this run may read; empty without such skills."""
     found = usable(desk) if is_reader(desk.tools.get(READ.name)) else []
     if not found:
         return ()
@@ -93,7 +93,7 @@ def asked_for(tools: Mapping[str, ToolSpec], tool: ToolSpec | None, arguments: A
 
 
 def subject_of(desk: Any, record: ToolCallRecord) -> Any:
-    """The tool whose grant decides about this call; None if there is none."""
+    """The tool whose grant decides about this call; None if the run has no such tool."""
     return asked_for(desk.tools, desk.tools.get(record.name), record.arguments)
 
 

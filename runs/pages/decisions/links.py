@@ -1,4 +1,4 @@
-"""The page of a signed link: it shows one approval to the person for whom the link was made."""
+"""The page of a signed link. The link belongs to one approval and one person."""
 
 from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse

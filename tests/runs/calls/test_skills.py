@@ -156,7 +156,7 @@ def approve(api, worker, run, **body):
     return said.status_code
 
 
-def test_the_one_whom_the_grant_names_decides_about_a_skill(
+def test_the_grant_says_who_decides_about_a_skill(
     worker, alice, bob, bob_api, alice_api, team, helper, make_skill, stub
 ):
     agent = helper(make_skill(), mode="ask", decides="owner")

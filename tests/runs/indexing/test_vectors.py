@@ -210,3 +210,4 @@ def test_meaning_finds_at_least_what_words_find_and_words_what_counting_finds(al
     both = corpus.measure(lambda question: names(row, question))
     print(f"MRR, recall@5: naive {naive}, words {words}, words and meaning {both}")
     assert naive[0] <= words[0] < both[0] and naive[1] <= words[1] < both[1]
+    assert words[0] > 0.63 and words[1] > 0.8, "the weight of a word is its rarity in this collection"
