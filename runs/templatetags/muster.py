@@ -7,7 +7,7 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
 
 from runs.figures import money
 from runs.pages.activity.waterfall import name_of
@@ -15,6 +15,7 @@ from runs.pages.base import pretty
 from runs.pages.labels import timing, words
 
 register = template.Library()
+SEPARATORS = {"de": str.maketrans(".,", ",.")}  # in place of those of English
 register.filter("pretty", pretty)
 register.filter("words", words)
 register.filter("timing", timing)
@@ -29,6 +30,23 @@ def in_short(details: dict[str, Any]) -> str:
     return line if len(line) <= 140 else f"{line[:139]}…"
 
 
+def localized(number: str) -> str:
+    """A number that is written in English, with the separators of the page's language; numbers.js does the same."""
+    return number.translate(SEPARATORS.get(get_language() or "", {}))
+
+
+@register.filter
+def decimal(value: float | None, digits: int) -> str:
+    """1.5 → 1.50 with two digits, and 1,50 on German pages."""
+    return "–" if value is None else localized(f"{value:.{digits}f}")
+
+
+@register.filter
+def whole(value: int) -> str:
+    """1234 → 1,234"""
+    return localized(f"{value:,}")
+
+
 @register.filter
 def seconds(value: float | None) -> str:
     """0.0123 → 12 ms; 83 → 1 min 23 s; None → –."""
@@ -37,7 +55,7 @@ def seconds(value: float | None) -> str:
     if value < 1:
         return f"{value * 1000:.0f} ms"
     if value < 60:
-        return f"{value:.1f} s"
+        return localized(f"{value:.1f} s")
     minutes, rest = divmod(round(value), 60)
     if minutes < 60:
         return f"{minutes} min {rest} s"
@@ -49,12 +67,20 @@ def milliseconds(value: float | None) -> str:
     return "–" if value is None else seconds(value / 1000)
 
 
-register.filter("dollars", money.dollars)
+@register.filter
+def dollars(value: Any) -> str:
+    """$1,234.50, and 1.234,50 $ on German pages."""
+    text = money.dollars(value)
+    if get_language() != "de" or "$" not in text:
+        return text
+    return f"{localized(text.replace('$', ''))}\N{NO-BREAK SPACE}$"
 
 
 @register.filter
 def percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}"
+    if value is None:
+        return "–"
+    return f"{value * 100:.0f}\N{NO-BREAK SPACE}%" if get_language() == "de" else f"{value:.0%}"
 
 
 @register.simple_tag

@@ -1,17 +1,18 @@
 // The cards of a conversation: a tool call that opens, a question for approval, a file.
+import { fixed } from "./numbers.js";
 import { api, localise, make } from "./page.js";
 import { gettext, word } from "./texts.js";
 
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const FILES = gettext("Files");
 /** @param {number} bytes */
-const sizeOf = (bytes) => (bytes < 1024 ? gettext("%(bytes)s bytes", { bytes }) : bytes < 1 << 20 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / (1 << 20)).toFixed(1)} MB`);
+const sizeOf = (bytes) => (bytes < 1024 ? gettext("%(bytes)s bytes", { bytes }) : bytes < 1 << 20 ? `${fixed(bytes / 1024, 1)} KB` : `${fixed(bytes / (1 << 20), 1)} MB`);
 /** @param {string} words */
 const label = (words) => make("p", { className: "small label", textContent: words });
 /** @param {any} value */
 const json = (value) => make("pre", { className: "json", textContent: typeof value === "string" ? value : JSON.stringify(value, null, 2), tabIndex: 0 });
 /** @param {number} ms */
-const duration = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
+const duration = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${fixed(ms / 1000, 1)} s`);
 
 export class ToolCard {
   /** @param {{id: string, name: string, arguments: any, kind?: string}} called @param {string | null} run */

@@ -27,14 +27,6 @@ export function ago(at, now = Date.now()) {
   return AGO.format(Math.round(seconds / size), unit);
 }
 
-/** US dollars, as runs/figures/money.py writes them. @param {number | string | null | undefined} cost */
-export function money(cost) {
-  const amount = Number(cost || 0);
-  if (amount >= 0.01) return `$${amount.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
-  if (amount >= 0.000001) return `$${Number(amount.toPrecision(2))}`;
-  return amount ? "<$0.000001" : "$0";
-}
-
 export function csrf() {
   return document.cookie.match(/(?:^|; )csrftoken=([^;]+)/)?.[1] ?? "";
 }

@@ -3,7 +3,8 @@
 import { ApprovalCard, ToolCard, fileCard } from "./cards.js";
 import { feedbackLine } from "./feedback.js";
 import { renderMarkdown } from "./markdown.js";
-import { api, make, money } from "./page.js";
+import { money, number } from "./numbers.js";
+import { api, make } from "./page.js";
 import { QuestionCard } from "./questions.js";
 import { Sources } from "./sources.js";
 import { TextSoFar } from "./textsofar.js";
@@ -179,7 +180,7 @@ export class RunView {
     if (!this.sources.isEmpty) this.element.append(this.sources.element);
     if (reply?.untrusted) this.element.append(make("p", { className: "note warning", textContent: gettext("This answer is based on untrusted content and may repeat its claims.") }));
     if (error) this.element.append(make("p", { className: "note error", textContent: `${error.message ?? word(status)}` }));
-    const words = [word(status), usage ? gettext("%(input_tokens)s + %(output_tokens)s tokens", { input_tokens: usage.input_tokens, output_tokens: usage.output_tokens }) : "", Number(usage?.cost) ? money(usage.cost) : ""];
+    const words = [word(status), usage ? gettext("%(input_tokens)s + %(output_tokens)s tokens", { input_tokens: number(usage.input_tokens), output_tokens: number(usage.output_tokens) }) : "", Number(usage?.cost) ? money(usage.cost) : ""];
     this.facts = make("div", { className: "small soft facts-line" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: `/runs/${this.run}/`, textContent: gettext("Run page") }));
     this.feedback();
     this.element.append(this.facts);

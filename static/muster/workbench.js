@@ -1,4 +1,5 @@
 // The function workbench: checks while typing, tries, saves, publishes; the other tabs load when they are first shown.
+import { fixed } from "./numbers.js";
 import { api, localise, make, tell } from "./page.js";
 import { FunctionSettings } from "./functionsettings.js";
 import { Row } from "./row.js";
@@ -34,7 +35,7 @@ const label = (words) => make("p", { className: "label small", textContent: word
 /** @param {string} at */
 const time = (at) => make("time", { dateTime: at });
 /** @param {number} ms */
-const duration = (ms) => (ms < 1000 ? `${ms.toFixed(ms < 10 ? 1 : 0)} ms` : `${(ms / 1000).toFixed(2)} s`);
+const duration = (ms) => (ms < 1000 ? `${fixed(ms, ms < 10 ? 1 : 0)} ms` : `${fixed(ms / 1000, 2)} s`);
 
 /** @param {string} name @param {string} text */
 function wrong(name, text) {
@@ -99,7 +100,7 @@ async function run() {
 /** @param {Record<string, any>} told the answer of functions/try */
 function showOutcome(told) {
   const good = told.status === "ok";
-  const facts = [duration(told.wall_ms), `${told.cpu_ms.toFixed(0)} ms CPU`, `${Math.round(told.peak_kb / 1024)} MB`, gettext("isolation %(isolation)s", { isolation: told.isolation })];
+  const facts = [duration(told.wall_ms), `${fixed(told.cpu_ms, 0)} ms CPU`, `${Math.round(told.peak_kb / 1024)} MB`, gettext("isolation %(isolation)s", { isolation: told.isolation })];
   outcome.hidden = false;
   outcome.replaceChildren(
     make("p", { className: "row" }, make("span", { className: `pill ${good ? "ok" : "failed"}`, textContent: word(told.status) }), make("span", { className: "small soft", textContent: facts.join(" · ") })),

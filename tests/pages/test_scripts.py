@@ -37,7 +37,7 @@ def test_the_types_of_the_scripts(tools):
 
 def test_a_wrong_type_is_found(tools, tmp_path):
     script = tmp_path / "wrong.js"
-    script.write_text(f'import {{ money }} from "{ROOT}/static/muster/page.js";\nmoney({{}});\n')
+    script.write_text(f'import {{ money }} from "{ROOT}/static/muster/numbers.js";\nmoney({{}});\n')
     options = {"extends": str(FRONTEND / "tsconfig.json"), "include": [str(script)]}
     (tmp_path / "tsconfig.json").write_text(json.dumps(options))
     ended = subprocess.run([tools / "tsc", "--project", tmp_path], capture_output=True, text=True, check=False)

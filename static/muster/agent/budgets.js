@@ -1,12 +1,13 @@
 // The budgets of an agent, below its limits.
-import { api, make, money, tell } from "../page.js";
+import { money, number } from "../numbers.js";
+import { api, make, tell } from "../page.js";
 import { gettext } from "../texts.js";
 
 const PERIODS = /** @type {Record<string, string>} */ ({ day: gettext("a day"), month: gettext("a month"), run: gettext("a run") });
 
 /** @param {any} budget */
 function inWords(budget) {
-  const parts = [budget.max_cost === null ? "" : money(budget.max_cost), budget.max_tokens === null ? "" : gettext("%(number)s tokens", { number: budget.max_tokens.toLocaleString("en-US") }), budget.max_runs === null ? "" : gettext("%(number)s runs", { number: budget.max_runs })];
+  const parts = [budget.max_cost === null ? "" : money(budget.max_cost), budget.max_tokens === null ? "" : gettext("%(number)s tokens", { number: number(budget.max_tokens) }), budget.max_runs === null ? "" : gettext("%(number)s runs", { number: number(budget.max_runs) })];
   return `${parts.filter(Boolean).join(", ")} ${PERIODS[budget.period] ?? gettext("each %(period)s", { period: budget.period })}${budget.user ? `, ${gettext("for %(user)s", { user: budget.user })}` : gettext(", for everyone")}${budget.enabled ? "" : ` (${gettext("off")})`}`;
 }
 

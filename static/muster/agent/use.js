@@ -1,5 +1,6 @@
 // How an agent is used: code that calls it, its figures, and what calls or starts it.
-import { api, make, money } from "../page.js";
+import { money, number } from "../numbers.js";
+import { api, make } from "../page.js";
 import { gettext, word } from "../texts.js";
 
 /** @param {string} name */
@@ -29,8 +30,8 @@ export function showCode(place, name) {
 export async function showFigures(place, path) {
   const told = await api(`${path}/figures?window=month`);
   const failed = told.errors.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.count, 0);
-  const rate = told.success_rate === null ? "–" : `${Math.round(told.success_rate * 100)} %`;
-  const figures = [[gettext("Runs"), told.runs], [gettext("Failed"), failed], [gettext("Succeeded"), rate], [gettext("Half took less than"), told.runs ? `${told.p50_s} s` : "–"], [gettext("Tokens"), told.tokens.toLocaleString("en-US")], [gettext("Cost"), money(told.cost)]];
+  const rate = told.success_rate === null ? "–" : number(told.success_rate, { style: "percent" });
+  const figures = [[gettext("Runs"), number(told.runs)], [gettext("Failed"), failed], [gettext("Succeeded"), rate], [gettext("Half took less than"), told.runs ? `${number(told.p50_s)} s` : "–"], [gettext("Tokens"), number(told.tokens)], [gettext("Cost"), money(told.cost)]];
   const shown = make("dl", { className: "figures" }, ...figures.map(([words, value]) => make("div", { className: "figure" }, make("dt", { textContent: words }), make("dd", { textContent: String(value) }))));
   const why = told.errors.map((/** @type {any} */ one) => `${one.code} (${one.count})`).join(", ");
   place.replaceChildren(shown, ...(why ? [make("p", { className: "small soft", textContent: gettext("Failed with: %(why)s", { why }) })] : []));

@@ -1,6 +1,7 @@
 // Trying the draft of a chain: starts a run, follows its events, and says what each step does.
 import { ApprovalCard } from "../cards.js";
-import { api, make, money, tell } from "../page.js";
+import { money } from "../numbers.js";
+import { api, make, tell } from "../page.js";
 import { SchemaForm } from "../schemaform.js";
 import { watch } from "../sse.js";
 import { upstream } from "./draft.js";

@@ -1,5 +1,6 @@
 // Expressions of a chain in words, and simple conditions as field, comparison and value. Pure.
 import { kindOf, targetOf } from "./draft.js";
+import { fixed } from "../numbers.js";
 import { gettext, ngettext, word } from "../texts.js";
 
 /** @typedef {{left: string, op: string, value: string}} Condition */
@@ -87,7 +88,7 @@ export const targetInWords = (step) => (kindOf(step) === "router" ? gettext("an 
 /** @param {number} ms */
 export function tookInWords(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
-  return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+  return ms < 60_000 ? `${fixed(ms / 1000, 1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }
 
 

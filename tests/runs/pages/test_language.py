@@ -1,6 +1,7 @@
 """Each person's language and time zone; the API stays English."""
 
 import pytest
+from django.utils import translation
 
 from agents.models import Preference
 
@@ -74,7 +75,6 @@ def test_the_texts_of_scripts_are_public_and_only_in_known_languages(client):
 
 
 def test_numbers_in_attributes_have_a_point_in_every_language():
-    from django.utils import translation
     from django.utils.formats import get_format, localize
 
     for language in ("en", "de"):
@@ -91,3 +91,16 @@ def test_the_zone_that_a_person_chose_goes_before_the_browsers(rf, alice):
     assert str(zone_of(request)) == "Europe/Berlin"
     request.preference = Preference(user=alice, zone="Asia/Tokyo")
     assert str(zone_of(request)) == "Asia/Tokyo"
+
+
+def test_figures_are_written_as_in_the_language_of_the_page():
+    from runs.templatetags import muster as tags
+
+    def written():
+        figures = (tags.dollars("1234.5"), tags.seconds(1.25), tags.percent(0.256), tags.decimal(0.5, 2))
+        return [*figures, tags.whole(1234567)]
+
+    with translation.override("en"):
+        assert written() == ["$1,234.50", "1.2 s", "26%", "0.50", "1,234,567"]
+    with translation.override("de"):
+        assert written() == ["1.234,50\xa0$", "1,2 s", "26\xa0%", "0,50", "1.234.567"]
