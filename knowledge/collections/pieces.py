@@ -31,12 +31,17 @@ class Part:
 def pieces_of(parts: Iterable[Part]) -> Iterator[Piece]:
     for part in parts:
         for text in cut(part.text):
-            yield Piece(text, part.heading[:200], part.page)
+            yield Piece(text, storable(part.heading)[:200], part.page)
+
+
+def storable(text: str) -> str:
+    """Without what a database refuses: NUL characters, and halves of surrogate pairs."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def cut(text: str) -> Iterator[str]:
     """At the end of a paragraph, line or sentence where there is one in the second half of a piece."""
-    text = text.replace("\0", "").strip()
+    text = storable(text).strip()
     start = 0
     while start < len(text):
         end = len(text) if len(text) - start <= LENGTH + SHORT else break_in(text, start)

@@ -4,6 +4,7 @@ A document that is added waits until a worker has read it (runs/indexing). Then 
 the collection, and the earlier document of that name ends with it.
 """
 
+from collections.abc import Collection as Members
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -22,7 +23,7 @@ from knowledge import full_text
 from knowledge.models import Chunk, Collection, Document
 from plumbing import clock
 
-from .pieces import Piece
+from .pieces import Piece, storable
 
 Source, Status = Document.Source, Document.Status
 ATTEMPTS = 3  # a document that ends the worker or its sandbox as often has failed
@@ -110,15 +111,19 @@ def index_again(row: Document) -> Document:
 # -- indexing ----------------------------------------------------------------------------------------------------------
 
 
-def claim(limit: int, lease_s: float) -> list[Document]:
-    """Take documents that wait, or whose worker died; those that were tried too often have failed."""
+def claim(limit: int, lease_s: float, *, without: Members[int | None] = ()) -> list[Document]:
+    """Take documents that wait, or whose worker died; those that were tried too often have failed. None of those of
+    the owners in `without`.
+    """
     expired = Q(status=Status.INDEXING, lease_expires_at__lte=clock.Now())
     due = Document.objects.filter(SiteHold.absent(), Q(status=Status.WAITING) | expired)
     due.filter(attempts__gte=ATTEMPTS).update(
         status=Status.FAILED, lease=None, error_code="gave_up", error=f"Reading it was interrupted {ATTEMPTS} times."
     )
     lease = uuid4()
-    chosen = list(due.order_by("id").values_list("pk", flat=True)[:limit])
+    others = due.exclude(collection__owner__in=[owner for owner in without if owner]) if without else due
+    others = others.exclude(collection__owner=None) if None in without else others
+    chosen = list(others.order_by("id").values_list("pk", flat=True)[:limit])
     if not chosen:
         return []
     due.filter(pk__in=chosen).update(
@@ -196,7 +201,7 @@ def chunks_of(collection_id: int, read: Read) -> list[Chunk]:
 def fail(document: Document, code: str, error: str) -> None:
     """An earlier document of this name stays as it is."""
     rows = Document.objects.filter(pk=document.pk, lease=document.lease, status=Status.INDEXING)
-    rows.update(status=Status.FAILED, lease=None, error_code=code[:64], error=error[:500])
+    rows.update(status=Status.FAILED, lease=None, error_code=storable(code)[:64], error=storable(error)[:500])
 
 
 def put_back(document: Document) -> None:

@@ -1,13 +1,15 @@
 """Indexes what waits: claims documents, reads them and makes the next version of their collections.
 
 A worker that dies leaves its claims, which expire; a document that was claimed by another meanwhile is not finished
-twice.
+twice. A document that cannot be read or stored fails alone, and people take turns.
 """
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import groupby
 
 import httpx
 from django.conf import settings
@@ -29,14 +31,30 @@ BATCH, PIECES = 50, 2000  # documents that are claimed, and pieces that are stor
 LEASE_S = 180.0  # longer than the slowest document
 TURN_S = 5.0  # a worker that stops waits no longer than that, and for the document in work
 FETCH_S = 30.0
+seconds: Callable[[], float] = time.monotonic
+_used: dict[int | None, float] = {}  # owner of collections → seconds of the present turn
 
 
 def tick() -> int:
     """Index for a few seconds. Returns how many documents became searchable."""
-    end, done = time.monotonic() + TURN_S, 0
-    while time.monotonic() < end and (claimed := storage.claim(BATCH, LEASE_S)):
+    end, done = seconds() + TURN_S, 0
+    while seconds() < end and (claimed := claimed_in_turn()):
         done += index(claimed)
     return done
+
+
+def claimed_in_turn() -> list[Document]:
+    """Of people whose turn is not over. If only others have documents that wait, everybody's next turn begins."""
+    over = [owner for owner in _used if is_over(owner)]
+    claimed = storage.claim(BATCH, LEASE_S, without=over)
+    if claimed or not over:
+        return claimed
+    _used.clear()
+    return storage.claim(BATCH, LEASE_S)
+
+
+def is_over(owner: int | None) -> bool:
+    return _used.get(owner, 0.0) >= TURN_S
 
 
 @dataclass(slots=True)
@@ -55,15 +73,33 @@ class Group:
 
     def store(self) -> None:
         read, self.read, self.pieces = self.read, [], 0
-        self.done += storage.finish(read) if read else 0
+        in_order = sorted(read, key=lambda one: one.document.collection_id)
+        for _, of_one in groupby(in_order, key=lambda one: one.document.collection_id):
+            self.done += stored(list(of_one))
+
+
+def stored(read: list[Read]) -> int:
+    """How many documents of one collection became searchable. One that cannot be stored fails alone."""
+    try:
+        return storage.finish(read)
+    except DATABASE_GONE:  # the claims expire, and a later turn reads the documents
+        raise
+    except Exception as error:  # a quota, or a text that the database refuses
+        if len(read) > 1:
+            return sum(stored([one]) for one in read)
+        failed(read[0].document, error)
+        return 0
 
 
 def index(claimed: list[Document]) -> int:
-    group, renewed = Group(), time.monotonic()
+    group, renewed = Group(), seconds()
     for document in claimed:
-        if time.monotonic() - renewed > LEASE_S / 6 and document.lease:
+        if is_over(document.collection.owner_id):
+            storage.put_back(document)
+            continue
+        if seconds() - renewed > LEASE_S / 6 and document.lease:
             storage.renew(document.lease, LEASE_S)
-            renewed = time.monotonic()
+            renewed = seconds()
         if read := attempt(document):
             group.add(read)
     group.store()
@@ -72,21 +108,31 @@ def index(claimed: list[Document]) -> int:
 
 def attempt(document: Document) -> Read | None:
     """What was read; None if it failed, waits, or has not changed."""
+    owner, begun = document.collection.owner_id, seconds()
     try:
         return read_document(document)
-    except Unreadable as error:
-        storage.fail(document, error.code, str(error))
-    except MusterError as error:
-        storage.fail(document, error.code, " ".join(filter(None, [str(error), error.hint])))
     except NotNow as error:
         log.warning("The document %s waits: %s", document.pk, error)
         storage.put_back(document)
     except DATABASE_GONE:  # the claim expires, and a later turn reads the document
         raise
-    except Exception:  # of a parser's library or of the file store, which have kinds of their own: others go on
-        log.exception("The document %s", document.pk)
-        storage.fail(document, "internal_error", "Reading it failed. The log of the worker says why.")
+    except (
+        Exception
+    ) as error:  # of a parser's library or of the file store, which have kinds of their own: others go on
+        failed(document, error)
+    finally:
+        _used[owner] = _used.get(owner, 0.0) + seconds() - begun
     return None
+
+
+def failed(document: Document, error: Exception) -> None:
+    if isinstance(error, Unreadable):
+        storage.fail(document, error.code, str(error))
+    elif isinstance(error, MusterError):
+        storage.fail(document, error.code, " ".join(filter(None, [str(error), error.hint])))
+    else:
+        log.error("The document %s", document.pk, exc_info=error)
+        storage.fail(document, "internal_error", "Reading it failed. The log of the worker says why.")
 
 
 def read_document(document: Document) -> Read | None:
