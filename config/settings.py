@@ -536,6 +536,10 @@ CHUNKS_PER_DOCUMENT = env.int("MUSTER_CHUNKS_PER_DOCUMENT", default=10_000)
 COLLECTION_NEAR = env.float("MUSTER_COLLECTION_NEAR", default=0.3)
 # seconds in which the embedding model must answer a question; after that, words alone are compared
 COLLECTION_QUESTION_S = env.float("MUSTER_COLLECTION_QUESTION_S", default=1.0)
+# seconds in which a device must answer a search of a collection; after that, the rest is answered without it
+COLLECTION_DEVICE_S = env.float("MUSTER_COLLECTION_DEVICE_S", default=1.5)
+# folders of devices in one collection, of one person
+COLLECTION_FOLDERS_EACH = env.int("MUSTER_COLLECTION_FOLDERS", default=10)
 # changes of memories that one message may lead to, with all runs that it starts
 MEMORIES_PER_RUN = env.int("MUSTER_MEMORIES_PER_RUN", default=20)
 # changes by agents of one person's memories in 24 hours; runs with text of strangers may use half
@@ -555,6 +559,8 @@ CATALOGUES = [
 ]
 # makes the vectors of questions for a collection with an embedding model
 COLLECTION_VECTORS = "runs.indexing.vectors.of_questions"
+# the module that asks devices for excerpts of the folders of a collection
+COLLECTION_FOLDERS = "runs.calls.folders"
 # functions that remove what deleted rows left in the database's files; called after a person was deleted
 SCRUBS = ["knowledge.full_text.scrub"]
 

@@ -5,7 +5,7 @@ from agents.models.agent import tool_changed
 from devices.client.tools import TOOLS
 from devices.client.tools import Tool as BuiltIn
 
-UNTRUSTED = {"list_directory", "read_file_content"}  # files may contain text from anyone
+UNTRUSTED = {"list_directory", "read_file_content", "search_files"}  # files may contain text from anyone
 
 
 def ensure_tools() -> list[Tool]:

@@ -337,10 +337,27 @@ class FileRequest(TypedDict):
     data: NotRequired[str]
 
 
+class Folder(TypedDict):
+    id: str
+    device: str
+    device_name: str
+    path: str
+    created_at: str
+
+
 class FoundDocument(TypedDict):
     id: str
     name: str
     untrusted: bool
+    device: str | None
+
+
+class FoundPlace(TypedDict):
+    page: int | None
+    heading: str
+    position: int | None
+    text: str
+    line: int | None
 
 
 class FunctionError(TypedDict):
@@ -521,6 +538,11 @@ class NewEvaluationQuestionRequest(TypedDict):
     place: NotRequired[str]
 
 
+class NewFolderRequest(TypedDict):
+    device: str
+    path: str
+
+
 class NewKey(TypedDict):
     id: str
     name: NotRequired[str]
@@ -573,6 +595,12 @@ class Node(TypedDict):
     total: int
 
 
+class NotSearched(TypedDict):
+    device: str
+    path: str
+    reason: str
+
+
 class Outcome(TypedDict):
     status: str
     result: Any
@@ -617,6 +645,11 @@ class PaginatedEmbedList(TypedDict):
 
 class PaginatedEvaluationQuestionList(TypedDict):
     results: list[EvaluationQuestion]
+    next: str | None
+
+
+class PaginatedFolderList(TypedDict):
+    results: list[Folder]
     next: str | None
 
 
@@ -1675,7 +1708,7 @@ class FoundMemory(TypedDict):
 
 class FoundPiece(TypedDict):
     document: FoundDocument
-    place: Place
+    place: FoundPlace
     text: str
     score: float
 
@@ -2476,6 +2509,7 @@ class Reply(TypedDict):
 
 class Results(TypedDict):
     results: list[FoundPiece]
+    not_searched: list[NotSearched]
 
 
 class Run(TypedDict):

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from . import stopping
@@ -11,6 +12,7 @@ MAX_DOCUMENT_BYTES = 30 * 1024 * 1024
 MAX_UNPACKED_BYTES = 200 * 1024 * 1024
 MAX_PAGES = 1000
 MAX_TEXT = 5_000_000  # characters
+BETWEEN_PAGES = "\n\n"
 
 MAGIC = {
     b"\x89PNG": "a PNG image",
@@ -29,6 +31,11 @@ MAGIC = {
 
 def pdf_text(file: BinaryIO) -> str:
     """The text of all pages. Raises ToolRefused."""
+    return BETWEEN_PAGES.join(pdf_pages(file))[:MAX_TEXT]
+
+
+def pdf_pages(file: BinaryIO, first: int = 0) -> Iterator[str]:
+    """The text of each page from `first` on. Raises ToolRefused."""
     try:
         import pypdf  # takes 0.2 s to import, and most calls read no PDF
     except ImportError:
@@ -37,14 +44,14 @@ def pdf_text(file: BinaryIO) -> str:
         reader = pypdf.PdfReader(file)
         if reader.is_encrypted and not reader.decrypt(""):
             raise ToolRefused("unsupported", "the PDF is protected by a password")
-        pages, length = [], 0
-        for page in reader.pages[:MAX_PAGES]:
+        length = 0
+        for page in reader.pages[first:MAX_PAGES]:
             stopping.check()
-            pages.append(page.extract_text() or "")
-            length += len(pages[-1])
+            text = page.extract_text() or ""
+            yield text
+            length += len(text)
             if length > MAX_TEXT:
-                break
-        return "\n\n".join(pages)[:MAX_TEXT]
+                return
     except (pypdf.errors.PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ToolRefused("unreadable", f"the PDF is damaged: {type(error).__name__}")
 

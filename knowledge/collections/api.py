@@ -18,7 +18,8 @@ from knowledge.models import Collection, Document
 
 from . import catalog, storage
 from .filters import DocumentFilter
-from .search import place_of, result_of, search
+from .folders import Asker, search_all, shown
+from .search import place_of
 from .serializers import (
     CollectionSerializer,
     DocumentSerializer,
@@ -62,11 +63,13 @@ class CollectionViewSet(NamedViewSet):
     @extend_schema(request=SearchSerializer, responses={200: ResultsSerializer}, examples=[RETURNS])
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def search(self, request: Any, name: str) -> Response:
-        """The pieces of its documents that fit the question, best first."""
+        """The pieces of its documents that fit the question, and excerpts of your own devices, best first."""
         asked = read(SearchSerializer, request)
         collection = Collection.objects.for_use(request.user, name)
-        found = search(collection, asked["query"], limit=asked["limit"], version=asked.get("version"))
-        return Response({"results": [result_of(one) for one in found]})
+        answer = search_all(
+            collection, asked["query"], Asker(request.user.pk), limit=asked["limit"], version=asked.get("version")
+        )
+        return Response(shown(answer))
 
 
 class DocumentViewSet(Audited, mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):

@@ -10,34 +10,48 @@ from uuid import UUID
 from agents.tools import RetryTool, ToolCall, ToolFailed, ToolResult, ToolSpec
 from knowledge.models import Chunk, Collection, Document
 
-from .search import search
+from .folders import PREFIX, Asker, Excerpt, of_place, search_all
+from .search import Found
 
 FETCHED = 12_000  # characters
 BEFORE = 2  # pieces that are read before the place
 
 
-def run(tool: ToolSpec, call: ToolCall) -> ToolResult:
+def run(tool: ToolSpec, call: ToolCall, asker: Asker) -> ToolResult:
     """One call. Raises RetryTool, ToolFailed."""
     collection = Collection.objects.filter(pk=tool.source.get("collection")).first()
     if collection is None:
         raise ToolFailed("This collection was deleted.", code="not_found")
-    version = tool.pinned_version or collection.version
-    if version > collection.version:
+    version = tool.pinned_version
+    if version and version > collection.version:
         raise ToolFailed(f"This collection has no version {version}.", code="unknown_version")
     action = {"search": find, "fetch": fetch}[str(tool.source.get("verb"))]
-    return action(collection, version, call.arguments)
+    return action(collection, version, call.arguments, asker)
 
 
-def find(collection: Collection, version: int, asked: dict[str, Any]) -> ToolResult:
-    """{"results": [{"id", "title", "url", "text"}]}. Untrusted as soon as one of the documents is."""
-    found = search(collection, asked["query"], limit=asked.get("limit", 8), version=version)
-    results = [{**reference(collection, one.chunk), "text": one.chunk.text} for one in found]
-    is_untrusted = any(one.chunk.document.untrusted for one in found)
-    return ToolResult(ok=True, value={"results": results}, untrusted=is_untrusted)
+def find(collection: Collection, version: int | None, asked: dict[str, Any], asker: Asker) -> ToolResult:
+    """{"results": [{"id", "title", "url", "text"}]}. Untrusted as soon as one of the documents is. `not_searched` names
+    folders of devices that did not answer, or not about all their files.
+    """
+    answer = search_all(collection, asked["query"], asker, limit=asked.get("limit", 8), version=version)
+    value: dict[str, Any] = {"results": [shown(collection, one) for one in answer.found]}
+    if answer.absent:
+        value["not_searched"] = [f"{one.path} on {one.device}: {one.reason}" for one in answer.absent]
+    is_untrusted = any(isinstance(one, Excerpt) or one.chunk.document.untrusted for one in answer.found)
+    return ToolResult(ok=True, value=value, untrusted=is_untrusted)
 
 
-def fetch(collection: Collection, version: int, asked: dict[str, Any]) -> ToolResult:
+def shown(collection: Collection, found: Found | Excerpt) -> dict[str, Any]:
+    if isinstance(found, Excerpt):
+        return {"id": found.id, "title": found.title, "url": None, "device": found.device, "text": found.text}
+    return {**reference(collection, found.chunk), "text": found.chunk.text}
+
+
+def fetch(collection: Collection, version: int | None, asked: dict[str, Any], asker: Asker) -> ToolResult:
     """{"id", "title", "url", "text", "metadata"}: the text from a little before the place on."""
+    if asked["id"].startswith(PREFIX):
+        return fetch_file(collection, version, asked["id"], asker)
+    version = version or collection.version
     document_id, position = place_in(asked["id"])
     document = Document.objects.filter(collection=collection, pk=document_id).of_version(version).first()
     if document is None:
@@ -57,6 +71,14 @@ def fetch(collection: Collection, version: int, asked: dict[str, Any]) -> ToolRe
         },
     }  # fmt: skip
     return ToolResult(ok=True, value=value, untrusted=document.untrusted)
+
+
+def fetch_file(collection: Collection, version: int | None, id: str, asker: Asker) -> ToolResult:
+    """The same from a file of a device, which has no versions."""
+    value = of_place(collection, id, asker, FETCHED) if version is None else None
+    if value is None:
+        raise RetryTool("There is no file with this id. Use an id of the search.", code="not_found")
+    return ToolResult(ok=True, value=value, untrusted=True)
 
 
 def text_from(document: Document, first: int) -> Any:

@@ -29,7 +29,7 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
         "Read a document of the collection “{name}”{about}: the text at the place that `search-{name}` found.",
         {
             "type": "object",
-            "properties": {"id": {"type": "string", "maxLength": 80, "description": "An id of the search."}},
+            "properties": {"id": {"type": "string", "maxLength": 700, "description": "An id of the search."}},
             "required": ["id"],
             "additionalProperties": False,
         },

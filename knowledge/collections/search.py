@@ -59,16 +59,5 @@ def fused(*lists: list[int]) -> list[tuple[int, float]]:
     return sorted(scores.items(), key=lambda one: (-one[1], one[0]))
 
 
-def result_of(found: Found) -> dict[str, Any]:
-    """As REST shows it."""
-    chunk = found.chunk
-    return {
-        "document": {"id": str(chunk.document_id), "name": chunk.document.name, "untrusted": chunk.document.untrusted},
-        "place": place_of(chunk),
-        "text": chunk.text,
-        "score": round(found.score, 6),
-    }
-
-
 def place_of(chunk: Chunk) -> dict[str, Any]:
     return {"page": chunk.page, "heading": chunk.heading, "position": chunk.position, "text": chunk.place}

@@ -112,9 +112,10 @@ class SearchSerializer(StrictSerializer):
 
 
 class FoundDocumentSerializer(serializers.Serializer):
-    id = serializers.CharField()
-    name = serializers.CharField()
+    id = serializers.CharField(allow_blank=True, help_text="Empty: a file of a device.")
+    name = serializers.CharField(help_text="Of a file of a device: its path there.")
     untrusted = serializers.BooleanField()
+    device = serializers.CharField(allow_null=True, help_text="The device of yours that has the file.")
 
 
 class PlaceSerializer(serializers.Serializer):
@@ -124,15 +125,31 @@ class PlaceSerializer(serializers.Serializer):
     text = serializers.CharField(help_text="The place in words.")
 
 
+class FoundPlaceSerializer(PlaceSerializer):
+    position = serializers.IntegerField(
+        allow_null=True, help_text="The number of the piece in the document, from 0; null in a file of a device."
+    )
+    line = serializers.IntegerField(allow_null=True, help_text="From 1; in a file of a device.")
+
+
 class FoundPieceSerializer(serializers.Serializer):
     document = FoundDocumentSerializer()
-    place = PlaceSerializer()
+    place = FoundPlaceSerializer()
     text = serializers.CharField()
     score = serializers.FloatField(help_text="Comparable within one answer.")
 
 
+class NotSearchedSerializer(serializers.Serializer):
+    device = serializers.CharField()
+    path = serializers.CharField()
+    reason = serializers.CharField()
+
+
 class ResultsSerializer(serializers.Serializer):
     results = FoundPieceSerializer(many=True)
+    not_searched = NotSearchedSerializer(
+        many=True, help_text="Folders of your devices that were not searched, or not to their end."
+    )
 
 
 class PieceSerializer(serializers.Serializer):

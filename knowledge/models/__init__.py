@@ -1,5 +1,6 @@
 from .collection import Chunk, ChunkVector, Collection, Document
 from .evaluation import Evaluation, EvaluationQuestion
+from .folder import CollectionFolder
 from .memory import Memory, MemoryVersion, MemoryWrite
 from .skill import Skill, SkillVersion
 
@@ -7,6 +8,7 @@ __all__ = [
     "Chunk",
     "ChunkVector",
     "Collection",
+    "CollectionFolder",
     "Document",
     "Evaluation",
     "EvaluationQuestion",

@@ -9,7 +9,7 @@ from typing import Any
 from devices.protocol import tool_hash
 
 from .. import schema
-from . import filesystem, notes, projects, tasks, timelines
+from . import filesystem, notes, projects, searching, tasks, timelines
 
 JSON = Any
 
@@ -41,6 +41,7 @@ TOOLS: dict[str, Tool] = {
         Tool.of(filesystem.list_directory, "workspace", "read"),
         Tool.of(filesystem.get_file_metadata, "workspace", "read"),
         Tool.of(filesystem.read_file_content, "workspace", "read", "processed"),
+        Tool.of(searching.search_files, "workspace", "read"),
         Tool.of(tasks.list_tasks, "records", "read"),
         Tool.of(tasks.create_task, "records", "write", "created"),
         Tool.of(tasks.update_task, "records", "write", "updated"),

@@ -14,12 +14,12 @@ from agents.exceptions import Invalid, MusterError
 from agents.http.viewsets import refusals
 from agents.models import AuditEvent
 from knowledge.collections import catalog, storage
-from knowledge.collections.search import search
+from knowledge.collections.folders import Asker, Results, search_all
 from knowledge.collections.serializers import CollectionSerializer, NewDocumentSerializer
 from knowledge.models import Collection, Document
 
 from ..base import by_name, keyset, page, signed_in, tell
-from . import evaluations
+from . import evaluations, folders
 
 WRITES = "collections:write"
 RESULTS = 10
@@ -61,11 +61,14 @@ def collection_page(request: HttpRequest, name: str) -> HttpResponse:
         return add(request, row)
     documents, older = keyset(request, Document.objects.filter(collection=row).current().select_related("file"))
     question = request.GET.get("query", "")[:500].replace("\0", "").strip()
-    found = search(Collection.objects.for_use(request.user, name), question, limit=RESULTS) if question else []
+    usable = Collection.objects.for_use(request.user, name) if question else row
+    asker = Asker(request.user.pk)
+    answer = search_all(usable, question, asker, limit=RESULTS) if question else Results()
     return page(
         request, "collection.html", row.name, collection=row, documents=documents, older=older, question=question,
-        found=found, may_edit=row.may_edit(request.user),
-        **evaluations.context_of(row), is_busy=any(one.status in ("waiting", "indexing") for one in documents),
+        found=answer.found, not_searched=answer.absent, may_edit=row.may_edit(request.user),
+        **folders.context_of(request, row), **evaluations.context_of(row),
+        is_busy=any(one.status in ("waiting", "indexing") for one in documents),
     )  # fmt: skip
 
 

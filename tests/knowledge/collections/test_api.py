@@ -32,14 +32,16 @@ def test_a_person_makes_a_collection_adds_a_text_and_finds_it(alice_api):
     added = alice_api.post(DOCUMENTS, {"name": "returns.md", "media_type": "text/markdown", "text": RETURNS})
     assert added.status_code == 202, added.json()
     assert (added.json()["status"], added.json()["untrusted"], added.json()["size"]) == ("waiting", True, len(RETURNS))
-    assert question(alice_api).json() == {"results": []}, "not before it was read"
+    assert question(alice_api).json() == {"results": [], "not_searched": []}, "not before it was read"
     index()
     row = alice_api.get(added["Location"]).json()
     assert (row["status"], row["chunks"], row["from_version"], row["error"]) == ("ready", 2, 1, None)
     found = question(alice_api).json()["results"]
     assert [one["text"] for one in found][0] == "Goods may be returned within 30 days."
-    assert found[0]["document"] == {"id": row["id"], "name": "returns.md", "untrusted": True}
-    assert found[0]["place"] == {"page": None, "heading": "Returns", "position": 0, "text": "Returns"}
+    assert found[0]["document"] == {"id": row["id"], "name": "returns.md", "untrusted": True, "device": None}
+    assert found[0]["place"] == {
+        "page": None, "heading": "Returns", "position": 0, "line": None, "text": "Returns",
+    }  # fmt: skip
     assert found[0]["score"] > 0
     actions = AuditEvent.objects.filter(actor__username="alice").values_list("action", flat=True)
     assert sorted(actions) == ["collection.created", "document.added"]
@@ -114,8 +116,8 @@ def test_a_search_refuses_what_it_does_not_know(alice_api, handbook):
     assert question(alice_api, filters={}).status_code == 422
     assert question(alice_api, query="").status_code == 422
     assert question(alice_api, limit=51).status_code == 422
-    assert question(alice_api, query='"; DROP TABLE x; -- NEAR(a b) * ^').json() == {"results": []}
-    assert question(alice_api, query="the and of").json() == {"results": []}
+    assert question(alice_api, query='"; DROP TABLE x; -- NEAR(a b) * ^').json() == {"results": [], "not_searched": []}
+    assert question(alice_api, query="the and of").json() == {"results": [], "not_searched": []}
 
 
 def test_a_stranger_sees_nothing(charlie_api, handbook):

@@ -9,7 +9,8 @@ from agents.models import AuditEvent, StoredFile, Tool
 from knowledge.collections import storage
 from knowledge.collections.calls import reference
 from knowledge.collections.search import search
-from knowledge.models import Collection, Document
+from knowledge.models import Collection, CollectionFolder, Document
+from tests.devices.scripted import paired
 from tests.knowledge.documents import add, collection_with, index
 
 HANDBOOK = "/collections/handbook/"
@@ -166,3 +167,18 @@ def test_a_stranger_and_a_team_mate_do_not_change_the_questions(signed_in, bob, 
     assert handbook.questions.count() == 1 and not handbook.evaluations.exists()
     shown = text(signed_in(bob).get(HANDBOOK))
     assert "How?" in shown and "Add question" not in shown
+
+
+def test_a_folder_of_an_own_device_is_added_and_named_when_the_device_is_away(alice, signed_in, handbook):
+    browser, device = signed_in(alice), paired(alice)[0]
+    device.folders = ["docs"]
+    device.save()
+    page = "/collections/handbook/"
+    browser.post(f"{page}folders", {"folder": f"{device.pk}/docs", "path": "contracts"})
+    [folder] = CollectionFolder.objects.all()
+    assert folder.path == "docs/contracts"
+    shown = text(browser.get(page, {"query": "goods"}))
+    assert "docs/contracts (laptop): the device is not connected" in shown and "stay on the device" in shown
+    browser.post(f"{page}folders/{folder.pk}/remove")
+    browser.post(f"{page}folders", {"folder": f"{device.pk}/photos"})
+    assert not CollectionFolder.objects.exists()

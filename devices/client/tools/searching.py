@@ -1,0 +1,223 @@
+"""Searches the text of files in the shared folders, and returns excerpts with their places. Keeps no index: the newest
+files are read first, and what the time does not allow is left out and reported.
+"""
+
+import math
+import os
+import re
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from .. import documents, stopping
+from ..exceptions import ToolRefused
+from ..text import sendable
+from ..workspace import Opened, Workspace
+from .filesystem import MAX_DEPTH, Listing, decode, encoding_of
+
+JSON = Any
+READING_S = 0.9  # somebody waits for the answer for 1.5 s
+MAX_FILES = 5000
+MAX_TEXT_BYTES = 2 * 1024 * 1024  # of one file
+MAX_RESULTS = 20
+BLOCK = 800  # characters of an excerpt
+MAX_BLOCKS = 4000  # that have one of the words
+KEPT_DOCUMENTS = 100  # whose pages are kept in memory
+WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a file's text. `offset` is where read_file_content finds it."""
+
+    path: str
+    text: str
+    offset: int
+    line: int | None
+    page: int | None
+    words: tuple[str, ...]  # those of the question that are in it
+
+    def shown(self) -> dict[str, JSON]:
+        text = sendable(self.text.strip()[:BLOCK])
+        return {"path": self.path, "line": self.line, "page": self.page, "offset": self.offset, "text": text}
+
+
+def search_files(workspace: Workspace, query: str, path: str = ".", limit: int = 8) -> dict[str, JSON]:
+    """Search the text of the files in a folder and the folders below it; PDF and Word files too. Returns excerpts, best
+    first, with file and line (in PDF: page); read_file_content reads on at an excerpt's offset.
+
+    Args:
+        query: words to look for
+        path: the folder, relative to the shared folder
+        limit: how many excerpts, at most 20
+    """
+    words = words_of(query)
+    if not words:
+        raise ToolRefused("invalid_arguments", "the query has no word")
+    reading = Reading(workspace, words, time.monotonic() + READING_S)
+    for folder in sorted(workspace.roots) if workspace.is_top(path) else [path]:
+        reading.folder(folder)
+    best = reading.best(max(1, min(limit, MAX_RESULTS)))
+    return {"results": [one.shown() for one in best], "searched": reading.searched, "truncated": reading.is_cut}
+
+
+def words_of(query: str) -> list[str]:
+    """The beginnings of words to look for: “parcels” finds “parcel” too."""
+    found = list(dict.fromkeys(WORD.findall(query.casefold())))[:20]
+    longer = [word for word in found if len(word) > 2] or found
+    return list(dict.fromkeys(word[:-1] if len(word) > 4 and word.endswith("s") else word for word in longer))
+
+
+class Reading:
+    """One search over the files of a workspace until the time is over."""
+
+    def __init__(self, workspace: Workspace, words: list[str], until: float) -> None:
+        self.workspace = workspace
+        self.pattern = re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + ")", re.IGNORECASE)
+        self.until = until
+        self.blocks: list[Block] = []
+        self.searched = 0
+        self.is_cut = False
+
+    def folder(self, path: str) -> None:
+        listing = Listing((), None, MAX_FILES)
+        with self.workspace.open(path) as opened:
+            if not opened.is_directory:
+                raise ToolRefused("not_a_folder", f"“{path}” is a file: read it with read_file_content")
+            prefix = "/".join(part for part in path.split("/") if part not in ("", "."))
+            listing.read(os.dup(opened.fd), prefix, depth=MAX_DEPTH)
+        self.is_cut = self.is_cut or listing.is_full
+        files = [entry["path"] for entry in sorted(listing.entries, key=newest) if entry["type"] == "file"]
+        for file in files:
+            if self.is_over():
+                return
+            self.file(file)
+
+    def is_over(self) -> bool:
+        stopping.check()
+        is_over = time.monotonic() >= self.until or len(self.blocks) >= MAX_BLOCKS
+        self.is_cut = self.is_cut or is_over
+        return is_over
+
+    def file(self, path: str) -> None:
+        """A file that cannot be read, or is not text, is passed over."""
+        try:
+            with self.workspace.open(path) as opened:
+                ending = PurePath(path).suffix.lower()
+                read = {".pdf": self.pdf, ".docx": self.docx}.get(ending, self.text)
+                self.blocks += read(path, opened)
+        except ToolRefused:
+            return
+        self.searched += 1
+
+    def text(self, path: str, opened: Opened) -> list[Block]:
+        data = os.pread(opened.fd, MAX_TEXT_BYTES, 0)
+        if reason := documents.binary_reason(data[:8192]):
+            raise ToolRefused("binary", reason)
+        encoding = encoding_of(opened, data[:8192])
+        text, _ = decode(data, encoding, is_first=True, is_last=True)
+        if opened.info.st_size > len(data):
+            self.is_cut = True
+        return [
+            Block(path, part, len(text[:start].encode(encoding, "replace")), self.line(text, start), None, hits)
+            for start, part, hits in self.parts(text)
+        ]
+
+    def line(self, text: str, start: int) -> int:
+        """Of the first word that was found in the part that begins at `start`."""
+        first = self.pattern.search(text, start)
+        return text.count("\n", 0, first.start() if first else start) + 1
+
+    def docx(self, path: str, opened: Opened) -> list[Block]:
+        pages = PAGES.read(path, opened, self.until)
+        return [Block(path, part, start, None, None, hits) for start, part, hits in self.parts("".join(pages.texts))]
+
+    def pdf(self, path: str, opened: Opened) -> list[Block]:
+        pages, start, blocks = PAGES.read(path, opened, self.until), 0, []
+        self.is_cut = self.is_cut or not pages.is_complete
+        for number, text in enumerate(pages.texts, 1):
+            blocks += [Block(path, part, start + at, None, number, hits) for at, part, hits in self.parts(text)]
+            start += len(text) + len(documents.BETWEEN_PAGES)
+        return blocks
+
+    def parts(self, text: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+        """Where a part begins, the part, and the words in it."""
+        if not self.pattern.search(text):
+            return
+        for start, part in parts_of(text):
+            if hits := tuple({hit.casefold() for hit in self.pattern.findall(part)}):
+                yield start, part, hits
+
+    def best(self, limit: int) -> list[Block]:
+        """Rare words count more; the first of equal parts is of the newest file."""
+        often = Counter(word for block in self.blocks for word in block.words)
+        worth = {word: math.log(1 + len(self.blocks) / count) for word, count in often.items()}
+        return sorted(self.blocks, key=lambda block: -sum(worth[word] for word in block.words))[:limit]
+
+
+def newest(entry: dict[str, JSON]) -> Any:
+    return [-ord(letter) for letter in entry["modified_at"] or ""], entry["path"]
+
+
+def parts_of(text: str) -> Iterator[tuple[int, str]]:
+    """Paragraphs, joined up to the size of an excerpt; longer ones are cut at the end of a line."""
+    start = end = 0
+    for line in text.splitlines(keepends=True):
+        is_break = not line.strip() and end - start > BLOCK // 3
+        if end > start and (is_break or end + len(line) - start > BLOCK):
+            yield start, text[start:end]
+            start = end
+        end += len(line)
+        while end - start > BLOCK:  # a line that is too long
+            yield start, text[start : start + BLOCK]
+            start += BLOCK
+    if end > start:
+        yield start, text[start:end]
+
+
+@dataclass(slots=True)
+class Pages:
+    texts: list[str]
+    is_complete: bool = False
+
+
+class KnownPages:
+    """The text of PDF and Word files that were read before, as long as they do not change. A long PDF is read further
+    with each search.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.known: OrderedDict[tuple[int, ...], Pages] = OrderedDict()
+
+    def read(self, path: str, opened: Opened, until: float) -> Pages:
+        if opened.info.st_size > documents.MAX_DOCUMENT_BYTES:
+            raise ToolRefused("too_large", f"“{path}” is too large")
+        key = (opened.info.st_dev, opened.info.st_ino, opened.info.st_mtime_ns, opened.info.st_size)
+        with self.lock:
+            found = self.known.setdefault(key, Pages([]))
+            self.known.move_to_end(key)
+            while len(self.known) > KEPT_DOCUMENTS:
+                self.known.popitem(last=False)
+            if not found.is_complete:
+                self.go_on(path, opened, found, until)
+            return Pages(list(found.texts), found.is_complete)
+
+    def go_on(self, path: str, opened: Opened, found: Pages, until: float) -> None:
+        with os.fdopen(os.dup(opened.fd), "rb") as file:
+            file.seek(0)
+            if path.lower().endswith(".docx"):
+                found.texts, found.is_complete = [documents.docx_text(file)], True
+                return
+            for text in documents.pdf_pages(file, first=len(found.texts)):
+                found.texts.append(text)
+                if time.monotonic() >= until:
+                    return
+        found.is_complete = True
+
+
+PAGES = KnownPages()

@@ -1,0 +1,133 @@
+"""Folders of devices that are searched with a collection: who may reach them, and how their excerpts join the pieces of
+documents.
+
+The devices are asked by the setting COLLECTION_FOLDERS, because they stand beside this app. Nothing of their files is
+stored. Only the owner of a device reaches it, and only a search of the present version: files there have no versions.
+"""
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from knowledge.models import Collection, CollectionFolder
+
+from .search import SMOOTH, Found, place_of, search
+
+PREFIX = "device:"
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who searches, and in which run."""
+
+    user_id: Any
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A part of a file on a device. `path` begins with the name of the shared folder."""
+
+    folder: UUID
+    device: str
+    path: str
+    text: str
+    offset: int = 0
+    line: int | None = None
+    page: int | None = None
+    score: float = 0.0
+
+    @property
+    def place(self) -> str:
+        return f"page {self.page}" if self.page else f"line {self.line}" if self.line else ""
+
+    @property
+    def id(self) -> str:
+        return f"{PREFIX}{self.folder}:{self.offset}:{self.path}"
+
+    @property
+    def title(self) -> str:
+        return ", ".join(filter(None, [f"{self.path} on {self.device}", self.place]))
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A folder that was not searched, or not to its end, and why."""
+
+    device: str
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    found: list[Found | Excerpt] = field(default_factory=list)
+    absent: list[Absent] = field(default_factory=list)
+
+
+def search_all(collection: Collection, text: str, asker: Asker, *, limit: int, version: int | None = None) -> Results:
+    """Pieces of documents and excerpts of the asker's own devices, best first."""
+    found = search(collection, text, limit=limit, version=version)
+    folders = list(CollectionFolder.objects.filter(collection=collection, owner_id=asker.user_id))
+    if version is not None or not folders:
+        return Results(list(found))
+    excerpts, absent = devices().search(folders, text, asker, limit)
+    return Results(merged(found, excerpts)[:limit], absent)
+
+
+def merged(found: list[Found], excerpts: list[Excerpt]) -> list[Found | Excerpt]:
+    """By rank, because the scores of a device and of the index have no common scale."""
+    if not excerpts:
+        return list(found)
+    ranked: list[Found | Excerpt] = [Found(one.chunk, 1 / (SMOOTH + rank)) for rank, one in enumerate(found, 1)]
+    ranked += excerpts
+    return sorted(ranked, key=lambda one: -one.score)
+
+
+def shown(results: Results) -> dict[str, Any]:
+    """As REST shows them."""
+    absent = [{"device": one.device, "path": one.path, "reason": one.reason} for one in results.absent]
+    return {"results": [result_of(one) for one in results.found], "not_searched": absent}
+
+
+def result_of(found: Found | Excerpt) -> dict[str, Any]:
+    if isinstance(found, Excerpt):
+        document = {"id": "", "name": found.path, "untrusted": True, "device": found.device}
+        place = {"page": found.page, "heading": "", "position": None, "line": found.line, "text": found.place}
+        return {"document": document, "place": place, "text": found.text, "score": round(found.score, 6)}
+    row = found.chunk.document
+    return {
+        "document": {"id": str(row.pk), "name": row.name, "untrusted": row.untrusted, "device": None},
+        "place": {**place_of(found.chunk), "line": None},
+        "text": found.chunk.text,
+        "score": round(found.score, 6),
+    }
+
+
+def of_place(collection: Collection, id: str, asker: Asker, size: int) -> dict[str, Any] | None:
+    """The text of a file around an excerpt, as {"folder", "text", "next"}; None if the asker reaches no such place.
+    Raises ToolFailed if the device does not answer.
+    """
+    folder_id, _, rest = id.removeprefix(PREFIX).partition(":")
+    offset, _, path = rest.partition(":")
+    try:
+        rows = CollectionFolder.objects.filter(collection=collection, owner_id=asker.user_id, pk=UUID(folder_id))
+    except ValueError:
+        return None
+    folder = rows.first()
+    if folder is None or not (offset.isascii() and offset.isdigit()) or not is_inside(folder.path, path):
+        return None
+    found: dict[str, Any] | None = devices().read(folder, path, int(offset), asker, size)
+    return found
+
+
+def devices() -> Any:
+    """The module that asks devices: `search` and `read`."""
+    return import_module(settings.COLLECTION_FOLDERS)
+
+
+def is_inside(folder: str, path: str) -> bool:
+    return path.startswith(f"{folder}/") and ".." not in path.split("/")

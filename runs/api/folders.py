@@ -1,0 +1,73 @@
+"""Folders of devices that are searched with a collection, over HTTP."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework import mixins, serializers
+from rest_framework.response import Response
+
+from agents.http.strict import StrictSerializer, Text
+from agents.http.viewsets import read
+from devices.models import Device
+from knowledge.collections.evaluation_api import OfCollection
+from knowledge.models import Collection, CollectionFolder
+from knowledge.models.folder import PATH
+from runs.calls import folders
+
+PAPERS = OpenApiExample(
+    "A folder", request_only=True, value={"device": "01900000-0000-7000-8000-000000000000", "path": "docs/contracts"}
+)
+
+
+class NewFolderSerializer(StrictSerializer):
+    device = serializers.UUIDField(help_text="One of your devices.")
+    path = Text(max_length=PATH, help_text="Begins with the name of a folder that the device shares.")
+
+
+class FolderSerializer(serializers.ModelSerializer):
+    id = serializers.CharField(read_only=True)
+    device = serializers.CharField(source="device_id", read_only=True)
+    device_name = serializers.SerializerMethodField(help_text="Empty if the device was removed.")
+
+    class Meta:
+        model = CollectionFolder
+        fields = ["id", "device", "device_name", "path", "created_at"]
+        read_only_fields = fields
+
+    def get_device_name(self, row: CollectionFolder) -> str:
+        device = Device.objects.live().filter(pk=row.device_id, owner_id=row.owner_id).first()
+        return device.name if device else ""
+
+
+class FolderViewSet(mixins.ListModelMixin, OfCollection):
+    """Your folders in a collection: your devices search them when you search. Nobody else reaches them."""
+
+    queryset = CollectionFolder.objects.none()
+    serializer_class = FolderSerializer
+
+    def collection(self) -> Collection:
+        if self.request.method == "DELETE" and not getattr(self, "swagger_fake_view", False):
+            row: Collection = Collection.objects.named(self.request.user, self.kwargs["name"])
+            return row
+        return super().collection()
+
+    def get_queryset(self) -> Any:
+        return CollectionFolder.objects.visible_to(self.request.user).filter(collection=self.collection())
+
+    @extend_schema(
+        request=NewFolderSerializer, responses={200: FolderSerializer, 201: FolderSerializer}, examples=[PAPERS]
+    )
+    def create(self, request: Any, name: str) -> Response:
+        """Search a folder of a device of yours with this collection. Its files stay on the device."""
+        body, collection = read(NewFolderSerializer, request), self.collection()
+        row, is_new = folders.add(collection, request.user, body["device"], body["path"])
+        if is_new:
+            self.audit("added", row, collection=str(collection))
+        return Response(FolderSerializer(row).data, status=201 if is_new else 200)
+
+    def destroy(self, request: Any, name: str, pk: Any) -> Response:
+        """Search it no longer. You may do that also where you may not change the collection."""
+        row = self.get_object()
+        self.audit("removed", row, collection=name)
+        row.delete()
+        return Response(status=204)

@@ -1,0 +1,193 @@
+"""Asks the devices of a person about the folders that they added to a collection (knowledge/collections/folders.py).
+
+The devices search and answer with excerpts. A run that serves a visitor of an embed reaches no device, although it
+runs in the owner's name.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
+
+from agents.exceptions import Conflict, Invalid
+from agents.tools import ToolFailed
+from devices import asking
+from devices.asking import Answer, Question
+from devices.models import Device
+from knowledge.collections import storage
+from knowledge.collections.folders import Absent, Asker, Excerpt
+from knowledge.collections.search import SMOOTH
+from knowledge.models import Collection, CollectionFolder
+from knowledge.models.folder import PATH
+from plumbing import clock
+from runs.models import Run
+
+SEARCH, READ = "search_files", "read_file_content"
+BEFORE = 1500  # bytes that are read before an excerpt
+TEXT = 1000  # characters of an excerpt that are believed
+REASONS = {
+    "removed": later("the device was removed"),
+    "offline": later("the device is not connected"),
+    "old_client": later("the device's client cannot search: update it"),
+    "not_shared": later("the device no longer shares this folder"),
+    "no_answer": later("the device did not answer in time"),
+    "cut": later("there was not enough time to read all files"),
+}
+
+
+# -- searching ---------------------------------------------------------------------------------------------------------
+
+
+def search(
+    folders: Sequence[CollectionFolder], text: str, asker: Asker, limit: int
+) -> tuple[list[Excerpt], list[Absent]]:
+    """The excerpts that the devices find in time, and the folders that were not searched, or not to their end."""
+    if is_for_visitor(asker):
+        return [], []
+    devices = devices_of(folders)
+    reasons = {folder.pk: problem_of(devices.get(folder.device_id), folder, SEARCH) for folder in folders}
+    open_folders = [folder for folder in folders if not reasons[folder.pk]]
+    questions = {
+        folder.pk: Question(
+            folder.device_id, SEARCH, {"query": text, "path": path_there(folder, devices), "limit": min(limit, 20)}
+        )
+        for folder in open_folders
+    }
+    answers = asking.ask(asker.user_id, questions, settings.COLLECTION_DEVICE_S) if questions else {}
+    excerpts = [one for folder in open_folders for one in excerpts_of(folder, devices, answers[folder.pk])]
+    reasons |= {folder.pk: failure_of(answers[folder.pk]) for folder in open_folders}
+    absent = [Absent(name_of(devices, one), one.path, reasons[one.pk]) for one in folders if reasons[one.pk]]
+    return excerpts, absent
+
+
+def is_for_visitor(asker: Asker) -> bool:
+    return asker.run_id is not None and not Run.objects.filter(pk=asker.run_id, embed=None).exists()
+
+
+def devices_of(folders: Sequence[CollectionFolder]) -> dict[UUID, Device]:
+    """Those that still belong to the folder's owner."""
+    owners = {folder.owner_id for folder in folders}
+    found = Device.objects.live().filter(pk__in={folder.device_id for folder in folders}, owner__in=owners)
+    return {device.pk: device for device in found}
+
+
+def problem_of(device: Device | None, folder: CollectionFolder, tool: str) -> str:
+    """Why this device cannot be asked now; empty if it can."""
+    if device is None or device.owner_id != folder.owner_id:
+        return str(REASONS["removed"])
+    if not device.is_online(clock.near()):
+        return str(REASONS["offline"])
+    if tool not in device.tools:
+        return str(REASONS["old_client"])
+    return "" if top_of(folder.path) in device.folders else str(REASONS["not_shared"])
+
+
+def failure_of(answer: Answer) -> str:
+    if answer.error is not None:
+        return str(answer.error.get("message") or REASONS["no_answer"])[:200]
+    if not isinstance(answer.result, dict):
+        return str(REASONS["no_answer"])
+    return str(REASONS["cut"]) if answer.result.get("truncated") else ""
+
+
+def excerpts_of(folder: CollectionFolder, devices: dict[UUID, Device], answer: Answer) -> list[Excerpt]:
+    """What a device answers is not believed: other shapes are passed over."""
+    listed = answer.result.get("results") if isinstance(answer.result, dict) else None
+    found = [one for one in listed if is_excerpt(one)] if isinstance(listed, list) else []
+    return [
+        Excerpt(
+            folder.pk, name_of(devices, folder), path_here(folder, devices, one["path"]), one["text"][:TEXT],
+            offset=number_in(one.get("offset")) or 0, line=number_in(one.get("line")), page=number_in(one.get("page")),
+            score=1 / (SMOOTH + rank),
+        )
+        for rank, one in enumerate(found[:20], 1)
+    ]  # fmt: skip
+
+
+def is_excerpt(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("path"), str) and isinstance(value.get("text"), str)
+
+
+def number_in(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < 2**40 else None
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read(folder: CollectionFolder, path: str, offset: int, asker: Asker, size: int) -> dict[str, Any] | None:
+    """The text of a file around an offset. Raises ToolFailed."""
+    if is_for_visitor(asker):
+        return None
+    devices = devices_of([folder])
+    if problem := problem_of(devices.get(folder.device_id), folder, READ):
+        raise ToolFailed(f"“{path}” cannot be read: {problem}.", code="device_offline")
+    first = max(0, offset - BEFORE)
+    there = {"path": path_there(folder, devices, path), "offset": first, "length": size}
+    answer = asking.ask(asker.user_id, {0: Question(folder.device_id, READ, there)}, settings.COLLECTION_DEVICE_S)[0]
+    if not isinstance(answer.result, dict) or not isinstance(answer.result.get("text"), str):
+        raise ToolFailed(f"“{path}” cannot be read: {failure_of(answer)}.", code="device_failed")
+    after = number_in(answer.result.get("next_offset"))
+    device = name_of(devices, folder)
+    next_id = Excerpt(folder.pk, device, path, "", offset=after + BEFORE).id if after else None
+    return {
+        "id": Excerpt(folder.pk, device, path, "", offset=offset).id, "title": f"{path} on {device}", "url": None,
+        "text": answer.result["text"][:size],
+        "metadata": {"document": path, "device": device, "source": None, "next": next_id},
+    }  # fmt: skip
+
+
+# -- paths -------------------------------------------------------------------------------------------------------------
+
+
+def top_of(path: str) -> str:
+    return path.partition("/")[0]
+
+
+def path_there(folder: CollectionFolder, devices: dict[UUID, Device], path: str = "") -> str:
+    """As the device counts: where it shares one folder, paths begin inside of it."""
+    path = path or folder.path
+    return path if len(devices[folder.device_id].folders) != 1 else path.partition("/")[2] or "."
+
+
+def path_here(folder: CollectionFolder, devices: dict[UUID, Device], path: str) -> str:
+    """Begins with the name of the shared folder."""
+    path = path[:PATH]
+    return path if len(devices[folder.device_id].folders) != 1 else f"{top_of(folder.path)}/{path}"
+
+
+def name_of(devices: dict[UUID, Device], folder: CollectionFolder) -> str:
+    device = devices.get(folder.device_id)
+    return device.name if device else _("a removed device")
+
+
+# -- adding ------------------------------------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def add(collection: Collection, user: Any, device_id: UUID, path: str) -> tuple[CollectionFolder, bool]:
+    """A folder of a device of this person, and whether it is new. Raises Invalid, Conflict."""
+    device = Device.objects.visible_to(user).live().filter(pk=device_id).first()
+    if device is None:
+        raise Invalid(_("You have no device with this id."), code="unknown_device")
+    path = "/".join(part for part in path.strip().split("/") if part not in ("", "."))
+    if ".." in path.split("/") or top_of(path) not in device.folders:
+        raise Invalid(
+            _("The device does not share this folder."), code="not_shared",
+            hint=_("Shared folders: %(names)s.") % {"names": ", ".join(device.folders) or "–"},
+        )  # fmt: skip
+    storage.hold(collection)
+    storage.hold(collection)
+    mine = CollectionFolder.objects.filter(collection=collection, owner=user)
+    if known := mine.filter(device_id=device_id, path=path).first():
+        return known, False
+    if mine.count() >= settings.COLLECTION_FOLDERS_EACH:
+        raise Conflict(
+            _("You can add %(number)s folders to a collection.") % {"number": settings.COLLECTION_FOLDERS_EACH},
+            code="too_many_folders",
+        )
+    return CollectionFolder.objects.create(collection=collection, owner=user, device_id=device_id, path=path), True

@@ -1,0 +1,82 @@
+"""The client's search over the files of shared folders."""
+
+import os
+import time
+
+import docx
+import pytest
+
+from devices.client.exceptions import ToolRefused
+from devices.client.tools import filesystem, searching
+from devices.client.tools.searching import search_files
+from devices.client.workspace import Workspace
+from tests.runs.indexing.test_work import pdf
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "rules.md").write_text(
+        "# Rules\n\n" + "Nothing here. " * 60 + "\n\nBicycles are repaired on Mondays.\n"
+    )
+    (tmp_path / "other.txt").write_text("Helmets are sold, not repaired.\n")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG repaired bicycles")
+    return tmp_path
+
+
+@pytest.fixture
+def workspace(folder):
+    return Workspace({"docs": folder})
+
+
+def test_it_finds_the_best_place_with_its_line(workspace):
+    found = search_files(workspace, "Which bicycle is repaired?")
+    first, second = found["results"]
+    assert (first["path"], first["line"], first["page"]) == ("sub/rules.md", 5, None)
+    assert "repaired on Mondays" in first["text"] and second["path"] == "other.txt"
+    assert (found["searched"], found["truncated"]) == (2, False)
+    read = filesystem.read_file_content(workspace, "sub/rules.md", offset=first["offset"])
+    assert "Bicycles are repaired" in read["text"] and "# Rules" not in read["text"]
+
+
+def test_pdf_and_word_files_are_searched_with_their_pages(workspace, folder):
+    (folder / "prices.pdf").write_bytes(pdf("Nothing", "Tyres cost twenty"))
+    document = docx.Document()
+    document.add_paragraph("Saddles cost ten.")
+    document.save(folder / "saddles.docx")
+    [tyres] = search_files(workspace, "tyres")["results"]
+    assert (tyres["path"], tyres["page"], tyres["text"]) == ("prices.pdf", 2, "Tyres cost twenty")
+    assert filesystem.read_file_content(workspace, "prices.pdf", offset=tyres["offset"])["text"] == "Tyres cost twenty"
+    assert [one["path"] for one in search_files(workspace, "saddles")["results"]] == ["saddles.docx"]
+
+
+def test_it_searches_one_folder_and_nothing_outside(workspace, folder, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret.txt").write_text("bicycles of others")
+    os.symlink(outside, folder / "link")
+    os.symlink(outside / "secret.txt", folder / "sub" / "secret.txt")
+    assert [one["path"] for one in search_files(workspace, "bicycles", path="sub")["results"]] == ["sub/rules.md"]
+    assert "others" not in str(search_files(workspace, "bicycles"))
+    with pytest.raises(ToolRefused):
+        search_files(workspace, "bicycles", path="../outside")
+    with pytest.raises(ToolRefused, match="no word"):
+        search_files(workspace, "?!")
+
+
+def test_without_time_it_says_that_it_did_not_read_everything(workspace, monkeypatch):
+    monkeypatch.setattr(searching, "READING_S", -1.0)
+    assert search_files(workspace, "bicycles") == {"results": [], "searched": 0, "truncated": True}
+
+
+def test_a_long_pdf_is_read_further_with_each_search(workspace, folder, monkeypatch):
+    (folder / "long.pdf").write_bytes(pdf("one", "two", "three"))
+    monkeypatch.setattr(searching, "PAGES", searching.KnownPages())
+    with workspace.open("long.pdf") as opened:
+        read = [searching.PAGES.read("long.pdf", opened, time.monotonic()) for _ in range(4)]
+    assert [len(one.texts) for one in read] == [1, 2, 3, 3] and read[-1].is_complete
+
+
+def test_excerpts_are_bounded(workspace, folder):
+    (folder / "long.txt").write_text("bicycle " * 100_000)
+    found = search_files(workspace, "bicycle", limit=50)["results"]
+    assert len(found) == searching.MAX_RESULTS and all(len(one["text"]) <= searching.BLOCK for one in found)
