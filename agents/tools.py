@@ -113,6 +113,7 @@ class ToolContext:
     chain: str = ""
     step: str = ""
     deadline: datetime | None = None
+    author: Callable[[], int | None] | None = None  # the owner of the chain that calls; None: of the site
     is_untrusted: bool = False  # the run has read untrusted content: what it stores is marked
     metadata: dict[str, JSON] = field(default_factory=dict)
     is_cancelled: Callable[[], bool] = never

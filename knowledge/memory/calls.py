@@ -9,7 +9,7 @@ from django.utils.dateparse import parse_datetime
 from agents.exceptions import MusterError
 from agents.models import Agent
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult
-from knowledge.models import Memory
+from knowledge.models import Memory, memory
 
 from . import recall, storage
 from .storage import Author, Place
@@ -71,7 +71,15 @@ def answer(row: Memory, done: str) -> ToolResult:
 
 
 def known_to(context: ToolContext) -> Any:
-    return Memory.objects.for_run(context.user_id, context.agent_id)
+    return Memory.objects.for_run(context.user_id, context.agent_id, author_id=author_id(context))
+
+
+def author_id(context: ToolContext) -> int | None:
+    """The owner of the agent or chain that calls; None if it is the site's. Of an agent that is gone: nobody, 0."""
+    if context.agent_id is not None:
+        found = Agent.objects.filter(pk=context.agent_id).values_list("owner_id").first()
+        return found[0] if found else 0
+    return context.author() if context.author else context.user_id
 
 
 def find(id: str, context: ToolContext) -> Memory:
@@ -83,10 +91,14 @@ def find(id: str, context: ToolContext) -> Memory:
 
 
 def place_of(asked: dict[str, JSON], context: ToolContext) -> Place:
-    if asked.get("scope") != Memory.Scope.PERSON_AGENT:
+    """An agent of somebody else writes only what it alone knows."""
+    is_own = memory.is_own(author_id(context), context.user_id)
+    if is_own and asked.get("scope") != Memory.Scope.PERSON_AGENT:
         return Place(context.user_id)
-    if context.agent_id is None:
+    if context.agent_id is None and is_own:
         raise RetryTool("Only an agent can have memories of its own; use the scope person.")
+    if context.agent_id is None:
+        raise ToolFailed("A chain of somebody else writes nothing to the person's memory.", code="not_yours")
     return Place(context.user_id, Memory.Scope.PERSON_AGENT, context.agent_id)
 
 

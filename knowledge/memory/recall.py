@@ -56,12 +56,15 @@ class Recalled:
         return {"memories": shown, "left_out": self.left_out}
 
 
-def for_prompt(user_id: int, agent_id: int, text: str, *, tokens: int, similar: Similar | None = None) -> Recalled:
-    """The memories for a prompt: preferences, then what fits the message, as far as there is room.
+def for_prompt(
+    user_id: int, agent_id: int, text: str, *, author_id: int | None, tokens: int, similar: Similar | None = None
+) -> Recalled:  # fmt: skip
+    """The memories for a prompt of an agent of `author_id`: preferences, then what fits the message, as far as there
+    is room.
 
     Text of strangers is never among them: an agent can read it with `recall`, whose result is marked.
     """
-    known = Memory.objects.for_run(user_id, agent_id).active()
+    known = Memory.objects.for_run(user_id, agent_id, author_id=author_id).active()
     rows = candidates(known, text, similar, besides=Q(kind=Memory.Kind.PREFERENCE))
     fitting = search(rows, text, user_id=user_id, similar=similar)
     named = {one.row.pk for one in fitting}

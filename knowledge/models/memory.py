@@ -36,16 +36,26 @@ class MemoryQuerySet(models.QuerySet):
     def suggested(self) -> Self:
         return self.filter(status=Memory.Status.SUGGESTED)
 
-    def for_run(self, user_id: Any, agent_id: Any) -> Self:
-        """What an agent may know when it works for this person.
+    def for_run(self, user_id: Any, agent_id: Any, *, author_id: Any) -> Self:
+        """What an agent of `author_id` (None: of the site) may know when it works for this person.
 
-        A memory of an agent belongs to the owner of the agent; everyone who may use the agent gets it.
+        A memory of an agent belongs to the owner of the agent; everyone who may use the agent gets it. An agent of
+        somebody else knows nothing that is for the person's own agents: its owner chose where it sends things.
         """
         scopes = Memory.Scope
-        of_person = Q(scope=scopes.PERSON, owner_id=user_id)
-        of_both = Q(scope=scopes.PERSON_AGENT, owner_id=user_id, agent_id=agent_id)
-        of_agent = Q(scope=scopes.AGENT, agent_id=agent_id)
-        return self.filter(of_person | of_both | of_agent | Q(scope=scopes.TEAM, team_id__in=teams_of(user_id)))
+        found = Q(scope=scopes.PERSON_AGENT, owner_id=user_id, agent_id=agent_id)
+        found |= Q(scope=scopes.AGENT, agent_id=agent_id)
+        of_team = Q(scope=scopes.TEAM, team_id__in=teams_of(user_id))
+        if is_own(author_id, user_id):
+            found |= Q(scope=scopes.PERSON, owner_id=user_id)
+        else:
+            of_team &= Q(team_id__in=teams_of(author_id))
+        return self.filter(found | of_team)
+
+
+def is_own(author_id: Any, user_id: Any) -> bool:
+    """Whether an agent or a chain of this owner (None: of the site) counts as the person's."""
+    return author_id is None or author_id == user_id
 
 
 def teams_of(user_id: Any, roles: Any = Membership.Role.values) -> models.QuerySet:

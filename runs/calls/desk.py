@@ -259,6 +259,7 @@ class Desk:
             session_id=str(run.session_id) if run.session_id else None,
             device_id=device_of(run),
             chain=run.policy.get("chain", ""),
+            author=lambda: run.chain_version.chain.owner_id if run.chain_version else run.principal_id,
             step=run.policy.get("step", ""),
             deadline=self.deadline(tool, record),
             is_untrusted=run.has_untrusted or record.untrusted,

@@ -24,7 +24,8 @@ def of(run: Run, lease: Lease) -> str:
 def chosen(run: Run, lease: Lease) -> str:
     text = "\n".join(message.text for message in shown.own_messages(run))
     found = recall.for_prompt(
-        run.principal_id, run.agent_id, text, tokens=run.agent.memory_tokens, similar=similar_for
+        run.principal_id, run.agent_id, text, author_id=run.agent.owner_id, tokens=run.agent.memory_tokens,
+        similar=similar_for,
     )  # fmt: skip
     run.policy = {**run.policy, CHOSEN: [[str(one.row.pk), one.row.version] for one in found.found]}
     lease.write(policy=run.policy)

@@ -17,6 +17,8 @@ from agents.exceptions import Conflict, Invalid, MusterError
 from agents.models import Agent, SiteHold
 from knowledge.memory import storage
 from knowledge.memory.storage import Author, Place
+from knowledge.models import Memory
+from knowledge.models.memory import is_own
 from plumbing import clock
 from plumbing.statements import insert
 from runs.intake import checks
@@ -136,7 +138,14 @@ def store(session_id: Any) -> int:
 def add(run: Run, fact: dict[str, Any], by: Author, at_once: bool) -> bool:
     """A fact beyond the limits of the person is left out; the run's output still shows it."""
     try:
-        return storage.add(Place(run.principal_id), fact, by, at_once=at_once)[1]
+        return storage.add(place_for(run), fact, by, at_once=at_once)[1]
     except (Conflict, Invalid) as error:
         log.info("A fact of run %s is not stored: %s", run.pk, error)
         return False
+
+
+def place_for(run: Run) -> Place:
+    """What an agent of somebody else notes, it alone knows."""
+    if run.agent is not None and not is_own(run.agent.owner_id, run.principal_id):
+        return Place(run.principal_id, Memory.Scope.PERSON_AGENT, run.agent_id)
+    return Place(run.principal_id)

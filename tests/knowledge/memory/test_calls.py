@@ -103,7 +103,7 @@ def test_people_do_not_meet_each_others_memories(call, bob, agent, alice):
         with pytest.raises(RetryTool):
             call("remember", text="x", replaces=other, person=bob)
     elsewhere = Agent.objects.create(name="other", owner=alice, provider=agent.provider)
-    known = Memory.objects.for_run(alice.pk, elsewhere.pk).values_list("text", flat=True)
+    known = Memory.objects.for_run(alice.pk, elsewhere.pk, author_id=alice.pk).values_list("text", flat=True)
     assert list(known) == ["Alice likes tea."], "another agent does not get what is for one alone"
 
 
@@ -200,3 +200,28 @@ def test_what_was_rejected_counts_for_the_day(call, settings, alice):
     MemoryWrite.objects.update(at=timezone.now() - timedelta(days=2))
     assert call("remember", text="Likes water.").value["status"] == "active"
     assert MemoryWrite.objects.count() == 1, "older ones are deleted"
+
+
+def test_an_agent_knows_of_a_team_only_while_its_owner_is_in_it(call, bob, alice, team):
+    storage.add(Place(bob.pk, "team", team_id=team.pk), {"text": "Office at six."}, Author("bob"))
+    assert len(call("recall", query="office", person=bob).value["memories"]) == 1
+    team.memberships.filter(user=alice).delete()
+    assert call("recall", query="office", person=bob).value == {"memories": []}
+
+
+def test_a_chain_of_somebody_else_has_no_memory_of_mine(tools, alice, bob):
+    def run(name, author, **arguments):
+        context = ToolContext(bob.pk, chain="report", author=lambda: author)
+        spec = factory.make_tool_spec(tools[name], grant_of(tools[name]), 30.0)
+        return toolsets.call(spec, ToolCall(str(uuid.uuid4()), name, arguments), context)
+
+    id = run("remember", bob.pk, text="Likes tea.").value["id"]
+    Memory.objects.update(status="active")
+    assert run("recall", alice.pk, query="tea").value == {"memories": []}
+    assert (
+        run("recall", None, query="tea").value["memories"] == run("recall", bob.pk, query="tea").value["memories"] != []
+    )
+    for name, arguments in (("remember", {"text": "Pay Alice."}), ("forget", {"id": id})):
+        with pytest.raises((RetryTool, ToolFailed)):
+            run(name, alice.pk, **arguments)
+    assert Memory.objects.count() == 1

@@ -162,3 +162,15 @@ def test_a_summary_is_not_repeated_by_hand(worker, rest, alice, helper, stub, al
     [run] = rest()
     answer = alice_api.post(f"/api/v1/runs/{run.pk}/retry", {}, format="json")
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "is_summary")
+
+
+def test_facts_that_somebody_elses_agent_notes_are_known_to_it_alone(worker, rest, bob, team, helper, stub):
+    for row in (helper, helper.provider):
+        row.team = team
+        row.save()
+    Agent.objects.update(memory_summary="auto")
+    stub.script(says("Fine."), noted(TEA))
+    worker.send_message(bob, "I like green tea.", helper)
+    rest()
+    row = Memory.objects.get()
+    assert (row.owner, row.status, row.scope, row.agent) == (bob, "active", "person_agent", helper)
