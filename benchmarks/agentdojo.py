@@ -10,7 +10,6 @@ their results strangers write stands in agentdojo_set/tools.yaml. An SQLite file
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import venv
@@ -22,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks import folder
+from benchmarks import site
 
 PACKAGE = "agentdojo==0.1.35"
 HERE = Path(__file__).parent
@@ -191,17 +190,11 @@ def print_row(name: str, counts: Counter[str]) -> None:
 
 
 def set_up() -> None:
-    os.environ["MUSTER_DATA_DIR"] = folder.fresh()
-    os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
-    import django
-
-    django.setup()
+    site.set_up()
     from django.conf import settings
-    from django.core.management import call_command
 
     from runs.lifecycle import queue
 
-    call_command("migrate", verbosity=0)
     settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
     queue.ring = lambda *_: None  # the runs are executed here
 

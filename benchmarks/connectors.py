@@ -4,28 +4,20 @@
 it; an SQLite file of its own.
 """
 
-import os
 import threading
 import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from benchmarks import folder
+from benchmarks import site
 
 MESSAGES = 1000
 WORKERS = 16
 
 
 def main() -> None:
-    os.environ["MUSTER_DATA_DIR"] = folder.fresh()
-    os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
-    import django  # reads the environment that was just set
-
-    django.setup()
-    from django.core.management import call_command
-
-    call_command("migrate", verbosity=0)
+    site.set_up()
     storm()
     with_fake()
     with_emulator()
@@ -50,7 +42,7 @@ def with_emulator() -> None:
         return
     from connectors.logins import oauth
 
-    with emulator.running(Path(folder.fresh()), oauth.redirect_uri("gmail")) as google:
+    with emulator.running(Path(site.fresh_folder()), oauth.redirect_uri("gmail")) as google:
         point_at(google.url, f"{google.url}/oauth2")
         token = log_in(google)
         for number in range(MESSAGES):

@@ -3,7 +3,6 @@
 `python -m benchmarks.registry` · on an SQLite file of its own.
 """
 
-import os
 import random
 import time
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks import folder
+from benchmarks import site
 
 SIZES = (10, 1_000, 10_000)
 TRADES = (
@@ -29,14 +28,7 @@ TRADES = (
 
 
 def main() -> None:
-    os.environ["MUSTER_DATA_DIR"] = folder.fresh()
-    os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
-    import django  # reads the environment that was just set
-
-    django.setup()
-    from django.core.management import call_command
-
-    call_command("migrate", verbosity=0)
+    site.set_up()
     measure()
 
 

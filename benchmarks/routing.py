@@ -7,7 +7,6 @@ on; they are printed apart. -v shows what went wrong, in the first half alone. A
 """
 
 import argparse
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks import folder
+from benchmarks import site
 
 HERE = Path(__file__).parent / "routing_set"
 MESSAGE = "Please compute the mean of the invoices not paid in May"
@@ -56,26 +55,13 @@ def read_options() -> argparse.Namespace:
 
 def set_up(options: argparse.Namespace) -> None:
     """A fresh database with a provider for each server that was named."""
-    os.environ["MUSTER_DATA_DIR"] = folder.fresh()
-    os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
-    os.environ["CACHE_URL"] = "unix:///nowhere"  # vectors are kept in the process alone
-    import django  # reads the environment that was just set
-
-    django.setup()
+    site.set_up_for_models(f"meaning:{options.embeddings_name}" if options.embeddings else "")
     from django.conf import settings
-    from django.core.management import call_command
 
-    from agents.models import Provider
-
-    call_command("migrate", verbosity=0)
-    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-    settings.PRIVATE_HOSTS_ALLOWED = ["localhost", "127.0.0.1"]
-    settings.ROUTER_EMBEDDINGS = f"meaning:{options.embeddings_name}" if options.embeddings else ""
     settings.ROUTER_MODEL = f"mind:{options.model_name}" if options.model else ""
     for name, url in (("meaning", options.embeddings), ("mind", options.model)):
         if url:
-            key = os.environ.get("MUSTER_BENCH_KEY", "none")
-            Provider.objects.create(name=name, kind="openai-compatible", base_url=url, api_key=key)
+            site.add_server(name, url)
 
 
 def print_table(half: str, profiles: list[Any], methods: Methods, *, show: bool) -> None:

@@ -7,7 +7,6 @@ catalogue is made up: forty services with fifty tools each. An SQLite file of it
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
@@ -16,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks import folder
+from benchmarks import site
 
 HERE = Path(__file__).parent / "tools_set"
 VERBS = {
@@ -48,25 +47,12 @@ def read_options() -> argparse.Namespace:
 
 
 def set_up(options: argparse.Namespace) -> None:
-    os.environ["MUSTER_DATA_DIR"] = folder.fresh()
-    os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
-    os.environ["CACHE_URL"] = "unix:///nowhere"  # vectors are kept in the process alone
-    import django  # reads the environment that was just set
-
-    django.setup()
-    from django.conf import settings
-    from django.core.management import call_command
-
+    site.set_up_for_models(f"meaning:{options.embeddings_name}" if options.embeddings else "")
     from agents.models import Provider
 
-    call_command("migrate", verbosity=0)
-    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-    settings.PRIVATE_HOSTS_ALLOWED = ["localhost", "127.0.0.1"]
-    settings.ROUTER_EMBEDDINGS = f"meaning:{options.embeddings_name}" if options.embeddings else ""
     Provider.objects.create(name="offline", kind="offline")
     if options.embeddings:
-        key = os.environ.get("MUSTER_BENCH_KEY", "none")
-        Provider.objects.create(name="meaning", kind="openai-compatible", base_url=options.embeddings, api_key=key)
+        site.add_server("meaning", options.embeddings)
 
 
 # -- the catalogue ---------------------------------------------------------------------------------------------------

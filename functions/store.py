@@ -11,7 +11,7 @@ from django.utils.translation import ngettext
 
 from agents.exceptions import Conflict, Forbidden, Invalid
 from agents.models import AuditEvent
-from agents.models.agent import next_number
+from agents.models.version import earlier, next_number
 from agents.sharing import let_go
 from functions import catalogue, checks, testing
 from functions.execution import Ready
@@ -225,21 +225,10 @@ def point_to(function: StoredFunction, version: FunctionVersion) -> None:
 def rollback(function: StoredFunction, number: int, *, user: Any, source: str = "") -> FunctionVersion:
     """Publish an earlier version again; the working row does not change."""
     require_edit(function, user)
-    version = version_of(function, number)
+    version = earlier(function, number)
     with transaction.atomic():
         point_to(function, version)
         record("rolled_back", function, user, source, version=number, sha256=version.sha256)
-    return version
-
-
-def version_of(function: StoredFunction, number: int) -> FunctionVersion:
-    version = function.versions.filter(number=number).first()
-    if version is None:
-        raise Invalid(
-            _("“%(name)s” has no version %(number)s.") % {"name": function, "number": number},
-            code="unknown_version",
-            hint=_("See versions/ for the existing versions."),
-        )
     return version
 
 

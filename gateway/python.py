@@ -20,6 +20,7 @@ from django.db import transaction
 from agents.definitions import files
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent
+from agents.models.version import earlier
 from functions import callers, store
 from functions.execution import execute, ready
 from functions.models import StoredFunction
@@ -195,7 +196,7 @@ class FunctionStore:
         Raises NotFound, Conflict (not published), Invalid (arguments), FunctionFailed.
         """
         function = StoredFunction.objects.select_related("published").for_use(self.user, name)
-        chosen = store.version_of(function, version) if version else function.published
+        chosen = earlier(function, version) if version else function.published
         if chosen is None:
             raise Conflict(f"“{name}” is not published.", code="not_published", hint="Publish it, or give a version.")
         what = ready(chosen.pk, chosen.sha256)

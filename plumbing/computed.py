@@ -6,7 +6,8 @@ from typing import Any
 from django.db import models
 from django.db.models.sql import Query
 
-from .statements import Bound, Compiled, Statement, database
+from .statements import Bound, database
+from .statements.queries import Compiled, Statement
 
 
 class Computed(Statement[Compiled]):

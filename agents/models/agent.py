@@ -16,7 +16,7 @@ from agents.spec import AgentSpec, GrantSpec, ModelParams
 from .provider import Provider
 from .team import Owned, OwnedQuerySet, cap_of, check_name, is_capped, one_name_per_owner, pool_label
 from .tool import Tool
-from .version import TriedVersion
+from .version import TriedVersion, earlier, numbered
 
 
 class AgentQuerySet(OwnedQuerySet):
@@ -210,27 +210,18 @@ class Agent(Owned):
         """
         locked = Agent.objects.select_for_update().get(pk=self.pk)
         spec = locked.checked_spec()
-        version = locked.versions.filter(sha256=spec.sha256()).first() or AgentVersion.objects.create(
-            agent=locked,
-            number=next_number(locked.versions),
-            sha256=spec.sha256(),
-            spec=spec.model_dump(mode="json"),
-            author=author,
-            note=note,
-        )
+        version = numbered(locked, spec, author=author, note=note)
         self.point_to(version)
         offer_as_tool(self, spec)
         return version
 
+    @transaction.atomic
     def rollback(self, number: int) -> "AgentVersion":
-        """Make an earlier version live again."""
-        version = self.versions.filter(number=number).first()
-        if version is None:
-            raise Invalid(
-                _("“%(name)s” has no version %(number)s.") % {"name": self.name, "number": number},
-                code="unknown_version",
-            )
+        """Make an earlier version live again. Raises Invalid."""
+        version = earlier(self, number)
+        spec = version.read_spec()
         self.point_to(version)
+        offer_as_tool(self, spec)
         return version
 
     @transaction.atomic
@@ -331,10 +322,6 @@ def grant_spec(grant: Any) -> GrantSpec:
         definition_hash=grant.tool.definition_hash,
         context=grant.context,
     )
-
-
-def next_number(versions: Any) -> int:
-    return (versions.aggregate(last=models.Max("number"))["last"] or 0) + 1
 
 
 def provider_changed(provider: Provider) -> None:

@@ -12,11 +12,11 @@ from agents.graph import Problem, problems, up_to
 from agents.spec import ChainSpec, StepSpec
 from agents.unknown import extra, extra_within, refuse
 
-from .agent import grant_spec, next_number, offer
+from .agent import grant_spec, offer
 from .chain_targets import Targets
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner, pool_label
 from .tool import Tool
-from .version import TriedVersion
+from .version import TriedVersion, earlier, numbered
 
 TARGETS = ("agent", "tool", "chain")
 STEP_FIELDS = frozenset(StepSpec.model_fields) - {"target_id"} | {*TARGETS}
@@ -138,28 +138,18 @@ class Chain(Owned):
                 details=[problem.as_detail() for problem in found],
             )
         spec = locked.draft_spec()
-        version = locked.versions.filter(sha256=spec.sha256()).first() or ChainVersion.objects.create(
-            chain=locked,
-            number=next_number(locked.versions),
-            sha256=spec.sha256(),
-            spec=spec.model_dump(mode="json"),
-            author=author,
-            note=note,
-        )
+        version = numbered(locked, spec, author=author, note=note)
         self.point_to(version)
         offer_as_tool(self, spec)
         return version
 
+    @transaction.atomic
     def rollback(self, number: int) -> "ChainVersion":
-        """Make an earlier version live again."""
-        version = self.versions.filter(number=number).first()
-        if version is None:
-            raise Invalid(
-                _("“%(name)s” has no version %(number)s.") % {"name": self.name, "number": number},
-                code="unknown_version",
-            )
+        """Make an earlier version live again. Raises Invalid."""
+        version = earlier(self, number)
+        spec = version.read_spec()
         self.point_to(version)
-        offer_as_tool(self, version.read_spec())
+        offer_as_tool(self, spec)
         return version
 
     def point_to(self, version: "ChainVersion") -> None:

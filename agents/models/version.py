@@ -7,8 +7,9 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
-from agents.exceptions import NewerFormat
+from agents.exceptions import Invalid, NewerFormat
 from agents.spec import FORMAT
 
 
@@ -84,3 +85,29 @@ class TriedVersion(Version):
             ),
             models.UniqueConstraint(fields=content, condition=Q(number__isnull=True), name=f"{parent}_draft_content"),
         ]
+
+
+def numbered(row: Any, spec: Any, *, author: Any, note: str) -> Any:
+    """The version of this agent or chain with this content: an earlier one if there is one, else a
+    new one with the next number. The row is locked.
+    """
+    sha256 = spec.sha256()
+    return row.versions.filter(sha256=sha256).first() or row.versions.create(
+        number=next_number(row.versions), sha256=sha256, spec=spec.model_dump(mode="json"), author=author, note=note
+    )
+
+
+def next_number(versions: Any) -> int:
+    return (versions.aggregate(last=models.Max("number"))["last"] or 0) + 1
+
+
+def earlier(row: Any, number: int) -> Any:
+    """The version with this number. Raises Invalid."""
+    version = row.versions.filter(number=number).first()
+    if version is None:
+        raise Invalid(
+            _("“%(name)s” has no version %(number)s.") % {"name": row.name, "number": number},
+            code="unknown_version",
+            hint=_("See versions/ for the existing versions."),
+        )
+    return version

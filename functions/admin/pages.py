@@ -12,6 +12,7 @@ from django.template.response import TemplateResponse
 from agents.admin.base import row_action
 from agents.admin.versioned import reason_of
 from agents.exceptions import MusterError
+from agents.models.version import earlier
 from functions import callers, store, testing
 from functions.execution import Ready, checked, execute, ready, run
 from functions.models import Execution, FunctionTest, StoredFunction
@@ -106,7 +107,7 @@ def chosen(function: StoredFunction, chooser: forms.Form) -> Ready:
     number = chooser.cleaned_data.get("version") if chooser.is_bound and chooser.is_valid() else ""
     if not number:
         return store.draft(function)
-    version = store.version_of(function, int(number))
+    version = earlier(function, int(number))
     return ready(version.pk, version.sha256)
 
 

@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _
 from agents import storage
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent, AuditEvent, Chain, StoredFile, Team, Tool, ToolGrant
-from agents.models.agent import next_number, tool_changed
+from agents.models.agent import tool_changed
+from agents.models.version import earlier, next_number
 from agents.schema import sha256_of
 from agents.sharing import carry, check_share, let_go
 from agents.tools import ToolSpec
@@ -130,13 +131,7 @@ def publish(skill: Skill, *, user: Any, note: str = "", reviewed: bool = False, 
 def rollback(skill: Skill, number: int, *, user: Any, source: str = "") -> SkillVersion:
     """An earlier version is live again; the working row does not change. Raises Invalid."""
     skill.require_edit(user)
-    version = skill.versions.filter(number=number).first()
-    if version is None:
-        raise Invalid(
-            _("“%(name)s” has no version %(number)s.") % {"name": skill, "number": number},
-            code="unknown_version",
-            hint=_("See versions/."),
-        )
+    version = earlier(skill, number)
     point_to(skill, version)
     record("rolled_back", skill, user, source, version=number, sha256=version.sha256)
     return version

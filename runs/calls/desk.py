@@ -16,9 +16,8 @@ from django.db import transaction
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
-from agents import schema
 from agents.exceptions import NewerFormat
-from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
+from agents.tools import CallPending, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
 from plumbing import clock, waits
 from plumbing.statements import insert, update_each
 from plumbing.threads import release_connection
@@ -31,7 +30,21 @@ from runs.models import Approval, Run, ToolCallRecord
 from runs.rules import limits, policy
 from runs.rules.provenance import Call, Finding, Told
 
-from . import artifacts, callbacks, deciders, delegation, grants, hooks, inputs, offers, results, skills, told, visitors
+from . import (
+    artifacts,
+    callbacks,
+    deciders,
+    delegation,
+    grants,
+    hooks,
+    inputs,
+    offers,
+    results,
+    resumption,
+    skills,
+    told,
+    visitors,
+)
 from .offers import COMPLETE
 from .rows import (
     approval_data,
@@ -141,12 +154,12 @@ class Desk:
         insert(*records)
         approvals = [self.approval_for(record) for record in records if record.waiting_for == "approval"]
         Approval.objects.bulk_create(approvals)
-        told = hooks.events_of(requested)
-        told += [("tool.called", called_data(record)) for record in records]
-        told += [("tool.denied", denied_data(record)) for record in records if record.outcome == Outcome.DENIED]
-        told += [("tool.finished", finished_data(record)) for record in records if record.outcome == Outcome.FAILED]
-        told += [("approval.requested", approval_data(approval)) for approval in approvals]
-        return records, told
+        entries = hooks.events_of(requested)
+        entries += [("tool.called", called_data(record)) for record in records]
+        entries += [("tool.denied", denied_data(record)) for record in records if record.outcome == Outcome.DENIED]
+        entries += [("tool.finished", finished_data(record)) for record in records if record.outcome == Outcome.FAILED]
+        entries += [("approval.requested", approval_data(approval)) for approval in approvals]
+        return records, entries
 
     def judged_record(self, requested: Any, turn: int) -> ToolCallRecord:
         tool = self.tools.get(requested.name)
@@ -336,78 +349,5 @@ class Desk:
         silently.
         """
         for record in records:
-            if record.outcome:
-                continue
-            if record.waiting_for == "approval":
-                self.follow_approval(record)
-            elif record.waiting_for == "input" and not toolsets.is_durable(record.kind):
-                self.follow_answer(record)
-            elif record.attempt and not record.waiting_for:
-                self.after_crash(record)
+            resumption.go_on(self, record)
         self.perform(records)
-
-    def after_crash(self, record: ToolCallRecord) -> None:
-        """It was started and has no result."""
-        if record.name in self.tools and toolsets.is_durable(record.kind):
-            return  # asked again with its old id, which finds the earlier call
-        results.close_callbacks(record)
-        if record.name in self.tools and self.tools[record.name].is_repeatable and not callbacks.has_written(record):
-            self.start_again(record)
-            return
-        message = "the worker died during this call; it is unknown whether the call was carried out"
-        self.settle(record, ToolResult.failed(OutcomeUnknown.code, message))
-
-    def follow_answer(self, record: ToolCallRecord) -> None:
-        """The call goes on with its answers. A crash from here on is a crash of a started call."""
-        if inputs.is_closed(record):
-            record.waiting_for = ""
-            self.start_again(record)
-
-    @transaction.atomic
-    def start_again(self, record: ToolCallRecord) -> None:
-        self.tell()  # of two workers one may start it
-        record.attempt += 1
-        record.save(update_fields=["attempt", "waiting_for"])
-
-    def follow_approval(self, record: ToolCallRecord) -> None:
-        """Start what was approved (with its edits), close what was denied; open ones keep waiting."""
-        approval = Approval.objects.get(call=record)
-        if approval.status == Approval.Status.OPEN:
-            return
-        if approval.status == Approval.Status.APPROVED:
-            self.follow_yes(record, approval)
-            return
-        word = "nobody answered in time" if approval.status == Approval.Status.EXPIRED else "a person denied it"
-        message = f"{word}: {approval.note}" if approval.note else word
-        self.deny(record, f"approval_{approval.status}", message)
-
-    @transaction.atomic
-    def follow_yes(self, record: ToolCallRecord, approval: Approval) -> None:
-        """An approval counts for the call as it is now: a call that has since been denied, or does
-        not match the schema, is not made.
-        """
-        self.tell()  # of two workers one may start it
-        tool = self.tools.get(record.name)
-        decision = self.judge(tool, record.name)
-        asked = skills.subject_of(self, record)
-        if approval.edited_arguments is not None:
-            record.arguments = approval.edited_arguments
-            record.details.pop("hooks", None)  # they are asked again
-        if tool is None or decision.mode == policy.DENY:
-            self.deny(record, "denied", decision.reason)
-        elif skills.subject_of(self, record) is not asked:
-            self.deny(record, "denied", "the edit names another skill, which needs its own approval")
-        elif problems := schema.validate(tool.input_schema, record.arguments):
-            close(record, Outcome.FAILED, error=invalid_arguments(problems))
-            record.save()
-            self.tell(("tool.finished", finished_data(record)))
-        else:
-            record.waiting_for = ""
-            start(record)
-            record.save()
-
-    @transaction.atomic
-    def deny(self, record: ToolCallRecord, code: str, message: str) -> None:
-        close(record, Outcome.DENIED, error={"code": code, "message": message})
-        record.save()
-        self.tell(("tool.denied", denied_data(record)))

@@ -24,6 +24,7 @@ from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
 from plumbing import clock
 from plumbing.statements import update_each
+from runs.calls import resumption
 from runs.events import record as events
 from runs.lifecycle.leases import StepLease, hold
 from runs.models import Run, StepRun, ToolCallRecord
@@ -242,15 +243,7 @@ class Slot:
     def resume(self, desk: "BatchDesk", found: list[StepRun]) -> list[tuple[StepRun, ToolCallRecord]]:
         """Items whose call was recorded earlier: it waited, or its worker died."""
         for item in found:
-            record = item.call
-            if record.outcome:
-                continue
-            if record.waiting_for == "approval":
-                desk.follow_approval(record)
-            elif record.waiting_for == "input":
-                desk.follow_answer(record)
-            elif record.attempt and not record.waiting_for:
-                desk.after_crash(record)
+            resumption.go_on(desk, item.call)
         return [(item, item.call) for item in found]
 
     def mapped(self, found: list[StepRun]) -> tuple[list[StepRun], list[Request], list[tuple[StepRun, dict]]]:

@@ -16,9 +16,9 @@ from agents.exceptions import Conflict, NotFound
 from agents.models import SiteHold, StoredFile
 from agents.tools import ToolSpec
 from plumbing import clock
-from registry import factory, toolsets
+from registry import factory
 from registry.exceptions import CannotBuild
-from runs.calls import hooks
+from runs.calls import hooks, resumption
 from runs.calls.artifacts import LIMIT as MOST_FILES
 from runs.calls.artifacts import described
 from runs.calls.desk import Desk
@@ -172,13 +172,9 @@ def taken(desk: Desk, id: UUID) -> ToolCallRecord | None:
     if not record.waiting_for:
         if not is_abandoned(record, desk.tools.get(record.name), clock.now()):
             return None
-        desk.after_crash(record)
     elif not is_answered(record):
         return None
-    elif record.waiting_for == "approval":
-        desk.follow_approval(record)
-    elif record.waiting_for == "input" and not toolsets.is_durable(record.kind):
-        desk.follow_answer(record)
+    resumption.go_on(desk, record)
     if record.outcome:
         return None
     record.waiting_for, record.started_at = "", clock.now()

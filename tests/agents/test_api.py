@@ -111,6 +111,16 @@ def test_an_agent_is_made_published_changed_compared_and_rolled_back(alice_api, 
     assert AuditEvent.objects.filter(action="agent.published").count() == 3
 
 
+def test_after_a_rollback_the_agent_is_offered_to_others_as_it_is_now(alice_api, offline):
+    alice_api.post(f"{V1}/agents/", {**NEW, "description": "Answers about books."})
+    alice_api.post(f"{V1}/agents/librarian/publish")
+    alice_api.patch(f"{V1}/agents/librarian", {"description": "Answers about films."}, "application/json")
+    alice_api.post(f"{V1}/agents/librarian/publish")
+    assert Tool.objects.get(name="librarian").description == "Answers about films."
+    alice_api.post(f"{V1}/agents/librarian/rollback", {"version": 1})
+    assert Tool.objects.get(name="librarian").description == "Answers about books."
+
+
 def test_grants_are_listed_and_replaced(alice_api, offline, lookup, alice):
     Tool.objects.create(name="other", kind="builtin")
     alice_api.post(f"{V1}/agents/", {**NEW, "grants": [{"tool": "lookup", "mode": "allow"}]})

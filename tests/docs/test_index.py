@@ -29,6 +29,7 @@ def test_every_package_is_named_in_the_architecture():
         "connectors",
         "devices",
         "functions",
+        "gateway",
         "knowledge",
         "plumbing",
         "registry",

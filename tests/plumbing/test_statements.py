@@ -16,8 +16,9 @@ from django.utils import timezone
 from agents.exceptions import NotFound
 from agents.models import Agent, Provider, Team
 from agents.models.team import Membership
-from plumbing import statements
-from plumbing.statements import REMEMBERED, Select, Update, insert, insert_each, update_each, write
+from plumbing.statements import Select, Update, insert, insert_each, update_each, write
+from plumbing.statements import rows as statement_rows
+from plumbing.statements.rows import REMEMBERED
 from runs.models import Run, RunValue, Session
 
 pytestmark = pytest.mark.django_db
@@ -93,8 +94,8 @@ def test_a_name_means_the_nearest_row_that_this_person_sees(alice, bob, charlie,
 
 
 def test_the_private_parts_of_django_are_as_they_were_checked():
-    """Checked with Django 5.2. After an upgrade, read plumbing/statements.py beside Django's source, then change this."""
-    assert django.VERSION[:2] == (5, 2), "check plumbing/statements.py against this version of Django"
+    """Checked with Django 5.2. After an upgrade, read plumbing/statements/ beside Django's source, then change this."""
+    assert django.VERSION[:2] == (5, 2), "check plumbing/statements/ against this version of Django"
     compiler = Run.objects.select_related("session").query.get_compiler("default")
     compiler.as_sql()
     assert {"select_fields", "related_klass_infos", "model"} <= set(compiler.klass_info)
@@ -140,8 +141,8 @@ def test_only_the_named_columns_are_written(alice, provider):
 
 
 def test_more_rows_than_a_statement_takes_are_written_in_turns(alice, provider, monkeypatch, django_assert_num_queries):
-    width = len(statements.insert_of(Agent, "any").fields)
-    monkeypatch.setattr(statements, "PARAMETERS", 3 * width)
+    width = len(statement_rows.insert_of(Agent, "any").fields)
+    monkeypatch.setattr(statement_rows, "PARAMETERS", 3 * width)
     agents = [Agent(owner=alice, name=f"a{number}", provider=provider) for number in range(7)]
     with django_assert_num_queries(3):
         insert(*agents)

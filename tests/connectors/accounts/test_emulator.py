@@ -3,37 +3,18 @@
 import pytest
 from django.utils import timezone
 
-from connectors.logins import oauth
 from connectors.models import Connection
 from tests.connectors import emulator
 
 pytestmark = pytest.mark.skipif(bool(emulator.why_absent()), reason=emulator.why_absent())
+
 API = "/api/v1/connections"
 
 
-@pytest.fixture(scope="module")
-def google(tmp_path_factory):
-    with emulator.running(tmp_path_factory.mktemp("emulate"), oauth.redirect_uri("gmail")) as made:
-        yield made
-
-
-@pytest.fixture
-def account(alice_api, google, settings):
-    """Alice connects as a person does, through the login page."""
-    settings.GMAIL_URL, settings.GOOGLE_OAUTH_URL = google.url, f"{google.url}/oauth2"
-    settings.GOOGLE_AUTHORIZE_URL = f"{google.url}/o/oauth2/v2/auth"
-    settings.GOOGLE_CLIENT_ID, settings.GOOGLE_CLIENT_SECRET = "client", "hush"
-    begun = alice_api.post(f"{API}/gmail/authorize", {"access": ["read", "write", "send"]}).json()
-    done = alice_api.get(f"{API}/gmail/callback", google.log_in(begun["url"]))
-    assert done.status_code == 200, done.json()
-    assert done.json()["health"] == "ok" and done.json()["is_linked"]
-    return Connection.objects.get()
-
-
-def test_it_logs_in_syncs_and_writes(alice, account, google, use):
+def test_it_logs_in_syncs_and_writes(alice, google_account, google, use):
     while use(alice, "gmail", "fetch_new", limit=200).value["messages"]:
         pass  # what the emulator holds from the start
-    wanted = [google.deliver(account.access_token, f"Mail {number}", "Grüße") for number in range(30)]
+    wanted = [google.deliver(google_account.access_token, f"Mail {number}", "Grüße") for number in range(30)]
     got = use(alice, "gmail", "fetch_new", limit=200).value["messages"]
     assert [message["id"] for message in got] == wanted
     assert {message["text"].strip() for message in got} == {"Grüße"}
@@ -48,10 +29,10 @@ def test_it_logs_in_syncs_and_writes(alice, account, google, use):
     assert use(alice, "gmail", "labels").value["labels"]
 
 
-def test_a_token_is_refreshed_and_revoked_there(alice, alice_api, account, use):
+def test_a_token_is_refreshed_and_revoked_there(alice, alice_api, google_account, use):
     Connection.objects.update(token_expires_at=timezone.now())
     assert use(alice, "gmail", "labels").ok
-    before, version = account.access_token, account.token_version
-    account.refresh_from_db()
-    assert account.token_version == version + 1 and account.access_token != before
-    assert alice_api.post(f"{API}/{account.pk}/revoke").json() == {"told_service": True}
+    before, version = google_account.access_token, google_account.token_version
+    google_account.refresh_from_db()
+    assert google_account.token_version == version + 1 and google_account.access_token != before
+    assert alice_api.post(f"{API}/{google_account.pk}/revoke").json() == {"told_service": True}

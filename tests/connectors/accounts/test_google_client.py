@@ -10,21 +10,19 @@ import pytest
 
 from tests.connectors import emulator
 
-from .test_emulator import account, google  # noqa: F401  (fixtures)
-
 ABSENT = emulator.why_absent() or emulator.why_no_client()
 pytestmark = pytest.mark.skipif(bool(ABSENT), reason=ABSENT)
 
 
 @pytest.fixture
-def theirs(google, account, monkeypatch):  # noqa: F811
+def theirs(google, google_account, monkeypatch):
     """Google's client for Gmail, signed in to Alice's account."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(emulator.PYTHON)])
     from google.oauth2.credentials import Credentials
     from googleapiclient.discovery import build
 
     options = {"api_endpoint": google.url}
-    made = build("gmail", "v1", credentials=Credentials(account.access_token), client_options=options)
+    made = build("gmail", "v1", credentials=Credentials(google_account.access_token), client_options=options)
     yield made.users()
     made.close()
 

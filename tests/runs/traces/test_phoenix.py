@@ -17,7 +17,7 @@ import pytest
 from agents.models import Tool
 from runs.traces import export
 from tests.fakes import calls, says
-from tests.runs.traces.test_traces import helper, later, send  # noqa: F401
+from tests.runs.traces.test_traces import later
 
 PHOENIX = shutil.which("phoenix")
 RUNNING = os.environ.get("PHOENIX_URL", "")
@@ -99,7 +99,7 @@ def shown(phoenix, settings):
     export.collector.cache_clear()
 
 
-def test_a_run_with_a_call(helper, stub, send, shown, settings):  # noqa: F811
+def test_a_run_with_a_call(helper, stub, send, shown, settings):
     settings.TRACE_CONTENTS = True
     stub.script(calls(("add", {"a": 1, "b": 2})), says("3"))
     run = send()
@@ -123,7 +123,7 @@ def test_a_run_with_a_call(helper, stub, send, shown, settings):  # noqa: F811
     assert shown.totals() == {"tokenCountTotal": run.input_tokens + run.output_tokens, "traceCount": 1}
 
 
-def test_child_runs_and_steps_are_nested(alice, make_agent, stub_provider, stub, send, shown):  # noqa: F811
+def test_child_runs_and_steps_are_nested(alice, make_agent, stub_provider, stub, send, shown):
     make_agent("minion", provider=stub_provider)
     make_agent("boss", tools=[Tool.objects.get(kind="agent", owner=alice)], provider=stub_provider)
     stub.script(calls(("minion", {"task": "do it"})), says("done"), says("all done"))
@@ -136,7 +136,7 @@ def test_child_runs_and_steps_are_nested(alice, make_agent, stub_provider, stub,
     assert shown.totals()["traceCount"] == 1
 
 
-def test_a_failed_run(helper, stub, send, shown):  # noqa: F811
+def test_a_failed_run(helper, stub, send, shown):
     stub.script(says("", status=400))
     run = send()
     export.tick(later())

@@ -11,11 +11,12 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agents.models import Tool
-from runs.models import Duty, Run, ToolCallRecord
+from runs.models import Duty, ToolCallRecord
 from runs.traces import contents, export
 from tests.fakes import calls, says
 
 pytestmark = pytest.mark.django_db
+
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -64,23 +65,6 @@ def later():
 
 def attributes(span):
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
-
-
-@pytest.fixture
-def send(alice_api, worker):
-    def send(agent="helper", **headers):
-        with worker.capture(execute=True):
-            path = f"/api/v1/agents/{agent}/messages"
-            answer = alice_api.post(path, {"message": "private words"}, headers={"Prefer": "respond-async", **headers})
-        worker.work()
-        return Run.objects.get(pk=answer.json()["run"]["id"])
-
-    return send
-
-
-@pytest.fixture
-def helper(make_agent, make_tool, stub_provider, functions):
-    return make_agent(tools=[make_tool()], provider=stub_provider)
 
 
 def test_a_run_is_a_trace_with_its_calls(helper, stub, send, collector):

@@ -1,0 +1,105 @@
+"""Calls that were recorded earlier: each goes on by what its row says of an approval, an answer or a
+crash.
+"""
+
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+
+from agents import schema
+from agents.tools import OutcomeUnknown, ToolResult
+from registry import toolsets
+from runs.models import Approval, ToolCallRecord
+from runs.rules import policy
+
+from . import callbacks, inputs, results, skills
+from .rows import close, denied_data, finished_data, invalid_arguments, start
+
+if TYPE_CHECKING:
+    from .desk import Desk
+
+Outcome = ToolCallRecord.Outcome
+
+
+def go_on(desk: "Desk", record: ToolCallRecord) -> None:
+    """Prepare an open call to be made, or close it. A call that still waits keeps its `waiting_for`."""
+    if record.outcome:
+        return
+    if record.waiting_for == "approval":
+        follow_approval(desk, record)
+    elif record.waiting_for == "input" and not toolsets.is_durable(record.kind):
+        follow_answer(desk, record)
+    elif record.attempt and not record.waiting_for:
+        after_crash(desk, record)
+
+
+def after_crash(desk: "Desk", record: ToolCallRecord) -> None:
+    """It was started and has no result."""
+    if record.name in desk.tools and toolsets.is_durable(record.kind):
+        return  # asked again with its old id, which finds the earlier call
+    results.close_callbacks(record)
+    if record.name in desk.tools and desk.tools[record.name].is_repeatable and not callbacks.has_written(record):
+        start_again(desk, record)
+        return
+    message = "the worker died during this call; it is unknown whether the call was carried out"
+    desk.settle(record, ToolResult.failed(OutcomeUnknown.code, message))
+
+
+def follow_answer(desk: "Desk", record: ToolCallRecord) -> None:
+    """The call goes on with its answers. A crash from here on is a crash of a started call."""
+    if inputs.is_closed(record):
+        record.waiting_for = ""
+        start_again(desk, record)
+
+
+@transaction.atomic
+def start_again(desk: "Desk", record: ToolCallRecord) -> None:
+    desk.tell()  # of two workers one may start it
+    record.attempt += 1
+    record.save(update_fields=["attempt", "waiting_for"])
+
+
+def follow_approval(desk: "Desk", record: ToolCallRecord) -> None:
+    """Start what was approved (with its edits), close what was denied; open ones keep waiting."""
+    approval = Approval.objects.get(call=record)
+    if approval.status == Approval.Status.OPEN:
+        return
+    if approval.status == Approval.Status.APPROVED:
+        follow_yes(desk, record, approval)
+        return
+    word = "nobody answered in time" if approval.status == Approval.Status.EXPIRED else "a person denied it"
+    message = f"{word}: {approval.note}" if approval.note else word
+    deny(desk, record, f"approval_{approval.status}", message)
+
+
+@transaction.atomic
+def follow_yes(desk: "Desk", record: ToolCallRecord, approval: Approval) -> None:
+    """An approval counts for the call as it is now: a call that has since been denied, or does
+    not match the schema, is not made.
+    """
+    desk.tell()  # of two workers one may start it
+    tool = desk.tools.get(record.name)
+    decision = desk.judge(tool, record.name)
+    asked = skills.subject_of(desk, record)
+    if approval.edited_arguments is not None:
+        record.arguments = approval.edited_arguments
+        record.details.pop("hooks", None)  # they are asked again
+    if tool is None or decision.mode == policy.DENY:
+        deny(desk, record, "denied", decision.reason)
+    elif skills.subject_of(desk, record) is not asked:
+        deny(desk, record, "denied", "the edit names another skill, which needs its own approval")
+    elif problems := schema.validate(tool.input_schema, record.arguments):
+        close(record, Outcome.FAILED, error=invalid_arguments(problems))
+        record.save()
+        desk.tell(("tool.finished", finished_data(record)))
+    else:
+        record.waiting_for = ""
+        start(record)
+        record.save()
+
+
+@transaction.atomic
+def deny(desk: "Desk", record: ToolCallRecord, code: str, message: str) -> None:
+    close(record, Outcome.DENIED, error={"code": code, "message": message})
+    record.save()
+    desk.tell(("tool.denied", denied_data(record)))
