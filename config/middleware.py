@@ -37,6 +37,7 @@ BORROWED = (
 IN_ENGLISH = ("/api/", "/v1/", "/langgraph/", "/mcp", "/a2a/", "/agui/", "/oauth/", "/.well-known/", "/healthz",
               "/readyz", "/metrics", "/static/", "/embed/", "/approvals/count")  # fmt: skip
 API = "/api/v1/"
+SECRETS = frozenset({"token", "key"})  # parts of addresses that open something by themselves
 BORROWED_PAGES = ("/api/docs/",)
 
 
@@ -80,7 +81,13 @@ def observe(request: HttpRequest, response: HttpResponseBase, began: float) -> N
     route = request.resolver_match.route if request.resolver_match else "unknown"
     metrics.observe_request(request.method or "", route, response.status_code, seconds)
     if settings.LOG_REQUESTS:
-        log.info("%s %s %d %.1f ms", request.method, request.path, response.status_code, seconds * 1000)
+        log.info("%s %s %d %.1f ms", request.method, logged_path(request), response.status_code, seconds * 1000)
+
+
+def logged_path(request: HttpRequest) -> str:
+    """The path; of an address that contains a secret, its route."""
+    match = request.resolver_match
+    return f"/{match.route}" if match and SECRETS & match.kwargs.keys() else request.path
 
 
 def content_policy(answer: Answer) -> Answer:

@@ -2,6 +2,7 @@
 Optional.
 """
 
+import math
 import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ KEPT_S = 30 * 86400
 CLOSELY = 24  # agents whose examples and capabilities are compared one by one
 TIE = 1e-6
 OFFLINE_DIMENSIONS = 256
+LONGEST = 8192  # numbers of a vector
 log = structlog.get_logger(__name__)
 Vector = array  # of 4-byte floats: a tuple would take eight times the memory
 _vectors: Cache[str, Vector] = Cache(50_000)
@@ -217,15 +219,20 @@ def tokens_in(answer: dict[str, Any]) -> int:
 
 
 def read_vectors(answer: dict[str, Any]) -> list[Vector]:
+    """Raises AttemptFailed also for vectors that are too long to be kept by the thousand, or that nothing is near."""
     try:
         rows = sorted(answer["data"], key=lambda row: row["index"])
+        if any(len(row["embedding"]) > LONGEST for row in rows):
+            raise AttemptFailed("bad_answer", f"The embedding server sent vectors of more than {LONGEST} numbers.")
         return [unit([float(value) for value in row["embedding"]]) for row in rows]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise AttemptFailed("bad_answer", "The embedding server's answer cannot be read.")
 
 
 def unit(vector: list[float]) -> Vector:
     length = sum(map(mul, vector, vector)) ** 0.5 or 1.0
+    if not math.isfinite(length):
+        raise ValueError("a number is too large, or is none")
     return array("f", (value / length for value in vector))
 
 

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST
 
 from agents import storage
 from agents.exceptions import MusterError
+from agents.http.viewsets import refusals
 from agents.models import AuditEvent, StoredFile
 from runs.models import Artifact, Attachment
 
@@ -78,7 +79,8 @@ def delete(request: HttpRequest, pk: UUID) -> HttpResponse:
     row = rows.first()
     if row is None:
         raise Http404("You have no such file.")
-    AuditEvent.record("storedfile.deleted", row, actor=request.user, source=request.META.get(SOURCE, ""))
-    storage.delete(rows)
+    with refusals("file", request.user):
+        AuditEvent.record("storedfile.deleted", row, actor=request.user, source=request.META.get(SOURCE, ""))
+        storage.delete(rows)
     messages.success(request, _("“%(name)s” is deleted.") % {"name": row.name})
     return redirect("page:files")

@@ -8,6 +8,7 @@ import pytest
 from agents.exceptions import NotFound
 from agents.models import Agent, Provider
 from agents.spec import AgentSpec
+from registry.exceptions import AttemptFailed
 from registry.routing import delegation, embeddings, router
 from registry.routing.profiles import profile_of
 from tests.fakes import fails, says
@@ -234,3 +235,14 @@ def test_a_capability_nobody_has_is_said(alice, crew):
 def test_nobody_delegates_to_itself(alice, crew):
     found = delegation.for_capability(alice, "recipes", "Soup", excluding=[crew["cook"].pk])
     assert found.agent is None and "already working" in found.reason
+
+
+@pytest.mark.parametrize(
+    "vector", [[0.5] * 8193, [1e308] * 4, [float("nan")], [10**400], ["x"], [[1]], None, 5, "1e999"]
+)
+def test_vectors_that_would_fill_the_memory_or_compare_with_nothing_are_refused(vector):
+    """A server of embeddings is chosen by any author, and its vectors are compared in the serving process."""
+    with pytest.raises(AttemptFailed) as refused:
+        embeddings.read_vectors({"data": [{"index": 0, "embedding": vector}]})
+    assert refused.value.code == "bad_answer"
+    assert len(embeddings.read_vectors({"data": [{"index": 0, "embedding": [0.5] * 8192}]})[0]) == 8192

@@ -6,6 +6,7 @@ from agents.models import AuditEvent
 from runs.models import Message, Run, Session, SharedLink
 
 pytestmark = pytest.mark.django_db
+NOTE = "This answer is based on untrusted content and may repeat its claims."
 
 
 @pytest.fixture(autouse=True)
@@ -120,3 +121,22 @@ def test_a_guessed_link_opens_nothing(alice_api, client, session, token):
 
 def test_unknown_fields_are_refused(alice_api, session):
     assert put(alice_api, session, until=3).status_code == 422 and not SharedLink.objects.exists()
+
+
+def test_an_answer_that_may_repeat_strangers_text_is_marked_for_readers_too(alice_api, client, session):
+    session.add_message("user", [{"type": "text", "text": "What does the mail say?"}])
+    assert NOTE not in client.get(local(put(alice_api, session).json())).content.decode()
+    session.add_message("assistant", [{"type": "text", "text": "Pay Mallory."}], untrusted=True)
+    session.refresh_from_db()
+    html = client.get(local(put(alice_api, session).json())).content.decode()
+    assert html.count(NOTE) == 1 and html.index("It rains.") < html.index(NOTE) < html.index("Pay Mallory.")
+
+
+def test_the_token_is_not_in_the_log_of_requests(alice_api, client, session, settings, caplog):
+    settings.LOG_REQUESTS = True
+    link = local(put(alice_api, session).json())
+    caplog.clear()
+    with caplog.at_level("INFO", "muster.request"):
+        assert client.get(link).status_code == 200
+    [line] = [record.getMessage() for record in caplog.records if record.name == "muster.request"]
+    assert line.startswith("GET /shared/<slug:token>/ 200"), line

@@ -187,6 +187,9 @@ def test_two_runs_stand_side_by_side(
     assert not {"Message", "lookup", "Agent or chain", "Turns"} & differing
     assert rows["search"].left == "" and "whales" in rows["search"].right, "the older run is on the left"
     assert answer.content.decode().count("differs</span>") == len(differing)
+    assert "untrusted content" not in answer.content.decode()
+    change(one, has_untrusted=True)
+    assert "untrusted content" in browser.get(path).content.decode()
     assert signed_in(site_admin).get(path).status_code == 200
     for stranger in (bob, charlie):
         assert signed_in(stranger).get(path).status_code == 404

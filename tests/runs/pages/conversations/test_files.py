@@ -67,3 +67,13 @@ def test_nobody_else_sees_or_deletes_it(alice, signed_in, request, name):
     assert "secret.txt" not in text(browser.get("/files/"))
     assert browser.post(f"/files/{file.pk}/delete").status_code == 404
     assert storage.read(StoredFile.objects.get()) == b"secret"
+
+
+def test_a_file_of_a_skill_is_not_deleted_below_it(alice, alice_api, signed_in):
+    text_of_skill = "---\nname: minutes\ndescription: Writes minutes.\n---\nBe brief.\n"
+    body = {"text": text_of_skill, "files": [{"path": "a.txt", "text": "one"}]}
+    assert alice_api.post("/api/v1/skills/", body, content_type="application/json").status_code == 201
+    file = StoredFile.objects.get()
+    refused = signed_in(alice).post(f"/files/{file.pk}/delete")
+    assert refused.status_code == 409 and "minutes" in text(refused)
+    assert StoredFile.objects.exists() and not AuditEvent.objects.filter(action="storedfile.deleted").exists()
