@@ -25,7 +25,8 @@ export class RunView {
     this.asks = new Map();
     /** @type {Map<string, QuestionCard>} */
     this.questions = new Map();
-    this.files = new Set();
+    // those that the page shows already, after a reload
+    this.files = new Set([...element.querySelectorAll(".files a[download]")].map((one) => one.getAttribute("href")?.split("/").at(-2)));
     this.sources = new Sources();
     this.hasChildren = false;
     this.isOver = false;
