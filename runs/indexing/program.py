@@ -137,15 +137,16 @@ def xlsx(path: str) -> Iterator[Part]:
     import openpyxl
 
     count = 0
-    for sheet in openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets:
-        lines = []
-        for row in sheet.iter_rows(values_only=True):
-            count += 1
-            if count > ROWS:
-                raise Refused("too_many_rows", f"The file has more than {ROWS:,} rows.")
-            cells = [str(cell) for cell in row if cell is not None]
-            lines += [" | ".join(cells)] if cells else []
-        yield {"text": "\n".join(lines), "heading": sheet.title}
+    with open(path, "rb") as file:  # a path without its ending would be refused
+        for sheet in openpyxl.load_workbook(file, read_only=True, data_only=True).worksheets:
+            lines = []
+            for row in sheet.iter_rows(values_only=True):
+                count += 1
+                if count > ROWS:
+                    raise Refused("too_many_rows", f"The file has more than {ROWS:,} rows.")
+                cells = [str(cell) for cell in row if cell is not None]
+                lines += [" | ".join(cells)] if cells else []
+            yield {"text": "\n".join(lines), "heading": sheet.title}
 
 
 def pptx(path: str, members: Iterable[str]) -> Iterator[Part]:

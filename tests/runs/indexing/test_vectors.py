@@ -13,6 +13,7 @@ from benchmarks.retrieval import Corpus
 from knowledge.collections import meaning
 from knowledge.collections.search import search
 from knowledge.models import ChunkVector, Collection, Document
+from registry.exceptions import AttemptFailed
 from runs.indexing import vectors
 from runs.models import Run
 from tests.knowledge.documents import add, collection_with, index
@@ -211,3 +212,29 @@ def test_meaning_finds_at_least_what_words_find_and_words_what_counting_finds(al
     print(f"MRR, recall@5: naive {naive}, words {words}, words and meaning {both}")
     assert naive[0] <= words[0] < both[0] and naive[1] <= words[1] < both[1]
     assert words[0] > 0.63 and words[1] > 0.8, "the weight of a word is its rarity in this collection"
+
+
+def test_a_model_that_goes_away_in_the_middle_makes_only_what_lacks_when_it_is_back(shop, stub, monkeypatch):
+    """Vectors that were made before are kept, and pieces without one are found by their words."""
+    monkeypatch.setattr(vectors, "BATCH", 1)
+    asked = vectors.vectors.embeddings.counted
+
+    def once(provider, model, texts, **more):
+        if stub.embedded:
+            raise AttemptFailed("unreachable", "The server is away.")
+        return asked(provider, model, texts, **more)
+
+    with monkeypatch.context() as fault:
+        fault.setattr(vectors.vectors.embeddings, "counted", once)
+        assert vectors.tick() == 1
+    shop.refresh_from_db()
+    assert ChunkVector.objects.count() == 1 and shop.embeddings_error and shop.embed_after is not None
+    assert "hours.md" in names(shop, "nine") and "returns.md" in names(shop, "goods")
+    kept = ChunkVector.objects.get().pk
+    stub.embedded.clear()
+    vectors._rested.clear()
+    due(shop)
+    assert vectors.tick() == 1 and [len(one["input"]) for one in stub.embedded] == [1]
+    shop.refresh_from_db()
+    assert (ChunkVector.objects.count(), shop.embed_after, shop.embeddings_error) == (2, None, "")
+    assert ChunkVector.objects.filter(pk=kept).exists()

@@ -5,10 +5,12 @@ import json
 import subprocess
 import zipfile
 from datetime import timedelta
+from email.message import EmailMessage
 from pathlib import Path
 from uuid import uuid4
 
 import docx
+import openpyxl
 import pypdf
 import pytest
 from django.contrib.auth import get_user_model
@@ -98,12 +100,13 @@ def test_documents_of_several_kinds_are_read_and_hostile_ones_fail_alone(box):
 def libraries(tmp_path):
     """The libraries of this environment, as `install_libraries` would put them beside the application."""
     packages = Path(pypdf.__file__).parent.parent
-    for name in ("pypdf", "docx", "lxml", "typing_extensions.py"):
+    for name in ("pypdf", "docx", "lxml", "typing_extensions.py", "openpyxl", "et_xmlfile"):
         (tmp_path / name).symlink_to(packages / name)
-    (tmp_path / "libraries.json").write_text(json.dumps({"pypdf": ["pypdf"], "python-docx": ["docx"]}))
+    offered = {"pypdf": ["pypdf"], "python-docx": ["docx"], "openpyxl": ["openpyxl"]}
+    (tmp_path / "libraries.json").write_text(json.dumps(offered))
     earlier = sandbox._libraries
     sandbox.close()
-    sandbox.offer(offered_in(tmp_path, [], ["pypdf", "python-docx"]))
+    sandbox.offer(offered_in(tmp_path, [], list(offered)))
     yield
     sandbox.close()
     sandbox.offer(earlier)
@@ -147,6 +150,66 @@ def test_pdf_and_word_are_read_with_their_places(box, libraries):
     assert found(box, "refunds week")[0] == ("refunds.pdf", "page 2", "Refunds take a week")
     [(name, place, text)] = found(box, "bicycles")
     assert (name, place) == ("warranty.docx", "Warranty") and "Helmets" in text
+
+
+def workbook():
+    book = openpyxl.Workbook()
+    book.active.title = "Prices"
+    for row in (("article", "price"), ("bell", 4.5), ("saddle", 30)):
+        book.active.append(row)
+    stock = book.create_sheet("Stock")
+    stock.append(("helmet", 12))
+    stock["C1"] = "=B1*2"
+    written = io.BytesIO()
+    book.save(written)
+    return written.getvalue()
+
+
+def presentation():
+    """As PowerPoint writes it: a title, a table and notes."""
+    names = 'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"'
+    names += ' xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+    line = "<a:p><a:r><a:t>{}</a:t></a:r></a:p>".format
+    shape = f"<p:sp><p:txBody>{line('Growth of the shop')}</p:txBody></p:sp>"
+    cells = "".join(f"<a:tc><a:txBody>{line(text)}</a:txBody></a:tc>" for text in ("Lamps", "doubled"))
+    table = f"<p:graphicFrame><a:graphic><a:graphicData><a:tbl><a:tr>{cells}</a:tr></a:tbl></a:graphicData></a:graphic>"
+    second = f"<p:sld {names}><p:cSld><p:spTree>{shape}{table}</p:graphicFrame></p:spTree></p:cSld></p:sld>"
+    return zipped({
+        "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>',
+        "ppt/presentation.xml": f"<p:presentation {names}/>",
+        "ppt/slides/slide1.xml": f"<p:sld {names}>{line('Welcome')}</p:sld>",
+        "ppt/slides/slide2.xml": second,
+    })  # fmt: skip
+
+
+def letter():
+    """A mail with an alternative in HTML and an encoded subject and body."""
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"] = "bob@example.com", "alice@example.com", "Rückgabe der Ware"
+    mail.set_content("Die Räder kommen am Freitag zurück.")
+    mail.add_alternative("<p>Die <b>Räder</b> kommen am Freitag zurück.</p>", subtype="html")
+    return mail.as_bytes()
+
+
+KINDS = {
+    "refunds.pdf": (lambda: pdf("First page", "Refunds take a week"), "refunds", "page 2"),
+    "warranty.docx": (lambda: word(), "bicycles", "Warranty"),
+    "talk.pptx": (presentation, "lamps doubled", "page 2"),
+    "prices.xlsx": (workbook, "saddle", "Prices"),
+    "hours.html": (lambda: PAGE, "sundays closed", "Sundays"),
+    "rules.md": (lambda: b"# Rules\n\nText.\n\n## Parcels\n\nThey leave on Mondays.\n", "leave mondays", "Parcels"),
+    "mail.eml": (letter, "räder freitag", None),
+}
+
+
+def test_a_real_file_of_each_kind_is_found_at_its_place(box, libraries):
+    for name, (content, _, _) in KINDS.items():
+        put(box, name, content())
+    assert work.tick() == len(KINDS), list(Document.objects.values_list("name", "error"))
+    for name, (_, question, place) in KINDS.items():
+        first = found(box, question)[0]
+        assert first[0] == name and place in (None, first[1]), first
+    assert found(box, "rückgabe ware")[0][0] == "mail.eml" and found(box, "helmet")[0][:2] == ("prices.xlsx", "Stock")
 
 
 def test_a_document_that_takes_too_long_fails_and_others_go_on(box, monkeypatch):
@@ -308,3 +371,22 @@ def files_with(word, database):
 
 def as_bytes(line):
     return b" ".join(value if isinstance(value, bytes) else str(value).encode() for value in line)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("erase", ["document", "collection"])
+def test_a_document_that_is_erased_while_it_is_read_leaves_nothing(box, erase):
+    word = "samarkand"
+    row = put(box, "trip.txt", f"We meet in {word}.".encode())
+    Document.objects.filter(pk=row.pk).update(source=Document.Source.UPLOAD)
+    stored_at = storages["files"].path(row.file.stored)
+    [claimed] = storage.claim(10, 60)
+    read = work.read_document(claimed)
+    if erase == "document":
+        assert storage.erase(Document.objects.get(pk=row.pk)) == 1
+    else:
+        storage.erase_collection(box)
+        box.delete()
+    assert storage.finish([read]) == 0
+    assert not Document.objects.exists() and not Chunk.objects.exists() and not Path(stored_at).exists()
+    assert_nothing_left(word)
