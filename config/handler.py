@@ -8,7 +8,6 @@ answers, and waits (docs/adr/0031).
 
 import asyncio
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext
@@ -21,6 +20,7 @@ from django.http import HttpResponse, HttpResponseBase
 from django.urls import set_script_prefix
 
 from agents.http.later import Later
+from plumbing.resting import RestingThreads
 
 THREADS = 64  # requests that are worked on at the same time; those that wait hold none
 
@@ -29,7 +29,7 @@ class ThreadedHandler(ASGIHandler):
     def __init__(self) -> None:
         BaseHandler.__init__(self)  # not ASGIHandler's __init__: it would load the middleware for async mode
         self.load_middleware(is_async=False)
-        self.threads = ThreadPoolExecutor(THREADS, thread_name_prefix="web")
+        self.threads = RestingThreads(THREADS, "web")
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:

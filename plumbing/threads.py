@@ -6,14 +6,14 @@ would hold a thousand of them.
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from django.db import close_old_connections, connections
 
 from . import waits
+from .resting import RestingThreads
 
-THREADS = ThreadPoolExecutor(8, thread_name_prefix="rows")
+THREADS = RestingThreads(8, "rows")
 
 Work = Callable[..., Any]
 

@@ -6,7 +6,6 @@ What a function saves is part of its result; what it logs and how far it is can 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -17,6 +16,7 @@ from functions import callers
 from functions.execution import execute, ready
 from functions.models import Execution
 from gateway.sse import sse
+from plumbing.resting import RestingThreads
 from plumbing.threads import answer as with_connection
 
 from . import content, notices, results
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 JSON = Any
 Emit = Callable[[str, dict[str, JSON]], None]
 PASSED_ON = (401, 403, 429, 503)  # statuses of refusals that are no result of the call
-THREADS = ThreadPoolExecutor(16, thread_name_prefix="mcp-functions")
+THREADS = RestingThreads(16, "mcp-functions")
 
 
 @dataclass(frozen=True, slots=True)

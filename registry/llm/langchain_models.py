@@ -8,7 +8,6 @@ report (docs/adr/0071).
 
 import logging
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ import orjson
 
 from agents.tools import ToolSpec
 from plumbing import waits
+from plumbing.resting import RestingThreads
 from registry.exceptions import AttemptFailed, ModelCancelled, ModelFailed
 
 from .chat import Answer, ModelToolCall, Question
@@ -24,7 +24,7 @@ from .wire import refused
 
 log = logging.getLogger(__name__)
 JSON = Any
-BLOCKING = ThreadPoolExecutor(256, thread_name_prefix="models")  # a slow server must not take a function's thread
+BLOCKING = RestingThreads(256, "models")  # a slow server must not take a function's thread
 
 
 CALL = {"id": "call_0", "name": "hello", "arguments": {}}

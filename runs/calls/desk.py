@@ -4,7 +4,6 @@ silently.
 
 import logging
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,6 +18,7 @@ from uuid_utils.compat import uuid7
 from agents.exceptions import NewerFormat
 from agents.tools import CallPending, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
 from plumbing import clock, waits
+from plumbing.resting import RestingThreads
 from plumbing.statements import insert, update_each
 from plumbing.threads import release_connection
 from registry import toolsets
@@ -63,7 +63,7 @@ from .values import RunValues
 
 log = logging.getLogger(__name__)
 Outcome = ToolCallRecord.Outcome
-POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="calls")
+POOL = RestingThreads(64, "calls")
 
 
 class Desk:

@@ -11,7 +11,7 @@ import resource
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import connections
 
 from plumbing import threads
+from plumbing.resting import RestingThreads
 from plumbing.waits import Hub
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class Crew:
         self.queued: deque[Work] = deque()
         self.hubs: list[Hub] = []
         self.threads: list[threading.Thread] = []
-        self.pool = Threads(settings.WORKER_THREADS, thread_name_prefix="blocking")
+        self.pool = Threads(settings.WORKER_THREADS, "blocking")
         self.is_stopping = False
 
     def has_room(self, timeout_s: float = 0) -> bool:
@@ -118,7 +119,7 @@ class Crew:
             hub.wake_up()
 
 
-class Threads(ThreadPoolExecutor):
+class Threads(RestingThreads):
     """Threads that return their database connection after each piece of work."""
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
