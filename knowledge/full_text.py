@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import models
+from django.db import models, transaction
 from django.db.backends.ddl_references import Statement, Table
 
 from plumbing.statements import database
@@ -17,6 +17,8 @@ from .words import stems_of
 
 POSITIONS = 16_383  # the last position that a tsvector can hold
 COMMON = 2000  # texts: words that are in more are used to rank, not to find
+FOUND = 2000  # texts: as many are found by common words alone
+SCORED = 200  # texts whose words are read to rank them; more than results are ever asked for
 ASKED = 24  # stems of a question
 # In FTS5 these are part of a token, as in numbers, dates and our prefix.
 TOKENIZER = "unicode61 remove_diacritics 0 tokenchars ''_.,:/-''"
@@ -107,19 +109,31 @@ TERMS = "CREATE VIRTUAL TABLE IF NOT EXISTS \"%(name)s_terms\" USING fts5vocab('
 def search(collection: int, version: int, text: str, limit: int) -> list[tuple[int, float]]:
     """(id of the chunk, score) of those of this version of the collection that share words with the text, best first.
 
-    Two statements: how many chunks there are and have each word, then the chunks. Those that share only common words
-    with the text are left out unless they share all of them.
+    Rare words find chunks, and common ones are looked for in those. Without rare words, those chunks are found that
+    have all words; if they are too few, those that have the rarer half. However many chunks share words with the
+    text, no more than COMMON or FOUND are found at once, and the words of no more than SCORED are read.
     """
     tokens = list(dict.fromkeys(tokens_of(collection, text)))[:ASKED]
     if not tokens:
         return []
     dialect: Any = Postgres if database().vendor == "postgresql" else Sqlite
-    total, *having = dialect.counts(collection, tokens)
-    counts = {token: count for token, count in zip(tokens, having, strict=True) if count}
-    if not counts:
-        return []
+    total, counts = dialect.counts(collection, tokens)
     weights = {token: weight_of(count, total) for token, count in counts.items()}
-    return dialect.search(collection, version, weights, rarest(counts), limit)
+    if rare := rarest(counts):
+        return dialect.search(collection, version, weights, rare, limit)
+    return usual(dialect, collection, version, weights, limit)
+
+
+def usual(
+    dialect: Any, collection: int, version: int, weights: dict[str, float], limit: int
+) -> list[tuple[int, float]]:
+    """What has all of these common words, then the rarer half of them, until there are enough."""
+    wanted = sorted(weights, key=lambda token: -weights[token])
+    found: dict[int, float] = {}
+    while wanted and len(found) < limit:
+        found |= dict(dialect.having(collection, version, weights, wanted, limit))
+        wanted = wanted[: len(wanted) // 2]
+    return sorted(found.items(), key=lambda one: (-one[1], one[0]))[:limit]
 
 
 def rarest(counts: dict[str, int]) -> list[str]:
@@ -141,6 +155,11 @@ def weight_of(count: int, total: int) -> float:
     return math.log(1 + (max(chunks - count, 0) + 0.5) / (count + 0.5))
 
 
+def named(tokens: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
+    """Those that are there."""
+    return {token: count for token, count in zip(tokens, counts, strict=True) if count}
+
+
 # The names of tables and columns are our own; tokens are parameters.
 TOTAL = f"""(SELECT count(*) FROM (SELECT 1 FROM knowledge_document d JOIN knowledge_chunk c ON c.document_id = d.id
     WHERE d.collection_id = %s LIMIT {COMMON + 1}) few)"""  # noqa: S608
@@ -152,38 +171,59 @@ class Sqlite:
     a word in a chunk grows with how often it is there and with how rare it is in this collection.
     """
 
-    COUNT = "(SELECT count(*) FROM (SELECT 1 FROM chunk_words WHERE chunk_words MATCH %s LIMIT 2001))"
+    COUNT = f"(SELECT count(*) FROM (SELECT 1 FROM chunk_words WHERE chunk_words MATCH %s LIMIT {COMMON + 1}))"  # noqa: S608
     OFTEN = "SELECT doc, %s * count(*) / (count(*) + 1.2) FROM chunk_words_terms WHERE term = %s GROUP BY doc"
     THERE = "SELECT rowid, %s / 2.2 FROM chunk_words WHERE chunk_words MATCH %s"
     SEARCH = """
-        WITH hit(id, weight) AS ({hits}), hits(id, weight, words) AS (
-            SELECT id, sum(weight), count(*) FROM hit GROUP BY id)
+        WITH hit(id, weight) AS ({hits}), hits(id, weight) AS (SELECT id, sum(weight) FROM hit GROUP BY id)
         SELECT c.id, hits.weight / (1 + ln(1 + length(c.text))) AS score FROM hits
         CROSS JOIN knowledge_chunk c ON c.id = hits.id
         CROSS JOIN knowledge_document d ON d.id = c.document_id
-        WHERE hits.words >= %s AND {of_version}
-        ORDER BY score DESC, c.id LIMIT %s
+        WHERE {of_version} ORDER BY score DESC, c.id LIMIT %s
+    """
+    # How often a token is in a text whose tokens have two spaces around them is what is left out without it.
+    TIMES = "%s * (1 - 1.2 / ((length(words) - length(replace(words, %s, ''))) / {length}.0 + 1.2))"
+    HAVING = """
+        WITH few(id, size) AS (
+            SELECT c.id, length(c.text) FROM chunk_words
+            CROSS JOIN knowledge_chunk c ON c.id = chunk_words.rowid
+            CROSS JOIN knowledge_document d ON d.id = c.document_id
+            WHERE chunk_words MATCH %s AND {of_version} LIMIT {found}),
+        best(id, size, words) AS MATERIALIZED (
+            SELECT c.id, few.size, '  ' || replace(c.words, ' ', '  ') || '  '
+            FROM (SELECT id, size FROM few ORDER BY size, id LIMIT {scored}) few
+            CROSS JOIN knowledge_chunk c ON c.id = few.id)
+        SELECT id, ({times}) / (1 + ln(1 + size)) AS score FROM best ORDER BY score DESC, id LIMIT %s
     """
 
     @classmethod
-    def counts(cls, collection: int, tokens: Sequence[str]) -> Sequence[int]:
+    def counts(cls, collection: int, tokens: Sequence[str]) -> tuple[int, dict[str, int]]:
         values = [collection, *map(cls.term, tokens)]
-        return rows(f"SELECT {', '.join([TOTAL, *[cls.COUNT] * len(tokens)])}", values)[0]
+        total, *counts = rows(f"SELECT {', '.join([TOTAL, *[cls.COUNT] * len(tokens)])}", values)[0]
+        return total, named(tokens, counts)
 
     @classmethod
     def search(
         cls, collection: int, version: int, weights: dict[str, float], rare: list[str], limit: int
     ) -> list[tuple[int, float]]:
-        """Rare words find chunks, and common ones are looked for in those. Without rare words, all must be there."""
-        finding = rare or list(weights)
-        common = [token for token in weights if token not in finding]
-        among = " OR ".join(map(cls.term, finding))
-        hits = " UNION ALL ".join([cls.OFTEN] * len(finding) + [cls.THERE] * len(common))
-        values: list[Any] = [value for token in finding for value in (weights[token], token)]
+        common = [token for token in weights if token not in rare]
+        among = " OR ".join(map(cls.term, rare))
+        hits = " UNION ALL ".join([cls.OFTEN] * len(rare) + [cls.THERE] * len(common))
+        values: list[Any] = [value for token in rare for value in (weights[token], token)]
         for token in common:
             values += [weights[token], f"({among}) AND {cls.term(token)}"]
         sql = cls.SEARCH.format(hits=hits, of_version=OF_VERSION)
-        return rows(sql, [*values, 1 if rare else len(weights), collection, version, version, limit])
+        return rows(sql, [*values, collection, version, version, limit])
+
+    @classmethod
+    def having(
+        cls, collection: int, version: int, weights: dict[str, float], wanted: list[str], limit: int
+    ) -> list[tuple[int, float]]:
+        times = " + ".join(cls.TIMES.format(length=len(token) + 2) for token in weights)
+        sql = cls.HAVING.format(of_version=OF_VERSION, times=times, found=FOUND, scored=SCORED)
+        match = " AND ".join(map(cls.term, wanted))
+        weighed = [value for token, weight in weights.items() for value in (weight, f" {token} ")]
+        return rows(sql, [match, collection, version, version, *weighed, limit])
 
     @staticmethod
     def term(token: str) -> str:
@@ -191,30 +231,78 @@ class Sqlite:
 
 
 class Postgres:
-    COUNT = "(SELECT count(*) FROM (SELECT 1 FROM knowledge_chunk WHERE words @@ %s::tsquery LIMIT 2001) few)"
-    RANK = "ts_rank(c.words, %s::tsquery, 1) * %s"
+    """The words of a chunk are stored apart from its row, and reading them takes longer than all else. So the index
+    finds the chunks that have the words, and how often a word is there is only read for the best of them.
+    """
+
+    COUNT = f"(SELECT count(*) FROM (SELECT 1 FROM knowledge_chunk WHERE words @@ %s::tsquery LIMIT {COMMON + 1}) few)"  # noqa: S608
+    HIT = """
+        SELECT id, document_id, octet_length(text) AS size, %s::float8 AS weight
+        FROM knowledge_chunk WHERE words @@ %s::tsquery
+    """
+    RANK = "ts_rank(c.words, %s::tsquery, 1) * %s"  # knows nothing of rare words, so each is ranked alone and weighed
+    # The documents are looked up one by one, so that only those of the best chunks are read.
+    SEARCH = """
+        WITH hit AS ({hits}), best AS MATERIALIZED (
+            SELECT id FROM (
+                SELECT id, document_id FROM hit GROUP BY id, document_id, size
+                ORDER BY sum(weight) / (1 + ln(1 + size)) DESC, id OFFSET 0) h
+            WHERE (SELECT {of_version} FROM knowledge_document d WHERE d.id = h.document_id) LIMIT {scored})
+        SELECT c.id, ({ranks})::float8 AS score FROM best JOIN knowledge_chunk c ON c.id = best.id
+        ORDER BY score DESC, c.id LIMIT %s
+    """
+    HAVING = """
+        SELECT c.id, c.document_id, octet_length(c.text) AS size, 1 AS weight
+        FROM knowledge_chunk c JOIN knowledge_document d ON d.id = c.document_id
+        WHERE c.words @@ %s::tsquery AND {of_version} LIMIT {found}
+    """
 
     @classmethod
-    def counts(cls, collection: int, tokens: Sequence[str]) -> Sequence[int]:
-        values = [collection, *map(quoted, tokens)]
-        return rows(f"SELECT {', '.join([TOTAL, *[cls.COUNT] * len(tokens)])}", values)[0]
+    def counts(cls, collection: int, tokens: Sequence[str]) -> tuple[int, dict[str, int]]:
+        """To count a common word takes long, so the planner is asked first which words are common."""
+        few = [token for token, count in zip(tokens, cls.estimates(tokens), strict=True) if count <= 2 * COMMON]
+        sql = f"SELECT {', '.join([TOTAL, *[cls.COUNT] * len(few)])}"
+        total, *counts = rows(sql, [collection, *map(quoted, few)])[0]
+        return total, dict.fromkeys(set(tokens).difference(few), COMMON + 1) | named(few, counts)
+
+    @classmethod
+    def estimates(cls, tokens: Sequence[str]) -> list[int]:
+        """In how many rows each is, by the statistics of the table. A word without statistics counts as rare."""
+        each = " UNION ALL ".join(["SELECT 1 FROM knowledge_chunk WHERE words @@ %s::tsquery"] * len(tokens))
+        [(explained,)] = rows(f"EXPLAIN (FORMAT JSON) {each}", list(map(quoted, tokens)))
+        plan = explained[0]["Plan"]
+        return [one["Plan Rows"] for one in (plan["Plans"] if len(tokens) > 1 else [plan])]
 
     @classmethod
     def search(
         cls, collection: int, version: int, weights: dict[str, float], rare: list[str], limit: int
     ) -> list[tuple[int, float]]:
-        """`ts_rank` knows nothing of rare words, so each word is ranked alone and weighed."""
-        match = " & ".join(map(quoted, weights))
-        if rare:
-            match = f"({match}) | {' | '.join(map(quoted, rare))}"
+        among = " | ".join(map(quoted, rare))
+        hits = " UNION ALL ".join([cls.HIT] * len(weights))
+        matches = {token: quoted(token) if token in rare else f"({among}) & {quoted(token)}" for token in weights}
+        values = [value for token, weight in weights.items() for value in (weight, matches[token])]
+        return cls.ranked(hits, [*values, collection, version, version], weights, limit)
+
+    @classmethod
+    def having(
+        cls, collection: int, version: int, weights: dict[str, float], wanted: list[str], limit: int
+    ) -> list[tuple[int, float]]:
+        """The index finds these too: reading the table until enough are found would read the words of each row."""
+        hits = cls.HAVING.format(of_version=OF_VERSION, found=FOUND)
+        match = " & ".join(map(quoted, wanted))
+        of_version = (collection, version, version)
+        with transaction.atomic():
+            rows("SELECT set_config('enable_seqscan', 'off', true)", [])
+            found = cls.ranked(hits, [match, *of_version, *of_version], weights, limit)
+            rows("SELECT set_config('enable_seqscan', 'on', true)", [])
+        return found
+
+    @classmethod
+    def ranked(cls, hits: str, values: list[Any], weights: dict[str, float], limit: int) -> list[tuple[int, float]]:
         ranks = " + ".join([cls.RANK] * len(weights))
-        ranked = [value for token, weight in weights.items() for value in (quoted(token), weight)]
-        sql = f"""
-            SELECT c.id, ({ranks})::float8 AS score FROM knowledge_chunk c
-            JOIN knowledge_document d ON d.id = c.document_id
-            WHERE c.words @@ %s::tsquery AND {OF_VERSION} ORDER BY score DESC, c.id LIMIT %s
-        """  # noqa: S608
-        return rows(sql, [*ranked, match, collection, version, version, limit])
+        sql = cls.SEARCH.format(hits=hits, of_version=OF_VERSION, scored=SCORED, ranks=ranks)
+        weighed = [value for token, weight in weights.items() for value in (quoted(token), weight)]
+        return rows(sql, [*values, *weighed, limit])
 
 
 def rows(sql: str, parameters: Sequence[Any]) -> list[Any]:
@@ -224,13 +312,13 @@ def rows(sql: str, parameters: Sequence[Any]) -> list[Any]:
 
 
 def scrub() -> None:
-    """SQLite: rewrite the index and the free pages, so that no erased word is left in the database file or its log.
+    """SQLite: rewrite the index and empty the log, so that no erased word is left in the database's files.
 
-    Must not be called in a transaction. PostgreSQL's VACUUM removes what was deleted by itself.
+    The connection overwrites what it deletes (`secure_delete`, config/settings.py). Must not be called in a
+    transaction. PostgreSQL's VACUUM removes what was deleted by itself.
     """
     if database().vendor != "sqlite":
         return
     with database().cursor() as cursor:
-        cursor.execute("PRAGMA secure_delete = ON")
         cursor.execute("INSERT INTO chunk_words(chunk_words) VALUES ('optimize')")
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
