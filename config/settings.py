@@ -197,7 +197,9 @@ def sqlite(known: dict[str, Any]) -> dict[str, Any]:
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
             # a page that is not in the 1 MB of each thread comes from the kernel in a microsecond
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-1000;",
+            # and what is deleted is overwritten, whichever connection deletes it
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-1000; "
+            "PRAGMA secure_delete=ON;",
         },
         "CONN_MAX_AGE": None,
         "TEST": {"NAME": str(DATA_DIR / f"test-{os.getpid()}.sqlite3")},

@@ -32,6 +32,19 @@ def in_thread(work):
     return thread, failures
 
 
+def test_every_connection_overwrites_what_it_deletes():
+    overwrites = []
+
+    def ask():
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA secure_delete")
+            overwrites.append(cursor.fetchone()[0])
+
+    ask()
+    in_thread(ask)[0].join()
+    assert overwrites == [1, 1]
+
+
 def write(name):
     with transaction.atomic():
         Team.objects.create(name=name)

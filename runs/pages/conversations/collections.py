@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from agents import storage as files
-from agents.exceptions import Invalid, MusterError
+from agents.exceptions import Conflict, Invalid, MusterError
 from agents.http.viewsets import refusals
 from agents.models import AuditEvent
 from knowledge.collections import catalog, storage
@@ -139,7 +139,7 @@ def document_page(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     The id decides: the person may have a collection of the same name, and a collection may get another name.
     """
     usable = Collection.objects.usable_by(request.user).values("pk")
-    document = Document.objects.select_related("collection").filter(collection__in=usable, pk=pk).first()
+    document = Document.objects.select_related("collection__team").filter(collection__in=usable, pk=pk).first()
     if document is None:
         row = Collection.objects.for_use(request.user, name)
         raise Http404(f"There is no such document in the collection “{row.name}”.")
@@ -147,10 +147,18 @@ def document_page(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     pieces = list(document.chunks.defer("words").filter(position__gte=max(0, at - AROUND))[: 2 * AROUND + 1])
     return page(
         request, "document.html", document.name, collection=document.collection, document=document, pieces=pieces,
-        at=at, is_chosen="at" in request.GET,
+        at=at, is_chosen="at" in request.GET, is_named=is_named(request.user, document.collection),
         earlier=max(0, at - 2 * AROUND - 1) if at > AROUND else None,
         later=at + 2 * AROUND + 1 if at + AROUND + 1 < document.chunk_count else None,
     )  # fmt: skip
+
+
+def is_named(user: Any, collection: Collection) -> bool:
+    """Whether the name of the collection means it to this person, who may have another one of that name."""
+    try:
+        return bool(Collection.objects.named(user, collection.name).pk == collection.pk)
+    except Conflict:
+        return False
 
 
 def found_in(row: Collection, pk: UUID) -> Document:

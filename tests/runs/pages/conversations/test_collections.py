@@ -63,8 +63,13 @@ def test_a_source_opens_its_own_document_where_names_are_shared(alice, bob, sign
     [found] = search(handbook, "goods", limit=5)
     address = reference(handbook, found.chunk)["url"]
     assert "<mark>Goods may be returned" in text(signed_in(bob).get(address))
+    crumb = f'<a href="{HANDBOOK}">handbook</a>'
+    assert crumb not in text(signed_in(bob).get(address)), "the link would open another collection"
+    assert f"handbook ({team.name})" in text(signed_in(bob).get(address))
+    assert crumb in text(signed_in(handbook.owner).get(address))
     Collection.objects.filter(pk=handbook.pk).update(name="rules")
-    assert "<mark>Goods may be returned" in text(signed_in(bob).get(address))
+    renamed = text(signed_in(bob).get(address))
+    assert "<mark>Goods may be returned" in renamed and '<a href="/collections/rules/">rules</a>' in renamed
     Collection.objects.filter(pk=handbook.pk).update(team=None)
     assert signed_in(bob).get(address).status_code == 404
 
