@@ -27,7 +27,7 @@ from runs.models import Approval, Message, Run, Session
 from . import turns
 from .reading import APPROVAL, BEGIN, CALL, CLOSE, QUESTION, RESULT, TEXT, Reading, Step, as_text, result_text
 from .sse import HEARTBEAT, sse, streamed
-from .turns import Said, Turn
+from .turns import SentMessage, Turn
 
 JSON = Any
 THREAD = "thread"  # where a session's metadata keeps the frontend's name of it
@@ -88,16 +88,16 @@ def started(request: Any, name: str, given: RunAgentInput) -> Turn:
     """Answer what a run of the thread waits for, or start a run with the last message of the user."""
     if given.resume or (given.messages and given.messages[-1].role == "tool"):
         return resumed(request, given)
-    said = [one for message in given.messages if (one := said_in(message))]
-    if not said or said[-1].role != "user":
+    sent = [one for message in given.messages if (one := sent_in(message))]
+    if not sent or sent[-1].role != "user":
         raise Invalid("The last message must be the user's, or the result of a call.", code="invalid_messages")
-    session = session_of(request.user, given.thread_id) or new_session(request.user, given.thread_id, said[:-1])
+    session = session_of(request.user, given.thread_id) or new_session(request.user, given.thread_id, sent[:-1])
     context = [f"{one.description}: {one.value}" for one in given.context or ()]
     return turns.begin(
         user=request.user,
         key=request.auth if isinstance(request.auth, ApiKey) else None,
         agent=name,
-        parts=said[-1].parts,
+        parts=sent[-1].parts,
         session=session,
         is_watched=True,
         tools=[tool_json(tool) for tool in given.tools or ()] or None,
@@ -123,25 +123,25 @@ BY_ID = Select(lambda at: sessions_of(at.user).filter(pk=at.id), user=IntegerFie
 BY_NAME = Select(lambda at: sessions_of(at.user).filter(thread=at.name), user=IntegerField(), name=CharField())
 
 
-def new_session(user: Any, thread: str, earlier: Iterable[Said]) -> Session:
+def new_session(user: Any, thread: str, earlier: Iterable[SentMessage]) -> Session:
     """It is stored with its first message."""
     if not thread or len(thread) > 200 or "\0" in thread:
         raise Invalid("A thread's id has 1 to 200 characters.", code="invalid_thread")
     session = Session(owner=user, thread=thread, metadata={THREAD: thread}, variables={"agent_depth": 0})
-    for said in earlier:
-        session.add_message(said.role, said.parts)
+    for message in earlier:
+        session.add_message(message.role, message.parts)
     return session
 
 
-def said_in(message: Any) -> Said | None:
+def sent_in(message: Any) -> SentMessage | None:
     """Text and pictures of the user, and text of the assistant; the server keeps the rest itself."""
     if isinstance(message, AssistantMessage):
-        return Said("assistant", [{"type": "text", "text": message.content}]) if message.content else None
+        return SentMessage("assistant", [{"type": "text", "text": message.content}]) if message.content else None
     if not isinstance(message, UserMessage):
         return None
     content = message.content
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else [part_json(part) for part in content]
-    return Said("user", parts)
+    return SentMessage("user", parts)
 
 
 def part_json(part: Any) -> dict[str, JSON]:

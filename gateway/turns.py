@@ -30,7 +30,7 @@ ROUTER = "router"  # the name under which the router chooses the agent
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SentMessage:
     """An earlier message that the caller sends along. `calls` are in the form of Message.tool_calls."""
 
     role: str
@@ -69,7 +69,7 @@ def begin(
     key: ApiKey | None,
     agent: Agent | str | None,
     parts: list[dict[str, JSON]],
-    earlier: Iterable[Said] = (),
+    earlier: Iterable[SentMessage] = (),
     session: Session | str | None = None,
     is_watched: bool = False,
     **more: Any,
@@ -121,14 +121,14 @@ def agent_named(user: Any, name: Agent | str | None) -> Agent | str | None:
     return name
 
 
-def opened(user: Any, agent: Agent | str | None, earlier: list[Said]) -> Session:
+def opened(user: Any, agent: Agent | str | None, earlier: list[SentMessage]) -> Session:
     name = agent_named(user, agent)
     row = intake.NAMED.for_use(user, name) if isinstance(name, str) else name
     first = next((one for one in earlier if one.role == Message.Role.USER), None)
     title = next((part["text"] for part in first.parts if part.get("text")), "") if first else ""
     session = Session.objects.create(owner=user, agent=row, title=title[:80].strip(), variables={"agent_depth": 0})
-    for said in earlier:
-        session.add_message(said.role, said.parts, tool_calls=said.calls)
+    for message in earlier:
+        session.add_message(message.role, message.parts, tool_calls=message.calls)
     return session
 
 

@@ -75,9 +75,9 @@ def card_of(agent: Agent) -> dict[str, JSON]:
 def router_card(agents: list[Agent]) -> dict[str, JSON]:
     """The card of this server: the router chooses one of the agents, which are its skills."""
     skills = [skill_of(agent, f" Its own card: {card_url(agent.name)}") for agent in agents]
-    told = "Chooses the agent that fits a message."
-    nothing = {"id": ROUTER, "name": ROUTER, "description": told, "tags": ["router"]}
-    return card(ROUTER, told, "1", skills or [nothing])
+    description = "Chooses the agent that fits a message."
+    nothing = {"id": ROUTER, "name": ROUTER, "description": description, "tags": ["router"]}
+    return card(ROUTER, description, "1", skills or [nothing])
 
 
 def skill_of(agent: Agent, more: str = "") -> dict[str, JSON]:

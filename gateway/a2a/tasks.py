@@ -76,7 +76,7 @@ class Shown:
         self.messages: dict[UUID, list[Message]] = {}
         self.files: dict[UUID, list[StoredFile]] = {}
         if self.history or with_artifacts:
-            self.messages = by_run(rows_of(runs, SAID, said_in))
+            self.messages = by_run(rows_of(runs, MESSAGES, messages_in))
         if with_artifacts:
             self.files = files_of(runs)
 
@@ -85,11 +85,11 @@ class Shown:
         found["id"] = found.pop("taskId")
         if self.with_artifacts:
             found["artifacts"] = list(self.artifacts(run))
-        if self.history and (said := self.said(run)):
-            found["history"] = said[-self.history :]
+        if self.history and (history := self.history_of(run)):
+            found["history"] = history[-self.history :]
         return found
 
-    def said(self, run: Run) -> list[dict[str, JSON]]:
+    def history_of(self, run: Run) -> list[dict[str, JSON]]:
         """The messages, the questions and the answers, in the order of time."""
         messages = [message for message in self.messages.get(run.pk, ()) if message.words.strip()]
         found = [(message.created_at, message_json(run, message, messages[0])) for message in messages]
@@ -129,7 +129,7 @@ def requests_in(within: Q) -> QuerySet[InputRequest]:
     return InputRequest.objects.filter(within, status__in=(OPEN, ANSWERED)).order_by("id")
 
 
-def said_in(within: Q) -> QuerySet[Message]:
+def messages_in(within: Q) -> QuerySet[Message]:
     return Message.objects.filter(within, role__in=["user", "assistant"]).order_by("seq")
 
 
@@ -139,7 +139,7 @@ def made_in(within: Q) -> QuerySet[Artifact]:
 
 ID = UUIDField()
 REQUESTS = Select(lambda at: requests_in(Q(run=at.run)), run=ID)
-SAID = Select(lambda at: said_in(Q(run=at.run)), run=ID)
+MESSAGES = Select(lambda at: messages_in(Q(run=at.run)), run=ID)
 MADE = Select(lambda at: made_in(Q(run=at.run) | Q(run__root=at.run)), run=ID)
 
 
@@ -168,11 +168,9 @@ def stamp(at: datetime) -> str:
 
 def updated_at(run: Run) -> datetime:
     """When it ended, or when something last happened in it."""
-    known = run.finished_at or getattr(run, "changed_at", None)
+    time = run.finished_at or getattr(run, "changed_at", None)
     return (
-        known
-        or RunEvent.objects.filter(run=run).order_by("-seq").values_list("at", flat=True).first()
-        or run.created_at
+        time or RunEvent.objects.filter(run=run).order_by("-seq").values_list("at", flat=True).first() or run.created_at
     )
 
 
@@ -188,7 +186,7 @@ def message_json(run: Run, message: Message, first: Message) -> dict[str, JSON]:
 
 def answer_json(run: Run, request: InputRequest) -> dict[str, JSON]:
     part = {"text": request.value} if isinstance(request.value, str) else {"data": request.value}
-    return {**said_by_agent(run, f"{request.pk}-answer", [part]), "role": "ROLE_USER"}
+    return {**message_by_agent(run, f"{request.pk}-answer", [part]), "role": "ROLE_USER"}
 
 
 def part_json(part: dict[str, JSON]) -> dict[str, JSON]:
@@ -221,16 +219,16 @@ def reply_message(run: Run, task: dict[str, JSON]) -> dict[str, JSON] | None:
     is_completed = task["status"]["state"] == task_states.COMPLETED
     if run.agent is None or run.agent.a2a_reply != Agent.A2aReply.MESSAGE or not (is_text and is_completed):
         return None
-    message = said_by_agent(run, REPLY, task["artifacts"][0]["parts"])
+    message = message_by_agent(run, REPLY, task["artifacts"][0]["parts"])
     return {name: value for name, value in message.items() if name != "taskId"}
 
 
-def said_by_agent(run: Run, id: str, parts: list[dict[str, JSON]]) -> dict[str, JSON]:
+def message_by_agent(run: Run, id: str, parts: list[dict[str, JSON]]) -> dict[str, JSON]:
     return {"messageId": f"{run.pk.hex}-{id}", **ids_of(run), "role": "ROLE_AGENT", "parts": parts}
 
 
 def error_message(run: Run, error: dict[str, JSON]) -> dict[str, JSON]:
-    return said_by_agent(run, "error", [{"text": str(error.get("message", run.status))}])
+    return message_by_agent(run, "error", [{"text": str(error.get("message", run.status))}])
 
 
 def asking(run: Run, asked: list[dict[str, JSON]]) -> dict[str, JSON]:
@@ -241,17 +239,17 @@ def asking(run: Run, asked: list[dict[str, JSON]]) -> dict[str, JSON]:
         "approvals": [one for one in asked if one["kind"] == "approval"],
     }
     data = {"data": {name: entries for name, entries in kinds.items() if entries}, "mediaType": "application/json"}
-    return said_by_agent(run, asked[0]["id"], [*words, data])
+    return message_by_agent(run, asked[0]["id"], [*words, data])
 
 
 def asked_json(row: InputRequest | Approval) -> dict[str, JSON]:
     if isinstance(row, Approval):
-        told = {"tool": row.tool, "reason": row.reason, "arguments": row.arguments}
+        question = {"tool": row.tool, "reason": row.reason, "arguments": row.arguments}
     else:
-        told = {
+        question = {
             "kind": row.kind, "name": row.name, "prompt": row.prompt, "schema": row.schema, "arguments": row.arguments,
         }  # fmt: skip
-    return asked_in({"id": str(row.pk), "expires_at": row.expires_at.isoformat(), **told})
+    return asked_in({"id": str(row.pk), "expires_at": row.expires_at.isoformat(), **question})
 
 
 def asked_in(data: dict[str, JSON]) -> dict[str, JSON]:

@@ -69,8 +69,8 @@ class Updates:
         return self.artifact({"artifactId": REPLY, "name": REPLY, "parts": [{"text": text}]}, **more)
 
     def artifact(self, artifact: dict[str, JSON], **more: bool) -> dict[str, JSON]:
-        told = {name: value for name, value in more.items() if value}
-        return {"artifactUpdate": {**ids_of(self.run), "artifact": artifact, **told}}
+        flags = {name: value for name, value in more.items() if value}
+        return {"artifactUpdate": {**ids_of(self.run), "artifact": artifact, **flags}}
 
     def status(self, state: str, at: str | None, message: JSON = None) -> dict[str, JSON]:
         found = {"state": state, **({"timestamp": at} if at else {}), **({"message": message} if message else {})}

@@ -63,8 +63,8 @@ def conversation(embed: Embed, session: Any) -> dict[str, Any]:
     repeated = Run.objects.filter(session=session, embed=embed.pk, metadata__has_key="instead_of")
     replaced = {id for ids in repeated.values_list("metadata__instead_of", flat=True) for id in ids}
     rows = rows.filter(role__in=[Message.Role.USER, Message.Role.ASSISTANT]).exclude(run__in=replaced)
-    said = rows.order_by("-seq")[:HISTORY]
+    latest = rows.order_by("-seq")[:HISTORY]
     live = Run.objects.filter(session=session, embed=embed.pk, parent=None).live().order_by("-id").first()
     of_live = live.pk if live else None  # its reply is streamed from the beginning
-    shown = [row for row in reversed(said) if row.words and (row.run_id != of_live or row.role == Message.Role.USER)]
+    shown = [row for row in reversed(latest) if row.words and (row.run_id != of_live or row.role == Message.Role.USER)]
     return {"messages": [{"role": row.role, "text": row.words} for row in shown], "run": of_live}

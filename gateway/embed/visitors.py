@@ -1,4 +1,4 @@
-"""Who a visitor is: a stranger with a signed token for one conversation of one embed. Nothing here has an account."""
+"""Who a visitor is: a stranger with a signed token for one conversation of one embed. Visitors have no account."""
 
 from dataclasses import dataclass
 from typing import Any

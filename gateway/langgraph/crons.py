@@ -61,9 +61,9 @@ def schedule_in(body: dict[str, JSON]) -> dict[str, JSON]:
     found |= {name: body[field] for field, name in names.items() if field in body}
     if "input" in body:
         given = inputs.read(body["input"], set())
-        if len(given.said) != 1 or given.results or any(part["type"] != "text" for part in given.said[0].parts):
+        if len(given.messages) != 1 or given.results or any(part["type"] != "text" for part in given.messages[0].parts):
             raise refused("input", "The input of a cron is one message of type human, as text.", "unsupported_field")
-        found |= {"text": text_of(given.said[0].parts), **({"input": given.more} if given.more else {})}
+        found |= {"text": text_of(given.messages[0].parts), **({"input": given.more} if given.more else {})}
     if options := options_in(body):
         found["options"] = options
     return found

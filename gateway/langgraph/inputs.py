@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.parts import image_in
-from gateway.turns import Said
+from gateway.turns import SentMessage
 from runs.intake.messages import checked_parts
 from runs.models import Session
 
@@ -20,7 +20,7 @@ ROLES = {"human": "user", "user": "user", "ai": "assistant", "assistant": "assis
 class Given:
     """What `input` holds: new messages, and the fields of an agent with an input schema of its own."""
 
-    said: list[Said] = field(default_factory=list)
+    messages: list[SentMessage] = field(default_factory=list)
     results: dict[str, JSON] = field(default_factory=dict)  # of calls, at the end of the list
     more: dict[str, JSON] = field(default_factory=dict)
 
@@ -39,7 +39,7 @@ def read(input: JSON, known: set[str]) -> Given:
             given.results[str(message.get("tool_call_id"))] = content
         else:
             given.results.clear()
-            given.said.append(Said(role, parts_in(content, f"input.messages.{place}.content")))
+            given.messages.append(SentMessage(role, parts_in(content, f"input.messages.{place}.content")))
     return given
 
 
@@ -93,5 +93,5 @@ def added(user: Any, session: Session, values: JSON) -> None:
     given = read(values, {message["id"] for message in messages_of(session)})
     if given.more or given.results:
         raise refused("values", "Only messages of type human and ai can be added.", "unsupported_field")
-    for said in given.said:
-        session.add_message(said.role, checked_parts(user, None, said.parts))
+    for message in given.messages:
+        session.add_message(message.role, checked_parts(user, None, message.parts))

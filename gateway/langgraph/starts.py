@@ -90,14 +90,14 @@ def begun(request: Any, session: Session, agent: Agent | None, body: dict[str, J
     waits = live_run(session)
     if waits is not None and given.results and (answers := results_of(waits, given.results)):
         return turns.answer(request.user, answers)
-    if not given.said or given.said[-1].role != "user":
+    if not given.messages or given.messages[-1].role != "user":
         raise refused("input.messages", "The last new message must be of type human.", "no_message")
-    title = text_of(given.said[-1].parts)[:80].strip()
+    title = text_of(given.messages[-1].parts)[:80].strip()
     if session._state.adding:
         session.title = title
-    for said in given.said[:-1]:
-        session.add_message(said.role, checked_parts(request.user, None, said.parts))
-    parts, strategy = given.said[-1].parts, strategy_in(body)
+    for message in given.messages[:-1]:
+        session.add_message(message.role, checked_parts(request.user, None, message.parts))
+    parts, strategy = given.messages[-1].parts, strategy_in(body)
     if waits is not None and waits.status == Run.Status.WAITING and waits.waiting_for in PERSON:
         on_busy = "interrupt"  # a new message takes the place of what waited for an answer
     else:

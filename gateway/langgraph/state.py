@@ -101,10 +101,10 @@ def gathered(turns: Iterable[ModelCall], calls: Iterable[ToolCallRecord]) -> dic
 
 def messages_of_run(run: UUID, work: Work) -> Iterator[dict[str, JSON]]:
     for turn in work.turns:
-        said = ai(ai_id(run, turn.turn), (turn.response or {}).get("text", ""))
+        message = ai(ai_id(run, turn.turn), (turn.response or {}).get("text", ""))
         calls = work.calls.get(turn.turn, [])
-        said["tool_calls"] = [tool_call(str(call.pk), call.name, call.arguments) for call in calls]
-        yield said
+        message["tool_calls"] = [tool_call(str(call.pk), call.name, call.arguments) for call in calls]
+        yield message
         yield from (result_of(call) for call in calls if call.outcome)
 
 
@@ -128,7 +128,7 @@ def messages_of_row(row: Message) -> Iterator[dict[str, JSON]]:
 
 
 @dataclass(slots=True, eq=False)
-class Said:
+class Checkpoint:
     """The messages that one row of a session stands for, and the row's id: it is a checkpoint."""
 
     id: UUID
@@ -138,64 +138,65 @@ class Said:
     is_reply: bool = False
 
 
-def said_in(sessions: Iterable[Session], *, with_work: bool = True) -> dict[UUID, list[Said]]:
+def checkpoints_in(sessions: Iterable[Session], *, with_work: bool = True) -> dict[UUID, list[Checkpoint]]:
     """The messages of each session, in order. Three queries, however many sessions."""
-    rows = list(said_rows(Message.objects.filter(session__in=list(sessions))))
+    rows = list(spoken_rows(Message.objects.filter(session__in=list(sessions))))
     return arranged(rows, work_of({row.run_id for row in rows if row.run_id}) if with_work else {})
 
 
-def said_rows(rows: QuerySet[Message]) -> QuerySet[Message]:
+def spoken_rows(rows: QuerySet[Message]) -> QuerySet[Message]:
     spoken = rows.filter(role__in=(Message.Role.USER, Message.Role.ASSISTANT))
     return spoken.order_by("session_id", "seq").defer("metadata")
 
 
-def arranged(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[UUID, list[Said]]:
-    found = defaultdict[UUID, list[Said]](list)
-    asked: dict[UUID, tuple[list[Said], Said]] = {}  # the message of each run, in its session
+def arranged(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[UUID, list[Checkpoint]]:
+    found = defaultdict[UUID, list[Checkpoint]](list)
+    asked: dict[UUID, tuple[list[Checkpoint], Checkpoint]] = {}  # the message of each run, in its session
     for row in rows:
-        steps = found[row.session_id]
+        checkpoints = found[row.session_id]
         if row.role == Message.Role.USER:
-            said = Said(row.pk, row.created_at, row.run_id, list(messages_of_row(row)))
-            steps.append(said)
+            checkpoint = Checkpoint(row.pk, row.created_at, row.run_id, list(messages_of_row(row)))
+            checkpoints.append(checkpoint)
             if row.run_id:
-                asked[row.run_id] = steps, said
+                asked[row.run_id] = checkpoints, checkpoint
         elif row.run_id in asked:  # messages that were sent meanwhile come after it
             insert_after(*asked.pop(row.run_id), reply_to(row, work.get(row.run_id)))
         else:
-            steps.append(reply_to(row, None))
-    for run, (steps, question) in asked.items():  # in progress, or ended without a reply: its id is the checkpoint
+            checkpoints.append(reply_to(row, None))
+    # What is in progress, or ended without a reply: the run's id is the checkpoint.
+    for run, (checkpoints, question) in asked.items():
         if run in work and (messages := list(messages_of_run(run, work[run]))):
-            insert_after(steps, question, Said(run, question.at, run, messages))
+            insert_after(checkpoints, question, Checkpoint(run, question.at, run, messages))
     return found
 
 
-def insert_after(steps: list[Said], question: Said, answer: Said) -> None:
-    steps.insert(steps.index(question) + 1, answer)
+def insert_after(checkpoints: list[Checkpoint], question: Checkpoint, answer: Checkpoint) -> None:
+    checkpoints.insert(checkpoints.index(question) + 1, answer)
 
 
-def reply_to(row: Message, work: Work | None) -> Said:
+def reply_to(row: Message, work: Work | None) -> Checkpoint:
     """A run's reply, with all that the run did before."""
     if work is None:
-        return Said(row.pk, row.created_at, row.run_id, list(messages_of_row(row)), is_reply=True)
+        return Checkpoint(row.pk, row.created_at, row.run_id, list(messages_of_row(row)), is_reply=True)
     messages = list(messages_of_run(row.run_id, work))
     if not messages or messages[-1]["type"] != "ai" or messages[-1]["content"] != row.text:
         messages.append(ai(ai_id(row.run_id, 0), row.text))
-    return Said(row.pk, row.created_at, row.run_id, messages, is_reply=True)
+    return Checkpoint(row.pk, row.created_at, row.run_id, messages, is_reply=True)
 
 
-def values_of(steps: Iterable[Said]) -> dict[str, JSON]:
-    return {"messages": [message for said in steps for message in said.messages]}
+def values_of(checkpoints: Iterable[Checkpoint]) -> dict[str, JSON]:
+    return {"messages": [message for checkpoint in checkpoints for message in checkpoint.messages]}
 
 
 def messages_of(session: Session) -> list[dict[str, JSON]]:
     """Those of one session. Every run asks for them, so the statements are compiled once."""
     at = {"session": session.pk}
-    rows = SAID.all(**at)
+    rows = ROWS.all(**at)
     work = gathered(TURNS.all(**at), CALLS.all(**at)) if any(row.run_id for row in rows) else {}
     return values_of(arranged(rows, work)[session.pk])["messages"]
 
 
-SAID = Select(lambda at: said_rows(Message.objects.filter(session=at.session)), session=models.UUIDField())
+ROWS = Select(lambda at: spoken_rows(Message.objects.filter(session=at.session)), session=models.UUIDField())
 TURNS = Select(lambda at: turns_in(ModelCall.objects.filter(run__session=at.session)), session=models.UUIDField())
 CALLS = Select(lambda at: calls_in(ToolCallRecord.objects.filter(run__session=at.session)), session=models.UUIDField())
 

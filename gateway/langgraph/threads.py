@@ -17,7 +17,7 @@ from runs.models import Run, Session
 from . import interrupts
 from .assistants import assistant_id, number_in
 from .inputs import added
-from .state import Said, last_run, said_in, values_of
+from .state import Checkpoint, checkpoints_in, last_run, values_of
 from .views import (
     LangGraphView,
     chosen,
@@ -88,12 +88,12 @@ def metadata_of(session: Any) -> dict[str, JSON]:
 def listed(sessions: Iterable[Any], *, with_values: bool = True) -> list[dict[str, JSON]]:
     """Threads as JSON. The number of queries does not depend on how many there are."""
     rows = list(sessions)
-    said = said_in(rows) if with_values else {}
+    checkpoints = checkpoints_in(rows) if with_values else {}
     waiting = interrupts.open_in([row.run for row in rows if status_of(row) == "interrupted"])
-    return [thread_json(row, said.get(row.pk, []), waiting.get(row.run, [])) for row in rows]
+    return [thread_json(row, checkpoints.get(row.pk, []), waiting.get(row.run, [])) for row in rows]
 
 
-def thread_json(session: Any, said: list[Said], waiting: list[interrupts.Interrupt]) -> dict[str, JSON]:
+def thread_json(session: Any, checkpoints: list[Checkpoint], waiting: list[interrupts.Interrupt]) -> dict[str, JSON]:
     return {
         "thread_id": str(session.pk),
         "created_at": session.created_at,
@@ -102,7 +102,7 @@ def thread_json(session: Any, said: list[Said], waiting: list[interrupts.Interru
         "metadata": metadata_of(session),
         "status": status_of(session),
         "config": {},
-        "values": values_of(said) if said else None,
+        "values": values_of(checkpoints) if checkpoints else None,
         "interrupts": {str(session.run): [one.as_json() for one in waiting]} if waiting else {},
     }
 
@@ -297,12 +297,12 @@ def require_latest(session: Any, body: dict[str, JSON]) -> None:
     named = typed(body, "checkpoint", dict, {}).get("checkpoint_id") or body.get("checkpoint_id")
     if not named:
         return
-    said = said_in([session])[session.pk]
-    places = [place for place, one in enumerate(said) if str(one.id) == named]
+    checkpoints = checkpoints_in([session])[session.pk]
+    places = [place for place, one in enumerate(checkpoints) if str(one.id) == named]
     if not places:
         raise NotFound(f"This thread has no checkpoint “{str(named)[:80]}”.")
-    if any(one.is_reply for one in said[places[0] + 1 :]):
-        message = f"A run continues from the thread's latest checkpoint, {said[-1].id}."
+    if any(one.is_reply for one in checkpoints[places[0] + 1 :]):
+        message = f"A run continues from the thread's latest checkpoint, {checkpoints[-1].id}."
         raise refused("checkpoint", f"{message} Copy the thread to try something else.", "unsupported_field")
 
 
@@ -318,39 +318,39 @@ def state_at(session: Any, checkpoint: str) -> dict[str, JSON]:
 
 def states_of(session: Any, before: str) -> list[dict[str, JSON]]:
     """The state after each message of the thread, oldest first, up to (without) a checkpoint."""
-    said = said_in([session])[session.pk]
+    checkpoints = checkpoints_in([session])[session.pk]
     run = last_run(session)
     waiting = interrupts.open_in([run.pk])[run.pk] if run and not run.is_done else []
-    places = [place for place, one in enumerate(said) if str(one.id) == before] if before else []
+    places = [place for place, one in enumerate(checkpoints) if str(one.id) == before] if before else []
     if before and not places:
         raise NotFound(f"This thread has no checkpoint “{before[:80]}”.")
-    until = places[0] if places else len(said)
-    return [state_json(session, said[: place + 1], place, run, waiting if place + 1 == len(said) else [])
+    until = places[0] if places else len(checkpoints)
+    return [state_json(session, checkpoints[: place + 1], place, run, waiting if place + 1 == len(checkpoints) else [])
             for place in range(until)]  # fmt: skip
 
 
 def state_json(
-    session: Any, said: list[Said], step: int, run: Run | None, waiting: list[interrupts.Interrupt]
+    session: Any, checkpoints: list[Checkpoint], step: int, run: Run | None, waiting: list[interrupts.Interrupt]
 ) -> dict[str, JSON]:
-    last = said[-1] if said else None
+    last = checkpoints[-1] if checkpoints else None
     in_progress = bool(last and run and run.pk == last.run and not run.is_done)
     follows = ["tools" if waiting else "model"] if in_progress else []
     asked = [one.as_json() for one in waiting]
     task = {"id": str(run.pk) if run else "", "name": follows[0] if follows else "", "path": [], "error": None,
             "interrupts": asked, "checkpoint": None, "state": None, "result": None}  # fmt: skip
     return {
-        "values": values_of(said),
+        "values": values_of(checkpoints),
         "next": follows,
         "tasks": [task] if follows else [],
         "interrupts": asked,
         "checkpoint": checkpoint_json(session, last),
-        "parent_checkpoint": checkpoint_json(session, said[-2]) if len(said) > 1 else None,
+        "parent_checkpoint": checkpoint_json(session, checkpoints[-2]) if len(checkpoints) > 1 else None,
         "metadata": {"source": "input" if step == 0 else "loop", "step": step, "thread_id": str(session.pk),
                      **({"run_id": str(last.run)} if last and last.run else {})},
         "created_at": last.at if last else session.created_at,
     }  # fmt: skip
 
 
-def checkpoint_json(session: Any, said: Said | None) -> dict[str, JSON]:
-    return {"thread_id": str(session.pk), "checkpoint_ns": "", "checkpoint_id": str(said.id) if said else None,
-            "checkpoint_map": None}  # fmt: skip
+def checkpoint_json(session: Any, checkpoint: Checkpoint | None) -> dict[str, JSON]:
+    id = str(checkpoint.id) if checkpoint else None
+    return {"thread_id": str(session.pk), "checkpoint_ns": "", "checkpoint_id": id, "checkpoint_map": None}

@@ -59,8 +59,8 @@ class Target:
         own = self.spec.output_schema
         if self.kind == AGENT:
             found: dict[str, JSON] = wrapped("output", own, optional=True) if own else {"type": "object"}
-            said = {name: {"type": "string"} for name in ("reply", "run", "session")}
-            return {**found, "properties": {**said, **found.get("properties", {})}, "required": [*said]}
+            always = {name: {"type": "string"} for name in ("reply", "run", "session")}
+            return {**found, "properties": {**always, **found.get("properties", {})}, "required": [*always]}
         if own is None or own.get("type") == "object":
             return own
         return wrapped("result", own)
@@ -240,8 +240,8 @@ def hints(effects: set[str] | None) -> dict[str, bool]:
     if effects is None:
         return {}
     reads = effects <= set(READS)
-    told = {"readOnlyHint": reads, "openWorldHint": bool(effects & set(REACHES))}
+    annotations = {"readOnlyHint": reads, "openWorldHint": bool(effects & set(REACHES))}
     if not reads:
-        told["destructiveHint"] = bool(effects & set(LOSES))
-        told["idempotentHint"] = effects <= {*READS, Tool.Effect.IDEMPOTENT}
-    return told
+        annotations["destructiveHint"] = bool(effects & set(LOSES))
+        annotations["idempotentHint"] = effects <= {*READS, Tool.Effect.IDEMPOTENT}
+    return annotations

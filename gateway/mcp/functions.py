@@ -106,15 +106,15 @@ async def stream_of(heard: Heard) -> AsyncIterator[bytes]:
     """What the function says while it is executed, then its result."""
     asked, numbers = heard.asked, count(1)
     loop = asyncio.get_running_loop()
-    said: asyncio.Queue[tuple[str, dict[str, JSON]] | None] = asyncio.Queue()
+    events: asyncio.Queue[tuple[str, dict[str, JSON]] | None] = asyncio.Queue()
 
     def emit(type: str, data: dict[str, JSON]) -> None:
-        loop.call_soon_threadsafe(said.put_nowait, (type, data))
+        loop.call_soon_threadsafe(events.put_nowait, (type, data))
 
     parts = (asked.user, heard.target, heard.arguments, emit)
     work = loop.run_in_executor(THREADS, with_connection, result_of, *parts)
-    work.add_done_callback(lambda _: said.put_nowait(None))
-    while (event := await said.get()) is not None:
+    work.add_done_callback(lambda _: events.put_nowait(None))
+    while (event := await events.get()) is not None:
         for notice in notices.of_event(asked, *event, next(numbers)):
             yield sse(notice)
     try:

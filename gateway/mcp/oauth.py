@@ -201,8 +201,8 @@ class IssueView(TokenView):
     def post(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
         form, own = request.POST.copy(), request.build_absolute_uri(RESOURCE)
         if any(one.rstrip("/") != own for one in form.getlist("resource")):
-            told = {"error": "invalid_target", "error_description": f"Tokens are issued for {own} alone."}
-            return JsonResponse(told, status=400)
+            error = {"error": "invalid_target", "error_description": f"Tokens are issued for {own} alone."}
+            return JsonResponse(error, status=400)
         form.setlist("resource", [own])
         request.POST = form  # type: ignore[assignment]
         return super().post(request, *args, **more)

@@ -118,8 +118,8 @@ def need(asked: Asked, *path: str) -> None:
         wanted: dict[str, JSON] = {}
         for name in reversed(path):
             wanted = {name: wanted}
-        told = "Missing required client capability: " + "/".join(path)
-        raise Fault(CAPABILITY, told, data={"requiredCapabilities": wanted}, status=400 if asked.is_modern else 200)
+        message = "Missing required client capability: " + "/".join(path)
+        raise Fault(CAPABILITY, message, data={"requiredCapabilities": wanted}, status=400 if asked.is_modern else 200)
 
 
 def level(value: JSON) -> str:

@@ -60,14 +60,14 @@ def described(asked: Asked, run: Run) -> dict[str, JSON]:
     status = status_of(asked, run, bool(waits))
     times = {"createdAt": run.created_at.isoformat(), "lastUpdatedAt": (run.finished_at or run.created_at).isoformat()}
     lasts = {"ttlMs": None, "pollIntervalMs": POLL_MS} if asked.is_modern else {"ttl": None, "pollInterval": POLL_MS}
-    told = {"inputRequests": waits} if waits and asked.is_modern else {}
+    requests = {"inputRequests": waits} if waits and asked.is_modern else {}
     return {
         "taskId": run.pk.hex,
         "status": status,
         "statusMessage": f"The run is {run.status}.",
         **times,
         **lasts,
-        **told,
+        **requests,
     }
 
 

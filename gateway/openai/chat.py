@@ -17,7 +17,7 @@ from gateway import turns
 from gateway.parts import refused
 from gateway.reading import QUESTION, TEXT, Reading, as_text, bare
 from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
-from gateway.turns import LONGEST_WAIT_S, Said, Turn
+from gateway.turns import LONGEST_WAIT_S, SentMessage, Turn
 from runs.api.messages import WAITS, stream_for
 from runs.events.frames import Frame
 from runs.events.waiting import ENDS
@@ -106,7 +106,7 @@ def results_in(messages: list[dict[str, JSON]]) -> dict[Any, JSON]:
     return found
 
 
-def conversation(messages: list[dict[str, JSON]], asked: Asked) -> Iterator[Said]:
+def conversation(messages: list[dict[str, JSON]], asked: Asked) -> Iterator[SentMessage]:
     """The messages; system messages become instructions of this run."""
     results = {
         message.get("tool_call_id"): plain(message.get("content"), f"messages.{place}.content")
@@ -118,10 +118,10 @@ def conversation(messages: list[dict[str, JSON]], asked: Asked) -> Iterator[Said
         if role in ("system", "developer"):
             asked.instructions.append(plain(message.get("content"), param))
         elif role == "user":
-            yield Said("user", parts_in(message.get("content"), param))
+            yield SentMessage("user", parts_in(message.get("content"), param))
         elif role == "assistant":
             content = message.get("content")
-            yield Said("assistant", parts_in(content or "", param), list(calls_in(message, results)))
+            yield SentMessage("assistant", parts_in(content or "", param), list(calls_in(message, results)))
         elif role != "tool":
             raise refused(f"messages.{place}.role", "A role must be system, developer, user, assistant or tool.")
 

@@ -72,8 +72,8 @@ def started(request: Any, body: dict[str, JSON], asked: Asked) -> Turn:
     if previous:
         assert previous.run.session is not None  # previous_of checks it
         session = previous.run.session.fork(before=previous.run.session.last_seq + 1)
-        for said in asked.earlier:
-            session.add_message(said.role, said.parts, tool_calls=said.calls)
+        for message in asked.earlier:
+            session.add_message(message.role, message.parts, tool_calls=message.calls)
     more["asked"] = {**more["asked"], "tool_policy": {"allowed": []}}
     return turns.begin(
         user=request.user, key=request.auth if isinstance(request.auth, ApiKey) else None, agent=asked.model,

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from gateway.parts import image_in, refused
-from gateway.turns import Said
+from gateway.turns import SentMessage
 
 JSON = Any
 CALL = "call_"
@@ -36,7 +36,7 @@ class Asked:
 
     model: str
     parts: list[dict[str, JSON]] = field(default_factory=list)
-    earlier: list[Said] = field(default_factory=list)
+    earlier: list[SentMessage] = field(default_factory=list)
     results: dict[UUID, JSON] = field(default_factory=dict)
     approvals: dict[UUID, bool] = field(default_factory=dict)
     instructions: list[str] = field(default_factory=list)
@@ -175,8 +175,8 @@ def json_or_text(text: str) -> JSON:
         return text
 
 
-def split(asked: Asked, said: list[Said]) -> None:
+def split(asked: Asked, sent: list[SentMessage]) -> None:
     """The last message of the user is the message, and those before it open the session."""
-    if not said or said[-1].role != "user":
+    if not sent or sent[-1].role != "user":
         raise refused("input", "The last message must be the user's, or results of calls.")
-    asked.earlier, asked.parts = said[:-1], said[-1].parts
+    asked.earlier, asked.parts = sent[:-1], sent[-1].parts

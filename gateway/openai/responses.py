@@ -20,7 +20,7 @@ from gateway import turns
 from gateway.parts import refused
 from gateway.reading import Reading
 from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
-from gateway.turns import LONGEST_WAIT_S, Said, Turn
+from gateway.turns import LONGEST_WAIT_S, SentMessage, Turn
 from plumbing.threads import in_thread
 from runs.api.messages import WAITS, stream_for
 from runs.events.waiting import ENDS
@@ -235,7 +235,7 @@ def output_text(item: dict[str, JSON], param: str) -> str:
     return "\n".join(part["text"] for part in parts if part["type"] == "text")
 
 
-def conversation(items: list[dict[str, JSON]], asked: Asked) -> Iterator[Said]:
+def conversation(items: list[dict[str, JSON]], asked: Asked) -> Iterator[SentMessage]:
     """The messages. Calls and their results belong to the assistant's message after them."""
     results = {
         item.get("call_id"): output_text(item, f"input.{place}")
@@ -250,9 +250,9 @@ def conversation(items: list[dict[str, JSON]], asked: Asked) -> Iterator[Said]:
             asked.instructions.append("\n".join(part["text"] for part in parts if part["type"] == "text"))
         elif kind == "message" and role in ("user", "assistant"):
             if calls and role == "user":
-                yield Said("assistant", [{"type": "text", "text": ""}], calls)
+                yield SentMessage("assistant", [{"type": "text", "text": ""}], calls)
                 calls = []
-            yield Said(role, parts_in(item.get("content"), f"{param}.content"), calls)
+            yield SentMessage(role, parts_in(item.get("content"), f"{param}.content"), calls)
             calls = []
         elif kind == "function_call":
             arguments = json_or_text(str(item.get("arguments") or "{}"))
@@ -264,7 +264,7 @@ def conversation(items: list[dict[str, JSON]], asked: Asked) -> Iterator[Said]:
         elif kind == "compaction":
             asked.summaries.append(summaries.opened(item.get("encrypted_content"), f"{param}.encrypted_content"))
             text = summaries.INTRODUCTION + asked.summaries[-1]["text"]
-            yield Said("assistant", [{"type": "text", "text": text}])
+            yield SentMessage("assistant", [{"type": "text", "text": text}])
         elif kind not in ("function_call_output", "reasoning", "mcp_approval_request", "mcp_approval_response"):
             raise refused(f"{param}.type", f"An item of type “{str(kind)[:40]}” cannot be sent.", "unsupported_item")
 

@@ -57,7 +57,7 @@ class CollectionViewSet(NamedViewSet):
         catalog.list_tools(row)
 
     def perform_destroy(self, row: Collection) -> None:
-        """With all its documents, their files and their text. 409 while agents are granted its tools."""
+        """Delete it with all its documents, their files and their text. 409 while agents are granted its tools."""
         catalog.remove(row, self.request.user, audit=self.audit)
 
     @extend_schema(request=SearchSerializer, responses={200: ResultsSerializer}, examples=[RETURNS])

@@ -19,7 +19,7 @@ FIRST = 5
 
 @transaction.atomic
 def add_question(collection: Collection, question: str, document: str, place: str = "") -> EvaluationQuestion:
-    """Or change where the answer of that question is. Raises Conflict."""
+    """Add a question, or change where the answer of this question is. Raises Conflict."""
     hold(collection)
     row = questions_of(collection).filter(question=question).first()
     if row is None and questions_of(collection).count() >= QUESTIONS:
@@ -75,7 +75,7 @@ def figures(ranks: list[dict[str, Any]]) -> tuple[float, float]:
 
 
 def lowered(before: Evaluation, ranks: list[dict[str, Any]]) -> str:
-    """A warning if the questions that both evaluations have did better before."""
+    """A warning if a figure fell, on the questions that both evaluations have; empty if none fell."""
     was = {key(one): one for one in before.ranks}
     both = [one for one in ranks if key(one) in was]
     if not both:

@@ -79,7 +79,7 @@ def search_all(collection: Collection, text: str, asker: Asker, *, limit: int, v
 
 
 def merged(found: list[Found], excerpts: list[Excerpt]) -> list[Found | Excerpt]:
-    """By rank, because the scores of a device and of the index have no common scale."""
+    """Both lists merged by rank, because the scores of a device and of the index have no common scale."""
     if not excerpts:
         return list(found)
     ranked: list[Found | Excerpt] = [Found(one.chunk, 1 / (SMOOTH + rank)) for rank, one in enumerate(found, 1)]
@@ -88,7 +88,7 @@ def merged(found: list[Found], excerpts: list[Excerpt]) -> list[Found | Excerpt]
 
 
 def shown(results: Results) -> dict[str, Any]:
-    """As REST shows them."""
+    """The results in the form of the REST API."""
     absent = [{"device": one.device, "path": one.path, "reason": one.reason} for one in results.absent]
     return {"results": [result_of(one) for one in results.found], "not_searched": absent}
 

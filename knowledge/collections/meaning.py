@@ -80,7 +80,7 @@ def choose(collection: Collection, embeddings: str) -> None:
 
 
 def claim(lease_s: float) -> Collection | None:
-    """A collection that lacks vectors, for so many seconds."""
+    """Claim a collection that lacks vectors, for so many seconds; None if there is none."""
     due = Collection.objects.filter(SiteHold.absent(), embed_after__lte=clock.Now()).select_related("owner")
     row = due.order_by("embed_after").first()
     if row is None or not due.filter(pk=row.pk, embed_after=row.embed_after).update(embed_after=clock.Now(lease_s)):
@@ -127,7 +127,7 @@ def keep(collection: Collection, vectors: dict[int, bytes]) -> bool:
 
 
 def finish(collection: Collection) -> None:
-    """Nothing is lacking, unless a document was added meanwhile."""
+    """Note that no vector is lacking, unless a document was added meanwhile."""
     Collection.objects.filter(pk=collection.pk, embed_after=collection.embed_after).update(embed_after=None)
 
 
@@ -136,12 +136,12 @@ def go_on(collection: Collection) -> None:
 
 
 def wait(collection: Collection, error: str, seconds: float) -> None:
-    """The model cannot be asked: later again."""
+    """The model cannot be asked: try again later."""
     rows = Collection.objects.filter(pk=collection.pk, vectors_number=collection.vectors_number)
     rows.update(embed_after=clock.Now(seconds), embeddings_error=error[:300])
 
 
 def start_again(collection: Collection) -> None:
-    """The model answers with another dimension than it did."""
+    """Make all vectors again, because the model answers with another dimension than before."""
     rows = Collection.objects.filter(pk=collection.pk, vectors_number=collection.vectors_number)
     rows.update(vectors_number=collection.vectors_number + 1, dimensions=None, embed_after=clock.Now())

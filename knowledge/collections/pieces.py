@@ -35,12 +35,12 @@ def pieces_of(parts: Iterable[Part]) -> Iterator[Piece]:
 
 
 def storable(text: str) -> str:
-    """Without what a database refuses: NUL characters, and halves of surrogate pairs."""
+    """The text without what a database refuses: NUL characters, and halves of surrogate pairs."""
     return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def cut(text: str) -> Iterator[str]:
-    """At the end of a paragraph, line or sentence where there is one in the second half of a piece."""
+    """The pieces of a text. A piece ends with a paragraph, line or sentence if one ends in its second half."""
     text = storable(text).strip()
     start = 0
     while start < len(text):

@@ -76,7 +76,7 @@ def add_url(collection: Collection, url: str, *, name: str) -> tuple[Document, b
 
 
 def insert(row: Document) -> Document:
-    """In place of those of the same name that are not searched yet. Raises Conflict."""
+    """Store a new document; it replaces those of this name that are not searched yet. Raises Conflict."""
     rows = Document.objects.filter(collection_id=row.collection_id).current()
     if rows.exclude(name=row.name).count() >= settings.DOCUMENTS_PER_COLLECTION:
         raise Conflict(
@@ -199,13 +199,13 @@ def chunks_of(collection_id: int, read: Read) -> list[Chunk]:
 
 
 def fail(document: Document, code: str, error: str) -> None:
-    """An earlier document of this name stays as it is."""
+    """Mark a claimed document as failed; an earlier document of this name stays as it is."""
     rows = Document.objects.filter(pk=document.pk, lease=document.lease, status=Status.INDEXING)
     rows.update(status=Status.FAILED, lease=None, error_code=storable(code)[:64], error=storable(error)[:500])
 
 
 def put_back(document: Document) -> None:
-    """It waits again, as if it had not been tried."""
+    """Let a claimed document wait again, as if it had not been tried."""
     rows = Document.objects.filter(pk=document.pk, lease=document.lease, status=Status.INDEXING)
     rows.update(status=Status.WAITING, lease=None, attempts=F("attempts") - 1)
 
@@ -237,7 +237,9 @@ def remove(row: Document) -> None:
 
 
 def erase(row: Document) -> int:
-    """Delete every revision of the document of this name, in all versions, the index and the disk: how many."""
+    """Delete every revision of the document of this name, in all versions, the index and the disk. Returns how
+    many.
+    """
     with transaction.atomic():
         hold(row.collection)
         transaction.on_commit(full_text.scrub)

@@ -44,7 +44,7 @@ def tick() -> int:
 
 
 def claimed_in_turn() -> list[Document]:
-    """Of people whose turn is not over. If only others have documents that wait, everybody's next turn begins."""
+    """Claim documents of people whose turn is not over. If there are none, the next turn of everybody begins."""
     over = [owner for owner in _used if is_over(owner)]
     claimed = storage.claim(BATCH, LEASE_S, without=over)
     if claimed or not over:

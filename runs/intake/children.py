@@ -124,7 +124,7 @@ def start_child(
     checks.check_input(spec, input)
     given = options.read({**(asked or {}), "budget": None})
     asker = context.Asker.of(parent) if sources else context.Asker(parent.principal_id)
-    told = context.gather(asker, sources)
+    texts = context.gather(asker, sources)
     marked = parent.has_untrusted or context.is_untrusted(asker, sources)
     depth = parent.depth + (1 if trigger == Run.Trigger.AGENT else 0)
     child = Run(
@@ -138,7 +138,7 @@ def start_child(
         depth=depth,
         trigger=trigger,
         input=input,
-        policy={**(policy or {}), **({"context": told} if told else {})},
+        policy={**(policy or {}), **({"context": texts} if texts else {})},
         options={"asked": given} if given else {},
         has_untrusted=marked,
         metadata={**parent.metadata, **(metadata or {})},
@@ -146,23 +146,29 @@ def start_child(
         last_event=1,
     )
     options.settle(child, spec, timeout=timeout_s or min(filter(None, (limit_s, spec.timeout_s))))
+    return stored(child, parent, agent, session, text or "Begin.")
+
+
+def stored(child: Run, parent: Run, agent: Agent, session: Session | None, text: str) -> Run:
+    """The child with its message, in the queue; or the one that another worker stored first for the
+    same call.
+    """
     try:
         with transaction.atomic():
-            session = session or open_child_session(parent, agent, depth=depth, limit=checks.depth_limit(parent))
-            mark(session, marked)
+            session = session or open_child_session(parent, agent, depth=child.depth, limit=checks.depth_limit(parent))
+            mark(session, child.has_untrusted)
             child.session = session
             choice.classify(child, parent=parent)
             choice.line_up(child)
             child.save(force_insert=True)
-            session.add_message(
-                Message.Role.USER, [{"type": "text", "text": text or "Begin."}], run=child, untrusted=marked
-            )
+            parts = [{"type": "text", "text": text}]
+            session.add_message(Message.Role.USER, parts, run=child, untrusted=child.has_untrusted)
             tell_of(child, parent, agent.name)
             queue.enqueue(child)
     except IntegrityError:
-        if call is None:
+        if child.parent_call_id is None:
             raise
-        return Run.objects.select_related("agent").get(parent_call=call)  # a second worker was first
+        return Run.objects.select_related("agent").get(parent_call=child.parent_call_id)
     return child
 
 

@@ -60,12 +60,7 @@ def finish(
             raise LeaseLost(str(run.pk))
         return False
     pauses.resume(run)
-    said = None
-    if reply is not None and run.session is not None:
-        content = [{"type": "text", "text": reply}]
-        said = run.session.add_message(
-            Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls or [], untrusted=run.has_untrusted
-        )
+    message = add_reply(run, reply, tool_calls or []) if reply is not None and run.session is not None else None
     is_well = status in (Status.SUCCEEDED, Status.PARTIAL)
     if not is_well:
         close_open_work(run, reason=(error or {}).get("code", status))
@@ -75,10 +70,19 @@ def finish(
         Run.objects.filter(pk=run.parent_id).update(
             **{name: F(name) + number for name, number in counts_of(run).items()}
         )
-    release_followers(run, said)
+    release_followers(run, message)
     if answers[0] or not is_well:
         transaction.on_commit(lambda: tell_devices(run, reply))
     return True
+
+
+def add_reply(run: Run, reply: str, tool_calls: list[dict[str, Any]]) -> Message:
+    """The reply as a message of the run's session."""
+    assert run.session is not None
+    content = [{"type": "text", "text": reply}]
+    return run.session.add_message(
+        Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls, untrusted=run.has_untrusted
+    )
 
 
 def lock(run_id: Any) -> None:

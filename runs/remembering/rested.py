@@ -145,7 +145,7 @@ def add(run: Run, fact: dict[str, Any], by: Author, at_once: bool) -> bool:
 
 
 def place_for(run: Run) -> Place:
-    """What an agent of somebody else notes, it alone knows."""
+    """Where a fact is stored. A fact that another person's agent noted is known to that agent alone."""
     if run.agent is not None and not is_own(run.agent.owner_id, run.principal_id):
         return Place(run.principal_id, Memory.Scope.PERSON_AGENT, run.agent_id)
     return Place(run.principal_id)

@@ -6,8 +6,8 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from devices.models import Device, DeviceCall, OfferedTool
+from tests.devices.calls.waiting import fallen, row_of, settled, state_becomes
 from tests.devices.scripted import ScriptedDevice, asking, is_pending, is_unknown, paired
-from tests.devices.test_calls import fallen, row_of, settled, state_becomes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 State = DeviceCall.State

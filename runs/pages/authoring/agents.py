@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from agents import roles
@@ -12,38 +10,23 @@ from agents.models import Agent, Chain, Membership, Provider, Tool, ToolGrant
 from agents.models.team import SLUG
 from runs.figures import agents as figures
 
-from ..base import by_name, page, signed_in
+from ..base import page, signed_in
 from . import agent_fields
+from .lists import listed
 
 HEAVY = ("system_prompt", "input_schema", "output_schema", "variables", "published__spec")
-WHOSE = {"": "All", "own": "Mine", "team": "Shared with a team", "site": "The site's"}
 OFFERED = 200
 
 
 @signed_in
 def agent_list(request: HttpRequest) -> HttpResponse:
-    """Ordered by name. `?search=` covers names and descriptions, `?whose=own|team|site`, `?archived=1`."""
-    whose, archived = request.GET.get("whose", ""), bool(request.GET.get("archived"))
-    joined = Agent.objects.visible_to(request.user).select_related("published", "owner", "team", "provider")
-    rows = belonging_to(joined.filter(enabled=not archived).defer(*HEAVY), whose, request.user)
-    found, around = by_name(request, rows)
-    months = figures.months(found, request.user)
-    for agent in found:
+    """Filters: see `listed`."""
+    rows = Agent.objects.visible_to(request.user).select_related("published", "owner", "team", "provider")
+    agents, around = listed(request, rows.defer(*HEAVY))
+    months = figures.months(agents, request.user)
+    for agent in agents:
         agent.month = months.get(agent.pk, figures.Month())
-    kept = {"whose": whose if whose in WHOSE else "", "archived": "1" if archived else "", "search": around["search"]}
-    query = urlencode({name: value for name, value in kept.items() if value})
-    return page(
-        request, "agents.html", _("Agents"), agents=found, whose=kept["whose"], kinds=WHOSE.items(), archived=archived,
-        query=query, may_write=writes(request), **around,
-    )  # fmt: skip
-
-
-def belonging_to(rows: QuerySet[Any], whose: str, user: Any) -> QuerySet[Any]:
-    if whose == "own":
-        return rows.filter(owner=user)
-    if whose == "team":
-        return rows.filter(team__isnull=False)
-    return rows.filter(owner=None, team=None) if whose == "site" else rows
+    return page(request, "agents.html", _("Agents"), agents=agents, may_write=writes(request), **around)
 
 
 def writes(request: HttpRequest) -> bool:

@@ -5,7 +5,6 @@ from typing import Any
 
 from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from agents import roles
@@ -14,9 +13,10 @@ from agents.models.team import SLUG
 from runs.figures import agents as figures
 from runs.models import Run
 
-from ..base import by_name, page, signed_in
+from ..base import page, signed_in
 from . import chain_fields
-from .agents import WHOSE, belonging_to, teams_of
+from .agents import teams_of
+from .lists import listed
 
 BLANK = {"string": "", "number": 0, "integer": 0, "boolean": False, "array": [], "object": {}, "null": None}
 HEAVY = ("input_schema", "output_schema", "published__spec")
@@ -24,20 +24,13 @@ HEAVY = ("input_schema", "output_schema", "published__spec")
 
 @signed_in
 def chain_list(request: HttpRequest) -> HttpResponse:
-    """Ordered by name. `?search=` covers names and descriptions, `?whose=own|team|site`, `?archived=1`."""
-    whose, archived = request.GET.get("whose", ""), bool(request.GET.get("archived"))
-    joined = Chain.objects.visible_to(request.user).select_related("published", "owner", "team").defer(*HEAVY)
-    rows = belonging_to(joined.filter(enabled=not archived), whose, request.user).annotate(total=Count("steps"))
-    found, around = by_name(request, rows)
-    months = figures.months_of_chains(found, request.user)
-    for chain in found:
+    """Filters: see `listed`."""
+    rows = Chain.objects.visible_to(request.user).select_related("published", "owner", "team").defer(*HEAVY)
+    chains, around = listed(request, rows.annotate(total=Count("steps")))
+    months = figures.months_of_chains(chains, request.user)
+    for chain in chains:
         chain.month = months.get(chain.pk, figures.Month())
-    kept = {"whose": whose if whose in WHOSE else "", "archived": "1" if archived else "", "search": around["search"]}
-    query = urlencode({name: value for name, value in kept.items() if value})
-    return page(
-        request, "chains.html", _("Chains"), chains=found, whose=kept["whose"], kinds=WHOSE.items(), archived=archived,
-        query=query, may_write=writes(request), **around,
-    )  # fmt: skip
+    return page(request, "chains.html", _("Chains"), chains=chains, may_write=writes(request), **around)
 
 
 def writes(request: HttpRequest) -> bool:

@@ -253,31 +253,6 @@ def test_a_used_up_budget_ends_the_run_before_the_model_is_asked(worker, alice, 
     assert len(stub.requests) == 1
 
 
-def test_a_minion_runs_as_a_child_and_its_end_wakes_the_parent(
-    worker, alice, make_agent, make_tool, stub_provider, stub
-):
-    minion = make_agent("minion", provider=stub_provider)
-    tool = make_tool("ask-minion", kind="agent", source={"agent": minion.pk}, input_schema={"type": "object"})
-    boss = make_agent("boss", tools=[tool], provider=stub_provider)
-    stub.script(calls(("ask-minion", {"task": "count"})), says("I counted 3"), says("The minion says 3"))
-    run = worker.send_message(alice, "count", boss)
-    assert run.status == "succeeded"
-    child = run.children.get()
-    assert (child.status, child.depth, child.trigger, child.root_id) == ("succeeded", 1, "agent", run.pk)
-    assert run.tool_calls.get().result["reply"] == "I counted 3"
-
-
-def test_a_minion_that_calls_itself_is_refused(worker, alice, make_agent, make_tool, stub_provider, stub):
-    boss = make_agent("boss", provider=stub_provider)
-    tool = make_tool("ask-boss", kind="agent", source={"agent": boss.pk}, input_schema={"type": "object"})
-    boss.grants.create(tool=tool)
-    boss.publish()
-    stub.script(calls(("ask-boss", {"task": "again"})), says("no"))
-    run = worker.send_message(alice, "again", boss)
-    assert run.children.count() == 0
-    assert run.tool_calls.get().error["code"] == "cycle"
-
-
 @pytest.mark.circles
 def test_a_run_that_repeats_itself_is_warned_then_stopped(worker, alice, agent, stub, functions):
     stub.script(*[calls(("add", {"a": 1, "b": 2}))] * 8)

@@ -1,0 +1,32 @@
+"""Lists of agents and chains: searched, by whom they belong to, with the archived ones apart."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.http import urlencode
+
+from ..base import by_name
+
+WHOSE = {"": "All", "own": "Mine", "team": "Shared with a team", "site": "The site's"}
+
+
+def listed(request: HttpRequest, rows: QuerySet[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """One page of rows, ordered by name, and what the template needs. `?search=` covers names and
+    descriptions, `?whose=own|team|site`, `?archived=1`.
+    """
+    archived = bool(request.GET.get("archived"))
+    whose = request.GET.get("whose", "")
+    whose = whose if whose in WHOSE else ""
+    shown, around = by_name(request, belonging_to(rows.filter(enabled=not archived), whose, request.user))
+    kept = {"whose": whose, "archived": "1" if archived else "", "search": around["search"]}
+    query = urlencode({name: value for name, value in kept.items() if value})
+    return shown, {"whose": whose, "kinds": WHOSE.items(), "archived": archived, "query": query, **around}
+
+
+def belonging_to(rows: QuerySet[Any], whose: str, user: Any) -> QuerySet[Any]:
+    if whose == "own":
+        return rows.filter(owner=user)
+    if whose == "team":
+        return rows.filter(team__isnull=False)
+    return rows.filter(owner=None, team=None) if whose == "site" else rows
