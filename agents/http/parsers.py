@@ -64,6 +64,17 @@ def read(raw: bytes) -> Any:
     return value
 
 
+def fault_in(value: Any) -> str:
+    """Why this value of JSON cannot be stored, such as a program has read leniently; empty if it can."""
+    try:
+        if depth_of(value, MAX_DEPTH) > MAX_DEPTH:
+            return f"it is nested deeper than {MAX_DEPTH} levels"
+        check(value)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def refuse(word: str) -> None:
     raise ValueError(f"{word} is not a JSON number")
 

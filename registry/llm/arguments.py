@@ -57,7 +57,7 @@ class Finder:
             return {}
         try:
             value, _ = json.JSONDecoder().raw_decode(self.text[start:])
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
 
@@ -207,7 +207,7 @@ def converted(text: str, kind: str) -> JSON:
             return {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}[text.lower()]
         if kind in ("array", "object"):
             return json.loads(text)
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, RecursionError):
         return NOTHING
     return text.rstrip(".!?") or NOTHING
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from agents.http.parsers import fault_in
 from agents.tools import ToolSpec
 from plumbing import waits
 from plumbing.resting import RestingThreads
@@ -197,7 +198,7 @@ def answer_from(message: Any, finish: str) -> Answer:
 def calls_in(message: Any) -> Iterable[ModelToolCall]:
     for number, call in enumerate(message.tool_calls):
         arguments = call["args"]
-        problem = "" if isinstance(arguments, dict) else "The arguments must be a JSON object."
+        problem = fault_in(arguments) if isinstance(arguments, dict) else "The arguments must be a JSON object."
         yield ModelToolCall(call.get("id") or f"call_{number}", call["name"], arguments if not problem else {}, problem)
     for number, broken in enumerate(message.invalid_tool_calls, start=len(message.tool_calls)):
         problem = f"The arguments are not valid JSON: {str(broken.get('args'))[:200]}"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from agents.http.parsers import fault_in
 from agents.tools import ToolSpec
 from plumbing.words import words_of
 
@@ -87,7 +88,7 @@ def last_exchange(messages: Sequence[dict[str, JSON]]) -> tuple[str, list[tuple[
 def read_value(text: str) -> JSON:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -103,7 +104,8 @@ def wanted_calls(asked: str, tools: Sequence[ToolSpec], salt: int) -> tuple[Mode
         finder = Finder(without(asked, tool.name))
         arguments = finder.fill(tool.input_schema)
         if not finder.missing(tool.input_schema, arguments):
-            calls.append(ModelToolCall(f"offline_{salt}_{len(calls)}", tool.name, arguments))
+            fault = fault_in(arguments)
+            calls.append(ModelToolCall(f"offline_{salt}_{len(calls)}", tool.name, {} if fault else arguments, fault))
         if calls and not named:
             break
     return tuple(calls)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agents.http import parsers
 from agents.tools import ToolSpec
 from registry.exceptions import AttemptFailed
 
@@ -182,11 +183,13 @@ def read_call(name: str, value: dict[str, JSON], known: set[str], id: str) -> Mo
     arguments: JSON = next((value[key] for key in ARGUMENTS if key in value), {})
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments)
-        except ValueError:
-            return ModelToolCall(id, name, {}, "The arguments are not valid JSON.")
+            arguments = parsers.read(arguments.encode())
+        except ValueError as error:
+            return ModelToolCall(id, name, {}, f"The arguments are not valid JSON: {error}")
     if not isinstance(arguments, dict):
         return ModelToolCall(id, name, {}, "The arguments must be a JSON object.")
+    if fault := parsers.fault_in(arguments):
+        return ModelToolCall(id, name, {}, f"The arguments are not valid JSON: {fault}")
     problem = (
         "" if name in known else f"There is no tool “{name}”. Available tools: {', '.join(sorted(known)) or 'none'}."
     )
@@ -202,6 +205,8 @@ def objects_in(text: str) -> Iterator[dict[str, JSON]]:
         except ValueError:
             place = start + 1
             continue
+        except RecursionError:  # each of its brackets would be tried, and none leads further
+            return
         yield from opened(value)
 
 

@@ -2,7 +2,6 @@
 is ignored.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 import structlog
 from django.conf import settings
 
+from agents.http import parsers
 from agents.models import Provider
 from agents.models.provider import units
 from agents.spec import ModelParams
@@ -119,7 +119,7 @@ def schema_of(names: Sequence[str]) -> dict[str, Any]:
 
 def read_verdict(text: str, names: Sequence[str]) -> Verdict | None:
     try:
-        said = json.loads(text[text.index("{") : text.rindex("}") + 1])
+        said = parsers.read(text[text.index("{") : text.rindex("}") + 1].encode())
         verdict = Verdict(str(said["agent"]), float(said.get("confidence", 0.5)), str(said.get("reason", ""))[:200])
     except (ValueError, KeyError, TypeError):
         return None

@@ -80,7 +80,7 @@ def read_answer(answer: bytes) -> list[Part]:
         if "error" in found:
             raise Unreadable(str(found["error"])[:64], str(found["message"])[:500])
         return [part_of(one) for one in found["parts"]]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Unreadable("broken_file", "The file cannot be read.")
 
 

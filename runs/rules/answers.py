@@ -142,7 +142,7 @@ def rephrases(one: Step, other: Step) -> bool:
 def arguments_of(step: Step) -> dict[str, Any]:
     try:
         read = json.loads(step.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         read = step.arguments
     return read if isinstance(read, dict) else {"": read}
 

@@ -1,6 +1,5 @@
 """The pages of skills: import or write one, read what strangers wrote, publish, compare, share."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from django.views.decorators.http import require_POST
 
 from agents.diff import side_by_side
 from agents.exceptions import Conflict, Invalid, MusterError, TooLarge
+from agents.http import parsers
 from agents.models import Membership, Team
 from agents.models.team import SLUG
 from knowledge.models import Skill, SkillVersion
@@ -91,7 +91,7 @@ def received(request: HttpRequest) -> tuple[str, str, dict[str, bytes]]:
 def paths_in(request: HttpRequest) -> list[str]:
     """The paths of the files of a folder, which the script of the page sends: browsers send names only."""
     try:
-        sent = json.loads(request.POST.get("paths", "[]"))
+        sent = parsers.read(request.POST.get("paths", "[]").encode())
     except ValueError:
         sent = []
     return sent if isinstance(sent, list) and all(isinstance(one, str) for one in sent) else []

@@ -1,6 +1,5 @@
 """The approvals page: open ones of this user, and decided ones."""
 
-import json
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from django.utils.translation import gettext_lazy as later
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import MusterError
+from agents.http import parsers
 from agents.models import Tool, ToolGrant
 from runs.calls import approvals, inputs
 from runs.models import Approval, InputRequest, Run
@@ -160,7 +160,7 @@ def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:
     """The edited arguments, or None if they are unchanged. Raises ValueError."""
     if not typed.strip():
         return None
-    arguments = json.loads(typed)
+    arguments = parsers.read(typed.encode())
     if not isinstance(arguments, dict):
         raise ValueError("write {…}")
     return None if arguments == approval.arguments else arguments
