@@ -5,7 +5,7 @@ into JSON.
 from typing import Any, Self
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
-from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 
 
 class MusterError(Exception):
@@ -34,8 +34,7 @@ class MusterError(Exception):
 
     @classmethod
     def usual_message(cls) -> str:
-        words = " ".join((cls.__doc__ or "").split())
-        return gettext(words) if words else ""
+        return " ".join((cls.__doc__ or "").split())
 
 
 class Forbidden(MusterError):
@@ -95,7 +94,7 @@ class Invalid(MusterError):
             for field, messages in faults.items()
             for message in messages
         ]
-        return cls(gettext("The values are not valid."), hint=gettext("See details."), details=details)
+        return cls(_("The values are not valid."), hint=_("See details."), details=details)
 
 
 class RateLimited(MusterError):

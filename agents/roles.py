@@ -11,7 +11,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.db.models import Case, IntegerField, QuerySet, Value, When
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from .exceptions import Forbidden
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Invalid, Unavailable
 from plumbing.waits import elsewhere

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 from django.conf import settings
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import RateLimited, Unavailable
 from agents.models import Provider

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.apps import apps
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict, Forbidden
 from agents.models import Agent, Membership, Provider, Team, Tool, ToolGrant

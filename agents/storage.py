@@ -22,7 +22,7 @@ from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.module_loading import import_string
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents import scanning
 from agents.exceptions import Conflict, TooLarge

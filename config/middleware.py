@@ -5,18 +5,17 @@ import re
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 
 import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import translation
-from django.utils.translation.trans_real import parse_accept_lang_header
 
 from agents.http.later import Later
 from agents.http.sessions import note_use
 from agents.models import Preference
 from plumbing import apart, tracing
+from plumbing.texts import asked_language
 from runs.figures import metrics
 
 log = logging.getLogger("muster.request")
@@ -127,14 +126,6 @@ def language_of(request: HttpRequest) -> str:
         if request.preference.language:  # type: ignore[attr-defined]
             return request.preference.language  # type: ignore[attr-defined]
     return translation.get_language_from_request(request)
-
-
-def asked_language(header: str) -> str:
-    """Of the header alone, so that an answer of the API does not depend on cookies."""
-    for name, _ in parse_accept_lang_header(header.lower()):
-        with suppress(LookupError):
-            return translation.get_supported_language_variant(name)
-    return settings.LANGUAGE_CODE
 
 
 def rate_headers(answer: Answer) -> Answer:

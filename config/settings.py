@@ -384,7 +384,7 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["agents.http.authentication.HasScope", "agents.http.known.KnownParameters"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["agents.http.renderers.TextsRenderer"],
     "DEFAULT_PARSER_CLASSES": ["agents.http.parsers.JSONParser"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "agents.http.negotiation.Negotiation",
     "DEFAULT_THROTTLE_CLASSES": ["agents.http.throttles.Rate"],

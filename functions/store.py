@@ -6,8 +6,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict, Forbidden, Invalid
 from agents.models import AuditEvent
@@ -97,9 +96,10 @@ def refuse(refusals: list[checks.Refusal], what: str) -> None:
     if not refusals:
         return
     first = refusals[0]
-    where = f"line {first['line']}: " if first.get("field", "source") == "source" else f"{first['field']}: "
     raise Invalid(
-        f"The function {what}: {where}{first['message']}",
+        f"The function {what}: line {first['line']}: {first['message']}"
+        if first.get("field", "source") == "source"
+        else f"The function {what}: {first['field']}: {first['message']}",
         code="refused",
         hint=first["hint"],
         details=refusals,
@@ -172,12 +172,9 @@ def refuse_red(function: StoredFunction, verdicts: list[testing.Verdict]) -> Non
     red = [one for one in verdicts if not one.ok]
     if red:
         raise Invalid(
-            ngettext(
-                "“%(function)s” was not published: %(number)s test failed.",
-                "“%(function)s” was not published: %(number)s tests failed.",
-                len(red),
-            )
-            % {"function": function, "number": len(red)},
+            f"“{function}” was not published: {len(red)} tests failed."
+            if len(red) > 1
+            else f"“{function}” was not published: one test failed.",
             code="tests_failed",
             hint=_("Fix the function or its tests; the details list each failed test."),
             details=details_of(red),

@@ -14,6 +14,7 @@ from django_celery_beat.models import ClockedSchedule, CrontabSchedule, Interval
 from agents.admin import OwnedAdmin, ReadOnlyAdmin
 from agents.admin.base import ModelAdmin, pill
 from agents.exceptions import MusterError
+from plumbing.texts import shown
 from runs.figures import money
 from runs.models import (
     Approval,
@@ -229,7 +230,7 @@ class ScheduleForm(forms.ModelForm):
         try:
             zone_named(self.cleaned_data["timezone"])
         except TimingError as error:
-            raise forms.ValidationError(str(error))
+            raise forms.ValidationError(shown(str(error)))
         return self.cleaned_data["timezone"]
 
     def clean(self) -> dict[str, Any]:

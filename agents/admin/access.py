@@ -19,6 +19,7 @@ from agents.exceptions import MusterError
 from agents.membership import change_role, end, invite, person_named
 from agents.models import ApiKey, AuditEvent, Invitation, Membership, Secret, Team
 from agents.models.key import DECIDE, EVERYTHING, SCOPES
+from plumbing.texts import shown
 
 from .authored import OWNER_FILTERS, SHARING
 from .base import ModelAdmin, pill
@@ -91,7 +92,7 @@ class InvitationForm(forms.ModelForm):
         try:
             self.instance.user = person_named(self.cleaned_data["person"])
         except MusterError as error:
-            raise forms.ValidationError(str(error))
+            raise forms.ValidationError(shown(str(error)))
         return self.cleaned_data["person"]
 
 
@@ -137,7 +138,7 @@ class TeamAdmin(OwnedAdmin):
         try:
             invite(row.team, row.user.get_username(), row.role, by=request.user)
         except MusterError as error:
-            messages.error(request, str(error))
+            messages.error(request, shown(str(error)))
         else:
             self.audit(request, "invited", row.team, user=row.user.get_username(), role=row.role)
 

@@ -17,6 +17,7 @@ from django.utils.html import format_html
 from agents.definitions import files
 from agents.diff import as_text, side_by_side
 from agents.exceptions import MusterError
+from plumbing.texts import shown
 
 from .base import pill, row_action
 from .owned import OwnedAdmin
@@ -161,7 +162,7 @@ class VersionedAdmin(OwnedAdmin):
         try:
             version = self.rollback_row(request, row, number)
         except MusterError as error:
-            messages.error(request, str(error))
+            messages.error(request, shown(str(error)))
         else:
             self.audit(request, "rolled_back", row, version=version.number)
             messages.success(request, f"“{row}” is live in version {version.number} again.")
@@ -181,4 +182,4 @@ def reason_of(error: Exception) -> str:
     details = [
         str(detail.get("message", detail)) for detail in getattr(error, "details", []) if isinstance(detail, dict)
     ]
-    return " ".join([str(error), *details[:3], getattr(error, "hint", "")]).strip()
+    return " ".join(map(shown, [str(error), *details[:3], getattr(error, "hint", "")])).strip()

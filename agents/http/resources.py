@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import transaction
 from django.utils.cache import get_conditional_response
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound, PreconditionFailed

@@ -5,7 +5,7 @@ from typing import Any
 
 import pydantic
 from django.db import transaction
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.decorators import action
 from rest_framework.response import Response

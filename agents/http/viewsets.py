@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError, QuerySet, RestrictedError
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 from rest_framework import viewsets
 
 from agents.exceptions import Conflict, NotFound

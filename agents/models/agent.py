@@ -5,7 +5,7 @@ from typing import Any
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import F, Q
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 from pydantic import ValidationError
 
 from agents import prompts

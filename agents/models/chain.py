@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 from pydantic import ValidationError
 
 from agents.exceptions import Invalid

@@ -5,7 +5,7 @@ from typing import Any, Self
 from django.conf import settings
 from django.db import models, transaction
 from django.utils import timezone
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict
 

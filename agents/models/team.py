@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import Case, IntegerField, Q, When
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict, Forbidden, NotFound
 from plumbing.statements import Select
@@ -63,7 +63,7 @@ def check_name(value: str) -> None:
 
 def kind_of(row: Any) -> str:
     """What a row or a model is called, in the person's language."""
-    return _(str(row._meta.verbose_name))
+    return row._meta.verbose_name_raw
 
 
 class Editable:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.db import models
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 from rest_framework import serializers
 from rest_framework.fields import empty
 

@@ -158,7 +158,7 @@ def remove(row: Record, *, by: Any, expected: int | None = None, source: str = "
         used = Record.objects.filter(owner_id=row.owner_id, data__project_id=str(row.pk)).count()
         if used:
             raise Conflict(
-                f"{used} record{'s' if used > 1 else ''} belong to this project.",
+                f"Records belong to this project: {used}.",
                 code="in_use",
                 hint="Move or delete them first, or set the project's status to archived.",
             )

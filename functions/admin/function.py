@@ -8,6 +8,7 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from agents.admin import VersionedAdmin, VersionedForm
 from agents.admin.authored import OWNER_FILTERS, SHARING
@@ -19,6 +20,7 @@ from agents.exceptions import Forbidden, MusterError
 from functions import catalogue, checks, store
 from functions.models import FunctionTest, FunctionVersion, StoredFunction
 from functions.spec import FunctionSpec
+from plumbing.texts import shown
 
 from .fields import CodeWidget, SchemaEditor
 from .pages import TryPages
@@ -133,23 +135,22 @@ class FunctionForm(VersionedForm):
             refusals = checks.check(function, user=self.user)
         except Forbidden as error:
             field = error.details[0]["limit"] if error.details else "safe_mode"
-            self.add_error(field, f"{error} {error.hint}")
+            self.add_error(field, f"{shown(str(error))} {shown(error.hint)}")
             return
         except MusterError as error:
-            self.add_error(None, f"{error} {error.hint}")
+            self.add_error(None, f"{shown(str(error))} {shown(error.hint)}")
             return
         for one in refusals:
             field = one.get("field", "source")
-            where = f"line {one['line']}: " if field == "source" else ""
-            self.add_error(
-                field if field in self.fields else None, f"{where}{one['message'].rstrip('.')}. {one['hint']}"
-            )
+            where = _("line %(line)s:") % {"line": one["line"]} + " " if field == "source" else ""
+            words = f"{where}{shown(one['message']).rstrip('.')}. {shown(one['hint'])}"
+            self.add_error(field if field in self.fields else None, words)
 
     def check_name(self, function: StoredFunction) -> None:
         try:
             catalogue.require_free_name(function)
         except MusterError as error:
-            self.add_error("name", f"{error} {error.hint}")
+            self.add_error("name", f"{shown(str(error))} {shown(error.hint)}")
 
 
 @admin.register(StoredFunction)

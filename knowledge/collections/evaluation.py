@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict
 from knowledge.models import Chunk, Collection, Evaluation, EvaluationQuestion

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.db import transaction
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Forbidden, NotFound
 from agents.models import Agent, AuditEvent, Membership, Team

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Invalid, TooLarge
 from knowledge.models.skill import NAME, TEXT

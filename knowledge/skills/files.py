@@ -4,7 +4,7 @@ import hashlib
 from functools import partial
 from typing import Any
 
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents import storage
 from agents.exceptions import Invalid, TooLarge

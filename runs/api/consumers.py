@@ -9,15 +9,18 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.conf import settings
+from django.utils import translation
 
 from agents import roles
 from agents.exceptions import Invalid, MusterError, NotFound, RateLimited
 from agents.http import parsers, throttles
+from agents.http.renderers import in_language
 from agents.http.standing import Standing
 from agents.models import ApiKey
 from agents.models.key import DECIDE
 from agents.unknown import extra, refuse
 from plumbing.sockets import RESTART, ClosesWhenBroken
+from plumbing.texts import asked_language
 from plumbing.threads import in_thread
 from runs.calls import approvals, inputs
 from runs.events import stream
@@ -161,7 +164,13 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
 
     async def send_error(self, code: str, message: str, hint: str = "", details: Any = ()) -> None:
         error = {"code": code, "message": message, "hint": hint, "details": list(details)}
+        with translation.override(asked_language(self.header(b"accept-language"))):
+            error = in_language(error)
         await self.send_json({"type": "error", "error": error})
+
+    def header(self, name: bytes) -> str:
+        """Of the handshake."""
+        return dict(self.scope.get("headers", [])).get(name, b"").decode("latin-1")
 
 
 def caller(scope: dict[str, Any]) -> tuple[Any, ApiKey | None]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents import schema
 from agents.exceptions import Forbidden, Invalid

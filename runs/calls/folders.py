@@ -10,8 +10,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
+from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict, Invalid
 from agents.tools import ToolFailed

@@ -31,11 +31,6 @@ LEAST = {  # smallest distance from the average: (absolute, as a factor)
     "cost": (0.001, 2.0),
     "latency": (1.0, 2.0),
 }
-WORDS = {
-    "failures": "{value:.0%} of today's runs of “{agent}” failed; usually {usual:.0%} do.",
-    "cost": "A run of “{agent}” costs {value} today; usually {usual}.",
-    "latency": "A run of “{agent}” takes {value:.1f} s today; usually {usual:.1f} s.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +46,12 @@ class Anomaly:
 
     @property
     def message(self) -> str:
-        value, usual = (
-            (money.dollars(self.value), money.dollars(self.usual))
-            if self.measure == "cost"
-            else (self.value, self.usual)
-        )
-        return WORDS[self.measure].format(agent=self.agent, value=value, usual=usual)
+        if self.measure == "failures":
+            return f"{self.value:.0%} of today's runs of “{self.agent}” failed; usually {self.usual:.0%} do."
+        if self.measure == "cost":
+            value, usual = money.dollars(self.value), money.dollars(self.usual)
+            return f"A run of “{self.agent}” costs {value} today; usually {usual}."
+        return f"A run of “{self.agent}” takes {self.value:.1f} s today; usually {self.usual:.1f} s."
 
     def as_json(self) -> dict[str, Any]:
         numbers = {name: round(getattr(self, name), 6) for name in ("value", "usual", "limit")}

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, models, transaction
-from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as known
 
 from agents import schema
 from agents.exceptions import Conflict, Invalid
@@ -289,9 +289,9 @@ def find_earlier(user: Any, idempotency_key: str, request_hash: str) -> Accepted
         return None
     if run.session is None:
         raise Conflict(
-            gettext("The conversation that this key started was deleted."),
+            known("The conversation that this key started was deleted."),
             code="session_deleted",
-            hint=gettext("Use a new key."),
+            hint=known("Use a new key."),
         )
     return Accepted(run, run.session, is_new=False)
 
@@ -299,7 +299,7 @@ def find_earlier(user: Any, idempotency_key: str, request_hash: str) -> Accepted
 def earlier_run(user: Any, idempotency_key: str, request_hash: str) -> Run | None:
     run = EARLIER.first(user=user.pk, key=idempotency_key)
     if run is not None and run.request_hash != request_hash:
-        raise IdempotencyMismatch(hint=gettext("Use a new Idempotency-Key for another request."))
+        raise IdempotencyMismatch(hint=known("Use a new Idempotency-Key for another request."))
     return run
 
 
@@ -333,8 +333,8 @@ def checked_parts(user: Any, text: str | None, parts: list[dict[str, Any]] | Non
         problems.append({"field": "message", "code": "empty", "message": "the message is empty"})
     if problems:
         raise Invalid(
-            gettext("The message is not valid."),
-            hint=gettext("Send text, or parts of type text, image or file."),
+            known("The message is not valid."),
+            hint=known("Send text, or parts of type text, image or file."),
             details=problems,
         )
     return content
@@ -345,7 +345,7 @@ def checked_agent(
 ) -> tuple[Agent | None, AgentVersion | None, AgentSpec | None]:
     """The agent, the version that will run, and its spec; all None if the router chooses."""
     if agent is None and draft:
-        raise Invalid(gettext("A draft is tried by the name of its agent."), code="draft_without_agent")
+        raise Invalid(known("A draft is tried by the name of its agent."), code="draft_without_agent")
     if agent is None:
         return None, None, None
     if isinstance(agent, str):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Invalid, NotFound
 from agents.models import Agent

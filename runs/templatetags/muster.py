@@ -9,6 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext
 
+from plumbing.texts import shown
 from runs.figures import money
 from runs.pages.activity.waterfall import name_of
 from runs.pages.base import pretty
@@ -19,6 +20,7 @@ SEPARATORS = {"de": str.maketrans(".,", ",.")}  # in place of those of English
 register.filter("pretty", pretty)
 register.filter("words", words)
 register.filter("timing", timing)
+register.filter("shown", shown)
 
 
 @register.filter

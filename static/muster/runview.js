@@ -180,11 +180,19 @@ export class RunView {
     this.showReply(this.reply || (isCut ? "" : reply?.text ?? ""));
     if (!this.sources.isEmpty) this.element.append(this.sources.element);
     if (reply?.untrusted) this.element.append(make("p", { className: "note warning", textContent: gettext("This answer is based on untrusted content and may repeat its claims.") }));
-    if (error) this.element.append(make("p", { className: "note error", textContent: `${error.message ?? word(status)}` }));
+    if (error) this.showError(error.message ?? word(status));
     const words = [word(status), usage ? gettext("%(input_tokens)s + %(output_tokens)s tokens", { input_tokens: number(usage.input_tokens), output_tokens: number(usage.output_tokens) }) : "", Number(usage?.cost) ? money(usage.cost) : ""];
     this.facts = make("div", { className: "small soft facts-line" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: `/runs/${this.run}/`, textContent: gettext("Run page") }));
     this.feedback();
     this.element.append(this.facts);
+  }
+
+  /** An event has its texts in English; the run itself is answered in the language of the page. @param {string} message */
+  async showError(message) {
+    const note = make("p", { className: "note error", textContent: message });
+    this.element.append(note);
+    if (document.documentElement.lang === "en") return;
+    note.textContent = (await api(`runs/${this.run}/`).catch(() => null))?.error?.message ?? message;
   }
 
   /** @param {{rating: string, note: string} | null} [given] */

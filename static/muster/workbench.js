@@ -104,7 +104,7 @@ function showOutcome(told) {
   outcome.hidden = false;
   outcome.replaceChildren(
     make("p", { className: "row" }, make("span", { className: `pill ${good ? "ok" : "failed"}`, textContent: word(told.status) }), make("span", { className: "small soft", textContent: facts.join(" · ") })),
-    ...(told.error ? [label(gettext("Error")), pre(`${told.error.type}: ${told.error.message}${told.error.line ? `\nline ${told.error.line}` : ""}`)] : [label(gettext("Result")), pre(told.result)]),
+    ...(told.error ? [label(gettext("Error")), pre(`${told.error.type}: ${told.error.message}${told.error.line ? `\n${gettext("line %(line)s", { line: told.error.line })}` : ""}`)] : [label(gettext("Result")), pre(told.result)]),
     ...(told.printed ? [label(gettext("Printed")), pre(told.printed)] : []),
   );
 }

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import polib
 
+from tests.docs import code_texts
+
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("de",)
 KEYWORDS = ("later", "known")  # gettext_lazy and gettext_noop, as the code imports them
@@ -39,6 +41,8 @@ def collect() -> None:
               "add_location": "file"}  # fmt: skip
     call_command("makemessages", domain="django", extensions=["html", "py"], **common)
     call_command("makemessages", domain="djangojs", extensions=["js"], **common)
+    for language in LANGUAGES:
+        code_texts.merge(ROOT / "locale" / language / "LC_MESSAGES" / "code.po")
     for path in catalogs():
         tidied(path)
 

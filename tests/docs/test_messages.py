@@ -11,8 +11,12 @@ PLACE = re.compile(r"%\(\w+\)[sd]|%%|\{\w*\}|<[^>]+>")
 NAMES = [str(path.relative_to(ROOT)) for path in catalogs()]
 
 
-def test_there_are_files_for_pages_and_for_scripts():
-    assert NAMES == ["locale/de/LC_MESSAGES/django.po", "locale/de/LC_MESSAGES/djangojs.po"]
+def test_there_are_files_for_the_code_for_pages_and_for_scripts():
+    assert NAMES == [
+        "locale/de/LC_MESSAGES/code.po",
+        "locale/de/LC_MESSAGES/django.po",
+        "locale/de/LC_MESSAGES/djangojs.po",
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,6 +46,6 @@ def places(text):
 
 
 def test_the_texts_of_notices_are_collected():
-    known = {entry.msgid for entry in polib.pofile(str(ROOT / NAMES[0]))}
+    known = {entry.msgid for entry in polib.pofile(str(ROOT / NAMES[1]))}
     assert "Approval needed: %(tool)s" in known and "Signed-in browsers" in known
-    assert "Regenerate" in {entry.msgid for entry in polib.pofile(str(ROOT / NAMES[1]))}
+    assert "Regenerate" in {entry.msgid for entry in polib.pofile(str(ROOT / NAMES[2]))}

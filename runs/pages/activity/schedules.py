@@ -24,6 +24,7 @@ from django_celery_beat.models import CrontabSchedule
 from agents.exceptions import Invalid, MusterError
 from agents.models import Agent, AuditEvent, Chain
 from agents.sharing import let_go
+from plumbing import texts
 from runs.models import Schedule, ScheduleOccurrence
 from runs.rules.crontab_words import in_words
 from runs.rules.timing import TimingError, read_line, upcoming, zone_named
@@ -98,7 +99,7 @@ class ScheduleForm(NamedForm):
         try:
             return model.objects.for_use(self.user, name) if name else None
         except MusterError as error:
-            raise forms.ValidationError(str(error))
+            raise forms.ValidationError(texts.shown(str(error)))
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -116,14 +117,14 @@ class ScheduleForm(NamedForm):
         try:
             zone_named(self.cleaned_data["timezone"])
         except TimingError as error:
-            raise forms.ValidationError(str(error))
+            raise forms.ValidationError(texts.shown(str(error)))
         return self.cleaned_data["timezone"]
 
     def clean_crontab(self) -> str:
         try:
             read_line(self.cleaned_data["crontab"])
         except TimingError as error:
-            raise forms.ValidationError(str(error))
+            raise forms.ValidationError(texts.shown(str(error)))
         return self.cleaned_data["crontab"]
 
     def save(self) -> Schedule:
@@ -156,7 +157,7 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
         try:
             schedule = form.save()
         except MusterError as error:
-            form.add_error("crontab", str(error))
+            form.add_error("crontab", texts.shown(str(error)))
         else:
             messages.success(
                 request,
@@ -205,7 +206,7 @@ def due_times(request: HttpRequest) -> JsonResponse:
     try:
         times = upcoming(read_line(line, named or zone()), timezone.now(), 5)
     except (TimingError, OverflowError) as error:
-        return JsonResponse({"error": str(error)})
+        return JsonResponse({"error": texts.shown(str(error))})
     return JsonResponse({"words": in_words(line, get_language()), "times": [at.isoformat() for at in times]})
 
 
@@ -290,7 +291,7 @@ def changed(form: ScheduleForm) -> bool:
     try:
         form.save()
     except MusterError as error:
-        form.add_error("crontab" if "crontab" in form.fields else None, str(error))
+        form.add_error("crontab" if "crontab" in form.fields else None, texts.shown(str(error)))
         return False
     return True
 
@@ -350,9 +351,8 @@ def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
 
 def run_now(schedule: Schedule, user: Any) -> str:
     occurrence = schedules.run_now(schedule, by=user)
-    return (
-        _("Started manually: %(outcome)s") % {"outcome": f"{words(occurrence.outcome)} {occurrence.reason}"}
-    ).strip()
+    outcome = f"{words(occurrence.outcome)} {texts.shown(occurrence.reason)}".strip()
+    return _("Started manually: %(outcome)s") % {"outcome": outcome}
 
 
 def pause(schedule: Schedule, user: Any) -> str:

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST
 from agents.exceptions import MusterError
 from agents.http import parsers
 from agents.models import Tool, ToolGrant
+from plumbing.texts import shown
 from runs.calls import approvals, inputs
 from runs.models import Approval, InputRequest, Run
 from runs.templatetags.muster import who_ran
@@ -145,7 +146,7 @@ def attempt(request: HttpRequest, approval: Approval) -> tuple[str, str] | None:
     except MusterError as error:
         if error.status == 422:
             said = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict))]
-            return typed, " ".join(said)
+            return typed, " ".join(map(shown, said))
         tell(request, error)
     else:
         messages.success(

@@ -20,6 +20,7 @@ from tests.knowledge.documents import collection_with
 
 pytestmark = pytest.mark.django_db
 CATALOG = polib.pofile(str(ROOT / "locale/de/LC_MESSAGES/django.po"))
+CODE = {entry.msgid for entry in polib.pofile(str(ROOT / "locale/de/LC_MESSAGES/code.po"))}
 ENGLISH = {entry.msgid for entry in CATALOG if entry.msgstr and entry.msgstr != entry.msgid}
 NOT_PAGES = {"login", "logout", "texts", "status", "approval-count", "schedule-times", "chain-picture"}
 SHOWN = [
@@ -186,3 +187,75 @@ def test_a_refusal_on_a_page_is_in_german(german, alice, signed_in, team):
 def test_a_word_that_is_not_listed_stays_as_it_is():
     with translation.override("de"):
         assert (labels.words("failed"), labels.words("loan"), labels.words("")) == ("fehlgeschlagen", "loan", "")
+
+
+def test_problems_of_a_chain_and_of_a_function_are_in_the_language_of_the_request(alice_api, make_chain):
+    chain = make_chain({"key": "first", "tool": "find"})
+    chain.replace_steps([{"key": "first", "tool": "find", "when": "steps.nothing.output"}])
+    path = f"/api/v1/chains/{chain}/graph/"
+    usual, german = alice_api.get(path).json(), alice_api.get(path, HTTP_ACCEPT_LANGUAGE="de").json()
+    assert "is not a step of this chain" in usual["problems"][0]["message"]
+    assert "das ist kein Schritt dieser Kette" in german["problems"][0]["message"]
+    assert german["problems"][0]["hint"] == "Ihre Schritte sind first."
+    body = {"name": "look", "source": "def look():\n    return open('x')\n"}
+    checked = alice_api.post("/api/v1/functions/validate", body, HTTP_ACCEPT_LANGUAGE="de").json()
+    assert checked["refusals"] and english_of(checked["refusals"]) == []
+    unknown = alice_api.post("/api/v1/functions/", {**body, "nme": 1}, HTTP_ACCEPT_LANGUAGE="de").json()["error"]
+    assert "Diesen Namen gibt es nicht (Feld)." in unknown["details"][0]["message"]
+
+
+def english_of(problems):
+    return [one for one in problems if one["message"] in CODE or one["hint"] in CODE]
+
+
+@pytest.fixture
+def ended(make_run):
+    return make_run(status=Run.Status.FAILED, error={"code": "deadline", "message": "the run's deadline passed"})
+
+
+def test_a_run_keeps_its_error_in_english_and_is_shown_in_the_language_of_the_reader(german, ended, alice_api):
+    assert "die Frist des Laufs ist um" in german.get(f"/runs/{ended.pk}/").content.decode()
+    assert "die Frist des Laufs ist um" in german.get("/runs/").content.decode()
+    path = f"/api/v1/runs/{ended.pk}/"
+    assert alice_api.get(path, HTTP_ACCEPT_LANGUAGE="de").json()["error"]["message"] == "die Frist des Laufs ist um"
+    assert alice_api.get(path).json()["error"]["message"] == "the run's deadline passed"
+
+
+def test_what_a_german_request_causes_is_stored_in_english(german, alice, make_schedule):
+    schedule = make_schedule()
+    Agent.objects.update(enabled=False)
+    german.post(f"/schedules/{schedule}/run-now", follow=True)
+    row = ScheduleOccurrence.objects.get()
+    assert row.outcome == ScheduleOccurrence.Outcome.REFUSED and "has no published version" in row.reason
+    assert "hat keine veröffentlichte Version" in german.get(f"/schedules/{schedule}/").content.decode()
+
+
+def test_an_answer_that_waited_is_in_the_language_of_its_request(alice, rf):
+    from rest_framework.views import APIView
+
+    from agents.exceptions import NotFound
+    from agents.http.later import Later
+
+    def refuse(found):
+        raise NotFound("Two tools have the same name.")
+
+    with translation.override("de"):
+        view = APIView()
+        view.format_kwarg = None
+        view.setup(rf.get("/api/v1/runs/", HTTP_ACCEPT_LANGUAGE="de"))
+        view.request = view.initialize_request(view.request)
+        view.request.accepted_renderer, view.request.accepted_media_type = view.perform_content_negotiation(
+            view.request
+        )
+        view.headers = view.default_response_headers
+        answer = Later(view, Awaited(), refuse)
+    assert "Zwei Werkzeuge haben" in answer.complete(None).content.decode()
+
+
+class Awaited:
+    @property
+    def place(self):
+        return self
+
+    def keep(self):
+        return lambda: None

@@ -1,0 +1,115 @@
+"""Texts of the code in the reader's language: errors, problems, reasons.
+
+They are in English where they are made, so a row never keeps the language of the person who caused it. `shown`
+translates them where they are read: it finds the text in the message files, with or without values in it. The message
+file `code.po` lists them; tests/docs/code_texts.py collects them from the code.
+"""
+
+import gettext
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+
+from django.conf import settings
+from django.utils.translation import get_language
+from django.utils.translation.trans_real import get_supported_language_variant, parse_accept_lang_header
+
+FOLDER = Path(__file__).resolve().parents[1] / "locale"
+DOMAINS = ("code", "django")
+PLACE = re.compile(r"%\((\w+)\)[sd]")
+LEAST = 5  # letters outside its places that a text must have to be recognized
+MOST = 4000  # characters of a text that is looked for
+DEEP = 3  # a value may be such a text too: “input “x”: `a.b` is not valid JMESPath”
+NOUNS = frozenset(["kind", "what", "field", "target_kind", "verb", "unit"])  # places whose single words are translated
+SENTENCES = re.compile(r"(?<=[.!?]) ")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A text with values in it."""
+
+    literal: str  # its longest part without a value
+    length: int  # of all these parts
+    whole: re.Pattern[str]
+    names: tuple[str, ...]
+    translation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    exact: dict[str, str] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)  # single words: kinds and names of fields
+    patterns: list[Pattern] = field(default_factory=list)  # the most specific first
+
+
+def shown(text: str) -> str:
+    """The text in the active language; one that no message file has stays as it is."""
+    language = get_language() or "en"
+    return text if language == "en" or not text else translated(language, str(text)[:MOST]) + str(text)[MOST:]
+
+
+def asked_language(header: str) -> str:
+    """The language that an Accept-Language header names first among those of the site."""
+    for name, _ in parse_accept_lang_header(header.lower()):
+        with suppress(LookupError):
+            return get_supported_language_variant(name)
+    return settings.LANGUAGE_CODE
+
+
+@lru_cache(maxsize=1000)
+def translated(language: str, text: str) -> str:
+    texts = texts_in(language)
+    return looked_up(texts, text, DEEP) or in_parts(texts, text)
+
+
+def in_parts(texts: Texts, text: str) -> str:
+    """Sentence by sentence, and what follows the name of a field: `steps.0: There is no …`."""
+    parts = []
+    for sentence in SENTENCES.split(text):
+        place, colon, rest = sentence.partition(": ")
+        german = looked_up(texts, sentence, DEEP) or (colon and looked_up(texts, rest, DEEP))
+        parts.append(f"{place}: {german}" if german and not looked_up(texts, sentence, DEEP) else german or sentence)
+    return " ".join(parts)
+
+
+def looked_up(texts: Texts, text: str, depth: int) -> str:
+    """Its translation, or "". Values that are texts of the code are translated with it."""
+    if text in texts.exact:
+        return texts.exact[text]
+    for pattern in texts.patterns:
+        if pattern.literal in text and (match := pattern.whole.fullmatch(text)):
+            values = zip(pattern.names, match.groups(), strict=True)
+            return pattern.translation % {name: of_value(texts, name, value, depth) for name, value in values}
+    return ""
+
+
+def of_value(texts: Texts, name: str, value: str, depth: int) -> str:
+    if name.rstrip("0123456789") in NOUNS:
+        return texts.words.get(value) or looked_up(texts, value, depth - 1) or value
+    return (depth and " " in value and looked_up(texts, value, depth - 1)) or value
+
+
+@cache
+def texts_in(language: str) -> Texts:
+    texts = Texts()
+    for domain in DOMAINS:
+        found = gettext.translation(domain, FOLDER, [language], fallback=True)
+        for text, translation in getattr(found, "_catalog", {}).items():
+            if isinstance(text, str) and text and "<" not in text and "\x04" not in text:
+                add(texts, text, translation)
+    texts.patterns.sort(key=lambda pattern: -pattern.length)
+    return texts
+
+
+def add(texts: Texts, text: str, translation: str) -> None:
+    names = PLACE.findall(text)
+    if not names:
+        (texts.exact if " " in text else texts.words)[text] = translation
+        return
+    literals = [part.replace("%%", "%") for part in PLACE.split(text)[::2]]
+    if len(set(names)) == len(names) and sum(map(str.isalpha, "".join(literals))) >= LEAST:
+        whole = re.compile("(.*?)".join(map(re.escape, literals)), re.DOTALL)
+        length = sum(map(len, literals))
+        texts.patterns.append(Pattern(max(literals, key=len), length, whole, tuple(names), translation))
