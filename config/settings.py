@@ -534,6 +534,9 @@ MEMORIES_PER_PERSON = env.int("MUSTER_MEMORIES_PER_PERSON", default=1000)
 DOCUMENTS_PER_COLLECTION = env.int("MUSTER_DOCUMENTS_PER_COLLECTION", default=100_000)
 # pieces of one document; a document that gives more has failed
 CHUNKS_PER_DOCUMENT = env.int("MUSTER_CHUNKS_PER_DOCUMENT", default=10_000)
+# Pieces of all documents of one person's collections, with earlier versions: a small file can contain much text, which
+# the quota of files does not count
+CHUNKS_PER_PERSON = env.int("MUSTER_CHUNKS_PER_PERSON", default=1_000_000)
 # minimum cosine similarity of a piece and a question; depends on the embedding model
 COLLECTION_NEAR = env.float("MUSTER_COLLECTION_NEAR", default=0.3)
 # seconds in which the embedding model must answer a question; after that, words alone are compared

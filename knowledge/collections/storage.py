@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q, QuerySet, Sum
 from django.utils import timezone
 from django.utils.translation import gettext_noop as _
 
@@ -196,6 +196,11 @@ def chunks_of(collection_id: int, read: Read) -> list[Chunk]:
         )
         for position, piece in enumerate(read.pieces)
     ]
+
+
+def pieces_of(documents: QuerySet[Document]) -> int:
+    found: int | None = documents.aggregate(count=Sum("chunk_count"))["count"]
+    return found or 0
 
 
 def fail(document: Document, code: str, error: str) -> None:

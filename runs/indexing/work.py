@@ -81,6 +81,7 @@ class Group:
 def stored(read: list[Read]) -> int:
     """How many documents of one collection became searchable. One that cannot be stored fails alone."""
     try:
+        check_room(read)
         return storage.finish(read)
     except DATABASE_GONE:  # the claims expire, and a later turn reads the documents
         raise
@@ -89,6 +90,18 @@ def stored(read: list[Read]) -> int:
             return sum(stored([one]) for one in read)
         failed(read[0].document, error)
         return 0
+
+
+def check_room(read: list[Read]) -> None:
+    """Of documents of one collection. Raises Unreadable."""
+    owner = read[0].document.collection.owner_id
+    rows = Document.objects.filter(collection__owner=owner)
+    if owner and storage.pieces_of(rows) + sum(len(one.pieces) for one in read) > settings.CHUNKS_PER_PERSON:
+        raise Unreadable(
+            "too_much_text",
+            f"All documents of a person can have {settings.CHUNKS_PER_PERSON} pieces, with those of earlier versions: "
+            "erase some that are not needed.",
+        )
 
 
 def index(claimed: list[Document]) -> int:

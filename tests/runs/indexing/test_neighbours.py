@@ -88,3 +88,17 @@ def test_slow_documents_of_one_person_let_others_go_first(box, theirs, monkeypat
     assert read.index("good.txt") <= 1, read
     assert {state(row) for row in [*slow, good]} == {("ready", "")}
     assert Document.objects.filter(attempts__gt=1).count() == 0
+
+
+def test_small_files_with_much_text_cannot_fill_the_database(box, theirs, alice, settings):
+    """A file of 100 kB can contain 8 MB of text, and the quota of files counts the 100 kB."""
+    settings.CHUNKS_PER_PERSON = 3
+    other = Collection.objects.create(owner=alice, name="other")
+    two, one, more = put(box, "two.txt", FAR[:2000]), put(other, "one.txt", b"One."), put(box, "more.txt", FAR)
+    good = put(theirs, "c.txt", b"Parcels leave on Mondays.")
+    work.tick()
+    assert [state(row) for row in (one, good)] == [("ready", "")] * 2
+    assert Chunk.objects.filter(document__collection__owner=alice).count() <= 3
+    assert "failed" in {state(two)[0], state(more)[0]} and state(more) == ("failed", "too_much_text")
+    more.refresh_from_db()
+    assert "erase some" in more.error
