@@ -182,9 +182,11 @@ class Message(models.Model):
     @property
     def words(self) -> str:
         """The same, with a placeholder for each image and file."""
-        return "\n".join(
-            part.get("text", "") if part.get("type") == "text" else f"[{part.get('type')}]" for part in self.content
-        )
+        return words_of(self.content)
+
+
+def words_of(parts: list[dict[str, Any]]) -> str:
+    return "\n".join(part.get("text", "") if part.get("type") == "text" else f"[{part.get('type')}]" for part in parts)
 
 
 def text_of(parts: list[dict[str, Any]]) -> str:

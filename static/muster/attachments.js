@@ -1,8 +1,9 @@
 // Files of the next message: chosen, dropped or pasted. Each is uploaded at once; a large picture is made smaller first.
+import { attached, preview } from "./attached.js";
 import { api, make, tell } from "./page.js";
 import { gettext } from "./texts.js";
 
-/** @typedef {{id: string, name: string}} Attached */
+/** @typedef {import("./attached.js").Attached} Attached */
 const PICTURES = ["image/png", "image/jpeg", "image/webp"];
 const PICTURE_BYTES = 750_000; // models take no larger ones
 const LONGEST_SIDE = 1600;
@@ -65,22 +66,34 @@ export class Attachments {
 
   /** @param {File} file */
   async add(file) {
-    const remove = make("button", { type: "button", className: "quiet small", textContent: "×", ariaLabel: gettext("Remove %(name)s", { name: file.name }) });
-    const item = make("li", { ariaBusy: "true" }, make("span", { textContent: file.name }), remove);
-    this.list.append(item);
+    const item = this.listed(file.name);
+    item.ariaBusy = "true";
     this.uploads += 1;
     try {
       const content = await smaller(file);
       if (content.size > this.limit) throw new Error(gettext("%(name)s is too large: %(size)s kB are allowed.", { name: file.name, size: Math.floor(this.limit / 1024) }));
-      const { id } = await api("files/", { method: "POST", body: form(content, file.name) });
-      this.files.push({ id, name: file.name });
+      this.put(attached(await api("files/", { method: "POST", body: form(content, file.name) })), item);
       item.removeAttribute("aria-busy");
-      remove.addEventListener("click", () => { this.files = this.files.filter((one) => one.id !== id); item.remove(); });
     } catch (error) {
       item.remove();
       tell(/** @type {Error} */ (error).message);
     }
     this.uploads -= 1;
+  }
+
+  /** A line of the list, with its button. @param {string} name */
+  listed(name) {
+    const remove = make("button", { type: "button", className: "quiet small", textContent: "×", ariaLabel: gettext("Remove %(name)s", { name }) });
+    const item = make("li", {}, make("span", { textContent: name }), remove);
+    this.list.append(item);
+    return item;
+  }
+
+  /** A file that the server has. @param {Attached} file @param {HTMLElement} [item] */
+  put(file, item = this.listed(file.name)) {
+    this.files.push(file);
+    if (file.isPicture) item.prepend(Object.assign(preview(file), { alt: "" }));
+    item.querySelector("button")?.addEventListener("click", () => { this.files = this.files.filter((one) => one !== file); item.remove(); });
   }
 }
 

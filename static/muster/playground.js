@@ -1,5 +1,6 @@
 // The playground: one or two columns, each a conversation of its own.
 import { converse, watch } from "./sse.js";
+import { filesOf, sentFiles } from "./attached.js";
 import { Attachments, named } from "./attachments.js";
 import { csrf, make, tell, api } from "./page.js";
 import { renderMarkdown } from "./markdown.js";
@@ -80,8 +81,8 @@ class Column {
     const edited = this.edited;
     this.edited = null;
     if (edited) await this.branch(edited);
-    const user = make("div", { className: "say user", textContent: [message, ...files.map((one) => `[${one.name}]`)].filter(Boolean).join("\n") });
-    if (files.length) Object.assign(user.dataset, { text: message, files: files.map((one) => one.id).join(" ") });
+    const user = make("div", { className: "say user" }, message, ...(files.length ? [sentFiles(files)] : []));
+    user.dataset.text = message;
     const answers = make("div", { className: "answers" });
     const turn = make("article", { className: "turn" }, user, answers);
     this.stream.append(turn);
@@ -121,7 +122,7 @@ class Column {
     const url = new URL(location.href);
     url.searchParams.set("session", /** @type {string} */ (this.session));
     history.replaceState(null, "", url);
-    const title = [...this.stream.querySelectorAll(".say.user")].at(0)?.textContent ?? "";
+    const title = /** @type {HTMLElement | null} */ (this.stream.querySelector(".say.user"))?.dataset.text ?? "";
     document.dispatchEvent(new CustomEvent("talked", { detail: { session: this.session, title } }));
   }
 
@@ -130,7 +131,7 @@ class Column {
     const user = /** @type {HTMLElement | null} */ (turn.querySelector(".say.user"));
     const verbs = turn.querySelector(".say-verbs") ?? make("div", { className: "say-verbs row" });
     if (!user || verbs.querySelector("button") || !(turn.dataset.seq || turn.dataset.run)) return;
-    const message = user.dataset.text ?? user.textContent ?? "";
+    const message = user.dataset.text ?? "";
     verbs.append(
       make("button", { className: "quiet small", type: "button", textContent: gettext("Retry from here"), onclick: () => this.retry(turn, message) }),
       make("button", { className: "quiet small", type: "button", textContent: gettext("Edit"), onclick: () => this.edit(turn, message) }));
@@ -142,7 +143,7 @@ class Column {
     const user = /** @type {HTMLElement | null} */ (turn.querySelector(".say.user"));
     const facts = turn.querySelector(".facts-line");
     if (!user || !facts || facts.querySelector("[data-again]")) return;
-    const message = user.dataset.text ?? user.textContent ?? "";
+    const message = user.dataset.text ?? "";
     const again = make("button", { className: "quiet small", type: "button", textContent: gettext("Regenerate"), onclick: () => this.retry(turn, message) });
     again.dataset.again = "";
     facts.append(again);
@@ -163,15 +164,15 @@ class Column {
 
   /** @param {HTMLElement} turn @param {string} message */
   async retry(turn, message) {
-    const named = /** @type {HTMLElement | null} */ (turn.querySelector(".say.user"))?.dataset.files ?? "";
-    const files = named.split(" ").filter(Boolean).map((id) => ({ id, name: gettext("file") }));
-    try { this.edited = turn; await work([this], message, files); } catch (error) { tell(/** @type {Error} */ (error).message); }
+    try { this.edited = turn; await work([this], message, filesOf(/** @type {Element} */ (turn.querySelector(".say.user")))); } catch (error) { tell(/** @type {Error} */ (error).message); }
   }
 
   /** @param {HTMLElement} turn @param {string} message */
   edit(turn, message) {
     this.edited = turn;
     text.value = message;
+    attachments?.take();
+    for (const file of filesOf(/** @type {Element} */ (turn.querySelector(".say.user")))) attachments?.put(file);
     document.getElementById("editing")?.removeAttribute("hidden");
     text.focus();
   }
@@ -188,6 +189,8 @@ const STORED = JSON.parse(document.getElementById("stored-events")?.textContent 
 
 /** @type {Column[]} */
 let columns = [];
+/** @type {Attachments | undefined} */
+let attachments;
 let busy = 0;
 
 function showBusy() {
@@ -216,7 +219,7 @@ if (composer) {
   columns = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".column")]).map((element) => new Column(element));
   showBusy(); // before this script came, sending would have lost the text
   keepEndInView();
-  const attachments = new Attachments(composer, text);
+  const files = attachments = new Attachments(composer, text);
   const picker = pickPrompts(composer, text);
   offerSharing(() => columns[0].session);
   const said = location.hash && document.getElementById(location.hash.slice(1));
@@ -224,11 +227,11 @@ if (composer) {
   composer.addEventListener("submit", async (event) => {
     event.preventDefault();
     const message = text.value.trim();
-    if (attachments.isBusy) return void tell(gettext("The files are still being uploaded."));
-    if ((!message && !attachments.files.length) || /** @type {HTMLButtonElement} */ (composer.querySelector("[data-send]")).disabled) return;
+    if (files.isBusy) return void tell(gettext("The files are still being uploaded."));
+    if ((!message && !files.files.length) || /** @type {HTMLButtonElement} */ (composer.querySelector("[data-send]")).disabled) return;
     text.value = "";
     document.getElementById("editing")?.setAttribute("hidden", "");
-    await work(columns, message, attachments.take());
+    await work(columns, message, files.take());
   });
   text.addEventListener("keydown", (event) => {
     if (picker.isOpen()) return;

@@ -8,7 +8,7 @@
 export function showSnippets(column, typed) {
   const name = column.agent.value.trim();
   const path = `/api/v1/${name ? `agents/${name}/` : ""}messages`;
-  const message = typed || [...column.stream.querySelectorAll(".say.user")].at(-1)?.textContent || "Hello";
+  const message = typed || /** @type {HTMLElement[]} */ ([...column.stream.querySelectorAll(".say.user")]).at(-1)?.dataset.text || "Hello";
   const body = JSON.stringify({ message });
   put("curl", `curl ${location.origin}${path} \\\n  -H "Authorization: Bearer $MUSTER_KEY" -H "Content-Type: application/json" \\\n  -d '${body.replaceAll("'", "'\\''")}'`);
   put("python", `import os\nimport httpx\n\nanswer = httpx.post(\n    "${location.origin}${path}",\n    headers={"Authorization": f"Bearer {os.environ['MUSTER_KEY']}"},\n    json={"message": ${JSON.stringify(message)}},\n    timeout=90,\n)\nanswer.raise_for_status()\nprint(answer.json()["reply"]["text"])`);

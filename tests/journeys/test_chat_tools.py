@@ -1,5 +1,6 @@
 """What a person does in the chat beside talking: files, prompts, questions, folders, links, notices."""
 
+import base64
 import secrets
 
 import httpx
@@ -10,6 +11,9 @@ from tests.fakes import StubOpenAI, calls, says
 from .browser import DESKTOP, PHONE, needs_chromium, picture, serious
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
+DOT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 FIELDS = {"city": {"type": "string"}, "nights": {"type": "integer"}}
 
 
@@ -95,6 +99,40 @@ def test_a_saved_prompt_a_file_and_another_answer(open_page, agent, model, live)
         one for one in live.http.get(f"/api/v1/sessions/{session}/messages/").json()["results"] if one["role"] == "user"
     ]
     assert user["text"] == "A hotel in Oslo, please." and user["content"][1]["type"] == "file"
+
+
+DRAWN = "one => one.complete && one.naturalWidth > 0"
+
+
+@pytest.mark.firefox
+def test_an_attached_picture_is_a_preview_that_opens_and_stays_when_the_message_is_edited(open_page, agent, model):
+    model.turns.clear()
+    model.script(says("A dot."), says("Still a dot."))
+    page = open_page(f"/playground/?agent={agent}")
+    page.locator("#attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": DOT})
+    page.locator(".attached li:not([aria-busy]) img").wait_for()
+    page.fill("#text", "What is it?")
+    page.keyboard.press("Enter")
+    page.locator(".facts-line", has_text="succeeded").wait_for()
+    preview = page.get_by_role("img", name="dot.png")
+    assert preview.evaluate(DRAWN)
+    page.reload()
+    preview.wait_for()
+    assert preview.evaluate(DRAWN) and "[file]" not in page.locator(".say.user").inner_text()
+    picture(page, "chat-picture")
+    assert serious(page) == []
+    link = page.get_by_role("link", name="dot.png")
+    link.focus()
+    with page.expect_popup() as opened:
+        page.keyboard.press("Enter")
+    assert opened.value.url.endswith("/preview")
+    page.get_by_role("button", name="Edit").click()
+    page.locator(".attached li", has_text="dot.png").wait_for()
+    page.fill("#text", "And now?")
+    page.keyboard.press("Enter")
+    page.locator(".say.assistant", has_text="Still a dot.").wait_for()
+    assert page.locator(".say.user img").count() == 1
+    assert len(model.requests[-1]["messages"][-1]["content"]) == 2
 
 
 @pytest.mark.firefox

@@ -19,7 +19,7 @@ from runs.lifecycle import endings, workers
 from runs.models import Artifact, Message, ModelCall, Run
 
 from ..base import page, signed_in, tell
-from ..conversations import artifacts, memory
+from ..conversations import artifacts, attached, memory
 from . import pictures
 from .sources import sources_of
 from .waterfall import waterfall
@@ -31,10 +31,12 @@ JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "princ
 def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One run. `?part=live` returns only what changes while it is in progress."""
     run = find_run(request, pk)
+    said = list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20])
+    attached.place(said, request.user.pk)
     context = {
         "run": run,
         "starts_runs": run.children.exists(),
-        "said": list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20]),
+        "said": said,
         "usage": totals.with_children([run])[run.pk],
         "options": options.as_json(run),
         "why_queued": workers.why_queued(run),

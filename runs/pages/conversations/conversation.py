@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 
 from runs.events import record as events
 from runs.models import Feedback, Message, Run, RunEvent, Session
-from runs.models.session import SCHEDULED, files_in
+from runs.models.session import SCHEDULED
 
-from . import artifacts
+from . import artifacts, attached
 
 REPLAYED = 40  # newest runs whose tool calls and approvals are shown
 ENTRIES = 2000  # events of them
@@ -50,13 +50,13 @@ def turns_of(session: Session, limit: int) -> list[Turn]:
     """The newest messages, by the message that caused them. A session in progress has live turns."""
     said = list(session.messages.order_by("-seq")[:limit])[::-1]
     artifacts.place(said)
+    attached.place(said, session.owner_id)
     turns: list[Turn] = []
     for message in said:
         if message.role == Message.Role.USER or not turns:
             turns.append(Turn(message.seq, message.made_in))
         if message.role == Message.Role.USER:
             turns[-1].user = message
-            message.attached = " ".join(str(pk) for pk in files_in(message.content))
         elif message.role == Message.Role.ASSISTANT:
             turns[-1].said.append(message)
     live = set(Run.objects.live().filter(session=session).values_list("pk", flat=True))

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST
 from runs.models import Message, Session
 
 from ..base import keyset, page, signed_in
-from . import artifacts
+from . import artifacts, attached
 
 SHOWN = 400  # messages on one page
 
@@ -35,6 +35,7 @@ def session_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     session = find_session(request, pk)
     said = list(session.messages.select_related("run").order_by("-seq")[:SHOWN])[::-1]
     artifacts.place(said)
+    attached.place(said, request.user.pk)
     return page(
         request, "session.html", session.title or _("Session"), session=session, said=said, is_cut=len(said) == SHOWN
     )

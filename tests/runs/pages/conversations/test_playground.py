@@ -6,7 +6,9 @@ import pytest
 
 from agents.models import Agent
 from runs.models import Feedback, Run, RunEvent, Session
+from runs.pages.conversations import attached
 from runs.pages.conversations.conversation import stored_events, turns_of
+from tests.files import PNG, stored
 
 
 def test_a_fork_holds_what_was_said_before(alice, signed_in, make_run):
@@ -123,3 +125,27 @@ def test_a_rating_is_shown_with_the_run(alice, make_run):
     Feedback.objects.create(run=run, rating="down", note="Wrong shelf.")
     told = stored_events(alice, turns_of(run.session, 100))
     assert told[str(run.pk)][-1] == {"type": "feedback", "data": {"rating": "down", "note": "Wrong shelf."}}
+
+
+@pytest.mark.parametrize("page", ["/playground/?session={session}", "/sessions/{session}/", "/runs/{run}/"])
+def test_attached_files_are_shown_to_their_owner_pictures_as_previews(alice, charlie, signed_in, make_run, page):
+    run = make_run()
+    seen, note = stored(alice, "box.png", PNG), stored(alice, "<note>.txt")
+    foreign = stored(charlie, "secret.txt")
+    parts = [{"type": "file", "file": str(one.pk)} for one in (seen, note, foreign)]
+    run.session.add_message("user", [{"type": "text", "text": "Look"}, *parts], run=run)
+    shown = signed_in(alice).get(page.format(session=run.session_id, run=run.pk)).content.decode()
+    assert f'<img src="/api/v1/files/{seen.pk}/preview" alt="box.png"' in shown
+    assert f'/api/v1/files/{note.pk}/content" download>&lt;note&gt;.txt</a>' in shown
+    assert "1 file cannot be shown" in shown and "secret.txt" not in shown and "[file]" not in shown
+
+
+def test_files_of_messages_cost_one_query(alice, make_run, django_assert_max_num_queries):
+    run = make_run()
+    files = [stored(alice, f"{number}.png", PNG) for number in range(3)]
+    for file in files:
+        run.session.add_message("user", [{"type": "file", "file": str(file.pk)}], run=run)
+    said = list(run.session.messages.all())
+    with django_assert_max_num_queries(1):
+        attached.place(said, alice.pk)
+    assert [one.files for one in said] == [[], *([file] for file in files)]
