@@ -1,5 +1,6 @@
 """What our admins add to Django's: actions of one row as buttons, words as coloured pills, few scripts."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -37,6 +39,19 @@ def row_action(
 def pill(word: str, tone: str = "") -> SafeString:
     """A status in the colours of the pages: `tone` is a class of `.pill` in app.css, by default the word."""
     return format_html('<span class="pill {}">{}</span>', tone or word, word)
+
+
+KEPT = re.compile(rb"(<(textarea|pre)\b.*?</\2>)", re.DOTALL)
+INDENT = re.compile(rb"\n\s+")
+
+
+def without_indents(response: TemplateResponse) -> None:
+    """A third of a form of Django's admin is indentation, in each of its many fields."""
+    parts = KEPT.split(response.content)  # text, what is kept, the name of its tag, text, …
+    for number in range(0, len(parts), 3):
+        parts[number] = INDENT.sub(b"\n", parts[number])
+    del parts[2::3]
+    response.content = b"".join(parts)
 
 
 class ModelAdmin(admin.ModelAdmin):
@@ -74,7 +89,10 @@ class ModelAdmin(admin.ModelAdmin):
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         row = kwargs.get("obj")
         context["row_actions"] = [] if row is None else self.offered_actions(request, row)
-        return super().render_change_form(request, context, *args, **kwargs)
+        response = super().render_change_form(request, context, *args, **kwargs)
+        if isinstance(response, TemplateResponse):
+            response.add_post_render_callback(without_indents)
+        return response
 
     def offered_actions(self, request: HttpRequest, row: Model) -> list[dict[str, Any]]:
         found = [(name, getattr(self, name)) for name in self.row_actions]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib.admin import AdminSite
+from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth import get_user_model
 from django.db.models import Count, Field, Model, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
@@ -15,6 +16,7 @@ from agents.models.team import Owned
 from agents.sharing import carry, check_share, let_go
 
 from .base import ModelAdmin
+from .searched import SearchedSelect
 
 # a select with ten thousand options is unusable
 SEARCHED = {"agents.agent", "agents.chain", "agents.tool", "auth.user"}
@@ -34,10 +36,19 @@ class VisibleChoices:
             return False
         return site.get_model_admin(model).has_view_permission(request)
 
+    def formfield_for_dbfield(self, db_field: Field, request: HttpRequest, **kwargs: Any) -> Any:
+        """A choice offers no deletion of the chosen row, which looks like emptying the field."""
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)  # type: ignore[misc]
+        if isinstance(getattr(field, "widget", None), RelatedFieldWidgetWrapper):
+            field.widget.can_delete_related = False
+        return field
+
     def formfield_for_foreignkey(self, db_field: Field, request: HttpRequest, **kwargs: Any) -> Any:
         if "queryset" not in kwargs:
             rows = db_field.related_model._default_manager.all()
             kwargs["queryset"] = choosable(rows, request.user)
+        if "widget" not in kwargs and db_field.name in self.get_autocomplete_fields(request):
+            kwargs["widget"] = SearchedSelect(db_field, self.admin_site, using=kwargs.get("using"))  # type: ignore[attr-defined]
         return super().formfield_for_foreignkey(db_field, request, **kwargs)  # type: ignore[misc]
 
 

@@ -1,16 +1,9 @@
 // The forms of the admin: a question before unsaved changes are lost, and names for parts that Django's scripts draw.
 
+import { drawSearched } from "./searched.js";
 import { watch } from "./unsaved.js";
 
-/** Select2 draws a field of its own beside the labelled one. @param {Element} box */
-function nameSelect(box) {
-  const field = box.closest(".select2-container")?.previousElementSibling;
-  const label = field?.id && document.querySelector(`label[for="${CSS.escape(field.id)}"]`)?.textContent;
-  const words = (label || field?.getAttribute("aria-label") || field?.getAttribute("name") || "Choice").replace(/\s+/g, " ").replace(/[*:]/g, "").trim();
-  box.removeAttribute("aria-labelledby");
-  box.setAttribute("aria-label", words);
-  for (const one of box.querySelectorAll("[role=textbox]")) for (const extra of ["role", "aria-label", "aria-readonly"]) one.removeAttribute(extra);
-}
+drawSearched();
 
 /** Fields in the rows of a table have their column's heading as their name. @param {Element} table */
 function nameCells(table) {
@@ -32,7 +25,6 @@ function nameAll() {
   for (const pair of document.querySelectorAll(".datetime")) nameMoment(pair);
   for (const tip of document.querySelectorAll(".help-tooltip[aria-label]:not([role])")) tip.setAttribute("role", "img");
   for (const table of document.querySelectorAll(".tabular table, #result_list")) nameCells(table);
-  for (const box of document.querySelectorAll(".select2-selection")) nameSelect(box);
 }
 
 addEventListener("load", () => {

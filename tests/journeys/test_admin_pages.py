@@ -1,10 +1,11 @@
 """Every page of the admin in a real browser: nothing that axe finds, nothing too wide, a silent console, few bytes."""
 
 import re
+import secrets
 
 import pytest
 
-from .browser import DESKTOP, PHONE, picture
+from .browser import DESKTOP, PHONE, needs_chromium, picture
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 FOUND = """async () => (await axe.run()).violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 120)}`)"""
@@ -79,3 +80,46 @@ def test_the_theme_of_the_pages_holds_in_the_admin_and_can_follow_the_system(ope
         page.goto("/admin/")
         assert page.evaluate(shown) == theme
         page.get_by_role("button", name=f"Theme: {theme}").wait_for()
+
+
+@pytest.mark.firefox
+def test_a_tool_is_found_and_granted_by_keyboard_in_a_light_form(open_page, live):
+    name = f"granted-{secrets.token_hex(3)}"
+    live.http.post("/api/v1/agents/", json={"name": name, "provider": "offline"}).raise_for_status()
+    page = open_page(f"/admin/agents/agent/?q={name}")
+    page.get_by_role("link", name=name).click()
+    page.locator(".add-row a").click()
+    field = page.get_by_role("combobox", name="Tool").last
+    field.click()
+    page.locator(".found [role=option]").first.wait_for()
+    field.press_sequentially("shorten")
+    page.locator(".found [role=option]", has_text="shorten_text").wait_for()
+    assert page.evaluate(FOUND) == []
+    picture(page, "admin-search")
+    page.keyboard.press("Enter")
+    assert field.input_value() == "shorten_text"
+    page.keyboard.press("Tab")
+    owner = page.get_by_role("combobox", name="Owner")
+    if not owner.is_visible():
+        page.locator("summary", has_text="Sharing").click()
+    owner.fill("nobody of this name")
+    page.get_by_text("Nothing matches.").wait_for()
+    page.keyboard.press("Escape")
+    assert owner.input_value() != "nobody of this name"
+    page.locator("[name=_save]").click()
+    page.get_by_text("was changed successfully").wait_for()
+    grants = live.http.get(f"/api/v1/agents/{name}").json()["grants"]
+    assert [one["tool"] for one in grants] == ["shorten_text"]
+
+
+def test_the_form_of_a_starter_agent_loads_less_than_300_kb_uncompressed(open_page):
+    page = open_page("/admin/agents/agent/?q=bookkeeper")
+    path = page.get_by_role("link", name="bookkeeper", exact=True).get_attribute("href")
+    sizes, fresh = [], page.context.new_page()
+    needs_chromium(fresh.context.browser, "it reports no sizes of cached answers")
+    fresh.context.new_cdp_session(fresh).send("Network.setCacheDisabled", {"cacheDisabled": True})
+    fresh.on("response", lambda answer: sizes.append(answer))
+    fresh.goto(path)
+    fresh.wait_for_load_state("networkidle")
+    whole = sum(len(one.body()) for one in sizes if one.status == 200)
+    assert whole < 300_000, whole
