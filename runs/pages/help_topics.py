@@ -2,10 +2,11 @@
 
 TOPICS = {
     "dashboard": "runs", "runs": "runs", "run": "runs", "run-compare": "runs", "run-raw": "runs",
-    "playground": "messages", "sessions": "messages", "session": "messages",
-    "approvals": "approvals", "approval-decide": "approvals",
+    "playground": "chat", "sessions": "chat", "session": "chat", "prompts": "chat",
+    "approvals": "approvals", "approval-decide": "approvals", "approval-link": "approvals",
     "schedules": "schedules", "schedule": "schedules",
-    "files": "files", "collections": "files", "collection": "files", "document": "files",
+    "files": "files", "collections": "collections", "collection": "collections", "document": "collections",
+    "memories": "memory", "memory": "memory",
     "records": "records", "record": "records", "record-new": "records",
     "agents": "agents", "agent": "agents", "agent-new": "agents",
     "functions": "functions", "function": "functions", "function-new": "functions",
@@ -13,7 +14,7 @@ TOPICS = {
     "chains": "chains", "chain": "chains",
     "devices": "devices", "device": "devices", "device-pair": "devices",
     "providers": "models", "provider": "models",
-    "connections": "mcp", "connection": "mcp",
+    "connections": "connections", "connection": "mcp",
     "clients": "client", "embeds": "embed", "embed": "embed",
     "audit": "security",
 }  # fmt: skip

@@ -112,8 +112,13 @@ def with_details(runs: Iterable[Run]) -> list[Run]:
     whole = totals.with_children(found)
     first = first_words(found)
     for run in found:
-        run.usage, run.words = whole[run.pk], first.get(run.pk) or run.input_start or ""
+        run.usage, run.words = whole[run.pk], first.get(run.pk) or meant(run.input_start)
     return found
+
+
+def meant(start: str | None) -> str:
+    """What a chain got; "" for an empty input, so that the row shows the name of the chain."""
+    return "" if start in (None, "{}", "null") else start
 
 
 def first_words(runs: list[Run]) -> dict[UUID, str]:

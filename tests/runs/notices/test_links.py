@@ -91,6 +91,11 @@ def test_the_starter_who_must_not_decide_sees_it_and_cannot(asked, signed_in, al
     assert is_open(approval)
 
 
+def test_the_arguments_wrap_and_who_may_decide_is_named(asked, signed_in, alice):
+    page = signed_in(alice).get(path_of(asked(), alice)).content.decode()
+    assert '<textarea class="code wraps"' in page and "To be decided by alice." in page
+
+
 def test_an_expired_link_says_so(asked, signed_in, alice, settings):
     approval = asked()
     path = path_of(approval, alice)
@@ -98,6 +103,7 @@ def test_an_expired_link_says_so(asked, signed_in, alice, settings):
     settings.APPROVAL_LINK_S = -1
     answer = browser.get(path)
     assert answer.status_code == 410 and "expired" in answer.content.decode()
+    assert '<a class="button primary" href="/approvals/">' in answer.content.decode()
     assert browser.post(path, {"decision": "approve"}).status_code == 410
     assert is_open(approval)
 

@@ -49,7 +49,17 @@ def test_each_topic_is_a_document_and_a_page():
 
 
 @pytest.mark.parametrize(
-    ("path", "topic"), [("/runs/", "runs"), ("/schedules/", "schedules"), ("/providers/", "models")]
+    ("path", "topic"),
+    [
+        ("/runs/", "runs"),
+        ("/schedules/", "schedules"),
+        ("/providers/", "models"),
+        ("/playground/", "chat"),
+        ("/collections/", "collections"),
+        ("/memory/", "memory"),
+        ("/prompts/", "chat"),
+        ("/connections/", "connections"),
+    ],
 )
 def test_the_question_mark_opens_the_right_document(path, topic, alice, signed_in):
     assert f'href="/help/{topic}/"' in signed_in(alice).get(path).content.decode()

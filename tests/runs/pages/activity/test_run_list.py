@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from runs.models import Message, Run, SavedFilter, StepRun, ToolCallRecord
+from runs.pages.activity.run_list import meant
 
 
 def listed(browser, query=""):
@@ -208,3 +209,8 @@ def test_the_waterfall_links_a_span_to_its_raw_request(alice, staff, signed_in, 
     path = f"/runs/{run.pk}/model-calls/{run.model_calls.get().pk}/"
     assert path not in signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
     assert path in signed_in(staff(alice)).get(f"/runs/{run.pk}/").content.decode()
+
+
+@pytest.mark.parametrize(("start", "shown"), [("{}", ""), (None, ""), ('{"a": 1}', '{"a": 1}')])
+def test_an_empty_input_of_a_chain_is_no_message(start, shown):
+    assert meant(start) == shown
