@@ -274,7 +274,7 @@ def offer(row: Any, kind: str, description: str, schema: dict[str, Any], deadlin
 
     None if another tool has that name; a definition file can then offer the row under another name.
     """
-    tool = Tool.objects.filter(owner=row.owner_id, team=row.team_id, name=row.name).first()
+    tool = Tool.objects.filter(owner=row.owner_id, name=row.name).first()  # names are unique per owner
     if tool is not None and (tool.kind != kind or tool.source.get(str(kind)) != row.pk):
         return None
     if tool is None and row.team_id and Tool.objects.filter(team=row.team_id, name=row.name).exists():

@@ -12,7 +12,7 @@ from plumbing.statements import insert
 from runs.models import ToolCallRecord
 from runs.rules import policy
 
-from . import told
+from . import origins
 from .rows import called_data, failure, start
 
 Outcome = ToolCallRecord.Outcome
@@ -23,7 +23,7 @@ CUT_SHORT = frozenset(["timeout", "out_of_memory", "function_crashed", "violatio
 def call(desk: Any, parent: ToolCallRecord, name: str, arguments: dict[str, Any]) -> Any:
     """A stored function calls a tool: recorded under its call, same policy, never waits."""
     tool = desk.tools.get(name)
-    desk._told = None  # what the function has read by now counts
+    desk._origins = None  # what the function has read by now counts
     findings = desk.findings(tool, arguments)
     decision = desk.judge(tool, name, findings=findings, is_callback=True)
     if decision.mode != policy.ALLOW or tool is None:
@@ -34,7 +34,7 @@ def call(desk: Any, parent: ToolCallRecord, name: str, arguments: dict[str, Any]
         raise ToolFailed(f"one call may make {LIMIT} callbacks", code="too_many_callbacks")
     record = ToolCallRecord(
         id=uuid7(), run=desk.run, parent_call=parent, turn=parent.turn, name=name, kind=tool.kind,
-        effect=tool.effect, arguments=arguments, untrusted=desk.run.has_untrusted and told.is_derived(findings),
+        effect=tool.effect, arguments=arguments, untrusted=desk.run.has_untrusted and origins.is_derived(findings),
     )  # fmt: skip
     start(record)
     with transaction.atomic():

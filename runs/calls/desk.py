@@ -28,7 +28,7 @@ from runs.intake import children
 from runs.lifecycle.leases import Lease
 from runs.models import Approval, Run, ToolCallRecord
 from runs.rules import limits, policy
-from runs.rules.provenance import Call, Finding, Told
+from runs.rules.provenance import Call, Finding, Origins
 
 from . import (
     artifacts,
@@ -39,10 +39,10 @@ from . import (
     hooks,
     inputs,
     offers,
+    origins,
     results,
     resumption,
     skills,
-    told,
     visitors,
 )
 from .offers import COMPLETE
@@ -86,11 +86,11 @@ class Desk:
         self.called_back: set[UUID] = set()  # calls whose function has called tools
         self.wrote: set[UUID] = set()  # those among them that called one which must not be called twice
         self.deadlines: dict[UUID, datetime] = {}  # ids of the calls made here
-        self._told: Told | None = None
+        self._origins: Origins | None = None
 
     def read_grants(self) -> None:
         """The current modes: an author's “deny” also applies to runs in progress."""
-        self._told = None
+        self._origins = None
         if not self.tools:
             return
         self.grants = grants.read(self.run, self.tools.values())
@@ -99,11 +99,11 @@ class Desk:
 
     def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
         """The origin of each argument; None if nothing depends on it."""
-        if tool is None or not self.run.has_untrusted or not told.matters(tool, self.grants.get(tool.id)):
+        if tool is None or not self.run.has_untrusted or not origins.matters(tool, self.grants.get(tool.id)):
             return None
-        if self._told is None:
-            self._told = told.read(self.run, self.tools)
-        return self._told.examine(Call(tool.name, arguments, tool.effect, tool.input_schema))
+        if self._origins is None:
+            self._origins = origins.read(self.run, self.tools)
+        return self._origins.examine(Call(tool.name, arguments, tool.effect, tool.input_schema))
 
     def judge(
         self,
@@ -133,7 +133,7 @@ class Desk:
                 has_untrusted=self.run.has_untrusted,
                 allow_after_untrusted=grant.allow_after_untrusted if grant else False,
                 findings=findings,
-                is_delegation=told.is_delegation(tool),
+                is_delegation=origins.is_delegation(tool),
                 ask_effects=settings.ASK_EFFECTS,
                 is_callback=is_callback,
             )
@@ -148,7 +148,7 @@ class Desk:
 
     def record(self, requested: Iterable[Any], turn: int) -> tuple[list[ToolCallRecord], list[tuple[str, dict]]]:
         """Record the model's calls, each with its policy decision, and their events."""
-        self._told = None
+        self._origins = None
         requested = list(requested)
         records = [self.judged_record(call, turn) for call in requested]
         insert(*records)
@@ -176,7 +176,7 @@ class Desk:
         findings = self.findings(tool, requested.arguments)
         subject = skills.asked_for(self.tools, tool, requested.arguments)
         decision = self.judge(subject, subject.name if subject else requested.name, findings=findings)
-        record.untrusted = self.run.has_untrusted and told.is_derived(findings)
+        record.untrusted = self.run.has_untrusted and origins.is_derived(findings)
         refusal = hooks.noted(record, requested)
         if decision.mode == policy.DENY:
             close(record, Outcome.DENIED, error={"code": "denied", "message": decision.reason})

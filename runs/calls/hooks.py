@@ -26,7 +26,7 @@ from runs.models import Run, ToolCallRecord
 from runs.rules import policy, verdicts
 from runs.rules.verdicts import ALLOW, DENY, REPLACE, Verdict
 
-from . import told
+from . import origins
 
 log = logging.getLogger(__name__)
 COLUMNS = ("id", "place", "agent_id", "team_id", "tools", "timeout_s", "pinned_version", "position", "tool_id",
@@ -271,5 +271,5 @@ def judged_again(desk: Any, tool: ToolSpec, record: ToolCallRecord) -> str:
         return f"a hook replaced the arguments by invalid ones: {problems[0]['message']}"
     findings = desk.findings(tool, record.arguments)
     decision = desk.judge(tool, record.name, findings=findings, is_callback=record.parent_call_id is not None)
-    record.untrusted = record.untrusted or (desk.run.has_untrusted and told.is_derived(findings))
+    record.untrusted = record.untrusted or (desk.run.has_untrusted and origins.is_derived(findings))
     return "" if decision.mode == policy.ALLOW else f"with the arguments of a hook: {decision.reason}"

@@ -76,7 +76,7 @@ class Call:
         return field_of(path) in self.fields and is_name(value)
 
 
-class Told:
+class Origins:
     """Every text that the run has received, in order: from the user, from trusted records, from others."""
 
     def __init__(self) -> None:
@@ -167,55 +167,57 @@ def reason(findings: Collection[Finding]) -> str:
     return f"the run has read untrusted content, and the origin of {first} is unknown"
 
 
-def judge(path: str, value: Any, told: Told, effect: str, choices: Collection[Any] = ()) -> Finding:
+def judge(path: str, value: Any, origins: Origins, effect: str, choices: Collection[Any] = ()) -> Finding:
     if value is None or isinstance(value, bool) or value == "":
         return Finding(path, value, NEUTRAL)
     in_order = effect not in SEARCHES
-    if told.said.holds(value, in_order=in_order) or (effect != "destructive" and told.looked_up.holds(value)):
+    if origins.said.holds(value, in_order=in_order) or (effect != "destructive" and origins.looked_up.holds(value)):
         return Finding(path, value, PERSON)
     if isinstance(value, str) and value in choices:
         return Finding(path, value, NEUTRAL)
     if field_of(path) in CONTENT and effect in LENIENT:
-        return of_prose(path, str(value), told)
-    found = of_target(path, value, told, in_order=in_order)
-    if found.source == UNKNOWN and effect in LENIENT and moment(value) and not told.origin_of(value):
+        return of_prose(path, str(value), origins)
+    found = of_target(path, value, origins, in_order=in_order)
+    if found.source == UNKNOWN and effect in LENIENT and moment(value) and not origins.origin_of(value):
         return Finding(path, value, NEUTRAL)
     return found
 
 
-def of_target(path: str, value: Any, told: Told, *, in_order: bool = True) -> Finding:
-    if not (told.trusted.holds(value, in_order=in_order) or told.looked_up.holds(value, in_order=in_order)):
+def of_target(path: str, value: Any, origins: Origins, *, in_order: bool = True) -> Finding:
+    if not (origins.trusted.holds(value, in_order=in_order) or origins.looked_up.holds(value, in_order=in_order)):
         return Finding(path, value, UNKNOWN)
-    origin = told.origin_of(value)
+    origin = origins.origin_of(value)
     return Finding(path, value, STRANGER if origin else TRUSTED, origin)
 
 
-def explained(found: Finding, told: Told) -> Finding:
+def explained(found: Finding, origins: Origins) -> Finding:
     """Unknown, but for what stands in a stranger's text."""
-    origin = next(filter(None, map(told.origin_of, [found.value, *handles_in(str(found.value))])), "")
+    origin = next(filter(None, map(origins.origin_of, [found.value, *handles_in(str(found.value))])), "")
     return Finding(found.path, found.value, STRANGER, origin) if origin else found
 
 
-def of_prose(path: str, text: str, told: Told) -> Finding:
+def of_prose(path: str, text: str, origins: Origins) -> Finding:
     """The model may write the text itself, but without a stranger's addresses. A single word may be a name."""
-    if len(text.split()) == 1 and (origin := told.origin_of(text)):
+    if len(text.split()) == 1 and (origin := origins.origin_of(text)):
         return Finding(path, text, STRANGER, origin)
     for handle in handles_in(text):
-        if told.said.holds(handle) or told.looked_up.holds(handle):
+        if origins.said.holds(handle) or origins.looked_up.holds(handle):
             continue
-        found = of_target(path, handle, told)
+        found = of_target(path, handle, origins)
         if found.is_foreign:
             return Finding(path, text, found.source, found.origin)
-    return Finding(path, text, PERSON if is_mostly_said(text, told) else MODEL)
+    return Finding(path, text, PERSON if is_mostly_said(text, origins) else MODEL)
 
 
-def is_mostly_said(text: str, told: Told) -> bool:
+def is_mostly_said(text: str, origins: Origins) -> bool:
     """At least half of its longer words are the user's, and three quarters the user's or a trusted
     record's.
     """
     words = longer_words(text)
-    said = sum(word in told.said.bag for word in words)
-    known = sum(word in bag for word in words for bag in [told.said.bag | told.looked_up.bag | told.trusted.bag])
+    said = sum(word in origins.said.bag for word in words)
+    known = sum(
+        word in bag for word in words for bag in [origins.said.bag | origins.looked_up.bag | origins.trusted.bag]
+    )
     return bool(words) and said * 2 >= len(words) and known * 4 >= len(words) * 3
 
 

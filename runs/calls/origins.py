@@ -16,7 +16,7 @@ from runs.intake import parts
 from runs.intake.checks import lineage
 from runs.models import Approval, Message, Run, ToolCallRecord
 from runs.models.session import text_of
-from runs.rules.provenance import CLEAN, Call, Finding, Told
+from runs.rules.provenance import CLEAN, Call, Finding, Origins
 
 WRITTEN_BY_MODELS = [Run.Trigger.AGENT, Run.Trigger.CHAIN]
 TASK = "the task that it was given"
@@ -24,50 +24,50 @@ VISITOR = "a visitor"
 MOST = 2000  # answered calls that are read; beyond that, records are no longer trusted
 
 
-def read(run: Run, tools: Mapping[str, ToolSpec]) -> Told:
+def read(run: Run, tools: Mapping[str, ToolSpec]) -> Origins:
     """The texts up to now. Where the mark comes from a text that no row holds, nothing before it is trusted."""
-    told = read_rows(run, tools, Told())
-    if told.marked:
-        told.marked.sort(key=lambda pair: pair[0] == TASK)  # where the text was read first, if that is known
-        return told
-    told = Told()
-    told.mark("", "text that this run was started with")
-    return read_rows(run, tools, told)
+    origins = read_rows(run, tools, Origins())
+    if origins.marked:
+        origins.marked.sort(key=lambda pair: pair[0] == TASK)  # where the text was read first, if that is known
+        return origins
+    origins = Origins()
+    origins.mark("", "text that this run was started with")
+    return read_rows(run, tools, origins)
 
 
-def read_rows(run: Run, tools: Mapping[str, ToolSpec], told: Told) -> Told:
+def read_rows(run: Run, tools: Mapping[str, ToolSpec], origins: Origins) -> Origins:
     """The user's words, the instructions, then every answered call of the run's tree and sessions,
     in order.
     """
     line = lineage(run)
-    say(told, line)
-    instruct(told, line)
-    tell_files(told, line[-1])
-    tell_tasks(told, line)
+    say(origins, line)
+    instruct(origins, line)
+    mark_files(origins, line[-1])
+    mark_tasks(origins, line)
     rows = calls_of(line)
     for row in rows[:MOST]:
-        told.record(call_of(row, tools), row.result if row.outcome == row.Outcome.OK else [row.error])
+        origins.record(call_of(row, tools), row.result if row.outcome == row.Outcome.OK else [row.error])
     if len(rows) > MOST:
-        told.distrust()
-    return told
+        origins.distrust()
+    return origins
 
 
-def say(told: Told, line: list[Run]) -> None:
+def say(origins: Origins, line: list[Run]) -> None:
     """What the user wrote: in the first conversation, as its input, and in arguments they edited."""
     root = line[-1]
     for message in messages_of(root):
         text = text_of(message.content)
-        told.mark(text, VISITOR) if message.untrusted else told.say(text)
+        origins.mark(text, VISITOR) if message.untrusted else origins.say(text)
     if root.input is not None:
         origin = root.metadata.get("untrusted_input")
-        told.mark(root.input, str(origin)) if origin else told.say(root.input)
-    said_besides = [root.options.get("asked", {}).get(name) for name in ("instructions", "variables")]
+        origins.mark(root.input, str(origin)) if origin else origins.say(root.input)
+    asked = [root.options.get("asked", {}).get(name) for name in ("instructions", "variables")]
     origin = root.metadata.get("untrusted_input")
-    for value in filter(None, said_besides):
-        told.mark(value, str(origin)) if origin else told.say(value)
+    for value in filter(None, asked):
+        origins.mark(value, str(origin)) if origin else origins.say(value)
     edited = Approval.objects.filter(run__in=line, edited_arguments__isnull=False)
     for arguments in edited.values_list("edited_arguments", flat=True):
-        told.say(arguments)
+        origins.say(arguments)
 
 
 def messages_of(root: Run) -> Iterable[Message]:
@@ -76,50 +76,51 @@ def messages_of(root: Run) -> Iterable[Message]:
     """
     if root.session_id is None:
         return ()
-    said = Message.objects.filter(session_id=root.session_id, role=Message.Role.USER)
-    return said.exclude(run__trigger__in=WRITTEN_BY_MODELS).order_by("seq")
+    messages = Message.objects.filter(session_id=root.session_id, role=Message.Role.USER)
+    return messages.exclude(run__trigger__in=WRITTEN_BY_MODELS).order_by("seq")
 
 
-def instruct(told: Told, line: list[Run]) -> None:
+def instruct(origins: Origins, line: list[Run]) -> None:
     """The instructions by the authors of the agents and chains involved are trusted like their
     tools.
     """
     for run in line:
         if run.version is not None:
-            told.trust(run.version.read_spec().system_prompt)
+            origins.trust(run.version.read_spec().system_prompt)
         if run.chain_version is not None:
             steps = run.chain_version.read_spec().steps
-            told.trust([json.dumps(step.input, ensure_ascii=False) for step in steps])
-            told.trust([step.instructions for step in steps])
+            origins.trust([json.dumps(step.input, ensure_ascii=False) for step in steps])
+            origins.trust([step.instructions for step in steps])
 
 
-def tell_files(told: Told, root: Run) -> None:
+def mark_files(origins: Origins, root: Run) -> None:
     """Attached files, as far as they are shown to a model."""
     messages = [message for message in messages_of(root) if not message.untrusted]
     if any(part.get("type") == "image" for message in messages for part in message.content):
-        told.mark("", "an attached picture")
+        origins.mark("", "an attached picture")
     for row in parts.files_of(messages, root.principal_id).values():
         text = (storage.read(row) or b"").decode("utf-8", "replace")
-        told.mark(text, f"the file “{row.name}”") if row.untrusted else told.say(text)
+        origins.mark(text, f"the file “{row.name}”") if row.untrusted else origins.say(text)
 
 
-def tell_tasks(told: Told, line: list[Run]) -> None:
+def mark_tasks(origins: Origins, line: list[Run]) -> None:
     """What a child run was given by one that had read strangers' text."""
     given = [run for run in line[:-1] if run.has_untrusted]
-    said = Message.objects.filter(run__in=given, role=Message.Role.USER, untrusted=True)
-    tasks = [*(text_of(message.content) for message in said), *(run.input for run in given if run.input is not None)]
+    messages = Message.objects.filter(run__in=given, role=Message.Role.USER, untrusted=True)
+    tasks = [text_of(message.content) for message in messages]
+    tasks += [run.input for run in given if run.input is not None]
     tasks += [run.options["asked"] for run in given if run.options.get("asked")]
     if tasks:
-        told.mark(tasks, TASK)
+        origins.mark(tasks, TASK)
 
 
 def calls_of(line: list[Run]) -> list[ToolCallRecord]:
     """Those of the run, of the runs above it and of their sessions; for a chain also those of its steps' runs."""
     sessions = [run.session_id for run in line if run.session_id]
-    told = Q(run__in=line) | Q(run__session__in=sessions)
+    within = Q(run__in=line) | Q(run__session__in=sessions)
     if line[0].chain_version_id:
-        told |= Q(run__parent=line[0])
-    return list(ToolCallRecord.objects.filter(told).exclude(outcome="").order_by("id")[: MOST + 1])
+        within |= Q(run__parent=line[0])
+    return list(ToolCallRecord.objects.filter(within).exclude(outcome="").order_by("id")[: MOST + 1])
 
 
 def call_of(row: ToolCallRecord, tools: Mapping[str, ToolSpec]) -> Call:
