@@ -97,7 +97,7 @@ class ToolContext:
     a call cannot wait.
     `emit(type, data)` adds a run event. `save_file(name, content, media_type)` stores bytes as a
     file of the run and returns {"file", "name", "media_type", "size"} or raises ToolFailed. `files()`
-    lists the files of the conversation and of the run in the same shape, newest first; `read_file(id)`
+    lists the files of the conversation and of the run in the same shape with "untrusted", newest first; `read_file(id)`
     returns the bytes of one of them, or None if there is no such file. `skills()` lists the skills that this call
     may read as {"name", "version", "text" (SKILL.md), "file" (id of the archive of its other files, or None),
     "size", "untrusted"}; `read_skill(id)` returns such an archive.

@@ -77,11 +77,12 @@ def run_python(call: ToolCall, context: ToolContext) -> ToolResult:
         raise RetryTool("Give the code to run.")
     if context.run_id is None or context.save_file is None:
         raise ToolFailed("Python can only be run in a run.", code="cannot_run")
-    inputs = named(context.files() if context.files else [])
+    files = context.files() if context.files else []
+    inputs = named(files)
     skills = context.skills() if context.skills else []
     outcome = elsewhere(in_turn, code, [*inputs, *map(as_input, skills)], context)
     details = {"isolation": outcome.isolation, "cpu_ms": outcome.cpu_ms, "peak_kb": outcome.peak_kb}
-    is_untrusted = context.is_untrusted or any(one["untrusted"] for one in skills)
+    is_untrusted = context.is_untrusted or any(one["untrusted"] for one in [*files, *skills])
     told: dict[str, Any] = {"printed": printed(outcome), "untrusted": is_untrusted, "details": details}
     if not outcome.ok:
         return ToolResult(ok=False, error=error_of(outcome), **told)

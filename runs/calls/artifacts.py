@@ -48,7 +48,7 @@ def save(
 
 def within_reach(run: Run) -> list[dict[str, Any]]:
     """The files of the run's conversation, and those that the runs of its tree made, newest first."""
-    return [described(file) for file in reachable(run).order_by("-id")[:LIMIT]]
+    return [{**described(file), "untrusted": file.untrusted} for file in reachable(run).order_by("-id")[:LIMIT]]
 
 
 def read(run: Run, file_id: str) -> bytes | None:

@@ -5,9 +5,9 @@ import threading
 import pytest
 from django.db.models import F
 
-from agents.models import Tool
+from agents.models import StoredFile, Tool
 from functions import interpreter, sandbox
-from runs.calls import approvals
+from runs.calls import approvals, artifacts
 from runs.models import Artifact, Run, Session
 from tests.fakes import calls, says
 from tests.files import stored
@@ -160,6 +160,16 @@ def test_few_processes_wait_and_not_for_long(paused, monkeypatch):
 def test_the_output_of_a_run_that_read_a_strangers_file_is_marked(send, alice):
     run = send("open('/mnt/outputs/a.txt', 'w').write('x')", files=[stored(alice, "a.csv", b"1", untrusted=True)])
     assert run.artifacts.get().file.untrusted and run.tool_calls.get().untrusted
+
+
+def test_a_strangers_file_marks_the_call_before_the_run_is_marked(send, alice, monkeypatch):
+    """A child run may write one while its parent's call of the same turn is at work."""
+    file = stored(alice, "found.txt", b"x", untrusted=True)
+    monkeypatch.setattr(artifacts, "reachable", lambda run: StoredFile.objects.filter(pk=file.pk))
+    run = send("open('/mnt/inputs/found.txt').read()")
+    assert run.tool_calls.get().untrusted
+    run.refresh_from_db()
+    assert run.has_untrusted
 
 
 @pytest.mark.django_db(transaction=True)
