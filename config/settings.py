@@ -311,9 +311,12 @@ OAUTH2_PROVIDER = {
         "runs:write": "Start your chains",
         "runs:read": "Read the records of your runs",
         "functions:execute": "Execute your functions",
+        "collections:read": "Search your collections of documents",
         "approvals:decide": "Decide what your runs ask you to approve",
     },
-    "DEFAULT_SCOPES": ["messages:write", "messages:read", "runs:write", "runs:read", "functions:execute"],
+    "DEFAULT_SCOPES": [
+        "messages:write", "messages:read", "runs:write", "runs:read", "functions:execute", "collections:read",
+    ],  # fmt: skip
     "OAUTH2_VALIDATOR_CLASS": "gateway.mcp.oauth.Validator",
     "ACCESS_TOKEN_EXPIRE_SECONDS": 3600,
     "REFRESH_TOKEN_EXPIRE_SECONDS": 30 * 24 * 3600,

@@ -24,7 +24,7 @@ from runs.exceptions import RunFinished
 from runs.lifecycle import endings
 from runs.models import Run
 
-from . import cards, functions, notices, prompts, questions, results, sessions, tasks
+from . import cards, documents, functions, notices, prompts, questions, results, sessions, tasks
 from .catalogue import AGENT, FUNCTION, Target, target, target_of
 from .protocol import METHOD, ORIGIN, PARAMS, Asked, Fault, answered, check_arguments
 
@@ -69,6 +69,8 @@ def call(asked: Asked, headers: Any) -> Answer:
     if cards.is_call(asked):
         return of_card(asked)
     wanted = target(asked, asked.text("name"))
+    if wanted is None:
+        return documents.call(asked)
     check_arguments(asked, wanted.input_schema, headers)
     arguments = asked.object("arguments")
     if wanted.kind == FUNCTION:

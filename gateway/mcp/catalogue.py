@@ -1,4 +1,4 @@
-"""The agents, chains and functions that a person may use, as tools.
+"""The agents, chains and functions that a person may use, as tools, with `search` and `fetch` over collections.
 
 A tool has the name of its row. Where an agent, a chain and a function share a name, each has its
 kind before it (`chain.report`), so a name never changes its meaning silently.
@@ -21,6 +21,7 @@ from functions.spec import FunctionSpec
 from plumbing.statements import Select
 from runs.models import Run
 
+from . import documents
 from .protocol import ORIGIN, PARAMS, Asked, Fault
 
 JSON = Any
@@ -89,6 +90,8 @@ def names(asked: Asked, only: str | None = None) -> dict[str, tuple[str, int]]:
             rows = named(asked.user, model) if only is None else by_name(kind).all(user=asked.user.pk, name=only)
             for name, pk in rows:
                 found.setdefault(name, {}).setdefault(kind, pk)
+    for name in documents.names(asked, only):
+        found.setdefault(name, {})[documents.KIND] = 0
     return {
         name if len(kinds) == 1 else f"{kind}.{name}": (kind, pk)
         for name, kinds in sorted(found.items())
@@ -99,7 +102,7 @@ def names(asked: Asked, only: str | None = None) -> dict[str, tuple[str, int]]:
 def state(asked: Asked) -> dict[str, list[JSON]]:
     """By kind, what has changed when the list of tools has."""
     fields = ("pk", "name", "published_id")
-    return {
+    return {documents.KIND: documents.names(asked)} | {
         kind: sorted(usable(asked.user, model).values_list(*fields)) if asked.may(SCOPES[kind]) else []
         for kind, model in MODELS.items()
     }
@@ -163,14 +166,14 @@ def spec_of(row: Any) -> Any:
     return row.published.read_spec()
 
 
-def target(asked: Asked, name: str) -> Target:
-    """Raises Fault for a name that no tool of this person has."""
+def target(asked: Asked, name: str) -> Target | None:
+    """None is a tool of collections (documents.py). Raises Fault for a name that no tool of this person has."""
     bare = name.rpartition(".")[2]
     chosen = names(asked, bare)
     if name not in chosen:
         hint = f" Use one of {', '.join(chosen)}." if chosen else ""
         raise Fault(PARAMS, f"Unknown tool: {name[:200]}.{hint}")
-    return loaded({name: chosen[name]})[0]
+    return None if chosen[name][0] == documents.KIND else loaded({name: chosen[name]})[0]
 
 
 def target_of(run: Run) -> Target:

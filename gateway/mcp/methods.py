@@ -8,7 +8,7 @@ from typing import Any
 
 from connectors.mcp.messages import LEGACY, MODERN
 
-from . import cards, catalogue, prompts, protocol, resources, sessions, subscriptions, tasks
+from . import cards, catalogue, documents, prompts, protocol, resources, sessions, subscriptions, tasks
 from .protocol import APPS, INSTRUCTIONS, METHOD, PARAMS, SUPPORTED, TASKS, Asked, Fault
 
 JSON = Any
@@ -62,6 +62,7 @@ def list_tools(asked: Asked) -> dict[str, JSON]:
     names, more = page_of(asked, catalogue.names(asked))
     card = cards.LINKED if asked.has_apps else None
     own = [cards.described()] if card and asked.params.get("cursor") is None else []
+    own += [documents.listed(name) for name, (kind, _) in names.items() if kind == documents.KIND]
     return {"tools": own + catalogue.listed(catalogue.loaded(names), asked.version, card), **more}
 
 

@@ -8,7 +8,7 @@ from agents import prompts
 from agents.exceptions import Invalid
 from gateway.reading import as_text
 
-from . import catalogue, content, functions, results
+from . import catalogue, content, documents, functions, results
 from .catalogue import AGENT, CHAIN, FUNCTION, Target
 from .protocol import INTERNAL, PARAMS, Asked, Fault, answered
 
@@ -19,7 +19,7 @@ TASK = {"name": "task", "description": "What to do.", "required": True}
 
 def names(asked: Asked, only: str | None = None) -> dict[str, tuple[str, int]]:
     """Agents, chains and marked functions; which of the others have a prompt is known when they are loaded."""
-    found = catalogue.names(asked, only)
+    found = {name: one for name, one in catalogue.names(asked, only).items() if one[0] != documents.KIND}
     ids = [pk for kind, pk in found.values() if kind == FUNCTION]
     marked = set(catalogue.marked(ids, MARK)) if ids else set()
     return {name: (kind, pk) for name, (kind, pk) in found.items() if kind != FUNCTION or pk in marked}

@@ -1,0 +1,131 @@
+"""The tools `search` and `fetch` over all collections of a person, with the shapes that hosts such as ChatGPT expect.
+
+A person has them who may use a collection. Each call is an event of the audit log.
+"""
+
+import json
+from typing import Any
+
+from django.conf import settings
+
+from agents.models import AuditEvent
+from agents.tools import RetryTool
+from knowledge.collections import across
+from knowledge.collections.calls import reference
+
+from .content import text
+from .protocol import Asked
+
+JSON = Any
+KIND = "collections"
+SCOPE = "collections:read"
+QUERY, ID = 500, 80  # characters
+PLACE = {name: {"type": "string"} for name in ("id", "title", "url")}
+SHAPES: dict[str, dict[str, JSON]] = {
+    "search": {
+        "title": "Search documents",
+        "description": "Search the documents of all collections. Returns places in documents, best first; `fetch` "
+        "reads one.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"query": {"type": "string", "minLength": 1, "maxLength": QUERY}},
+            "required": ["query"],
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {
+                "results": {
+                    "type": "array",
+                    "items": {"type": "object", "properties": PLACE, "required": [*PLACE]},
+                }
+            },
+            "required": ["results"],
+        },
+    },
+    "fetch": {
+        "title": "Read a document",
+        "description": "Read a document at a place that `search` found. A long document goes on at the id in "
+        "`metadata.next`.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"id": {"type": "string", "minLength": 1, "maxLength": ID}},
+            "required": ["id"],
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {
+                **PLACE,
+                "text": {"type": "string"},
+                "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+            },
+            "required": [*PLACE, "text"],
+        },
+    },
+}
+
+
+def names(asked: Asked, only: str | None = None) -> list[str]:
+    """The tools that this person has; `only` this one."""
+    wanted = [name for name in SHAPES if only in (None, name)]
+    return wanted if wanted and asked.may(SCOPE) and across.usable(asked.user).exists() else []
+
+
+def listed(name: str) -> dict[str, JSON]:
+    """`name` may have the kind before it; see catalogue.py."""
+    shape = SHAPES[verb_of(name)]
+    hints = {"title": shape["title"], "readOnlyHint": True, "openWorldHint": False}
+    return {"name": name, **shape, "annotations": hints}
+
+
+def verb_of(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def call(asked: Asked) -> dict[str, JSON]:
+    """The result of one call; a call that cannot be answered says why."""
+    try:
+        return {"search": search, "fetch": fetch}[verb_of(asked.text("name"))](asked)
+    except RetryTool as error:
+        return {"content": [text(str(error))], "isError": True}
+
+
+def search(asked: Asked) -> dict[str, JSON]:
+    """{"results": [{"id", "title", "url"}]}."""
+    found = across.find(asked.user, argument(asked, "query", QUERY))
+    places = [absolute(reference(row, one.chunk)) for row, one in found]
+    collections = sorted({row.name for row, _ in found})
+    record(asked, "collections.searched", asked.user, results=len(found), collections=collections)
+    return answer({"results": places}, any(one.chunk.document.untrusted for _, one in found))
+
+
+def fetch(asked: Asked) -> dict[str, JSON]:
+    """{"id", "title", "text", "url", "metadata"}: `metadata` has texts only."""
+    id = argument(asked, "id", ID)
+    collection, found = across.fetch(asked.user, id)
+    facts = {"collection": collection.name, "untrusted": "true" if found.untrusted else None} | found.value["metadata"]
+    metadata = {name: str(value) for name, value in facts.items() if value not in (None, "")}
+    record(asked, "collection.fetched", collection, place=id)
+    return answer({**absolute(found.value), "metadata": metadata}, found.untrusted)
+
+
+def argument(asked: Asked, name: str, most: int) -> str:
+    """Raises RetryTool."""
+    value = asked.object("arguments").get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= most:
+        raise RetryTool(f"“{name}” must be a text of 1 to {most} characters.", code="invalid_arguments")
+    return value
+
+
+def absolute(place: dict[str, JSON]) -> dict[str, JSON]:
+    return {**place, "url": settings.PUBLIC_URL.rstrip("/") + place["url"]}
+
+
+def answer(value: dict[str, JSON], untrusted: bool) -> dict[str, JSON]:
+    """As text for hosts that read only text, and structured. `muster/untrusted`: others may have written this."""
+    shown = text(json.dumps(value, ensure_ascii=False))
+    return {"content": [shown], "structuredContent": value, "_meta": {"muster/untrusted": untrusted}}
+
+
+def record(asked: Asked, action: str, subject: Any, **details: JSON) -> None:
+    key = {"key": asked.key.name} if asked.key else {}
+    AuditEvent.record(action, subject, actor=asked.user, source="mcp", client=asked.client, **key, **details)

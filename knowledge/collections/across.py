@@ -1,0 +1,60 @@
+"""Searches the documents of all collections that a person may use, and reads any of them. Folders of devices are
+searched with one collection only, as each device must answer first.
+"""
+
+import math
+from collections import Counter
+from typing import Any
+
+from agents.tools import RetryTool, ToolResult
+from knowledge.models import Collection, Document
+from knowledge.words import stems_of
+
+from . import calls
+from .folders import Asker
+from .search import SMOOTH, Found, search
+
+MOST = 20  # collections of one search, a person's own first
+RESULTS = 10
+Result = tuple[Collection, Found]
+
+
+def usable(user: Any) -> Any:
+    return Collection.objects.usable_by(user)
+
+
+def find(user: Any, text: str) -> list[Result]:
+    """The best pieces of all collections. Scores of two collections cannot be compared, so a piece counts by its rank
+    in its own collection and by the words that it shares with the text, the rarer among all results the more.
+    """
+    rows = list(usable(user).nearest_first(user)[:MOST])
+    each = [[(row, found) for found in search(row, text, limit=RESULTS)] for row in rows]
+    results = {found.chunk.pk: (row, found) for one in each for row, found in one}
+    scores = {found.chunk.pk: 1 / (SMOOTH + rank) for one in each for rank, (_, found) in enumerate(one, 1)}
+    for rank, pk in enumerate(by_words(text, results), 1):
+        scores[pk] += 1 / (SMOOTH + rank)
+    return [results[pk] for pk in sorted(results, key=lambda pk: (-scores[pk], pk))[:RESULTS]]
+
+
+def by_words(text: str, results: dict[int, Result]) -> list[int]:
+    asked = set(stems_of(text))
+    shared = {pk: asked & words_of(found) for pk, (_, found) in results.items()}
+    having = Counter(stem for stems in shared.values() for stem in stems)
+    weights = {pk: sum(math.log(1 + len(results) / having[stem]) for stem in stems) for pk, stems in shared.items()}
+    return sorted(results, key=lambda pk: (-weights[pk], pk))
+
+
+def words_of(found: Found) -> set[str]:
+    chunk = found.chunk
+    return set(stems_of(f"{chunk.document.name} . {chunk.heading} . {chunk.text}"))
+
+
+def fetch(user: Any, id: str) -> tuple[Collection, ToolResult]:
+    """The text at a place that a search found; see `calls.fetch`. Raises RetryTool."""
+    document_id, _ = calls.place_in(id)
+    rows = Document.objects.filter(pk=document_id, collection__in=usable(user).values("pk"))
+    document = rows.select_related("collection").first()
+    if document is None:
+        raise RetryTool("There is no document with this id. Use an id of the search.", code="not_found")
+    collection = document.collection
+    return collection, calls.fetch(collection, None, {"id": id}, Asker(user.pk))
