@@ -52,7 +52,7 @@ def check_no_cluster(**urls: str) -> None:
     if found := [name for name, url in urls.items() if is_clustered(url)]:
         raise Refusal(
             f"{' and '.join(found)}: this server belongs to a Redis Cluster, which Muster cannot use; "
-            "name a single server or Sentinels."
+            "name a single server or Sentinels (docs/howto/production.md)."
         )
 
 

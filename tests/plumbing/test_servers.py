@@ -111,5 +111,5 @@ def test_a_redis_cluster_is_refused_at_the_start_in_one_sentence(tmp_path, mode)
         assert is_clustered(url) is (mode == "yes")
         if mode == "no":
             return refusals.check_no_cluster(CACHE_URL=url)
-        with pytest.raises(refusals.Refusal, match="^CACHE_URL: this server belongs to a Redis Cluster"):
+        with pytest.raises(refusals.Refusal, match="^CACHE_URL: this server belongs to a Redis Cluster.*production.md"):
             refusals.check_no_cluster(CACHE_URL=url, CHANNEL_URL="redis://127.0.0.1:1/0")
