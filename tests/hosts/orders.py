@@ -89,7 +89,7 @@ class Orders:
     def fill(self, number: int, *, thinks_s: float = 0.0, agent: str = "talker") -> list[str]:
         """So many orders, stored as a web server does but without HTTP; their runs."""
         texts = [order(next(self.numbers), thinks_s) for _ in range(number)]
-        runs = self.site.manage("shell", "--verbosity", "0", "--command", FILL.format(texts=texts, agent=agent)).split()
+        runs = self.site.manage("shell", "--verbosity", "0", reads=FILL.format(texts=texts, agent=agent)).split()
         assert len(runs) == number, runs[:5]
         self.runs |= dict(zip(texts, runs, strict=True))
         return runs

@@ -257,9 +257,9 @@ def transactions(world: World, seconds: float) -> int:
 def lost(world: World) -> None:
     """A worker dies with many runs that wait for their model: the other one has them all soon after their leases."""
     site, orders = world.site, world.orders
-    number = 2_000 if world.is_long else 200
+    number, thinks_s = (2_000, 120) if world.is_long else (200, 60)  # all must have begun before the first ends
     site.of("worker", site.c).stop()
-    orders.fill(number, agent="talker", thinks_s=60)
+    orders.fill(number, agent="talker", thinks_s=thinks_s)
     wait_for(lambda: holds(world, site.b) == number, 300, lambda: str(holds(world, site.b)))
     site.ready(site.start("worker", site.c))
     site.of("worker", site.b).die()
@@ -268,7 +268,7 @@ def lost(world: World) -> None:
     took = time.monotonic() - began
     world.say(f"{number} runs of a killed worker at work again after {took:.1f} s; its lease was {site.lease_s} s")
     site.ready(site.start("worker", site.b))
-    orders.settle(240)
+    orders.settle(180 + thinks_s)
 
 
 def joins_and_leaves(world: World) -> None:

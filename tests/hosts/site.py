@@ -24,7 +24,7 @@ HOSTS_RULES = f"local all all trust\nhost all all {NETWORK}.0/24 trust\nhost rep
 NAMESPACE_OF_NETWORK = 0x40000000  # CLONE_NEWNET
 CLOCKS = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 PORT = 8000
-DISK_MB = 400
+DISK_MB, LARGE_DISK_MB = 400, 2000  # of PostgreSQL, in memory; 20,000 runs need more than the first
 
 
 class Program:
@@ -118,7 +118,7 @@ def enter(host: Host) -> None:
 class Site:
     """`lease_s` is short, so that what is lost is found soon. Each program keeps its own data directory."""
 
-    def __init__(self, scratch: Path, network: Network, lease_s: int) -> None:
+    def __init__(self, scratch: Path, network: Network, lease_s: int, *, is_large: bool = False) -> None:
         self.scratch, self.network, self.lease_s = scratch, network, lease_s
         self.a, self.b, self.c = (network.add(name) for name in "abc")
         self.programs: list[Program] = []
@@ -126,7 +126,8 @@ class Site:
         self.database_host = self.a
         self.disk = scratch / "postgresql"  # its own, which can be filled
         self.disk.mkdir()
-        do("mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m,mode=755", "tmpfs", str(self.disk))
+        size = LARGE_DISK_MB if is_large else DISK_MB
+        do("mount", "-t", "tmpfs", "-o", f"size={size}m,mode=755", "tmpfs", str(self.disk))
         self.postgres = self.start_postgres(self.a, self.disk)
         self.valkey = self.start_valkey(self.a)
         self.prepare()
@@ -216,9 +217,12 @@ class Site:
             | more
         )
 
-    def manage(self, *words: str) -> str:
+    def manage(self, *words: str, reads: str = "") -> str:
+        """What the command prints. Its input is `reads`, since an argument may have 128 kB at most."""
         command = self.b.command(sys.executable, "manage.py", *words)
-        done = subprocess.run(command, cwd=ROOT, env=self.environment(self.b), capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.environment(self.b), input=reads, capture_output=True, text=True
+        )
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout.strip()
 

@@ -60,7 +60,7 @@ def world(*, is_long: bool) -> Iterator[World]:
     with data_directory() as scratch:
         network = Network()
         with Till() as till, model() as stub:
-            site = Site(scratch, network, LEASE_S)
+            site = Site(scratch, network, LEASE_S, is_large=is_long)
             try:
                 site.ready(*[site.start(kind, host) for host in (site.b, site.c) for kind in ("web", "worker")])
                 orders = Orders(site, till, stub)
