@@ -546,7 +546,9 @@ COLLECTION_NEAR = env.float("MUSTER_COLLECTION_NEAR", default=0.3)
 COLLECTION_QUESTION_S = env.float("MUSTER_COLLECTION_QUESTION_S", default=1.0)
 # seconds in which a device must answer a search of a collection; after that, the rest is answered without it
 COLLECTION_DEVICE_S = env.float("MUSTER_COLLECTION_DEVICE_S", default=1.5)
-# folders of devices in one collection, of one person
+# seconds between two readings of a mail or chat account of a collection
+COLLECTION_ACCOUNTS_S = env.float("MUSTER_COLLECTION_ACCOUNTS", default=900.0)
+# folders of devices in one collection, of one person; and as many accounts
 COLLECTION_FOLDERS_EACH = env.int("MUSTER_COLLECTION_FOLDERS", default=10)
 # changes of memories that one message may lead to, with all runs that it starts
 MEMORIES_PER_RUN = env.int("MUSTER_MEMORIES_PER_RUN", default=20)

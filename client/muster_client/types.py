@@ -167,6 +167,16 @@ class Collection(TypedDict):
     updated_at: str
 
 
+class CollectionAccount(TypedDict):
+    id: str
+    account: str
+    query: str
+    messages: int
+    failed: list[dict[str, str]]
+    error: str
+    created_at: str
+
+
 class CollectionRequest(TypedDict):
     name: str
     description: NotRequired[str]
@@ -523,6 +533,11 @@ class MostRequest(TypedDict):
     cost: NotRequired[float | None]
 
 
+class NewCollectionAccountRequest(TypedDict):
+    account: str
+    query: str
+
+
 class NewDocumentRequest(TypedDict):
     name: NotRequired[str]
     text: NotRequired[str]
@@ -625,6 +640,11 @@ class PaginatedAuditList(TypedDict):
 
 class PaginatedChainVersionList(TypedDict):
     results: list[ChainVersion]
+    next: str | None
+
+
+class PaginatedCollectionAccountList(TypedDict):
+    results: list[CollectionAccount]
     next: str | None
 
 

@@ -251,6 +251,12 @@ def erase(row: Document) -> int:
         return discard(Document.objects.filter(collection_id=row.collection_id, name=row.name))
 
 
+def erase_named(rows: QuerySet[Document], names: set[str]) -> int:
+    """Delete the documents with these names, in all versions, the index and the disk: how many revisions."""
+    transaction.on_commit(full_text.scrub)
+    return discard(rows.filter(name__in=names))
+
+
 def erase_collection(row: Collection) -> None:
     """Delete the documents of a collection with their files, before the collection itself."""
     discard(Document.objects.filter(collection=row))

@@ -1,3 +1,4 @@
+from .account import AccountItem, CollectionAccount
 from .collection import Chunk, ChunkVector, Collection, Document
 from .evaluation import Evaluation, EvaluationQuestion
 from .folder import CollectionFolder
@@ -5,9 +6,11 @@ from .memory import Memory, MemoryVersion, MemoryWrite
 from .skill import Skill, SkillVersion
 
 __all__ = [
+    "AccountItem",
     "Chunk",
     "ChunkVector",
     "Collection",
+    "CollectionAccount",
     "CollectionFolder",
     "Document",
     "Evaluation",

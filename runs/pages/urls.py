@@ -9,7 +9,7 @@ from . import help, start, status, texts
 from .activity import audit, comparison, dashboard, run_list, runs, schedules
 from .authoring import agents, chains, embeds, prompts, skills, workbench
 from .connections import clients, connections, devices, providers
-from .conversations import collections, evaluations, files, folders, memory, playground, sessions, shared
+from .conversations import accounts, collections, evaluations, files, folders, memory, playground, sessions, shared
 from .decisions import approvals, links, records
 from .people import account, teams
 
@@ -67,6 +67,8 @@ urlpatterns = [
     path("collections/<str:name>/questions/<uuid:pk>/remove", evaluations.remove_question, name="question-remove"),
     path("collections/<str:name>/folders", folders.add_folder, name="folder-add"),
     path("collections/<str:name>/folders/<uuid:pk>/remove", folders.remove_folder, name="folder-remove"),
+    path("collections/<str:name>/accounts", accounts.add_account, name="account-add"),
+    path("collections/<str:name>/accounts/<uuid:pk>/remove", accounts.remove_account, name="account-remove"),
     path(DOCUMENT, collections.document_page, name="document"),
     *[
         path(f"{DOCUMENT}{verb}", collections.act, {"verb": verb}, name=f"document-{verb}")

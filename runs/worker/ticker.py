@@ -19,7 +19,7 @@ from django.db import DatabaseError, InterfaceError
 
 from connectors.logins import checking
 from plumbing import threads
-from runs.indexing import vectors
+from runs.indexing import accounts, vectors
 from runs.indexing import work as indexing
 from runs.lifecycle import duties
 from runs.lifecycle.leases import worker_name
@@ -65,6 +65,7 @@ OFTEN = (
     Job("traces", 5, export.tick),
     Job("collections", 1, indexing.tick),
     Job("vectors", 2, vectors.tick),
+    Job("accounts", 5, accounts.tick),
     Job("memory-summaries", 15, rested.tick),
 )
 RARELY = (

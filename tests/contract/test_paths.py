@@ -43,6 +43,7 @@ API = {
     "collections/x/search": "post", "collections/x/questions/": "get post", "collections/x/questions/ID": "delete",
     "collections/x/evaluate": "post", "collections/x/evaluations/": "get",
     "collections/x/folders/": "get post", "collections/x/folders/ID": "delete",
+    "collections/x/accounts/": "get post", "collections/x/accounts/ID": "delete",
     "skills/": "get post", "skills/x": ROW, "skills/x/publish": "post", "skills/x/rollback": "post",
     "skills/x/versions/": "get", "skills/x/versions/1": "get", "skills/x/diff": "get", "skills/x/export": "get",
     "skills/x/files/a/b": "get", "skills/x/used-by": "get", "skills/x/functions": "post",

@@ -19,7 +19,7 @@ from knowledge.collections.serializers import CollectionSerializer, NewDocumentS
 from knowledge.models import Collection, Document
 
 from ..base import by_name, keyset, page, signed_in, tell
-from . import evaluations, folders
+from . import accounts, evaluations, folders
 
 WRITES = "collections:write"
 RESULTS = 10
@@ -67,7 +67,7 @@ def collection_page(request: HttpRequest, name: str) -> HttpResponse:
     return page(
         request, "collection.html", row.name, collection=row, documents=documents, older=older, question=question,
         found=answer.found, not_searched=answer.absent, may_edit=row.may_edit(request.user),
-        **folders.context_of(request, row), **evaluations.context_of(row),
+        **folders.context_of(request, row), **accounts.context_of(request, row), **evaluations.context_of(row),
         is_busy=any(one.status in ("waiting", "indexing") for one in documents),
     )  # fmt: skip
 

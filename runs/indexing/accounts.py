@@ -1,0 +1,188 @@
+"""Messages of mail and chat accounts as documents of collections (docs/adr/0108).
+
+A worker searches each account with its query, by the connector that agents use, and reads the messages that are new or
+have changed. A message that cannot be read has an error of its own; one of the whole account stands at the account.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.translation import gettext_noop as _
+
+from agents.exceptions import Conflict, Invalid, MusterError
+from agents.models import SiteHold
+from agents.storage import clean_name
+from agents.tools import ToolError
+from connectors.accounts.base import OF_THE_ACCOUNT, Connector
+from connectors.accounts.catalog import CONNECTORS
+from connectors.content import MAX_CHARS
+from connectors.models import ACCOUNTS, Connection
+from connectors.tools import open_api
+from knowledge.collections import storage
+from knowledge.models import AccountItem, Collection, CollectionAccount, Document
+from plumbing import clock, outbound
+
+log = logging.getLogger(__name__)
+LEASE_S = 300.0  # longer than a turn
+TURN_S = 120.0
+PAGE, PAGES = 50, 4  # messages of one search, and searches of one turn
+
+
+def tick() -> int:
+    """Read one account. Returns how many messages became documents."""
+    account = claim()
+    if account is None:
+        return 0
+    error, done = "", 0
+    try:
+        done = read(account)
+    except ToolError as problem:
+        log.warning("The account %s of a collection waits: %s", account.pk, problem)
+        error = str(problem)
+    rows = CollectionAccount.objects.filter(pk=account.pk)
+    rows.update(error=error[:300], read_after=clock.Now(settings.COLLECTION_ACCOUNTS_S))
+    return done
+
+
+def claim() -> CollectionAccount | None:
+    due = CollectionAccount.objects.filter(SiteHold.absent(), read_after__lte=clock.Now())
+    row = due.select_related("collection", "owner").order_by("read_after").first()
+    if row is None or not due.filter(pk=row.pk, read_after=row.read_after).update(read_after=clock.Now(LEASE_S)):
+        return None
+    return row
+
+
+def read(account: CollectionAccount) -> int:
+    """Raises ToolError."""
+    connection = connection_of(account)
+    known = dict(account.items.values_list("external_id", "mark"))
+    done = 0
+    with outbound.until(TURN_S), open_api(connection) as api:
+        connector = CONNECTORS[connection.provider](connection, api)
+        connector.require("read")
+        for head in found(connector, account.query):
+            mark = mark_of(head)
+            if known.get(key_of(head)) != mark:
+                done += take(account, connector, head, mark)
+    return done
+
+
+def connection_of(account: CollectionAccount) -> Connection:
+    """Only while it belongs to the person who added it. Raises ToolError."""
+    rows = Connection.objects.filter(pk=account.connection_id, owner_id=account.owner_id, enabled=True)
+    connection = rows.filter(provider__in=ACCOUNTS).first()
+    if connection is None or not connection.is_linked or not account.owner.is_active:
+        raise ToolError("The account is not connected any more.", code="connection_missing")
+    if not account.collection.may_edit(account.owner):
+        raise ToolError("The owner of the account may not change this collection any more.", code="forbidden")
+    return connection
+
+
+def found(connector: Any, query: str) -> Iterator[dict[str, Any]]:
+    """What a search shows of each message, the newest first."""
+    more: dict[str, Any] = {} if connector.provider == "gmail" else {"limit": 25}
+    for _page in range(PAGES):
+        answer = connector.search(query=query, **{"limit": PAGE, **more})
+        yield from (head for head in answer["messages"] if head.get("id"))
+        if not answer.get("next"):
+            return
+        more = {"page": answer["next"]}
+
+
+def key_of(head: dict[str, Any]) -> str:
+    return f"{head.get('place', '')}/{head['id']}"[:512]
+
+
+def mark_of(head: dict[str, Any]) -> str:
+    """Labels change without the text."""
+    same = {name: value for name, value in head.items() if name != "labels"}
+    return sha256(json.dumps(same, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def take(account: CollectionAccount, connector: Connector, head: dict[str, Any], mark: str) -> int:
+    """Read one message into a document. Raises ToolError for what is not the message's fault."""
+    name, error = name_of(head), ""
+    try:
+        place = {"place": head["place"]} if head.get("place") else {}
+        message = connector.read(id=head["id"], max_chars=MAX_CHARS, **place)  # type: ignore[attr-defined]
+        keep(account, name, head, message, mark)
+        return 1
+    except ToolError as problem:
+        if problem.code in OF_THE_ACCOUNT:
+            raise
+        error = str(problem)
+    except MusterError as problem:  # a quota
+        error = " ".join(filter(None, [str(problem), problem.hint]))
+    note(account, head, mark="", name=name, error=error[:300])
+    return 0
+
+
+@transaction.atomic
+def keep(account: CollectionAccount, name: str, head: dict[str, Any], message: dict[str, Any], mark: str) -> None:
+    """The document and what is known of the message together. Raises MusterError."""
+    if not CollectionAccount.objects.select_for_update().filter(pk=account.pk).exists():
+        return  # removed meanwhile
+    storage.add_content(
+        account.collection, account.owner_id, name, text_of(message).encode(), declared="text/plain", untrusted=True,
+        source=Document.Source.CONNECTOR,
+    )  # fmt: skip
+    note(account, head, mark=mark, name=name, error="")
+
+
+def note(account: CollectionAccount, head: dict[str, Any], **fields: str) -> None:
+    AccountItem.objects.update_or_create(account=account, external_id=key_of(head), defaults=fields)
+
+
+def name_of(head: dict[str, Any]) -> str:
+    """Its subject, and letters that tell messages of one subject apart."""
+    subject = str(head.get("subject") or head.get("snippet") or head.get("from") or "")[:120]
+    return f"{clean_name(subject)} [{sha256(key_of(head).encode()).hexdigest()[:10]}]"
+
+
+def text_of(message: dict[str, Any]) -> str:
+    heads = [("Subject", "subject"), ("From", "from"), ("Date", "date")]
+    lines = [f"{title}: {message[name]}" for title, name in heads if message.get(name)]
+    replies = [text_of(reply) for reply in message.get("replies", [])]
+    return "\n\n".join(["\n".join(lines), str(message.get("text", "")), *replies])
+
+
+# -- adding and removing -----------------------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def add(collection: Collection, user: Any, name: str, query: str) -> tuple[CollectionAccount, bool]:
+    """An account of this person, and whether it is new. Raises Invalid, Conflict."""
+    connection = Connection.objects.filter(owner=user, name=name, provider__in=ACCOUNTS).first()
+    if connection is None:
+        raise Invalid(_("You have no connected mail or chat account of this name."), code="unknown_account")
+    storage.hold(collection)
+    mine = CollectionAccount.objects.filter(collection=collection, owner=user)
+    if known := mine.filter(connection_id=connection.pk, query=query).first():
+        return known, False
+    if mine.count() >= settings.COLLECTION_FOLDERS_EACH:
+        raise Conflict(
+            _("You can add %(number)s accounts to a collection.") % {"number": settings.COLLECTION_FOLDERS_EACH},
+            code="too_many_accounts",
+        )
+    made = CollectionAccount.objects.create(collection=collection, owner=user, connection_id=connection.pk, query=query)
+    return made, True
+
+
+@transaction.atomic
+def remove(account: CollectionAccount) -> int:
+    """With all documents that were made of it, in every version: how many."""
+    collection = storage.hold(account.collection)
+    row = CollectionAccount.objects.select_for_update().get(pk=account.pk)
+    names = set(row.items.values_list("name", flat=True))
+    names -= set(
+        AccountItem.objects.filter(account__collection=collection).exclude(account=row).values_list("name", flat=True)
+    )
+    rows = Document.objects.filter(collection=collection, source=Document.Source.CONNECTOR)
+    erased = storage.erase_named(rows, names)
+    row.delete()
+    return erased
