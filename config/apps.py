@@ -2,6 +2,12 @@
 
 from django.contrib.admin.apps import AdminConfig
 
+from config import names
+
 
 class Admin(AdminConfig):
     default_site = "config.look.Site"
+
+    def ready(self) -> None:
+        names.translate()  # before the forms of the admin are made
+        super().ready()

@@ -8,80 +8,81 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext_lazy as later
 
 from runs.pages.base import shell
 
 # Each entry: label, model. Entries without permission are hidden.
-MENU: list[tuple[str, list[tuple[str, str]]]] = [
+MENU: list[tuple[Any, list[tuple[Any, str]]]] = [
     (
-        "Write",
+        later("Write"),
         [
-            ("Agents", "agents.agent"),
-            ("Functions", "functions.storedfunction"),
-            ("Skills", "knowledge.skill"),
-            ("Chains", "agents.chain"),
-            ("Tools", "agents.tool"),
-            ("Providers", "agents.provider"),
-            ("Hooks", "agents.hook"),
+            (later("Agents"), "agents.agent"),
+            (later("Functions"), "functions.storedfunction"),
+            (later("Skills"), "knowledge.skill"),
+            (later("Chains"), "agents.chain"),
+            (later("Tools"), "agents.tool"),
+            (later("Providers"), "agents.provider"),
+            (later("Hooks"), "agents.hook"),
         ],
     ),
     (
-        "Automatic starts",
+        later("Automatic starts"),
         [
-            ("Schedules", "runs.schedule"),
-            ("Occurrences", "runs.scheduleoccurrence"),
-            ("Triggers", "runs.trigger"),
-            ("Firings", "runs.triggerfiring"),
+            (later("Schedules"), "runs.schedule"),
+            (later("Occurrences"), "runs.scheduleoccurrence"),
+            (later("Triggers"), "runs.trigger"),
+            (later("Firings"), "runs.triggerfiring"),
         ],
     ),
     (
-        "What happened",
+        later("What happened"),
         [
-            ("Runs", "runs.run"),
-            ("Sessions", "runs.session"),
-            ("Approvals", "runs.approval"),
-            ("Route decisions", "runs.routedecision"),
-            ("Executions", "functions.execution"),
-            ("Device calls", "devices.devicecall"),
-            ("Workers", "runs.worker"),
-            ("Audit", "agents.auditevent"),
+            (later("Runs"), "runs.run"),
+            (later("Sessions"), "runs.session"),
+            (later("Approvals"), "runs.approval"),
+            (later("Route decisions"), "runs.routedecision"),
+            (later("Executions"), "functions.execution"),
+            (later("Device calls"), "devices.devicecall"),
+            (later("Workers"), "runs.worker"),
+            (later("Audit"), "agents.auditevent"),
         ],
     ),
     (
-        "Reach",
+        later("Reach"),
         [
-            ("Connections", "connectors.connection"),
-            ("Remote tools", "connectors.remotetool"),
-            ("Remote tasks", "connectors.remotetask"),
-            ("Delivered items", "connectors.delivereditem"),
-            ("Devices", "devices.device"),
-            ("Offered tools", "devices.offeredtool"),
-            ("Records", "devices.record"),
-            ("Memories", "knowledge.memory"),
-            ("Collections", "knowledge.collection"),
-            ("Documents", "knowledge.document"),
-            ("Evaluation questions", "knowledge.evaluationquestion"),
-            ("Evaluations", "knowledge.evaluation"),
+            (later("Connections"), "connectors.connection"),
+            (later("Remote tools"), "connectors.remotetool"),
+            (later("Remote tasks"), "connectors.remotetask"),
+            (later("Delivered items"), "connectors.delivereditem"),
+            (later("Devices"), "devices.device"),
+            (later("Offered tools"), "devices.offeredtool"),
+            (later("Records"), "devices.record"),
+            (later("Memories"), "knowledge.memory"),
+            (later("Collections"), "knowledge.collection"),
+            (later("Documents"), "knowledge.document"),
+            (later("Evaluation questions"), "knowledge.evaluationquestion"),
+            (later("Evaluations"), "knowledge.evaluation"),
         ],
     ),
     (
-        "People and limits",
+        later("People and limits"),
         [
-            ("Users", "auth.user"),
-            ("Roles", "auth.group"),
-            ("Teams", "agents.team"),
-            ("Keys", "agents.apikey"),
-            ("Secrets", "agents.secret"),
-            ("Budgets", "runs.budget"),
-            ("Chats for visitors", "runs.embed"),
+            (later("Users"), "auth.user"),
+            (later("Roles"), "auth.group"),
+            (later("Teams"), "agents.team"),
+            (later("Keys"), "agents.apikey"),
+            (later("Secrets"), "agents.secret"),
+            (later("Budgets"), "runs.budget"),
+            (later("Chats for visitors"), "runs.embed"),
         ],
     ),
     (
-        "Times that schedules share",
+        later("Times that schedules share"),
         [
-            ("Crontabs", "django_celery_beat.crontabschedule"),
-            ("Intervals", "django_celery_beat.intervalschedule"),
-            ("Clocked", "django_celery_beat.clockedschedule"),
+            (later("Crontabs"), "django_celery_beat.crontabschedule"),
+            (later("Intervals"), "django_celery_beat.intervalschedule"),
+            (later("Clocked"), "django_celery_beat.clockedschedule"),
         ],
     ),
 ]
@@ -117,7 +118,7 @@ def groups(request: HttpRequest) -> list[dict[str, Any]]:
     return [{**group, "is_here": any(one["is_here"] for one in group["items"])} for group in found if group["items"]]
 
 
-def offered(request: HttpRequest, entries: list[tuple[str, str]]) -> list[dict[str, Any]]:
+def offered(request: HttpRequest, entries: list[tuple[Any, str]]) -> list[dict[str, Any]]:
     rows = [(words, *model.split(".")) for words, model in entries]
     return [
         link(request, words, reverse(f"admin:{app}_{name}_changelist"))
@@ -126,5 +127,5 @@ def offered(request: HttpRequest, entries: list[tuple[str, str]]) -> list[dict[s
     ]
 
 
-def link(request: HttpRequest, words: str, url: str) -> dict[str, Any]:
+def link(request: HttpRequest, words: Any, url: str) -> dict[str, Any]:
     return {"name": words, "url": url, "is_here": request.path.startswith(url)}

@@ -5,6 +5,8 @@ would fail.
 import threading
 from typing import Any
 
+from django.conf import settings
+from django.utils import translation
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.response import Response
 
@@ -20,7 +22,8 @@ class SchemaView(SpectacularAPIView):
     def _get_schema_response(self, request: Any) -> Response:
         with LOCK:
             if "schema" not in made:
-                made["schema"] = super()._get_schema_response(request).data
+                with translation.override(settings.LANGUAGE_CODE):  # whatever the first reader asks for
+                    made["schema"] = super()._get_schema_response(request).data
         headers = {"Content-Disposition": f'inline; filename="{self._get_filename(request, "v1")}"'}
         return Response(made["schema"], headers=headers)
 

@@ -394,6 +394,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PAGINATION_CLASS": "agents.http.pagination.Cursor",
     "DEFAULT_FILTER_BACKENDS": ["agents.http.filters.Filters", "agents.http.filters.Search"],
     "DEFAULT_SCHEMA_CLASS": "agents.http.openapi.Schema",
+    "DEFAULT_METADATA_CLASS": "agents.http.metadata.Metadata",
     "EXCEPTION_HANDLER": "config.errors.handle",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }

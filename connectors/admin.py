@@ -7,12 +7,14 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as later
 
 from agents.admin.authored import OWNER_FILTERS, SHARING
 from agents.admin.base import pill
 from agents.admin.owned import OwnedAdmin, ReadOnlyAdmin
 from agents.exceptions import MusterError
 from connectors.toolsets.mcp import drop_all
+from plumbing.texts import shown
 
 from . import remote
 from .exceptions import reconnect_link
@@ -48,7 +50,7 @@ class ConnectionAdmin(OwnedAdmin):
     ]  # fmt: skip
     fieldsets = [
         (None, {"fields": ["name", "provider", "account", "base_url", "config", "secret_name", "enabled"]}),
-        ("Health", {"fields": HEALTH_FIELDS}),
+        (later("Health"), {"fields": HEALTH_FIELDS}),
         SHARING,
     ]
 
@@ -63,19 +65,19 @@ class ConnectionAdmin(OwnedAdmin):
         super().save_model(request, obj, form, change)
         drop_all(obj)
 
-    @admin.display(description="Health")
+    @admin.display(description=later("Health"))
     def state(self, row: Connection) -> str:
         return pill(row.health, HEALTH.get(row.health, ""))
 
-    @admin.display(description="Scopes")
+    @admin.display(description=later("Scopes"))
     def scope_words(self, row: Connection) -> str:
         return ", ".join(row.scopes) or "–"
 
-    @admin.display(description="Connect again")
+    @admin.display(description=later("Connect again"))
     def reconnect(self, row: Connection) -> str:
         return format_html('<a href="{0}">{0}</a>', reconnect_link(row)) if row.uses_oauth else "–"
 
-    @admin.action(description="Revoke the login", permissions=["change"])
+    @admin.action(description=later("Revoke the login"), permissions=["change"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for row in queryset:
             if row.uses_oauth and self.is_editable(request, row):
@@ -90,7 +92,7 @@ class RemoteToolAdmin(ReadOnlyAdmin):
     search_fields = ["remote_name"]
     actions = ["approve_selected"]
 
-    @admin.display(description="State")
+    @admin.display(description=later("State"))
     def state(self, row: RemoteTool) -> str:
         if not row.is_offered:
             return pill("gone", "waiting")
@@ -98,18 +100,18 @@ class RemoteToolAdmin(ReadOnlyAdmin):
             return pill("changed", "failed")
         return pill("approved") if row.approved_hash == row.offered_hash else pill("new", "queued")
 
-    @admin.display(description="Mean ms")
+    @admin.display(description=later("Mean ms"))
     def mean_ms(self, row: RemoteTool) -> str:
         return f"{row.total_ms / row.calls:.0f}" if row.calls else "–"
 
-    @admin.action(description="Approve as offered now", permissions=["view"])
+    @admin.action(description=later("Approve as offered now"), permissions=["view"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for row in queryset.select_related("connection"):
             try:
                 row.connection.require_edit(request.user)
                 remote.approve(row, request.user, sha256=row.offered_hash)
             except MusterError as error:
-                messages.error(request, f"{row}: {error} {error.hint}")
+                messages.error(request, f"{row}: {shown(str(error))} {shown(error.hint)}")
 
 
 @admin.register(DeliveredItem)

@@ -3,12 +3,14 @@
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as later
 
 from agents.admin import ReadOnlyAdmin
 from agents.admin.base import pill
 from agents.exceptions import MusterError
 from devices import offers, presence
 from devices.models import Device, DeviceCall, OfferedTool, Record
+from plumbing.texts import shown
 
 
 @admin.register(Device)
@@ -19,13 +21,13 @@ class DeviceAdmin(ReadOnlyAdmin):
     search_fields = ["name"]
     actions = ["revoke_selected"]
 
-    @admin.display(description="State")
+    @admin.display(description=later("State"))
     def state(self, device: Device) -> str:
         if device.revoked_at:
             return pill("revoked", "rejected")
         return pill("online") if device.is_online() else pill("offline", "waiting")
 
-    @admin.action(description="Revoke", permissions=["view"])
+    @admin.action(description=later("Revoke"), permissions=["view"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for device in queryset:
             device.revoke(reason="in the admin", actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
@@ -40,7 +42,7 @@ class DeviceCallAdmin(ReadOnlyAdmin):
     list_select_related = ["device"]
     search_fields = ["tool", "run_id"]
 
-    @admin.display(description="State")
+    @admin.display(description=later("State"))
     def state_word(self, call: DeviceCall) -> str:
         return pill(call.state)
 
@@ -52,19 +54,19 @@ class OfferedToolAdmin(ReadOnlyAdmin):
     list_select_related = ["device"]
     actions = ["approve_selected", "reject_selected"]
 
-    @admin.display(description="Definition")
+    @admin.display(description=later("Definition"))
     def short_hash(self, offer: OfferedTool) -> str:
         return offer.hash[:12]
 
-    @admin.action(description="Approve this definition", permissions=["view"])
+    @admin.action(description=later("Approve this definition"), permissions=["view"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for offer in queryset.select_related("device", "tool"):
             try:
                 offers.approve(offer, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
             except MusterError as error:
-                messages.error(request, f"{offer}: {error} {error.hint}")
+                messages.error(request, f"{offer}: {shown(str(error))} {shown(error.hint)}")
 
-    @admin.action(description="Reject", permissions=["view"])
+    @admin.action(description=later("Reject"), permissions=["view"])
     def reject_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for offer in queryset.select_related("device", "tool"):
             offers.reject(offer, by=request.user, source=request.META.get("REMOTE_ADDR", ""))

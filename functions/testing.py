@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from django.utils.translation import gettext_noop as _
+
 from agents.exceptions import MusterError
 from agents.schema import sha256_of, validate
 from functions import sandbox
@@ -74,7 +76,10 @@ def why_not(test: FunctionTest, outcome: sandbox.Outcome) -> str:
     if not outcome.ok:
         error = outcome.error
         return (
-            f"it ended in {outcome.status}: {error.type}: {error.message}" if error else f"it ended in {outcome.status}"
+            _("it ended in %(status)s: %(type)s: %(message)s")
+            % {"status": outcome.status, "type": error.type, "message": error.message}
+            if error
+            else _("it ended in %(status)s") % {"status": outcome.status}
         )
     if test.expects == FunctionTest.Expects.SCHEMA:
         problems = validate(test.expected or {}, outcome.result)
@@ -87,13 +92,14 @@ def why_other_error(expected: Any, outcome: sandbox.Outcome) -> str:
     "message"} with a part of the message.
     """
     if outcome.ok:
-        return "it returned a result, but an error was expected"
+        return _("it returned a result, but an error was expected")
     wanted = expected if isinstance(expected, dict) else {"type": expected}
     error = outcome.error or sandbox.FunctionError(outcome.status, "")
     if wanted.get("type") and wanted["type"] not in (error.type, outcome.status):
-        return f"it ended in {error.type} instead of {wanted['type']}: {error.message}"
+        words = {"type": error.type, "wanted": wanted["type"], "message": error.message}
+        return _("it ended in %(type)s instead of %(wanted)s: %(message)s") % words
     if wanted.get("message") and wanted["message"] not in error.message:
-        return f"the error message is “{error.message}”"
+        return _("the error message is “%(message)s”") % {"message": error.message}
     return ""
 
 

@@ -50,6 +50,12 @@ def shown(text: str) -> str:
     return text if language == "en" or not text else translated(language, str(text)[:MOST]) + str(text)[MOST:]
 
 
+def name_shown(name: str) -> str:
+    """The name of a model, a field or a choice in the active language."""
+    texts = texts_in(get_language() or "en")
+    return texts.words.get(name) or texts.exact.get(name) or name
+
+
 def asked_language(header: str) -> str:
     """The language that an Accept-Language header names first among those of the site."""
     for name, _ in parse_accept_lang_header(header.lower()):
@@ -95,6 +101,8 @@ def of_value(texts: Texts, name: str, value: str, depth: int) -> str:
 def texts_in(language: str) -> Texts:
     texts = Texts()
     for domain in DOMAINS:
+        if language == "en":
+            break
         found = gettext.translation(domain, FOLDER, [language], fallback=True)
         for text, translation in getattr(found, "_catalog", {}).items():
             if isinstance(text, str) and text and "<" not in text and "\x04" not in text:

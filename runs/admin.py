@@ -9,6 +9,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
 
 from agents.admin import OwnedAdmin, ReadOnlyAdmin
@@ -48,25 +50,25 @@ class RunAdmin(ReadOnlyAdmin):
     show_facets = admin.ShowFacets.NEVER
     actions = ["cancel_selected"]
 
-    @admin.display(description="Run")
+    @admin.display(description=later("Run"))
     def shown_id(self, run: Run) -> str:
         return link_to(run)
 
-    @admin.display(description="State")
+    @admin.display(description=later("State"))
     def state(self, run: Run) -> str:
         return pill(run.status)
 
-    @admin.display(description="Cost", ordering="cost")
+    @admin.display(description=later("Cost"), ordering="cost")
     def shown_cost(self, run: Run) -> str:
         return money.dollars(run.cost)
 
-    @admin.action(description="Cancel")
+    @admin.action(description=later("Cancel"))
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for run in queryset:
             try:
                 endings.cancel(run, by=request.user, reason="from the admin")
             except MusterError as error:
-                messages.error(request, f"{run}: {error}")
+                messages.error(request, f"{run}: {shown(str(error))}")
 
 
 @admin.register(RouteDecision)
@@ -82,11 +84,11 @@ class RouteDecisionAdmin(ReadOnlyAdmin):
     fields = ["shown_run", "agent", "method", "reason", "considered", "created_at"]
     readonly_fields = ["shown_run", "considered"]
 
-    @admin.display(description="Run")
+    @admin.display(description=later("Run"))
     def shown_run(self, decision: RouteDecision) -> str:
         return link_to(decision.run)
 
-    @admin.display(description="Candidates")
+    @admin.display(description=later("Candidates"))
     def considered(self, decision: RouteDecision) -> str:
         rows = [(one.get("agent"), one.get("score"), one.get("reason")) for one in decision.candidates]
         return table(["Agent", "Score", "Reason"], rows) if rows else "nobody"
@@ -120,22 +122,22 @@ class WorkerAdmin(ReadOnlyAdmin):
             worker.reader = request.user  # type: ignore[attr-defined]  # the person who sees the tables below
         return worker
 
-    @admin.display(description="Alive", boolean=True)
+    @admin.display(description=later("Alive"), boolean=True)
     def is_alive(self, worker: Worker) -> bool:
         return workers.is_alive(worker)
 
-    @admin.display(description="Agents held")
+    @admin.display(description=later("Agents held"))
     def held(self, worker: Worker) -> int:
         return len(worker.loaded)
 
-    @admin.display(description="Loaded")
+    @admin.display(description=later("Loaded"))
     def loaded_agents(self, worker: Worker) -> str:
         known = workers.known_hashes(worker.reader)  # type: ignore[attr-defined]
         rows = [(known[key]["agent"], known[key]["version"], key) for key in worker.loaded if key in known]
         others = len(worker.loaded) - len(rows)
         return format_html("{}{} more: older ones, or other users'", table(["Agent", "Version", "Hash"], rows), others)
 
-    @admin.display(description="Runs in progress")
+    @admin.display(description=later("Runs in progress"))
     def runs_in_work(self, worker: Worker) -> str:
         found = workers.runs_of(worker, worker.reader)  # type: ignore[attr-defined]
         return table(["Run", "Agent", "Since"], [(link_to(run), run.agent, run.started_at) for run in found])
@@ -166,7 +168,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     search_fields = ["tool"]
     list_select_related = ["run", "decided_by"]
 
-    @admin.display(description="State")
+    @admin.display(description=later("State"))
     def state(self, approval: Approval) -> str:
         return pill(approval.status)
 
@@ -177,8 +179,8 @@ class BudgetAdmin(OwnedAdmin):
     list_filter = ["period", "enabled"]
     list_select_related = ["agent", "user", "team", "owner"]
     fieldsets = [
-        ("Whose spending", {"fields": ["owner", "user", "agent", "team"]}),
-        ("Limits", {"fields": ["period", "max_tokens", "max_cost", "max_runs", "enabled"]}),
+        (later("Whose spending"), {"fields": ["owner", "user", "agent", "team"]}),
+        (later("Limits"), {"fields": ["period", "max_tokens", "max_cost", "max_runs", "enabled"]}),
     ]
 
     def save_model(self, request: HttpRequest, obj: Budget, form: Any, change: bool) -> None:
@@ -268,9 +270,9 @@ class ScheduleAdmin(OwnedAdmin):
     actions = ["pause_selected", "resume_selected"]
     fieldsets = [
         (None, {"fields": ["name", "description", "agent", "chain", "text", "input", "enabled"]}),
-        ("When", {"fields": ["crontab", "interval", "clocked", "timezone", "starts_at", "ends_at", "jitter_s"]}),
+        (later("When"), {"fields": ["crontab", "interval", "clocked", "timezone", "starts_at", "ends_at", "jitter_s"]}),
         (
-            "When a start is missed or overlaps",
+            later("When a start is missed or overlaps"),
             {
                 "fields": [
                     "missed_policy",
@@ -283,7 +285,7 @@ class ScheduleAdmin(OwnedAdmin):
                 ]
             },
         ),
-        ("Sharing", {"fields": ["owner", "team"], "classes": ["collapse"]}),
+        (later("Sharing"), {"fields": ["owner", "team"], "classes": ["collapse"]}),
     ]
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
@@ -291,23 +293,23 @@ class ScheduleAdmin(OwnedAdmin):
             schedules.plan_next(obj)
         except MusterError as error:
             obj.enabled, obj.next_due_at = False, None
-            messages.error(request, f"Saved, but switched off: {error}")
+            messages.error(request, _("Saved, but switched off: %(reason)s") % {"reason": shown(str(error))})
         super().save_model(request, obj, form, change)
 
-    @admin.action(description="Pause", permissions=["change"])
+    @admin.action(description=later("Pause"), permissions=["change"])
     def pause_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for schedule in queryset:
             if self.is_editable(request, schedule):
                 schedules.set_enabled(schedule, False, reason=f"paused by {request.user}")
 
-    @admin.action(description="Resume", permissions=["change"])
+    @admin.action(description=later("Resume"), permissions=["change"])
     def resume_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for schedule in queryset:
             if self.is_editable(request, schedule):
                 try:
                     schedules.set_enabled(schedule, True)
                 except MusterError as error:
-                    messages.error(request, f"{schedule}: {error}")
+                    messages.error(request, f"{schedule}: {shown(str(error))}")
 
 
 @admin.register(ScheduleOccurrence)
@@ -317,7 +319,7 @@ class OccurrenceAdmin(ReadOnlyAdmin):
     list_select_related = ["schedule", "run"]
     ordering = ["-due_at"]
 
-    @admin.display(description="Outcome")
+    @admin.display(description=later("Outcome"))
     def state(self, occurrence: ScheduleOccurrence) -> str:
         return pill(occurrence.outcome)
 

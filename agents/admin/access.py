@@ -13,6 +13,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
 
 from agents import storage
 from agents.exceptions import MusterError
@@ -23,7 +25,7 @@ from plumbing.texts import shown
 
 from .authored import OWNER_FILTERS, SHARING
 from .base import ModelAdmin, pill
-from .fields import LinesField
+from .fields import LinesField, NamedForm
 from .owned import OwnedAdmin, ReadOnlyAdmin, VisibleChoices, counted
 
 User = get_user_model()
@@ -79,10 +81,10 @@ class MembershipInline(VisibleChoices, admin.TabularInline):
         return False
 
 
-class InvitationForm(forms.ModelForm):
+class InvitationForm(NamedForm):
     """Asks a person by the exact user name; there is no list of people to choose from."""
 
-    person = forms.CharField(max_length=150, label="User name")
+    person = forms.CharField(max_length=150, label=later("User name"))
 
     class Meta:
         model = Invitation
@@ -101,7 +103,7 @@ class InvitationInline(admin.TabularInline):
     form = InvitationForm
     fields = ["person", "role"]
     extra = 0
-    verbose_name = "invitation"
+    verbose_name, verbose_name_plural = later("invitation"), later("invitations")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).none()  # the open ones are listed in the API and on the page Teams
@@ -142,7 +144,7 @@ class TeamAdmin(OwnedAdmin):
         else:
             self.audit(request, "invited", row.team, user=row.user.get_username(), role=row.role)
 
-    @admin.display(description="Members", ordering="member_total")
+    @admin.display(description=later("Members"), ordering="member_total")
     def member_count(self, team: Any) -> int:
         return team.member_total
 
@@ -179,31 +181,34 @@ class ApiKeyAdmin(OwnedAdmin):
         made, secret = ApiKey.make(owner, form.cleaned_data["scopes"], name=obj.name, expires_at=obj.expires_at)
         obj.pk, obj._state.adding = made.pk, False
         self.audit(request, "created", made, scopes=made.scopes)
-        messages.warning(request, format_html("Copy the key now; it is shown only once: <code>{}</code>", secret))
+        messages.warning(
+            request,
+            format_html(_("Copy the key now; it is shown only once: {}"), format_html("<code>{}</code>", secret)),
+        )
 
-    @admin.display(description="Scopes")
+    @admin.display(description=later("Scopes"))
     def scope_words(self, key: ApiKey) -> str:
         return ", ".join(key.scopes)[:60]
 
-    @admin.display(description="State")
+    @admin.display(description=later("State"))
     def state(self, key: ApiKey) -> str:
         if key.revoked_at:
             return pill("revoked", "rejected")
         return pill("expired" if key.expires_at and key.expires_at <= timezone.now() else "live")
 
-    @admin.action(description="Revoke", permissions=["delete"])
+    @admin.action(description=later("Revoke"), permissions=["delete"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for key in queryset:
             key.revoke()
             self.audit(request, "revoked", key)
 
 
-class SecretForm(forms.ModelForm):
+class SecretForm(NamedForm):
     value = forms.CharField(
         required=False, widget=forms.PasswordInput(render_value=False),
-        help_text="Write-only: leave empty to keep the stored value.",
+        help_text=later("Write-only: leave empty to keep the stored value."),
     )  # fmt: skip
-    hosts = LinesField(help_text="Hosts it may be sent to, one per line, such as api.example.com.")
+    hosts = LinesField(help_text=later("Hosts it may be sent to, one per line, such as api.example.com."))
 
     class Meta:
         model = Secret
@@ -228,11 +233,11 @@ class SecretAdmin(OwnedAdmin):
     search_fields = ["name"]
     fieldsets = [
         (None, {"fields": ["name", "value", "hosts"]}),
-        ("Sending", {"fields": ["header", "template"]}),
+        (later("Sending"), {"fields": ["header", "template"]}),
         SHARING,
     ]
 
-    @admin.display(description="Hosts")
+    @admin.display(description=later("Hosts"))
     def bound_hosts(self, secret: Secret) -> str:
         return ", ".join(secret.hosts)
 

@@ -1,5 +1,6 @@
 """Providers, agents and tools."""
 
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -11,29 +12,32 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
 
 from agents import prompts, served
 from agents.models import Agent, Provider, Tool, ToolGrant
 from agents.models.agent import provider_changed
 from agents.spec import ModelParams
+from plumbing.texts import shown
 
 from .base import row_action
-from .fields import JsonField, LinesField, SchemaField
+from .fields import JsonField, LinesField, NamedForm, SchemaField, in_language
 from .owned import OwnedAdmin, VisibleChoices, counted, shorten
 from .versioned import VersionedAdmin, VersionedForm
 
 OWNER_FILTERS: list[Any] = [("owner", admin.RelatedOnlyFieldListFilter), ("team", admin.RelatedOnlyFieldListFilter)]
-SHARING: Any = ("Sharing", {"fields": ["owner", "team"], "classes": ["collapse"]})
+SHARING: Any = (later("Sharing"), {"fields": ["owner", "team"], "classes": ["collapse"]})
 
 
-class ProviderForm(forms.ModelForm):
+class ProviderForm(NamedForm):
     base_url = forms.URLField(
-        required=False, assume_scheme="https", label="Base URL",
+        required=False, assume_scheme="https", label=later("Base URL"),
         help_text=Provider._meta.get_field("base_url").help_text,
     )  # fmt: skip
     api_key = forms.CharField(
-        required=False, strip=True, label="API key", widget=forms.PasswordInput(render_value=False),
-        help_text="Write-only: leave empty to keep the stored key.",
+        required=False, strip=True, label=later("API key"), widget=forms.PasswordInput(render_value=False),
+        help_text=later("Write-only: leave empty to keep the stored key."),
     )  # fmt: skip
     prices = JsonField(rows=4, help_text=Provider._meta.get_field("prices").help_text)
 
@@ -71,15 +75,15 @@ class ProviderAdmin(OwnedAdmin):
     row_actions = ["try_out"]
     fieldsets = [
         (None, {"fields": ["name", "kind", "base_url", "api_key", "enabled"]}),
-        ("Models and prices", {"fields": ["tool_calling", "default_model", "prices"]}),
-        ("Queue", {"fields": ["max_running"], "classes": ["collapse"]}),
+        (later("Models and prices"), {"fields": ["tool_calling", "default_model", "prices"]}),
+        (later("Queue"), {"fields": ["max_running"], "classes": ["collapse"]}),
         SHARING,
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).annotate(agent_total=counted(Agent, "provider"))
 
-    @row_action(description="Test", url_path="test", permission="change", changes=True)
+    @row_action(description=later("Test"), url_path="test", permission="change", changes=True)
     def try_out(self, request: HttpRequest, provider: Provider) -> HttpResponse:
         """Ask its server for its models, and say what came of it."""
         self.tell_trial(request, provider)
@@ -89,13 +93,13 @@ class ProviderAdmin(OwnedAdmin):
     def tell_trial(self, request: HttpRequest, provider: Provider) -> None:
         trial = served.verdict(provider)
         told = messages.success if trial["ok"] else messages.warning
-        told(request, f"{trial['message']} {trial['hint']}".strip())
+        told(request, f"{shown(trial['message'])} {shown(trial['hint'])}".strip())
 
-    @admin.display(description="Key", boolean=True)
+    @admin.display(description=later("Key"), boolean=True)
     def has_key(self, provider: Provider) -> bool:
         return bool(provider.api_key)
 
-    @admin.display(description="Agents", ordering="agent_total")
+    @admin.display(description=later("Agents"), ordering="agent_total")
     def agent_count(self, provider: Any) -> int:
         return provider.agent_total
 
@@ -104,22 +108,25 @@ class ProviderAdmin(OwnedAdmin):
         if change and "api_key" in form.initial and form.changed_data:
             provider_changed(obj)
         if change and {"kind", "base_url"} & set(form.changed_data) and not obj.api_key:
-            messages.info(
-                request, "The address changed, so the stored key was cleared. Enter the key for the new address."
-            )
+            words = _("The address changed, so the stored key was cleared. Enter the key for the new address.")
+            messages.info(request, words)
         elif obj.enabled and obj.kind != Provider.Kind.OFFLINE and TRIED & set(form.changed_data):
             transaction.on_commit(lambda: self.tell_trial(request, obj))  # no transaction waits for a server
 
 
-class GrantForm(forms.ModelForm):
+class GrantForm(NamedForm):
     """A new grant without a mode gets the default mode of its tool's effect."""
 
     mode = forms.ChoiceField(
-        choices=[("", "default for the effect: asks if the call cannot be undone"), *ToolGrant.Mode.choices],
+        choices=partial(
+            in_language,
+            [("", later("default for the effect: asks if the call cannot be undone")), *ToolGrant.Mode.choices],
+        ),
         required=False,
     )
-
-    decides = forms.ChoiceField(choices=ToolGrant.Decider.choices, required=False, help_text="Who answers.")
+    decides = forms.ChoiceField(
+        choices=partial(in_language, ToolGrant.Decider.choices), required=False, help_text=later("Who answers.")
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -143,35 +150,38 @@ class GrantInline(VisibleChoices, admin.TabularInline):
         "not_starter",
     ]  # fmt: skip
     extra = 0
-    verbose_name = "tool"
-    verbose_name_plural = "Tools it may use"
+    verbose_name, verbose_name_plural = later("tool"), later("Tools it may use")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).select_related("tool", "agent")
 
 
-def number(low: float, high: float, words: str) -> forms.FloatField:
+def number(low: float, high: float, label: Any, words: Any) -> forms.FloatField:
     """An optional number."""
     widget = forms.NumberInput(attrs={"step": "any"})
-    return forms.FloatField(required=False, min_value=low, max_value=high, help_text=words, widget=widget)
+    return forms.FloatField(
+        required=False, min_value=low, max_value=high, label=label, help_text=words, widget=widget
+    )  # fmt: skip
 
 
 class AgentForm(VersionedForm):
     description = forms.CharField(
         required=False, widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="What it does, in one sentence; used by the router.",
+        help_text=Agent._meta.get_field("description").help_text,
     )  # fmt: skip
-    temperature = number(0, 2, "0 to 2; empty: the model's default.")
-    top_p = number(0, 1, "0 to 1")
-    presence_penalty = number(-2, 2, "−2 to 2")
-    frequency_penalty = number(-2, 2, "−2 to 2")
-    max_tokens = forms.IntegerField(required=False, min_value=1, max_value=1_000_000)
-    capabilities = LinesField(help_text="Words for what it can do, one per line; used by the router.")
-    examples = LinesField(help_text="Examples of messages it should get, one per line; used by the router.")
-    fallback_models = LinesField(help_text="Models of the same provider to try when the first fails, one per line.")
-    delegates_to = LinesField(help_text="Capabilities it may delegate to, one per line.")
-    input_schema = SchemaField(help_text="JSON Schema of the structured input; empty: plain text only.")
-    output_schema = SchemaField(help_text="The reply must be JSON that matches this schema; empty: plain text.")
+    temperature = number(0, 2, later("Temperature"), later("0 to 2; empty: the model's default."))
+    top_p = number(0, 1, later("Top p"), later("0 to 1"))
+    presence_penalty = number(-2, 2, later("Presence penalty"), later("−2 to 2"))
+    frequency_penalty = number(-2, 2, later("Frequency penalty"), later("−2 to 2"))
+    max_tokens = forms.IntegerField(required=False, min_value=1, max_value=1_000_000, label=later("Max tokens"))
+    capabilities = LinesField(help_text=later("Words for what it can do, one per line; used by the router."))
+    examples = LinesField(help_text=later("Examples of messages it should get, one per line; used by the router."))
+    fallback_models = LinesField(
+        help_text=later("Models of the same provider to try when the first fails, one per line.")
+    )  # fmt: skip
+    delegates_to = LinesField(help_text=later("Capabilities it may delegate to, one per line."))
+    input_schema = SchemaField(help_text=later("JSON Schema of the structured input; empty: plain text only."))
+    output_schema = SchemaField(help_text=later("The reply must be JSON that matches this schema; empty: plain text."))
     variables = JsonField(rows=6, help_text=Agent._meta.get_field("variables").help_text)
 
     class Media:
@@ -222,15 +232,21 @@ class AgentAdmin(VersionedAdmin):
     inlines = [GrantInline]
     fieldsets = [
         (None, {"fields": ["name", "description", "enabled"]}),
-        ("Instructions", {"fields": ["system_prompt", "variables"]}),
-        ("Model", {"fields": ["provider", "model_name", *ModelParams.model_fields, "fallback_models"]}),
-        ("Routing", {"fields": ["capabilities", "examples", "delegates_to"]}),
-        ("Input and output", {"fields": ["input_schema", "output_schema"], "classes": ["collapse"]}),
-        ("Session", {"fields": ["session_context", "context_messages", "context_tokens"], "classes": ["collapse"]}),
-        ("Memory", {"fields": ["memory", "memory_tokens", "memory_summary"], "classes": ["collapse"]}),
-        ("Limits", {"fields": ["max_steps", "timeout", "max_chain_depth", "max_agent_depth"], "classes": ["collapse"]}),
-        ("Queue", {"fields": ["pool", "max_running"], "classes": ["collapse"]}),
-        ("A2A", {"fields": ["public_card", "a2a_reply"], "classes": ["collapse"]}),
+        (later("Instructions"), {"fields": ["system_prompt", "variables"]}),
+        (later("Model"), {"fields": ["provider", "model_name", *ModelParams.model_fields, "fallback_models"]}),
+        (later("Routing"), {"fields": ["capabilities", "examples", "delegates_to"]}),
+        (later("Input and output"), {"fields": ["input_schema", "output_schema"], "classes": ["collapse"]}),
+        (
+            later("Session"),
+            {"fields": ["session_context", "context_messages", "context_tokens"], "classes": ["collapse"]},
+        ),
+        (later("Memory"), {"fields": ["memory", "memory_tokens", "memory_summary"], "classes": ["collapse"]}),
+        (
+            later("Limits"),
+            {"fields": ["max_steps", "timeout", "max_chain_depth", "max_agent_depth"], "classes": ["collapse"]},
+        ),
+        (later("Queue"), {"fields": ["pool", "max_running"], "classes": ["collapse"]}),
+        (later("A2A"), {"fields": ["public_card", "a2a_reply"], "classes": ["collapse"]}),
         SHARING,
     ]  # fmt: skip
 
@@ -240,28 +256,28 @@ class AgentAdmin(VersionedAdmin):
     def has_copy_permission(self, request: HttpRequest, row: Agent) -> bool:
         return self.has_add_permission(request)
 
-    @row_action(description="Try", url_path="try")
+    @row_action(description=later("Try"), url_path="try")
     def try_out(self, request: HttpRequest, agent: Agent) -> HttpResponse:
         """The playground, with this agent chosen."""
         if agent.published is None:
-            messages.warning(request, f"“{agent}” is a draft: publish it before you try it.")
+            messages.warning(request, _("“%(agent)s” is a draft: publish it before you try it.") % {"agent": agent})
             return redirect(reverse("admin:agents_agent_change", args=[agent.pk]))
         return redirect(f"{reverse('page:playground')}?{urlencode({'agent': agent.name})}")
 
-    @admin.display(description="Purpose")
+    @admin.display(description=later("Purpose"))
     def short_description(self, agent: Agent) -> str:
         return shorten(agent.description)
 
-    @admin.display(description="Tools", ordering="tool_total")
+    @admin.display(description=later("Tools"), ordering="tool_total")
     def tool_count(self, agent: Any) -> int:
         return agent.tool_total
 
-    @row_action(description="Duplicate", url_path="duplicate", permission="copy", changes=True)
+    @row_action(description=later("Duplicate"), url_path="duplicate", permission="copy", changes=True)
     def duplicate(self, request: HttpRequest, agent: Agent) -> HttpResponse:
         """A draft copy for the current user."""
         copy = copy_agent(agent, request.user)
         self.audit(request, "created", copy, copied_from=str(agent.pk))
-        messages.success(request, f"“{copy}” is your copy; it is a draft until you save it.")
+        messages.success(request, _("“%(copy)s” is your copy; it is a draft until you save it.") % {"copy": copy})
         return redirect(reverse("admin:agents_agent_change", args=[copy.pk]))
 
 
@@ -299,8 +315,8 @@ class ToolAdmin(OwnedAdmin):
     ]  # fmt: skip
     fieldsets = [
         (None, {"fields": ["name", "kind", "description"]}),
-        ("How it may be used", {"fields": ["enabled", "untrusted", "record_fields", "deadline_s"]}),
-        ("Definition", {"fields": ["input_schema", "output_schema", "source", "definition_hash"]}),
+        (later("How it may be used"), {"fields": ["enabled", "untrusted", "record_fields", "deadline_s"]}),
+        (later("Definition"), {"fields": ["input_schema", "output_schema", "source", "definition_hash"]}),
         SHARING,
     ]
 
@@ -310,10 +326,10 @@ class ToolAdmin(OwnedAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
-    @admin.display(description="What it does")
+    @admin.display(description=later("What it does"))
     def short_description(self, tool: Tool) -> str:
         return shorten(tool.description)
 
-    @admin.display(description="Grants", ordering="grant_total")
+    @admin.display(description=later("Grants"), ordering="grant_total")
     def grant_count(self, tool: Any) -> int:
         return tool.grant_total

@@ -20,7 +20,7 @@ SCRIPTS = ["vendor/jquery/jquery.min.js", "jquery.init.js", "core.js", "admin/Re
 
 
 def row_action(
-    *, description: str, url_path: str, permission: str = "view", changes: bool = False, question: str = ""
+    *, description: Any, url_path: str, permission: str = "view", changes: bool = False, question: Any = ""
 ) -> Callable[[Callable], Callable]:
     """Marks a method `(self, request, row)` as an action of one row, to be listed in `row_actions`.
 

@@ -2,25 +2,25 @@
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as later
 
 from agents.models import Chain, ChainStep
 
 from .authored import OWNER_FILTERS, SHARING, GrantInline
 from .base import row_action
-from .fields import JsonField, LinesField, SchemaField
+from .fields import JsonField, LinesField, NamedForm, SchemaField
 from .owned import counted, shorten
 from .versioned import VersionedAdmin, VersionedForm
 
 
-class StepForm(forms.ModelForm):
-    needs = LinesField(help_text="Keys of the steps that must end first, one per line.")
+class StepForm(NamedForm):
+    needs = LinesField(help_text=later("Keys of the steps that must end first, one per line."))
     input = JsonField(rows=4, help_text=ChainStep._meta.get_field("input").help_text)
     options = JsonField(rows=4, help_text=ChainStep._meta.get_field("options").help_text)
 
@@ -48,8 +48,8 @@ class ChainGrantInline(GrantInline):
 
 
 class ChainForm(VersionedForm):
-    input_schema = SchemaField(help_text="JSON Schema of the input; empty: anything.")
-    output_schema = SchemaField(help_text="JSON Schema of the output; empty: anything.")
+    input_schema = SchemaField(help_text=later("JSON Schema of the input; empty: anything."))
+    output_schema = SchemaField(help_text=later("JSON Schema of the output; empty: anything."))
 
     class Meta:
         model = Chain
@@ -68,21 +68,21 @@ class ChainAdmin(VersionedAdmin):
     readonly_fields = ["picture"]
     fieldsets = [
         (None, {"fields": ["name", "description", "enabled", "strategy", "session", "picture"]}),
-        ("Input and output", {"fields": ["input_schema", "output", "output_schema"], "classes": ["collapse"]}),
-        ("Limits", {"fields": ["timeout", "max_chain_depth", "max_parallel"], "classes": ["collapse"]}),
-        ("Queue", {"fields": ["pool"], "classes": ["collapse"]}),
+        (later("Input and output"), {"fields": ["input_schema", "output", "output_schema"], "classes": ["collapse"]}),
+        (later("Limits"), {"fields": ["timeout", "max_chain_depth", "max_parallel"], "classes": ["collapse"]}),
+        (later("Queue"), {"fields": ["pool"], "classes": ["collapse"]}),
         SHARING,
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).annotate(step_total=counted(ChainStep, "chain"))
 
-    @row_action(description="Try", url_path="try")
+    @row_action(description=later("Try"), url_path="try")
     def try_out(self, request: HttpRequest, chain: Chain) -> HttpResponse:
         """The chain's page, with a form that starts a run."""
         return redirect(reverse("page:chain", args=[chain.name]))
 
-    @admin.display(description="Picture of the draft")
+    @admin.display(description=later("Picture of the draft"))
     def picture(self, chain: Chain) -> str:
         """The graph of the draft; an unsaved chain has none."""
         if chain.pk is None:
@@ -91,10 +91,10 @@ class ChainAdmin(VersionedAdmin):
         words = "; ".join(f"{step.key} after {', '.join(step.needs) or 'nothing'}" for step in chain.steps.all())
         return format_html('<img src="{}" alt="{}">', address, words)
 
-    @admin.display(description="What it does")
+    @admin.display(description=later("What it does"))
     def short_description(self, chain: Chain) -> str:
         return shorten(chain.description)
 
-    @admin.display(description="Steps", ordering="step_total")
+    @admin.display(description=later("Steps"), ordering="step_total")
     def step_count(self, chain: Any) -> int:
         return chain.step_total

@@ -1,11 +1,31 @@
 """Form fields for JSON columns that are easier to edit in another form."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from django import forms
+from django.core.exceptions import FieldDoesNotExist
+from django.utils.text import capfirst
 
 from agents.schema import check_schema
+from plumbing.texts import name_shown
+
+
+class NamedForm(forms.ModelForm):
+    """A field that is written by hand has the label of its column, unless it has one of its own."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in (name for name, field in self.fields.items() if field.label is None):
+            with suppress(FieldDoesNotExist):
+                column: Any = self._meta.model._meta.get_field(name)
+                self.fields[name].label = capfirst(column.verbose_name)
+
+
+def in_language(choices: list[tuple[Any, Any]]) -> list[tuple[Any, str]]:
+    """The choices of a column with their labels in the person's language."""
+    return [(value, name_shown(str(label))) for value, label in choices]
 
 
 class LinesField(forms.CharField):

@@ -12,7 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
 
 from agents.definitions import files
 from agents.diff import as_text, side_by_side
@@ -20,19 +21,20 @@ from agents.exceptions import MusterError
 from plumbing.texts import shown
 
 from .base import pill, row_action
+from .fields import NamedForm
 from .owned import OwnedAdmin
 
 
-class VersionedForm(forms.ModelForm):
+class VersionedForm(NamedForm):
     """A model form with the fields for publishing and its note."""
 
     version_note = forms.CharField(
-        required=False, max_length=500, label="What changed",
-        help_text="Kept with the version, for its history.",
+        required=False, max_length=500, label=later("What changed"),
+        help_text=later("Kept with the version, for its history."),
     )  # fmt: skip
     keep_as_draft = forms.BooleanField(
-        required=False, label="Keep as draft",
-        help_text="Save without publishing: the live version does not change.",
+        required=False, label=later("Keep as draft"),
+        help_text=later("Save without publishing: the live version does not change."),
     )  # fmt: skip
 
 
@@ -73,7 +75,7 @@ class VersionedAdmin(OwnedAdmin):
         asked = [field for _, options in fieldsets for field in options["fields"]]
         if "keep_as_draft" in asked or not self.may_save(request, obj):
             return fieldsets
-        return [*fieldsets, ("Publish", {"fields": ["version_note", "keep_as_draft"]})]
+        return [*fieldsets, (later("Publish"), {"fields": ["version_note", "keep_as_draft"]})]
 
     def may_save(self, request: HttpRequest, obj: Any) -> bool:
         return self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
@@ -90,21 +92,22 @@ class VersionedAdmin(OwnedAdmin):
         try:
             version = self.publish_row(request, row, note)
         except (MusterError, pydantic.ValidationError) as error:
-            text = "Saved as a draft; “{}” was not published: {}"
-            messages.error(request, format_html(text, row, reason_of(error)))
+            words = {"row": row, "reason": reason_of(error)}
+            messages.error(request, _("Saved as a draft; “%(row)s” was not published: %(reason)s") % words)
             return
         if version.pk != before:
             self.audit(request, "published", row, version=version.number)
-        word = "is unchanged; version" if version.pk == before else "is live as version"
-        messages.success(request, format_html("“{}” {} {}.", row, word, version.number))
+        words = {"row": row, "number": version.number}
+        same, live = _("“%(row)s” is unchanged; version %(number)s."), _("“%(row)s” is live as version %(number)s.")
+        messages.success(request, (same if version.pk == before else live) % words)
 
-    @admin.action(description="Publish", permissions=["change"])
+    @admin.action(description=later("Publish"), permissions=["change"])
     def publish_selected(self, request: HttpRequest, queryset: Any) -> None:
         for row in queryset:
             if self.is_editable(request, row):
                 self.publish_and_tell(request, row)
 
-    @admin.action(description="Export as YAML", permissions=["view"])
+    @admin.action(description=later("Export as YAML"), permissions=["view"])
     def export_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse:
         """A file that `manage.py apply_definitions` reads. Secrets are never in it."""
         kind = files.kinds()[self.definition_kind]
@@ -115,7 +118,7 @@ class VersionedAdmin(OwnedAdmin):
 
     # Versions -----------------------------------------------------------------------------------------------------
 
-    @admin.display(description="Live")
+    @admin.display(description=later("Live"))
     def live_version(self, row: Any) -> str:
         """For list_display; the list selects `published` with each row."""
         return pill(f"v{row.published.number}", "live") if row.published else pill("draft")
@@ -123,7 +126,7 @@ class VersionedAdmin(OwnedAdmin):
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).select_related("published")
 
-    @row_action(description="Versions", url_path="versions")
+    @row_action(description=later("Versions"), url_path="versions")
     def show_versions(self, request: HttpRequest, row: Any) -> HttpResponse:
         versions = list(row.versions.select_related("author").order_by("-number")[:500])
         older, newer = self.chosen(request, versions)
@@ -165,7 +168,8 @@ class VersionedAdmin(OwnedAdmin):
             messages.error(request, shown(str(error)))
         else:
             self.audit(request, "rolled_back", row, version=version.number)
-            messages.success(request, f"“{row}” is live in version {version.number} again.")
+            words = {"row": row, "number": version.number}
+            messages.success(request, _("“%(row)s” is live in version %(number)s again.") % words)
         return redirect(reverse(f"admin:{self.url_name('show_versions')}", args=[row.pk]))
 
     def get_urls(self) -> list[URLPattern]:

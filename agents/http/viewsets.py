@@ -78,11 +78,11 @@ class NamedViewSet(Tagged, Audited, viewsets.ModelViewSet):
         return self.matched(row)
 
     def perform_create(self, serializer: Any) -> None:
-        with refusals(str(self.model._meta.verbose_name), self.request.user):
+        with refusals(self.model._meta.verbose_name_raw, self.request.user):
             self.audit("created", serializer.save())
 
     def perform_update(self, serializer: Any) -> None:
-        with refusals(str(self.model._meta.verbose_name), self.request.user):
+        with refusals(self.model._meta.verbose_name_raw, self.request.user):
             row = serializer.save()
             serializer.partial = False  # it would leave fields with defaults out of the answer
             self.audit("changed", row, fields=sorted(serializer.validated_data))
@@ -92,7 +92,7 @@ class NamedViewSet(Tagged, Audited, viewsets.ModelViewSet):
         """What else follows from a change."""
 
     def perform_destroy(self, row: Any) -> None:
-        with refusals(str(self.model._meta.verbose_name), self.request.user):
+        with refusals(self.model._meta.verbose_name_raw, self.request.user):
             self.audit("deleted", row)
             if isinstance(row, Owned):
                 let_go(row)

@@ -116,3 +116,8 @@ class RecordChange(models.Model):
 
     def __str__(self) -> str:
         return f"{self.author} {self.action} {self.record_id}"
+
+    @property
+    def action_word(self) -> str:
+        """In English, to be translated where it is shown."""
+        return self.Action(self.action).label.lower()

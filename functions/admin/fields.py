@@ -16,7 +16,7 @@ class CodeWidget(forms.Textarea):
     text area.
     """
 
-    def __init__(self, language: str, *, rows: int = 12, validate: str = "", label: str = "") -> None:
+    def __init__(self, language: str, *, rows: int = 12, validate: str = "", label: Any = "") -> None:
         attrs = {
             "data-editor": language,
             "data-shadow": "yes",

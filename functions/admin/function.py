@@ -1,5 +1,6 @@
 """The admin of StoredFunction: the form with its editor, the versions and the tests."""
 
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -9,14 +10,16 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
 
 from agents.admin import VersionedAdmin, VersionedForm
 from agents.admin.authored import OWNER_FILTERS, SHARING
-from agents.admin.fields import JsonField, LinesField
+from agents.admin.fields import JsonField, LinesField, NamedForm, in_language
 from agents.admin.owned import shorten
 from agents.admin.versioned import reason_of
 from agents.diff import as_text
 from agents.exceptions import Forbidden, MusterError
+from agents.models import Tool
 from functions import catalogue, checks, store
 from functions.models import FunctionTest, FunctionVersion, StoredFunction
 from functions.spec import FunctionSpec
@@ -27,20 +30,12 @@ from .pages import TryPages
 
 VALIDATE = "/api/v1/functions/validate"
 RECORDED = {"created", "changed", "published", "rolled_back", "deleted"}  # the store records these actions itself
-EFFECTS = [
-    ("read", "Reads only"),
-    ("read_out", "Reads, and its arguments leave the site (a URL, a search query)"),
-    ("idempotent", "Safe to repeat"),
-    ("write", "Changes something"),
-    ("sends_out", "Sends something"),
-    ("destructive", "Cannot be undone"),
-]
 
 
-class TestForm(forms.ModelForm):
+class TestForm(NamedForm):
     __test__ = False
-    arguments = JsonField(rows=3, help_text="A JSON object.")
-    expected = JsonField(rows=3, help_text="The value, a JSON Schema, or the error type in quotes.")
+    arguments = JsonField(rows=3, help_text=later("A JSON object."))
+    expected = JsonField(rows=3, help_text=later("The value, a JSON Schema, or the error type in quotes."))
 
     class Meta:
         model = FunctionTest
@@ -59,32 +54,37 @@ class TestInline(admin.StackedInline):
     form = TestForm
     extra = 0
     classes = ["collapse"]
-    verbose_name = "test"
-    verbose_name_plural = "Tests"
+    verbose_name, verbose_name_plural = later("test"), later("Tests")
 
 
 class FunctionForm(VersionedForm):
     user: Any = None  # set by the admin on the form class it creates for each request
 
     source = forms.CharField(
-        strip=False, widget=CodeWidget("python", rows=20, validate=VALIDATE, label="Source"),
-        help_text="Python. The last top-level def is the entry unless you name one; its annotations "
-            "become the input schema.",
+        strip=False, widget=CodeWidget("python", rows=20, validate=VALIDATE, label=later("Source")),
+        help_text=later(
+            "Python. The last top-level def is the entry unless you name one; its annotations become the input schema."
+        ),
     )  # fmt: skip
     description = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="Empty: the docstring is used.",
+        help_text=later("Empty: the docstring is used."),
     )
-    effect = forms.ChoiceField(choices=EFFECTS, initial="read", help_text="The effect of a call outside the function.")
-    allowed_imports = LinesField(help_text="Modules the function may import, one per line, such as math or re.")
-    allowed_hosts = LinesField(help_text="Hosts that ctx.http may reach, one per line.")
-    secrets = LinesField(help_text="Names of secrets that ctx.http may send, one per line.")
-    input_schema = SchemaEditor(help_text="JSON Schema of the arguments. If empty, it is derived from the signature.")
-    output_schema = SchemaEditor(help_text="JSON Schema of the result. If empty, any result is allowed.")
+    effect = forms.ChoiceField(
+        choices=partial(in_language, Tool.Effect.choices), initial="read",
+        help_text=later("The effect of a call outside the function."),
+    )  # fmt: skip
+    allowed_imports = LinesField(help_text=later("Modules the function may import, one per line, such as math or re."))
+    allowed_hosts = LinesField(help_text=later("Hosts that ctx.http may reach, one per line."))
+    secrets = LinesField(help_text=later("Names of secrets that ctx.http may send, one per line."))
+    input_schema = SchemaEditor(
+        help_text=later("JSON Schema of the arguments. If empty, it is derived from the signature.")
+    )  # fmt: skip
+    output_schema = SchemaEditor(help_text=later("JSON Schema of the result. If empty, any result is allowed."))
     override = forms.BooleanField(
-        required=False, label="Publish even if a test fails",
-        help_text="Requires a permission and is recorded in the audit log.",
+        required=False, label=later("Publish even if a test fails"),
+        help_text=later("Requires a permission and is recorded in the audit log."),
     )  # fmt: skip
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
 
@@ -175,19 +175,19 @@ class FunctionAdmin(TryPages, VersionedAdmin):
     fieldsets = [
         (None, {"fields": ["name", "source", "description", "seen"]}),
         (
-            "Imports, hosts and secrets",
+            later("Imports, hosts and secrets"),
             {"fields": ["allowed_imports", "allowed_hosts", "secrets"], "classes": ["collapse"]},
         ),
-        ("Input and output", {"fields": ["entry", "input_schema", "output_schema"], "classes": ["collapse"]}),
-        ("Behaviour", {"fields": ["effect", "is_pure", "cache_ttl", "is_deprecated"], "classes": ["collapse"]}),
+        (later("Input and output"), {"fields": ["entry", "input_schema", "output_schema"], "classes": ["collapse"]}),
+        (later("Behaviour"), {"fields": ["effect", "is_pure", "cache_ttl", "is_deprecated"], "classes": ["collapse"]}),
         (
-            "Limits",
+            later("Limits"),
             {
                 "fields": ["timeout", "memory_limit", "max_concurrency", "safe_mode", "reuse", "min_isolation"],
                 "classes": ["collapse"],
             },
         ),
-        ("Publish", {"fields": ["version_note", "keep_as_draft", "override"]}),
+        (later("Publish"), {"fields": ["version_note", "keep_as_draft", "override"]}),
         SHARING,
     ]
 
@@ -199,11 +199,11 @@ class FunctionAdmin(TryPages, VersionedAdmin):
         form.user = request.user
         return form
 
-    @admin.display(description="What it does")
+    @admin.display(description=later("What it does"))
     def short_description(self, function: StoredFunction) -> str:
         return shorten(function.description.split("\n")[0])
 
-    @admin.display(description="Tests", ordering="test_total")
+    @admin.display(description=later("Tests"), ordering="test_total")
     def test_count(self, function: Any) -> int:
         return function.test_total
 
@@ -244,7 +244,7 @@ class FunctionAdmin(TryPages, VersionedAdmin):
         if verb not in RECORDED:
             super().audit(request, verb, row, **details)
 
-    @admin.action(description="Deprecate", permissions=["change"])
+    @admin.action(description=later("Deprecate"), permissions=["change"])
     def deprecate_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for function in queryset:
             try:

@@ -4,11 +4,13 @@ from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
 
 from agents.admin import ReadOnlyAdmin
 from agents.admin.base import pill, row_action
 from functions import testing
-from functions.admin.pages import free_test_name
+from functions.admin.pages import free_test_name, now_a_test
 from functions.models import Execution
 
 BAD = ("error", "timeout", "memory", "cpu", "violation", "crash", "refused")
@@ -23,23 +25,23 @@ class ExecutionAdmin(ReadOnlyAdmin):
     date_hierarchy = "started_at"
     row_actions = ["make_test"]
 
-    @admin.display(description="Status")
+    @admin.display(description=later("Status"))
     def state(self, execution: Execution) -> str:
         return pill(execution.status, "failed" if execution.status in BAD else "")
 
     @row_action(
-        description="Create a test from this",
+        description=later("Create a test from this"),
         url_path="make-test",
         changes=True,
-        question="The function must then return the same result, otherwise it cannot be published.",
+        question=later("The function must then return the same result, otherwise it cannot be published."),
     )
     def make_test(self, request: HttpRequest, execution: Execution) -> HttpResponse:
         function = execution.function
         if function is None or not (request.user.is_superuser or function.may_edit(request.user)):
-            messages.error(request, "This function was deleted, or you may not change it.")
+            messages.error(request, _("This function was deleted, or you may not change it."))
             return redirect(reverse("admin:functions_execution_changelist"))
         test = testing.test_from(execution, free_test_name(function, execution.arguments))
         test.save()
         self.audit(request, "test_added", function, test=test.name)
-        messages.success(request, f"“{test.name}” is now a test of “{function}”.")
+        messages.success(request, now_a_test(test))
         return redirect(reverse("admin:functions_storedfunction_change", args=[function.pk]))

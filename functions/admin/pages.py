@@ -8,6 +8,8 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
 
 from agents.admin.base import row_action
 from agents.admin.versioned import reason_of
@@ -39,7 +41,7 @@ class ReplayForm(VersionForm):
 class TryPages:
     """Mixin for the admin of functions."""
 
-    @row_action(description="Try", url_path="try")
+    @row_action(description=later("Try"), url_path="try")
     def try_out(self, request: HttpRequest, function: StoredFunction) -> HttpResponse:
         require_use(function, request)
         sent = request.POST if request.method == "POST" else None
@@ -62,10 +64,10 @@ class TryPages:
             test.name = free_test_name(function, arguments)
             test.save()
             self.audit(request, "test_added", function, test=test.name)  # type: ignore[attr-defined]
-            messages.success(request, f"“{test.name}” is now a test of “{function}”.")
+            messages.success(request, now_a_test(test))
         return {"row": answer, "result": shown(answer.result), "arguments": shown(arguments)}
 
-    @row_action(description="Run tests", url_path="tests")
+    @row_action(description=later("Run tests"), url_path="tests")
     def show_tests(self, request: HttpRequest, function: StoredFunction) -> HttpResponse:
         require_use(function, request)
         chooser = VersionForm(function, request.GET or None)
@@ -73,7 +75,7 @@ class TryPages:
         passed = sum(verdict.ok for verdict in verdicts)
         return self.page(request, function, "tests", chooser=chooser, verdicts=verdicts, passed=passed)
 
-    @row_action(description="Replay", url_path="replay")
+    @row_action(description=later("Replay"), url_path="replay")
     def show_replay(self, request: HttpRequest, function: StoredFunction) -> HttpResponse:
         require_use(function, request)
         chooser = ReplayForm(function, request.GET if "limit" in request.GET else None)
@@ -134,6 +136,10 @@ def answered(request: HttpRequest, version: Ready, arguments: Any) -> Execution:
         )  # fmt: skip
     callers.refuse_callbacks(caller)
     return row
+
+
+def now_a_test(test: FunctionTest) -> str:
+    return _("“%(test)s” is now a test of “%(function)s”.") % {"test": test.name, "function": test.function}
 
 
 def free_test_name(function: StoredFunction, arguments: Any) -> str:

@@ -183,6 +183,11 @@ class MemoryVersion(Content):
     def __str__(self) -> str:
         return f"{self.memory} v{self.number}"
 
+    @property
+    def action_word(self) -> str:
+        """In English, to be translated where it is shown."""
+        return self.Action(self.action).label.lower()
+
 
 class MemoryWrite(models.Model):
     """That an agent changed a memory of this person. It counts for the limit of a day, also after the memory was

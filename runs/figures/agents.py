@@ -68,7 +68,7 @@ def used_by(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
     found += [{"kind": "step", "name": f"{step.chain.name}/{step.key}"} for step in steps if means(step.chain, row)]
     for model in (Schedule, Trigger):
         rows = model.objects.visible_to(user).filter(**{kind: row}).order_by("name")[:MOST]
-        found += [one(str(model._meta.verbose_name), start) for start in rows]
+        found += [one(model._meta.verbose_name_raw, start) for start in rows]
     return found
 
 

@@ -49,7 +49,7 @@ def require_shared(run: Run, *rows: Agent | Chain | Provider | None) -> None:
         found: Any = type(row)._default_manager
         now = found.filter(pk=row.pk).values_list("owner_id", "team_id").first()
         if now is None or not is_open(now[0], now[1], run.principal_id):
-            kind = row._meta.verbose_name
+            kind = row._meta.verbose_name_raw
             raise RunEnded(Run.Status.FAILED, "not_shared", f"the {kind} “{row}” is not shared with the run's person")
 
 

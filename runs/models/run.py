@@ -243,6 +243,11 @@ class Run(models.Model):
     def __str__(self) -> str:
         return f"run {self.id} ({self.status})"
 
+    @property
+    def priority_word(self) -> str:
+        """In English, as the API gives it."""
+        return str(self.Priority(self.priority).label)
+
     def change(
         self,
         status: str,

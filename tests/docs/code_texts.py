@@ -130,6 +130,18 @@ def named(node: ast.AST) -> str:
     return "value"
 
 
+def everything() -> dict[str, list[str]]:
+    """With the names of models, their fields and choices, that no message file of pages has (needs Django's setup)."""
+    from config.names import names
+
+    pages = {entry.msgid for entry in polib.pofile(str(ROOT / "locale/de/LC_MESSAGES/django.po"))}
+    found = collected()
+    for name in map(str, names()):
+        if name and name not in pages:
+            found.setdefault(name, ["config/names.py"])
+    return found
+
+
 def merge(path: Path) -> None:
     """New texts are added, texts that are gone are removed, translations are kept."""
     known = {entry.msgid: entry.msgstr for entry in polib.pofile(str(path))} if path.exists() else {}
@@ -139,7 +151,7 @@ def merge(path: Path) -> None:
         "Content-Type": "text/plain; charset=UTF-8", "Content-Transfer-Encoding": "8bit",
     }  # fmt: skip
     catalog.header = "Texts of the code, translated where they are shown. `make messages` collects and compiles them."
-    for text, files in sorted(collected().items()):
+    for text, files in sorted(everything().items()):
         flags = ["python-format"] if PLACE.search(text) else []
         catalog.append(
             polib.POEntry(

@@ -17,10 +17,10 @@ READERS = (  # what these modules translate is read at once, by one person
 TRANSLATES = re.compile(r"^from django\.utils\.translation import .*\b(gettext|ngettext|pgettext)\b(?!_)", re.MULTILINE)
 
 
-def test_every_text_of_an_error_is_in_the_message_file():
-    known = {entry.msgid for entry in CATALOG}
-    assert sorted(set(code_texts.collected()) - known) == [], "run make messages, and translate these"
-    assert sorted(known - set(code_texts.collected())) == [], "run make messages: these are gone"
+def test_every_text_of_an_error_and_every_name_is_in_the_message_file():
+    known, found = {entry.msgid for entry in CATALOG}, set(code_texts.everything())
+    assert sorted(found - known) == [], "run make messages, and translate these"
+    assert sorted(known - found) == [], "run make messages: these are gone"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.urls import reverse
 
-from agents.models import AuditEvent, Tool, ToolGrant
+from agents.models import AuditEvent, Preference, Tool, ToolGrant
 from functions.models import Execution, FunctionTest, StoredFunction
 from tests.functions.library import ADD, make, publish
 
@@ -129,6 +129,17 @@ def test_versions_are_compared_side_by_side_and_rolled_back(browser, alice):
     browser.post(reverse("admin:functions_storedfunction_rollback", args=[function.pk, 1]))
     function.refresh_from_db()
     assert function.published.number == 1
+
+
+def test_a_replay_says_in_german_what_differs(browser, alice):
+    function = publish(alice)
+    Execution.objects.create(
+        function=function, version=function.published, function_name="add", principal=alice, status="error",
+        arguments={"a": 1, "b": 2}, error={"type": "ValueError", "message": "no"},
+    )  # fmt: skip
+    Preference.objects.create(user=alice, language="de")
+    answer = browser.get(page("show_replay", function) + "?limit=5").content.decode()
+    assert "es lieferte ein Ergebnis, aber ein Fehler wurde erwartet" in answer
 
 
 def test_an_execution_becomes_a_test_in_one_click(browser, alice):

@@ -20,7 +20,7 @@ def german():
 
 def test_every_text_of_the_code_is_recognized_with_values_in_it(german):
     wrong = {}
-    for entry in (one for one in CATALOG if " " in one.msgid):
+    for entry in (one for one in CATALOG if " " in one.msgid and "config/names.py" not in dict(one.occurrences)):
         names = PLACE.findall(entry.msgid)
         values = {name: f"<{number}>" for number, name in enumerate(names)}
         text = entry.msgid % values if names else entry.msgid

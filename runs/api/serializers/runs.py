@@ -84,7 +84,7 @@ class RunSerializer(serializers.ModelSerializer):
     )
     chain = serializers.CharField(source="chain_version.chain.name", default=None, allow_null=True)
     priority = serializers.ChoiceField(
-        choices=Run.Priority.labels, source="get_priority_display", help_text="Who waits for it, or `batch`: nobody."
+        choices=Run.Priority.labels, source="priority_word", help_text="Who waits for it, or `batch`: nobody."
     )
     why_queued = serializers.SerializerMethodField(help_text="Why no worker takes it; empty: one will, or has.")
     session = serializers.UUIDField(source="session_id", allow_null=True)

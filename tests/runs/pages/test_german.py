@@ -1,6 +1,7 @@
 """Every page in German: nothing that has a translation stands there in English."""
 
 from html.parser import HTMLParser
+from uuid import uuid4
 
 import polib
 import pytest
@@ -12,7 +13,8 @@ from connectors.models import Connection
 from devices.models import Device, OfferedTool, Record, RecordChange
 from devices.records import review as records
 from knowledge.memory import review as memories
-from knowledge.models import Document, Memory, MemoryVersion
+from knowledge.models import CollectionFolder, Document, Memory, MemoryVersion
+from runs.figures import dashboard
 from runs.models import Approval, Embed, Run, Schedule, ScheduleOccurrence
 from runs.pages import labels, urls
 from tests.docs.messages import ROOT
@@ -228,6 +230,21 @@ def test_what_a_german_request_causes_is_stored_in_english(german, alice, make_s
     row = ScheduleOccurrence.objects.get()
     assert row.outcome == ScheduleOccurrence.Outcome.REFUSED and "has no published version" in row.reason
     assert "hat keine veröffentlichte Version" in german.get(f"/schedules/{schedule}/").content.decode()
+
+
+def test_histories_keep_capital_letters_of_nouns(german, alice):
+    record = records.create(alice, "task", {"title": "Pay"}, source="")
+    RecordChange.objects.filter(record=record).update(action=RecordChange.Action.SUGGESTED)
+    html = german.get(f"/records/{record.pk}/").content.decode()
+    assert "Änderung vorgeschlagen" in html and "änderung" not in html
+
+
+def test_a_folder_of_a_removed_device_and_what_is_unusual_today_are_in_german(german, alice, monkeypatch):
+    collection = collection_with(alice, {"rules.md": "Pay on Mondays."}).pk
+    CollectionFolder.objects.create(collection_id=collection, owner=alice, device_id=uuid4(), path="notes")
+    assert "ein entferntes Gerät" in german.get("/collections/handbook/?query=pay").content.decode()
+    monkeypatch.setattr(dashboard, "anomalies", lambda days: ["50% of today's runs failed; usually 10% do."])
+    assert "50% der heutigen Läufe sind fehlgeschlagen" in german.get("/").content.decode()
 
 
 def test_an_answer_that_waited_is_in_the_language_of_its_request(alice, rf):

@@ -5,6 +5,7 @@ import re
 import pytest
 from django.urls import get_resolver
 
+from agents.models import Preference
 from runs.pages import help, help_topics
 
 
@@ -26,6 +27,13 @@ def test_a_document_is_served_with_headings_and_without_markup_of_its_own(alice,
     assert "<h1>Configure models</h1>" in html and 'id="private-addresses"' in html and 'href="#cost"' in html
     assert " style=" not in html and "<script>" not in html
     assert signed_in(alice).get("/help/").status_code == 200
+
+
+def test_a_german_reader_learns_that_the_documents_are_in_english(alice, signed_in):
+    words = "Die Dokumentation ist auf Englisch."
+    assert words not in signed_in(alice).get("/help/models/").content.decode()
+    Preference.objects.create(user=alice, language="de")
+    assert words in signed_in(alice).get("/help/models/").content.decode()
 
 
 def test_html_in_a_document_is_text():
