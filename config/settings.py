@@ -443,6 +443,7 @@ DEFINITION_KINDS = [
     "agents.definitions.agents.ProviderKind",
     "functions.definitions.FunctionKind",
     "knowledge.skills.definitions.SkillKind",
+    "knowledge.collections.definitions.CollectionKind",
     "agents.definitions.agents.ToolKind",
     "agents.definitions.agents.AgentKind",
     "agents.definitions.chains.ChainKind",

@@ -35,7 +35,8 @@ class Kind(Protocol):
 
     `unknown` names the fields that such a definition does not have (agents/unknown.py), and
     `faults` those of another type (agents/definitions/shapes.py). A kind may have `prepare`: what
-    must be tried before the transaction, since it takes long.
+    must be tried before the transaction, since it takes long, and `abandon`, which undoes that when
+    nothing is written. A kind whose `read` is expensive has `state`: what `normal` is compared with.
     """
 
     name: str
@@ -225,7 +226,8 @@ def compare(kind: Kind, definition: Definition, owner: Any) -> Change:
     row = kind.find(owner, definition["name"])
     if row is None:
         return Change(kind.name, definition["name"], "create", definition=definition)
-    fields = differing(kind, definition, kind.read(row), owner)
+    now = kind.state(row, definition) if hasattr(kind, "state") else kind.read(row)
+    fields = differing(kind, definition, now, owner)
     return Change(kind.name, definition["name"], "change" if fields else "same", fields, definition)
 
 
@@ -251,19 +253,36 @@ def apply(
     """
     known = kinds()
     written = [change for change in changes if change.verb != "same"]
-    for change in written:
-        if prepare := getattr(known[change.kind], "prepare", None):
-            with naming(change):
-                prepare(change.definition, owner=owner, actor=actor)
-    with transaction.atomic():
+    try:
         for change in written:
-            kind = known[change.kind]
-            row = kind.find(owner, change.name)
-            with naming(change):
-                if check:
-                    check(change.definition, row)
-                kind.write(change.definition, owner=owner, actor=actor, row=row)
+            if prepare := getattr(known[change.kind], "prepare", None):
+                with naming(change):
+                    prepare(change.definition, owner=owner, actor=actor)
+        write_all(written, known, owner=owner, actor=actor, check=check)
+    except Exception:
+        for kind in known.values():
+            if abandon := getattr(kind, "abandon", None):
+                abandon()
+        raise
     return len(written)
+
+
+@transaction.atomic
+def write_all(
+    changes: list[Change],
+    known: dict[str, Kind],
+    *,
+    owner: Any,
+    actor: Any,
+    check: Callable[[Definition, Any], None] | None,
+) -> None:
+    for change in changes:
+        kind = known[change.kind]
+        row = kind.find(owner, change.name)
+        with naming(change):
+            if check:
+                check(change.definition, row)
+            kind.write(change.definition, owner=owner, actor=actor, row=row)
 
 
 @contextmanager

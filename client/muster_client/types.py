@@ -2429,7 +2429,7 @@ class Piece(TypedDict):
 
 class PlannedChange(TypedDict):
     verb: Literal["create", "change", "same"]
-    kind: Literal["provider", "function", "skill", "tool", "agent", "chain"]
+    kind: Literal["provider", "function", "skill", "collection", "tool", "agent", "chain"]
     name: str
     fields: list[str]
 

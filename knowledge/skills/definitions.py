@@ -1,12 +1,11 @@
 """Skills as definition files: SKILL.md as text, and its files as texts or base64."""
 
-import base64
-import binascii
 from collections.abc import Iterable
 from typing import Any
 
 from agents.definitions import shapes
 from agents.definitions.agents import share, sharing
+from agents.definitions.contents import bytes_of, written
 from agents.definitions.files import Definition
 from agents.exceptions import Invalid
 from agents.sharing import carry
@@ -93,37 +92,11 @@ def content_of(row: Any) -> Definition:
     }
 
 
-def written(content: bytes) -> str | dict[str, str]:
-    """A text where YAML can carry it unchanged, else base64."""
-    try:
-        text = content.decode()
-    except UnicodeDecodeError:
-        text = ""
-    if content and is_plain(text):
-        return text
-    return {"base64": base64.b64encode(content).decode()}
-
-
-def is_plain(text: str) -> bool:
-    """Whether YAML gives back the same text: no control characters and no other ends of lines than LF."""
-    return bool(text) and all(one.isprintable() or one in "\n\t" for one in text)
-
-
 def plain(definition: Definition) -> Definition:
     sent = definition.get("files") or {}
     content = {path: written(bytes_of(path, one)) for path, one in sorted(sent.items())}
     untrusted = {"untrusted": True} if definition.get("untrusted") else {}
     return {"text": definition.get("text", ""), **({"files": content} if content else {}), **untrusted}
-
-
-def bytes_of(path: str, content: Any) -> bytes:
-    """Raises Invalid."""
-    if isinstance(content, str):
-        return content.encode()
-    try:
-        return base64.b64decode(content["base64"], validate=True)
-    except (binascii.Error, ValueError):
-        raise Invalid(f"The file “{path[:100]}” is not valid base64.", code="invalid")
 
 
 def faults_in_files(definition: Definition, place: str = "") -> list[dict[str, str]]:

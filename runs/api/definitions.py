@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db.models import Sum
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -19,21 +20,24 @@ from agents.models import ApiKey, Provider
 from agents.serializers.agents import AgentSerializer
 from agents.serializers.providers import ProviderSerializer
 from functions.serializers import FunctionSerializer
+from knowledge.collections.definitions import carried
+from knowledge.collections.serializers import CollectionSerializer
 from knowledge.models import Skill
 
 from .serializers.chains import ChainSerializer
 
 MOST_ROWS = 1000
-MOST_BYTES = 16 << 20  # of files of skills
-KINDS = ("provider", "function", "skill", "tool", "agent", "chain")
+MOST_BYTES = 16 << 20  # of files of skills and documents of collections
+KINDS = ("provider", "function", "skill", "collection", "tool", "agent", "chain")
 RESOURCES = {kind: f"{kind}s" for kind in KINDS}
 SERIALIZERS: dict[str, Any] = {
     "provider": ProviderSerializer,
     "function": FunctionSerializer,
+    "collection": CollectionSerializer,
     "agent": AgentSerializer,
     "chain": ChainSerializer,
 }
-NOT_IN_BODIES = frozenset(["kind", "llm", "draft", "live", "tests"])
+NOT_IN_BODIES = frozenset(["kind", "llm", "draft", "live", "tests", "documents", "questions"])
 WITHOUT_DEFAULT_MODEL = (Provider.Kind.COMPATIBLE, Provider.Kind.OLLAMA)
 
 
@@ -57,7 +61,9 @@ class ExportedSerializer(serializers.Serializer):
 
 
 class DefinitionsView(APIView):
-    """Your own providers, functions, tools, agents and chains as YAML. Secrets are never included."""
+    """Your own providers, functions, skills, collections, tools, agents and chains as YAML. Secrets are never
+    included.
+    """
 
     parameters = {"get": ("kind",)}
 
@@ -74,17 +80,25 @@ class DefinitionsView(APIView):
         require(request, chosen, "read")
         known: Any = files.kinds()
         rows = sum(known[one].rows(request.user).count() for one in chosen)
+        rows += carried(collection__owner=request.user).count() if "collection" in chosen else 0
         if rows > MOST_ROWS:
             raise TooLarge(f"These are more than {MOST_ROWS} rows.", hint="Export one kind at a time.")
         if "skill" in chosen and bytes_of_skills(request.user) > MOST_BYTES:
             hint = "Export the other kinds one by one, and each skill as an archive."
             raise TooLarge(f"The files of your skills have more than {MOST_BYTES >> 20} MB.", hint=hint)
+        if "collection" in chosen and bytes_of_documents(request.user) > MOST_BYTES:
+            hint = "Export the other kinds one by one."
+            raise TooLarge(f"The documents of your collections have more than {MOST_BYTES >> 20} MB.", hint=hint)
         return Response({"yaml": files.dump(files.export(request.user, only=kind))})
 
 
 def bytes_of_skills(owner: Any) -> int:
     lists = Skill.objects.filter(owner=owner).values_list("files", "published__files")
     return sum(file["size"] for pair in lists for one in pair for file in one or ())
+
+
+def bytes_of_documents(owner: Any) -> int:
+    return carried(collection__owner=owner).aggregate(size=Sum("file__size"))["size"] or 0
 
 
 class PlanView(APIView):

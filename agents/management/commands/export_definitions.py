@@ -8,10 +8,11 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.definitions import files
+from agents.exceptions import MusterError
 
 
 class Command(BaseCommand):
-    help = "Write one owner's agents, functions, tools, providers and chains as YAML. Secrets are never included."
+    help = "Write one owner's definitions, such as agents, functions and collections, as YAML, without secrets."
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("path", nargs="?", default="-", help="A file, or - for standard output.")
@@ -22,7 +23,10 @@ class Command(BaseCommand):
         owner = person(options["user"])
         if options["kind"] and options["kind"] not in files.kinds():
             raise CommandError(f"“{options['kind']}” is not a kind; kinds are {', '.join(files.kinds())}.")
-        text = files.dump(files.export(owner, only=options["kind"]))
+        try:
+            text = files.dump(files.export(owner, only=options["kind"]))
+        except MusterError as error:
+            raise CommandError(f"{error} {error.hint}".strip())
         if options["path"] == "-":
             sys.stdout.write(text)
         else:

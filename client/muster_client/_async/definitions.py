@@ -1,4 +1,4 @@
-"""Agents, functions, tools, providers and chains as YAML."""
+"""Agents, functions, skills, collections, tools, providers and chains as YAML."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Generated from _async/definitions.py by client/generate.py: change that file, then run `make reference`.
-"""Agents, functions, tools, providers and chains as YAML."""
+"""Agents, functions, skills, collections, tools, providers and chains as YAML."""
 
 from __future__ import annotations
 

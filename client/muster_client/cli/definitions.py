@@ -1,4 +1,4 @@
-"""Definitions in files: agents, functions, tools, providers and chains as YAML."""
+"""Definitions in files: agents, functions, skills, collections, tools, providers and chains as YAML."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from .app import App, json_option, pass_app
 from .output import as_json, note, say
 
-KINDS = ("provider", "function", "tool", "agent", "chain")
+KINDS = ("provider", "function", "skill", "collection", "tool", "agent", "chain")
 
 
 @click.command()
