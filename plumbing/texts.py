@@ -7,6 +7,7 @@ file `code.po` lists them; tests/docs/code_texts.py collects them from the code.
 
 import gettext
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -20,7 +21,8 @@ FOLDER = Path(__file__).resolve().parents[1] / "locale"
 DOMAINS = ("code", "django")
 PLACE = re.compile(r"%\((\w+)\)[sd]")
 LEAST = 5  # letters outside its places that a text must have to be recognized
-MOST = 4000  # characters of a text that is looked for
+MOST = 2000  # characters of a text that is looked for
+PARTS = 10  # sentences of a text that are looked for one by one
 DEEP = 3  # a value may be such a text too: “input “x”: `a.b` is not valid JMESPath”
 NOUNS = frozenset(["kind", "what", "field", "target_kind", "verb", "unit"])  # places whose single words are translated
 SENTENCES = re.compile(r"(?<=[.!?]) ")
@@ -30,11 +32,30 @@ SENTENCES = re.compile(r"(?<=[.!?]) ")
 class Pattern:
     """A text with values in it."""
 
-    literal: str  # its longest part without a value
-    length: int  # of all these parts
-    whole: re.Pattern[str]
-    names: tuple[str, ...]
+    literals: tuple[str, ...]  # its parts without a value: before, between and after the values
+    names: tuple[str, ...]  # of the values
     translation: str
+
+    @property
+    def length(self) -> int:
+        return sum(map(len, self.literals))
+
+    def values(self, text: str) -> Sequence[str] | None:
+        """The values in a text of this pattern; None if it is another. It reads the text once: a regular expression
+        would try all ways to divide a text that somebody made for it.
+        """
+        first, *others, last = self.literals
+        end = len(text) - len(last)
+        if len(first) > end or not text.startswith(first) or not text.endswith(last):
+            return None
+        found, start = [], len(first)
+        for literal in others:
+            place = text.find(literal, start, end)
+            if place < 0:
+                return None
+            found.append(text[start:place])
+            start = place + len(literal)
+        return [*found, text[start:end]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +94,11 @@ def translated(language: str, text: str) -> str:
 def in_parts(texts: Texts, text: str) -> str:
     """Sentence by sentence, and what follows the name of a field: `steps.0: There is no …`."""
     parts = []
-    for sentence in SENTENCES.split(text):
+    for sentence in SENTENCES.split(text, PARTS):
         place, colon, rest = sentence.partition(": ")
-        german = looked_up(texts, sentence, DEEP) or (colon and looked_up(texts, rest, DEEP))
-        parts.append(f"{place}: {german}" if german and not looked_up(texts, sentence, DEEP) else german or sentence)
+        after_place = looked_up(texts, rest, DEEP) if colon else ""
+        with_place = f"{place}: {after_place}" if after_place else sentence
+        parts.append(looked_up(texts, sentence, DEEP) or with_place)
     return " ".join(parts)
 
 
@@ -85,9 +107,10 @@ def looked_up(texts: Texts, text: str, depth: int) -> str:
     if text in texts.exact:
         return texts.exact[text]
     for pattern in texts.patterns:
-        if pattern.literal in text and (match := pattern.whole.fullmatch(text)):
-            values = zip(pattern.names, match.groups(), strict=True)
-            return pattern.translation % {name: of_value(texts, name, value, depth) for name, value in values}
+        values = pattern.values(text)
+        if values is not None:
+            named = zip(pattern.names, values, strict=True)
+            return pattern.translation % {name: of_value(texts, name, value, depth) for name, value in named}
     return ""
 
 
@@ -118,6 +141,4 @@ def add(texts: Texts, text: str, translation: str) -> None:
         return
     literals = [part.replace("%%", "%") for part in PLACE.split(text)[::2]]
     if len(set(names)) == len(names) and sum(map(str.isalpha, "".join(literals))) >= LEAST:
-        whole = re.compile("(.*?)".join(map(re.escape, literals)), re.DOTALL)
-        length = sum(map(len, literals))
-        texts.patterns.append(Pattern(max(literals, key=len), length, whole, tuple(names), translation))
+        texts.patterns.append(Pattern(tuple(literals), tuple(names), translation))
