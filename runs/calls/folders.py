@@ -181,7 +181,6 @@ def add(collection: Collection, user: Any, device_id: UUID, path: str) -> tuple[
             hint=_("Shared folders: %(names)s.") % {"names": ", ".join(device.folders) or "–"},
         )  # fmt: skip
     storage.hold(collection)
-    storage.hold(collection)
     mine = CollectionFolder.objects.filter(collection=collection, owner=user)
     if known := mine.filter(device_id=device_id, path=path).first():
         return known, False

@@ -129,9 +129,7 @@ def attempt(document: Document) -> Read | None:
         storage.put_back(document)
     except DATABASE_GONE:  # the claim expires, and a later turn reads the document
         raise
-    except (
-        Exception
-    ) as error:  # of a parser's library or of the file store, which have kinds of their own: others go on
+    except Exception as error:  # of a parser's library or of the file store: other documents go on
         failed(document, error)
     finally:
         _used[owner] = _used.get(owner, 0.0) + seconds() - begun
