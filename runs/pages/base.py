@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
 
 from agents import roles
-from agents.exceptions import MusterError
+from agents.exceptions import Invalid, MusterError
 from devices.models import Record
 from knowledge.models import Memory
 from plumbing.texts import shown
@@ -134,9 +134,10 @@ def item(request: HttpRequest, entry: tuple[str, str, str], counts: dict[str, in
 
 
 def signed_in(view: Any = None, *, writes: str = roles.ACT) -> Any:
-    """Only for signed-in users; a refusal becomes a message on the previous page.
+    """Only for signed-in users; a refusal becomes a page that says why.
 
-    A form needs a role on the site that allows `writes`; "" for what every person may do.
+    A form needs a role on the site that allows `writes`; "" for what every person may do. Texts with a NUL character,
+    which PostgreSQL cannot store, are refused.
     """
     if view is None:
         return partial(signed_in, writes=writes)
@@ -145,13 +146,21 @@ def signed_in(view: Any = None, *, writes: str = roles.ACT) -> Any:
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         with timezone.override(zone_of(request)):
             try:
-                if request.method == "POST" and writes and request.user.is_authenticated:
-                    roles.require(request.user, writes)
+                if request.method == "POST":
+                    check_form(request, writes)
                 return view(request, *args, **kwargs)
             except MusterError as error:
                 return refused(request, error)
 
     return login_required(guarded)
+
+
+def check_form(request: HttpRequest, writes: str) -> None:
+    """Raises Forbidden, Invalid."""
+    if writes:
+        roles.require(request.user, writes)
+    if any("\0" in text for name, texts in request.POST.lists() for text in [name, *texts]):
+        raise Invalid(_("A text of the form has a NUL character."), code="nul_character", hint=_("Enter the text again."))
 
 
 def zone_of(request: HttpRequest) -> tzinfo:
