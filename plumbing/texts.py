@@ -115,9 +115,11 @@ def looked_up(texts: Texts, text: str, depth: int) -> str:
 
 
 def of_value(texts: Texts, name: str, value: str, depth: int) -> str:
-    if name.rstrip("0123456789") in NOUNS:
-        return texts.words.get(value) or looked_up(texts, value, depth - 1) or value
-    return (depth and " " in value and looked_up(texts, value, depth - 1)) or value
+    is_noun = name.rstrip("0123456789") in NOUNS
+    if is_noun and value in texts.words:
+        return texts.words[value]
+    may_be_text = depth > 0 and (is_noun or " " in value)
+    return (may_be_text and looked_up(texts, value, depth - 1)) or value
 
 
 @cache
