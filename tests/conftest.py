@@ -100,6 +100,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         belongs = LANES[lane][1]
         config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
         items[:] = [item for item in items if belongs(item)]
+    # Playwright's event loop stays in the thread, where `asyncio.run` then fails: tests with a browser come last.
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -125,7 +125,9 @@ TAKEN = Select(
             is_heard=outbox.listeners(PRINCIPAL),
             is_budgeted=Exists(budgets.of_work(PRINCIPAL, AGENT, ROOT, EMBED, shared=OuterRef(AGENT))),
             is_hooked=Exists(Hook.objects.of_work(AGENT, shared=OuterRef(AGENT)).order_by()),
-            is_followed=Exists(Run.objects.filter(after_id=OuterRef("pk"), status=Status.QUEUED).order_by()),
+            is_followed=Exists(
+                Run.objects.filter(after_id=OuterRef("pk"), status=Status.QUEUED, finished_at=None).order_by()
+            ),
             more_runs=Exists(Run.objects.filter(place__isnull=False, pool=OuterRef("pool")).order_by()),
             more_steps=Exists(StepRun.objects.filter(place__isnull=False, pool=OuterRef("pool")).order_by()),
             provider_limit=F("agent__provider__max_running"),

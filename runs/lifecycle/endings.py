@@ -171,7 +171,7 @@ def close_open_work(run: Run, *, reason: str) -> None:
 
 
 FOLLOWERS = Select(
-    lambda at: Run.objects.filter(after_id=at.run, status=Status.QUEUED).only(
+    lambda at: Run.objects.filter(after_id=at.run, status=Status.QUEUED, finished_at=None).only(
         "principal_id", "pool", "priority", "trigger"
     ),
     run=UUIDField(),

@@ -58,7 +58,7 @@ async def test_the_hello_is_answered_with_the_heartbeat_and_a_new_credential(lap
         await device.expect("pong")
         row = await Device.objects.aget()
         assert row.is_online()
-        assert (row.name, row.platform, len(row.tools)) == ("laptop", "test", 19)
+        assert (row.name, row.platform, len(row.tools)) == ("laptop", "test", 20)
     assert not (await Device.objects.aget()).is_online()
 
 

@@ -104,8 +104,8 @@ def suggested(live):
         post(f"/api/v1/agents/note-taker-{word}/messages", json=said).raise_for_status()
     own = {"title": "Buy milk", "description": "Two litres.\nNot the cold one.", "assignees": ["Ann Lee"]}
     post("/api/v1/records/tasks/", json=own).raise_for_status()
-    waiting = live.http.get("/api/v1/records/?waiting=true").json()["results"]
-    return [one for one in waiting if one["title"] in titles]  # other journeys leave some too
+    waiting = live.http.get(f"/api/v1/records/?waiting=true&search={word}").json()["results"]
+    return [one for one in waiting if one["title"] in titles]
 
 
 @pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop-light", "phone-dark"])

@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from agents.models import Provider
@@ -76,7 +77,8 @@ def test_vectors_are_made_by_the_worker_and_paid_by_the_owner(alice, shop, stub)
 
 def test_a_collection_without_a_model_costs_nothing(alice, stub, django_assert_num_queries):
     row = collection_with(alice, TEXTS)
-    with django_assert_num_queries(3):  # how frequent the words are, which pieces have them, the pieces
+    is_estimated = connection.vendor == "postgresql"  # its planner is asked first which words are usual
+    with django_assert_num_queries(3 + is_estimated):  # how frequent the words are, which pieces have them, the pieces
         search(row, "goods", limit=3)
     with django_assert_num_queries(1):
         assert vectors.tick() == 0

@@ -7,6 +7,7 @@ from django.utils import timezone
 from agents.tools import ToolResult
 from devices.models import Device, DeviceCall
 from knowledge.collections import calls
+from knowledge.collections.folders import Asker
 from knowledge.models import Collection, Document
 from runs.intake import messages as intake
 from runs.models import Approval, Run
@@ -152,7 +153,7 @@ def test_the_sources_of_an_answer_open_the_documents_at_their_place(alice, bob, 
     handbook = collection_with(alice, {"returns.md": "# Returns\n\nGoods may be returned within 30 days."})
     Collection.objects.update(team=team)
     url = f"/collections/handbook/documents/{Document.objects.get().pk}/?at=0"
-    [found] = calls.find(handbook, 1, {"query": "returned goods"}).value["results"]
+    [found] = calls.find(handbook, 1, {"query": "returned goods"}, Asker(alice.pk)).value["results"]
     run = make_run()
     for place in (
         found,
