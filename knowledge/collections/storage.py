@@ -36,14 +36,25 @@ BATCH = 1000
 def add_content(
     collection: Collection, user_id: Any, name: str, content: Any, *, declared: str, untrusted: bool, source: str
 ) -> tuple[Document, bool]:
-    """A document with this content, bytes or a file of Django; see `add_file`."""
+    """A document with this content, bytes or a file of Django; see `add_file`. Must not be called in a transaction."""
     digest = sha256(content).hexdigest() if isinstance(content, bytes) else files.digest_of(content)
     if known := same(collection, name, digest):
         return known, False
     file = files.prepared(user_id, name, content, declared=declared, untrusted=untrusted)
-    with transaction.atomic():
-        files.keep(file)
-        return add_file(collection, file, name=name, source=source, untrusted=untrusted)
+    return add_prepared(collection, file, name=name, source=source, untrusted=untrusted)
+
+
+@transaction.atomic
+def add_prepared(
+    collection: Collection, file: StoredFile, *, name: str, source: str, untrusted: bool
+) -> tuple[Document, bool]:
+    """A document with a new file, whose bytes are stored; see `add_file`.
+
+    The collection is locked before the file's owner, as where a document becomes ready: two orders could deadlock.
+    """
+    hold(collection)
+    files.keep(file)
+    return add_file(collection, file, name=name, source=source, untrusted=untrusted)
 
 
 @transaction.atomic

@@ -14,9 +14,9 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext_noop as _
 
+from agents import storage as files
 from agents.exceptions import Conflict, Invalid, MusterError
 from agents.models import SiteHold
-from agents.storage import clean_name
 from agents.tools import ToolError
 from connectors.accounts.base import OF_THE_ACCOUNT, Connector
 from connectors.accounts.catalog import CONNECTORS
@@ -122,16 +122,18 @@ def take(account: CollectionAccount, connector: Connector, head: dict[str, Any],
     return 0
 
 
-@transaction.atomic
 def keep(account: CollectionAccount, name: str, head: dict[str, Any], message: dict[str, Any], mark: str) -> None:
     """The document and what is known of the message together. Raises MusterError."""
-    if not CollectionAccount.objects.select_for_update().filter(pk=account.pk).exists():
-        return  # removed meanwhile
-    storage.add_content(
-        account.collection, account.owner_id, name, text_of(message).encode(), declared="text/plain", untrusted=True,
-        source=Document.Source.CONNECTOR,
-    )  # fmt: skip
-    note(account, head, mark=mark, name=name, error="")
+    content = text_of(message).encode()
+    is_there = storage.same(account.collection, name, sha256(content).hexdigest()) is not None
+    file = None if is_there else files.prepared(account.owner_id, name, content, declared="text/plain")
+    with transaction.atomic():
+        if not CollectionAccount.objects.select_for_update().filter(pk=account.pk).exists():
+            return  # removed meanwhile
+        if file is not None:
+            source = Document.Source.CONNECTOR
+            storage.add_prepared(account.collection, file, name=name, source=source, untrusted=True)
+        note(account, head, mark=mark, name=name, error="")
 
 
 def note(account: CollectionAccount, head: dict[str, Any], **fields: str) -> None:
@@ -141,7 +143,7 @@ def note(account: CollectionAccount, head: dict[str, Any], **fields: str) -> Non
 def name_of(head: dict[str, Any]) -> str:
     """Its subject, and letters that tell messages of one subject apart."""
     subject = str(head.get("subject") or head.get("snippet") or head.get("from") or "")[:120]
-    return f"{clean_name(subject)} [{sha256(key_of(head).encode()).hexdigest()[:10]}]"
+    return f"{files.clean_name(subject)} [{sha256(key_of(head).encode()).hexdigest()[:10]}]"
 
 
 def text_of(message: dict[str, Any]) -> str:

@@ -160,7 +160,9 @@ def check_form(request: HttpRequest, writes: str) -> None:
     if writes:
         roles.require(request.user, writes)
     if any("\0" in text for name, texts in request.POST.lists() for text in [name, *texts]):
-        raise Invalid(_("A text of the form has a NUL character."), code="nul_character", hint=_("Enter the text again."))
+        raise Invalid(
+            _("A text of the form has a NUL character."), code="nul_character", hint=_("Enter the text again.")
+        )
 
 
 def zone_of(request: HttpRequest) -> tzinfo:
