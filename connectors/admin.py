@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as later
+from django.utils.translation import gettext_noop as known
 
 from agents.admin.authored import OWNER_FILTERS, SHARING
 from agents.admin.base import pill
@@ -21,7 +22,7 @@ from .exceptions import reconnect_link
 from .logins import oauth
 from .models import Connection, DeliveredItem, RemoteTask, RemoteTool
 
-HEALTH = {"expiring": "waiting", "broken": "failed", "unknown": "queued"}
+HEALTH = {known("expiring"): "waiting", known("broken"): "failed", "unknown": "queued"}
 HEALTH_FIELDS: list[Any] = [
     "health", "last_error", "checked_at", "token_expires_at", "login_ends_at", "scope_words", "reconnect",
 ]  # fmt: skip
@@ -95,7 +96,7 @@ class RemoteToolAdmin(ReadOnlyAdmin):
     @admin.display(description=later("State"))
     def state(self, row: RemoteTool) -> str:
         if not row.is_offered:
-            return pill("gone", "waiting")
+            return pill(known("gone"), "waiting")
         if row.is_changed:
             return pill("changed", "failed")
         return pill("approved") if row.approved_hash == row.offered_hash else pill("new", "queued")

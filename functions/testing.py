@@ -106,22 +106,29 @@ def why_other_error(expected: Any, outcome: sandbox.Outcome) -> str:
 def difference(expected: Any, got: Any, tolerance: float, path: str = "result") -> str:
     """The first place where two values differ by more than the tolerance; empty if there is none."""
     if is_number(expected) and is_number(got):
-        return "" if abs(expected - got) <= tolerance else f"{path} is {got!r}, not {expected!r}"
+        return "" if abs(expected - got) <= tolerance else other_value(path, got, expected)
     if type(expected) is not type(got):
-        return f"{path} is {shown(got)}, not {shown(expected)}"
+        return other_value(path, got, expected)
     if isinstance(expected, dict):
         if expected.keys() != got.keys():
-            return f"{path} has the keys {sorted(got)}, not {sorted(expected)}"
+            keys = {"path": path, "got": sorted(got), "expected": sorted(expected)}
+            return _("%(path)s has the keys %(got)s, not %(expected)s") % keys
         found = (difference(expected[key], got[key], tolerance, f"{path}.{key}") for key in expected)
         return next((text for text in found if text), "")
     if isinstance(expected, list):
         if len(expected) != len(got):
-            return f"{path} has {len(got)} items, not {len(expected)}"
+            numbers = {"path": path, "got": len(got), "expected": len(expected)}
+            return _("%(path)s has %(got)s items, not %(expected)s") % numbers
         found = (
             difference(a, b, tolerance, f"{path}[{n}]") for n, (a, b) in enumerate(zip(expected, got, strict=True))
         )
         return next((text for text in found if text), "")
-    return "" if expected == got else f"{path} is {shown(got)}, not {shown(expected)}"
+    return "" if expected == got else other_value(path, got, expected)
+
+
+def other_value(path: str, got: Any, expected: Any) -> str:
+    words = {"path": path, "got": shown(got), "expected": shown(expected)}
+    return _("%(path)s is %(got)s, but %(expected)s was expected") % words
 
 
 def is_number(value: Any) -> bool:

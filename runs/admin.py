@@ -91,7 +91,7 @@ class RouteDecisionAdmin(ReadOnlyAdmin):
     @admin.display(description=later("Candidates"))
     def considered(self, decision: RouteDecision) -> str:
         rows = [(one.get("agent"), one.get("score"), one.get("reason")) for one in decision.candidates]
-        return table(["Agent", "Score", "Reason"], rows) if rows else "nobody"
+        return table([_("Agent"), _("Score"), _("Reason")], rows) if rows else _("nobody")
 
 
 @admin.register(Worker)
@@ -135,12 +135,13 @@ class WorkerAdmin(ReadOnlyAdmin):
         known = workers.known_hashes(worker.reader)  # type: ignore[attr-defined]
         rows = [(known[key]["agent"], known[key]["version"], key) for key in worker.loaded if key in known]
         others = len(worker.loaded) - len(rows)
-        return format_html("{}{} more: older ones, or other users'", table(["Agent", "Version", "Hash"], rows), others)
+        held = table([_("Agent"), _("Version"), _("Hash")], rows)
+        return format_html(_("{}{} more: older ones, or other users'"), held, others)
 
     @admin.display(description=later("Runs in progress"))
     def runs_in_work(self, worker: Worker) -> str:
         found = workers.runs_of(worker, worker.reader)  # type: ignore[attr-defined]
-        return table(["Run", "Agent", "Since"], [(link_to(run), run.agent, run.started_at) for run in found])
+        return table([_("Run"), _("Agent"), _("Since")], [(link_to(run), run.agent, run.started_at) for run in found])
 
 
 def link_to(run: Run) -> SafeString:
@@ -237,10 +238,11 @@ class ScheduleForm(forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        for fields, words in ((("agent", "chain"), "an agent or a chain"), (TIMINGS, "one of these three")):
+        one, timing = _("Choose exactly one agent or chain."), _("Choose exactly one of these three.")
+        for fields, words in ((("agent", "chain"), one), (TIMINGS, timing)):
             given = [name for name in fields if cleaned.get(name)]
             if len(given) != 1 and not any(name in self.errors for name in fields):
-                self.add_error(fields[0], f"Choose {words}." if not given else f"Choose exactly one of: {words}.")
+                self.add_error(fields[0], words)
         return cleaned
 
 

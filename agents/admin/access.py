@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
+from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
 
@@ -149,12 +150,15 @@ class TeamAdmin(OwnedAdmin):
         return team.member_total
 
 
-class KeyForm(forms.ModelForm):
+class KeyForm(NamedForm):
     scopes = forms.MultipleChoiceField(
-        choices=[(EVERYTHING, "everything except deciding approvals"), *((scope, scope) for scope in sorted(SCOPES))],
+        choices=[
+            (EVERYTHING, later("everything except deciding approvals")),
+            *((scope, scope) for scope in sorted(SCOPES)),
+        ],
         initial=[EVERYTHING],
         widget=forms.CheckboxSelectMultiple,
-        help_text=f"What it may do. {DECIDE} must always be given explicitly.",
+        help_text=format_lazy(later("What it may do. {scope} must always be given explicitly."), scope=DECIDE),
     )
 
     class Meta:
@@ -221,7 +225,7 @@ class SecretForm(NamedForm):
         if not cleaned.get("value") and not self.instance.needs_value(cleaned.get("hosts") or [], **sending):
             cleaned["value"] = self.instance.value
         if not cleaned.get("value"):
-            self.add_error("value", "Enter the secret. Other hosts, header or template need it anew.")
+            self.add_error("value", _("Enter the secret. Other hosts, header or template need it anew."))
         return cleaned
 
 

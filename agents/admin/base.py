@@ -15,6 +15,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from plumbing.texts import name_shown
+
 # Django's list without what only prepopulated fields need (180 kB), which no form of ours has.
 SCRIPTS = ["vendor/jquery/jquery.min.js", "jquery.init.js", "core.js", "admin/RelatedObjectLookups.js", "actions.js"]
 
@@ -37,8 +39,10 @@ def row_action(
 
 
 def pill(word: str, tone: str = "") -> SafeString:
-    """A status in the colours of the pages: `tone` is a class of `.pill` in app.css, by default the word."""
-    return format_html('<span class="pill {}">{}</span>', tone or word, word)
+    """A status in the colours of the pages, and in the reader's language: `tone` is a class of `.pill` in app.css, by
+    default the word.
+    """
+    return format_html('<span class="pill {}">{}</span>', tone or word, name_shown(word.replace("_", " ")))
 
 
 KEPT = re.compile(rb"(<(textarea|pre)\b.*?</\2>)", re.DOTALL)

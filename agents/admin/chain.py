@@ -9,6 +9,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as later
+from django.utils.translation import pgettext
 
 from agents.models import Chain, ChainStep
 
@@ -88,7 +89,7 @@ class ChainAdmin(VersionedAdmin):
         if chain.pk is None:
             return "–"
         address = reverse("page:chain-picture", args=[chain.pk])  # by its key: names differ between users
-        words = "; ".join(f"{step.key} after {', '.join(step.needs) or 'nothing'}" for step in chain.steps.all())
+        words = "; ".join(map(in_words, chain.steps.all()))
         return format_html('<img src="{}" alt="{}">', address, words)
 
     @admin.display(description=later("What it does"))
@@ -98,3 +99,10 @@ class ChainAdmin(VersionedAdmin):
     @admin.display(description=later("Steps"), ordering="step_total")
     def step_count(self, chain: Any) -> int:
         return chain.step_total
+
+
+def in_words(step: ChainStep) -> str:
+    """The place of a step. Its context keeps so general a text out of plumbing/texts.py."""
+    if not step.needs:
+        return pgettext("chain", "%(step)s after nothing") % {"step": step.key}
+    return pgettext("chain", "%(step)s after %(needs)s") % {"step": step.key, "needs": ", ".join(step.needs)}

@@ -9,7 +9,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.utils.text import capfirst
 
 from agents.schema import check_schema
-from plumbing.texts import name_shown
+from plumbing.texts import name_shown, shown
 
 
 class NamedForm(forms.ModelForm):
@@ -72,5 +72,7 @@ class SchemaField(JsonField):
             return None
         problems = check_schema(schema)
         if problems:
-            raise forms.ValidationError([f"{problem['path'] or '/'}: {problem['message']}" for problem in problems])
+            raise forms.ValidationError(
+                [f"{problem['path'] or '/'}: {shown(problem['message'])}" for problem in problems]
+            )
         return schema

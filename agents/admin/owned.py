@@ -14,6 +14,7 @@ from agents.fields import EncryptedTextField
 from agents.models import AuditEvent
 from agents.models.team import Owned
 from agents.sharing import carry, check_share, let_go
+from plumbing.texts import shown
 
 from .base import ModelAdmin
 from .searched import SearchedSelect
@@ -153,7 +154,7 @@ def sharing_form(form: type, user: Any) -> type:
             try:
                 check_share(before, user, cleaned.get("team", before.team), cleaned.get("name", before.name))
             except MusterError as error:
-                self.add_error("team" if "team" in self.fields else None, f"{error} {error.hint}")
+                self.add_error("team" if "team" in self.fields else None, f"{shown(str(error))} {shown(error.hint)}")
             return cleaned
 
     return Sharing

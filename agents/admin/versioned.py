@@ -132,7 +132,7 @@ class VersionedAdmin(OwnedAdmin):
         older, newer = self.chosen(request, versions)
         context = {
             **self.admin_site.each_context(request),
-            "title": f"Versions of {row}",
+            "title": _("Versions of “%(row)s”") % {"row": row},
             "opts": self.model._meta,
             "original": row,
             "versions": versions,

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as later
 
 from agents.admin.fields import JsonField, SchemaField
 
@@ -49,7 +50,7 @@ class ArgumentsForm(forms.Form):
         for name, part in in_order(schema.get("properties", {}), order):
             self.fields[PREFIX + name] = field_for(name, part if isinstance(part, dict) else {}, name in required)
         if not self.fields:
-            self.fields["arguments"] = JsonField(rows=6, label="Arguments", help_text="A JSON object.")
+            self.fields["arguments"] = JsonField(rows=6, label=later("Arguments"), help_text=later("A JSON object."))
 
     def arguments(self) -> dict[str, Any]:
         """The entered values; an optional field that was left empty is omitted."""

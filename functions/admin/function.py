@@ -44,7 +44,7 @@ class TestForm(NamedForm):
     def clean_arguments(self) -> dict[str, Any]:
         arguments = self.cleaned_data["arguments"] or {}
         if not isinstance(arguments, dict):
-            raise forms.ValidationError('Write a JSON object, such as {"a": 1}.')
+            raise forms.ValidationError(_('Write a JSON object, such as {"a": 1}.'))
         return arguments
 
 
@@ -109,8 +109,10 @@ class FunctionForm(VersionedForm):
         before = self.before()
         if before and cleaned.get("seen") and cleaned["seen"] != store.draft_hash(before):
             raise forms.ValidationError(
-                "Another user saved this function while you were editing it. Open it in another tab, "
-                "compare, and save again."
+                _(
+                    "Another user saved this function while you were editing it. Open it in another tab, "
+                    "compare, and save again."
+                )
             )
         return cleaned
 
@@ -125,7 +127,7 @@ class FunctionForm(VersionedForm):
     def check_function(self, function: StoredFunction, before: StoredFunction | None) -> None:
         owner = function.owner if self.user.is_superuser or before else self.user
         if StoredFunction.objects.filter(owner=owner, name=function.name).exclude(pk=function.pk).exists():
-            self.add_error("name", f"A function named “{function.name}” already exists.")
+            self.add_error("name", _("A function named “%(name)s” already exists.") % {"name": function.name})
         elif before is None or before.name != function.name:
             self.check_name(StoredFunction(pk=function.pk, name=function.name, owner=owner))
         if before:

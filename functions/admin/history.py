@@ -6,6 +6,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
+from django.utils.translation import gettext_noop as known
 
 from agents.admin import ReadOnlyAdmin
 from agents.admin.base import pill, row_action
@@ -14,6 +15,10 @@ from functions.admin.pages import free_test_name, now_a_test
 from functions.models import Execution
 
 BAD = ("error", "timeout", "memory", "cpu", "violation", "crash", "refused")
+WORDS = {
+    "memory": known("out of memory"), "cpu": known("out of CPU time"), "violation": known("violation"),
+    "crash": known("crash"), "busy": known("busy"),
+}  # fmt: skip
 
 
 @admin.register(Execution)
@@ -27,7 +32,8 @@ class ExecutionAdmin(ReadOnlyAdmin):
 
     @admin.display(description=later("Status"))
     def state(self, execution: Execution) -> str:
-        return pill(execution.status, "failed" if execution.status in BAD else "")
+        status = execution.status
+        return pill(WORDS.get(status, status), "failed" if status in BAD else status)
 
     @row_action(
         description=later("Create a test from this"),

@@ -31,7 +31,8 @@ class VersionForm(forms.Form):
         super().__init__(*args, **kwargs)
         numbers = function.versions.values_list("number", flat=True)[:200]
         field: Any = self.fields["version"]
-        field.choices = [("", "the draft"), *((number, f"version {number}") for number in numbers)]
+        words = _("Version %(number)s")
+        field.choices = [("", _("The draft")), *((number, words % {"number": number}) for number in numbers)]
 
 
 class ReplayForm(VersionForm):
@@ -87,10 +88,14 @@ class TryPages:
         return self.page(request, function, "replay", chooser=chooser, answer=answer)
 
     def page(self, request: HttpRequest, function: StoredFunction, name: str, **context: Any) -> HttpResponse:
-        titles = {"try": "Try", "tests": "Tests of", "replay": "Replay"}
+        titles = {
+            "try": _("Try “%(function)s”"),
+            "tests": _("Tests of “%(function)s”"),
+            "replay": _("Replay of “%(function)s”"),
+        }
         context |= {
             **self.admin_site.each_context(request),  # type: ignore[attr-defined]
-            "title": f"{titles[name]} {function}",
+            "title": titles[name] % {"function": function},
             "opts": self.model._meta,  # type: ignore[attr-defined]
             "original": function,
             "may_change": self.has_change_permission(request, function),  # type: ignore[attr-defined]

@@ -14,7 +14,9 @@ from django.forms import ModelChoiceField
 from django.urls import reverse
 from django.utils import translation
 
-from agents.models import Agent, Chain, Preference, Provider, Secret, Team, Tool
+from agents.admin.base import pill
+from agents.models import Agent, ApiKey, Chain, Membership, Preference, Provider, Secret, Team, Tool
+from agents.models.key import SCOPES
 from config import names
 from config.names import OURS
 from config.schema import made
@@ -30,10 +32,10 @@ ENGLISH |= {text[0].upper() + text[1:] for text in ENGLISH} - {
     entry.msgstr[:1].upper() + entry.msgstr[1:] for catalog in CATALOGS for entry in catalog
 }
 BOTH = {"Name", "Status", "Version", "Agent", "Do", "Text", "Position", "Session"}  # or German words as well
-BY_HAND = [Agent, Chain, Provider, Secret, Team, StoredFunction]  # models whose forms have fields of their own
-SAME = BOTH | {
+BY_HAND = [Agent, ApiKey, Chain, Provider, Secret, Team, StoredFunction]  # models whose forms have fields of their own
+SAME = BOTH | SCOPES | {
     "", "---------", "API", "Hosts", "Header", "Test", "Tests", "A2A", "Top p", "Team", "Offline", "Pool",
-    "Administrator", "Schema", "MB.", "Anthropic", "Google Gemini", "Ollama", "OpenAI",
+    "Administrator", "Schema", "Scopes", "MB.", "Anthropic", "Google Gemini", "Ollama", "OpenAI",
     "retry, on_error, fallback, timeout_s, approval, policy, repeat_until, …",
 }  # fmt: skip
 MODELS = [model for model in admin.site._registry if model._meta.app_label in OURS]
@@ -115,6 +117,40 @@ def test_what_the_admin_says_is_in_german(german, agent):
     assert "ist ein Entwurf: Veröffentlichen Sie ihn" in draft
     copy = german.post(reverse("admin:agents_agent_duplicate", args=[agent.pk]), follow=True).content.decode()
     assert "ist Ihre Kopie" in copy
+
+
+def errors(answer):
+    form = answer.context["adminform"].form
+    return [text for texts in form.errors.values() for text in texts]
+
+
+def test_errors_of_forms_are_in_german(german, site_admin, alice):
+    secret = german.post(reverse("admin:agents_secret_add"), {"name": "crm", "hosts": "example.com"})
+    assert any(text.startswith("Geben Sie das Geheimnis ein.") for text in errors(secret))
+    schedule = german.post(reverse("admin:runs_schedule_add"), {"name": "mornings", "timezone": "UTC"})
+    for text in ("Wählen Sie genau einen Agenten oder eine Kette.", "Wählen Sie genau eines von diesen dreien."):
+        assert text in errors(schedule)
+    team = Team.objects.create(name="library")
+    Membership.objects.create(team=team, user=alice, role=Membership.Role.AUTHOR)
+    Secret.objects.create(name="crm", value="x", owner=alice, team=team)
+    sent = {"name": "crm", "value": "x", "hosts": "example.com", "owner": site_admin.pk, "team": team.pk}
+    shared = errors(german.post(reverse("admin:agents_secret_add"), sent))
+    assert any(
+        "„crm“ ist schon vergeben" in text and "Geben Sie Ihrem einen anderen Namen" in text for text in shared
+    ), shared
+
+
+def test_states_and_titles_are_in_german(german, agent):
+    with translation.override("de"):
+        shown = [pill(word) for word in ("open", "waiting_device", "v3")]
+    assert shown == [
+        '<span class="pill open">offen</span>', '<span class="pill waiting_device">wartet auf Gerät</span>',
+        '<span class="pill v3">v3</span>',
+    ]  # fmt: skip
+    assert pill("waiting_device") == '<span class="pill waiting_device">waiting device</span>'
+    assert ">Entwurf</span>" in german.get(reverse("admin:agents_agent_changelist")).content.decode()
+    page = german.get(reverse("admin:agents_agent_show_versions", args=[agent.pk]))
+    assert page.context["title"] == "Versionen von „librarian“"
 
 
 def unmarked(path):

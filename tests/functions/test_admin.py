@@ -142,6 +142,41 @@ def test_a_replay_says_in_german_what_differs(browser, alice):
     assert "es lieferte ein Ergebnis, aber ein Fehler wurde erwartet" in answer
 
 
+def test_pages_of_a_function_are_in_german(browser, alice):
+    function = publish(alice, "def f():\n    return {'a': [1]}\n", "f")
+    for name, expected in (("value", {"a": [2]}), ("keys", {"b": 1}), ("number", {"a": []})):
+        FunctionTest.objects.create(function=function, name=name, arguments={}, expected=expected)
+    Preference.objects.create(user=alice, language="de")
+    tests, tries = browser.get(page("show_tests", function)), browser.get(page("try_out", function))
+    for reason in (
+        "result.a[0] ist 1, aber 2 wurde erwartet",
+        "result hat die Schlüssel [&#x27;a&#x27;], nicht [&#x27;b&#x27;]",
+        "die Zahl der Elemente von result.a ist 1, nicht 0",
+    ):
+        assert reason in tests.content.decode()
+    assert (tests.context["title"], tries.context["title"]) == ("Tests von „f“", "„f“ ausprobieren")
+    assert browser.get(page("show_replay", function)).context["title"] == "Wiederholung von „f“"
+    assert [label for _, label in tries.context["chooser"].fields["version"].choices] == ["Der Entwurf", "Version 1"]
+    assert ">Argumente</label>" in tries.content.decode() and "Ein JSON-Objekt." in tries.content.decode()
+
+
+def test_errors_and_states_of_functions_are_in_german(browser, alice):
+    function = publish(alice)
+    Execution.objects.create(function=function, function_name="add", principal=alice, status="memory", arguments={})
+    Preference.objects.create(user=alice, language="de")
+    test = {
+        "tests-TOTAL_FORMS": 1, "tests-0-name": "one", "tests-0-arguments": "[1]", "tests-0-expects": "value",
+        "tests-0-expected": "3", "tests-0-tolerance": "0",
+    }  # fmt: skip
+    answer = browser.post(reverse("admin:functions_storedfunction_add"), form(**test))
+    assert errors(answer)["name"][0] == "Eine Funktion namens „add“ gibt es schon."
+    assert "Schreiben Sie ein JSON-Objekt" in answer.content.decode()
+    late = errors(browser.post(page("change", function), form(seen="old")))
+    assert late["__all__"][0].startswith("Jemand hat diese Funktion gespeichert")
+    executions = browser.get(reverse("admin:functions_execution_changelist")).content.decode()
+    assert '<span class="pill failed">Speicher erschöpft</span>' in executions
+
+
 def test_an_execution_becomes_a_test_in_one_click(browser, alice):
     function = publish(alice)
     row = Execution.objects.create(

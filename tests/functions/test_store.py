@@ -189,7 +189,7 @@ def test_a_red_test_blocks_publishing(alice):
     with pytest.raises(Invalid) as caught:
         store.publish(function, user=alice)
     assert caught.value.code == "tests_failed"
-    assert caught.value.details[0]["reason"] == "result is 3, not 4"
+    assert caught.value.details[0]["reason"] == "result is 3, but 4 was expected"
     function.refresh_from_db()
     assert function.published is None
     assert not Tool.objects.exists()

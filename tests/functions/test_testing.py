@@ -28,11 +28,11 @@ def test_a_test_expects_a_value_a_schema_or_an_error(alice):
     ("expected", "got", "reason"),
     [
         (1, 1.0, ""),
-        (True, 1, "result is 1, not True"),
-        ({"a": [1, 2]}, {"a": [1, 3]}, "result.a[1] is 3, not 2"),
+        (True, 1, "result is 1, but True was expected"),
+        ({"a": [1, 2]}, {"a": [1, 3]}, "result.a[1] is 3, but 2 was expected"),
         ({"a": 1}, {"b": 1}, "result has the keys ['b'], not ['a']"),
         ([1], [1, 2], "result has 2 items, not 1"),
-        ("x", None, "result is None, not 'x'"),
+        ("x", None, "result is None, but 'x' was expected"),
     ],
 )
 def test_it_says_where_two_values_differ(expected, got, reason):

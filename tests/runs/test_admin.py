@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.models import Agent, AuditEvent
+from agents.models import Agent, AuditEvent, Preference
 from runs.lifecycle import workers
 from runs.models import Embed, RouteDecision, Run, Worker
 
@@ -74,6 +74,18 @@ def test_of_what_a_worker_holds_a_stranger_sees_the_number_alone(charlie, staff,
     shown = page(signed_in(staff(charlie)), "worker", worker_row).content.decode()
     assert "librarian" not in shown and "2 more" in shown
     assert str(Run.objects.get().pk)[-12:] not in shown
+
+
+def test_the_tables_are_in_german(alice, staff, signed_in, decision, worker_row):
+    Preference.objects.create(user=alice, language="de")
+    browser = signed_in(staff(alice))
+    candidates, held = (
+        page(browser, *one).content.decode() for one in (("routedecision", decision), ("worker", worker_row))
+    )
+    assert "<th scope='col'>Wertung</th><th scope='col'>Grund</th>" in candidates
+    assert "1 weitere" in held and "<th scope='col'>Lauf</th>" in held
+    RouteDecision.objects.update(candidates=[])
+    assert "niemand" in page(browser, "routedecision", decision).content.decode()
 
 
 def test_a_worker_that_fell_silent_is_taken_for_dead(worker_row):

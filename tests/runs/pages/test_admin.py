@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.contrib.auth.models import Permission
 from django.urls import reverse
 
-from agents.models import Chain, Tool, ToolGrant
+from agents.models import Chain, Preference, Tool, ToolGrant
 from config import look
 from runs.models import Run
 
@@ -152,6 +152,9 @@ def test_the_page_of_a_chain_shows_its_picture(alice, charlie, site_admin, staff
     page = browser.get(reverse("admin:agents_chain_change", args=[chain.pk])).content.decode()
     [address] = re.findall(r'<img src="([^"]+)" alt="look after nothing; tell after look"', page)
     picture = browser.get(address)
+    Preference.objects.create(user=alice, language="de")
+    german = browser.get(reverse("admin:agents_chain_change", args=[chain.pk])).content.decode()
+    assert 'alt="look am Anfang; tell nach look"' in german
     assert (picture.status_code, picture["Content-Type"]) == (200, "image/svg+xml")
     assert 'data-step="tell"' in picture.content.decode()
     assert signed_in(charlie).get(address).status_code == 404
