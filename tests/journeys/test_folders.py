@@ -12,10 +12,21 @@ from .browser import picture, serious
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 
 
-def test_a_search_has_excerpts_of_a_file_that_stays_on_the_device(open_page, live, tmp_path):
-    shelf = f"rules-{secrets.token_hex(3)}"
+@pytest.fixture
+def shelf():
+    return f"rules-{secrets.token_hex(3)}"
+
+
+@pytest.fixture
+def machine(live, tmp_path, shelf):
+    """Removed at the end: tools of a person go to the device that they paired last."""
+    made = Machine(tmp_path, live.url, live.http, name=f"laptop-{shelf}")
+    yield made
+    live.http.delete(f"/api/v1/devices/{made.id}/").raise_for_status()
+
+
+def test_a_search_has_excerpts_of_a_file_that_stays_on_the_device(open_page, live, shelf, machine):
     live.http.post("/api/v1/collections/", json={"name": shelf}).raise_for_status()
-    machine = Machine(tmp_path, live.url, live.http, name=f"laptop-{shelf}")
     (machine.folder / "contracts").mkdir()
     (machine.folder / "contracts" / "bikes.txt").write_text("Contract\n\nRented bicycles go back on Friday.\n")
     machine.start()
