@@ -47,7 +47,7 @@ def laptop(muster, tmp_path):
         (machine.folder / "work" / file).write_text(f"This is {file}.")
     yield machine.start()
     machine.stop()
-    muster.http.delete(f"/api/v1/devices/{machine.id}/")
+    muster.http.post(f"/api/v1/devices/{machine.id}/revoke", json={}).raise_for_status()
 
 
 def start(muster, laptop, paths=("docs/work",), **more):
