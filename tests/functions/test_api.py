@@ -55,7 +55,7 @@ def test_an_author_takes_a_function_from_idea_to_published_pinned_diffed_and_rol
     assert (red.status_code, red.json()["error"]["code"], details(red, "reason")) == (
         422,
         "tests_failed",
-        ["result is 38, not 42"],
+        ["result is 38, but 42 was expected"],
     )
     path = f"{V1}/add/tests/{test.json()['id']}"
     assert alice_api.patch(path, {"expected": 38}, JSON).json()["expected"] == 38
