@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import yaml
 
-from plumbing import apart
+from plumbing.untrusted import apart
 
 CONTEXT = 3  # unchanged lines shown around a change
 SHORT = 40_000  # pairs of lines that may be compared in a serving process

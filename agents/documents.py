@@ -1,6 +1,6 @@
 """Definitions as YAML text. Scalars are read as JSON would read them, and what YAML accepts
 silently but nobody means is refused. Knows no framework, so that it also runs in the process that
-reads untrusted texts (plumbing/apart.py).
+reads untrusted texts (plumbing/untrusted/apart.py).
 """
 
 import math
@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from plumbing.apart import Refused
+from plumbing.untrusted.apart import Refused
 
 LONE = re.compile("[\x00\ud800-\udfff]")
 NEW_DOCUMENT = re.compile(r"^---(?=\s|$)", re.MULTILINE)

@@ -11,7 +11,7 @@ import jmespath.parser
 from jmespath.exceptions import JMESPathError
 from jmespath.visitor import Options, TreeInterpreter
 
-from plumbing import apart
+from plumbing.untrusted import apart
 from plumbing.weighed import Weighed
 
 MAX_EXPRESSION = 2000  # characters

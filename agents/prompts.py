@@ -1,13 +1,13 @@
 """Prompt templates: an agent that declares variables has its system prompt rendered with their values.
 
 `variables` is name → JSON Schema, with `default` for a variable that may be left out. Templates are
-parsed and rendered in a child with limits (plumbing/jinja.py); texts are kept by their content.
+parsed and rendered in a child with limits (plumbing/untrusted/jinja.py); texts are kept by their content.
 """
 
 import re
 from typing import Any
 
-from plumbing import apart
+from plumbing.untrusted import apart
 from plumbing.weighed import Weighed
 
 from .exceptions import Invalid

@@ -2,7 +2,7 @@
 
 Schemas and values are user data, and checking them holds the interpreter lock. So `check_schema`
 and `validate` only run here if the cost is known to be small (agents/schema_cost.py); everything
-else is sent to a process with limits of memory and time (plumbing/apart.py). Even an unchecked
+else is sent to a process with limits of memory and time (plumbing/untrusted/apart.py). Even an unchecked
 schema can neither fetch anything nor block.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from agents.schema_cost import cost_of, size_of
 from agents.schema_rules import MAX_ERRORS, Problem, compiled, described, key_of, problem, problems_in
-from plumbing import apart
+from plumbing.untrusted import apart
 from plumbing.weighed import Weighed
 
 JSON = Any

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import RateLimited, Unavailable
 from agents.models import Provider
-from plumbing import outbound
+from plumbing.http import outbound
 
 ASK_S = 10.0
 MAX_BYTES = 2_000_000

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from django.core.exceptions import ImproperlyConfigured
 from kombu.transport import TRANSPORT_ALIASES
 
-from plumbing.servers import SENTINEL, read_sentinel
+from plumbing.broker.servers import SENTINEL, read_sentinel
 
 REDIS = ("redis", "rediss", "unix", SENTINEL)
 # The time must exceed the longest run (MUSTER_MAX_RUN): otherwise a second worker receives the same message.

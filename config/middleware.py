@@ -14,7 +14,8 @@ from django.utils import translation
 from agents.http.later import Later
 from agents.http.sessions import note_use
 from agents.models import Preference
-from plumbing import apart, tracing
+from plumbing import tracing
+from plumbing.untrusted import apart
 from plumbing.texts import asked_language
 from runs.figures import metrics
 

@@ -253,7 +253,7 @@ CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
         "LOCATION": [CACHE_URL],
-        "OPTIONS": {"pool_class": "plumbing.servers.Servers"},
+        "OPTIONS": {"pool_class": "plumbing.broker.servers.Servers"},
     }
 }
 

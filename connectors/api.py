@@ -24,7 +24,7 @@ from connectors.accounts.catalog import CONNECTORS
 from connectors.logins.providers import SERVICES, service_of
 from connectors.toolsets.a2a import read_agent
 from connectors.toolsets.mcp import drop_all, list_tools
-from plumbing import outbound
+from plumbing.http import outbound
 
 from . import remote
 from .exceptions import reconnect_link

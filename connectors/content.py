@@ -7,8 +7,8 @@ from email.header import decode_header, make_header
 from email.utils import parseaddr
 from typing import Any
 
-from plumbing.charsets import known_charset
-from plumbing.formats import clean, html_text
+from plumbing.untrusted.charsets import known_charset
+from plumbing.untrusted.formats import clean, html_text
 
 MAX_CHARS = 100_000
 MANY_BLANKS = re.compile(r"\n\s*\n\s*\n+")

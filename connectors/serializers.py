@@ -13,7 +13,7 @@ from agents.serializers.owned import OWNED, OwnedSerializer
 from agents.unknown import extra
 from connectors.logins.providers import ACCESS
 from connectors.mcp.programs import command_refusal
-from plumbing.addresses import url_refusal
+from plumbing.http.addresses import url_refusal
 
 from .exceptions import reconnect_link
 from .models import Connection, RemoteTool

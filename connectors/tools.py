@@ -13,7 +13,7 @@ from connectors.logins.providers import service_of
 from connectors.toolsets.a2a import A2aToolset
 from connectors.toolsets.mcp import McpToolset
 from connectors.toolsets.openapi import HttpToolset
-from plumbing import outbound
+from plumbing.http import outbound
 from plumbing.waits import elsewhere
 
 from .exceptions import ReconnectNeeded, Throttled, later

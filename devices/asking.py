@@ -17,7 +17,7 @@ from devices.nudges import ANSWERS
 from devices.outbox import OUTBOX
 from devices.statements import NewCall
 from plumbing import clock
-from plumbing.announcements import Waiter
+from plumbing.broker.announcements import Waiter
 from plumbing.threads import release_connection
 from plumbing.waits import elsewhere
 

@@ -25,7 +25,7 @@ from devices.outbox import OUTBOX
 from devices.statements import NewCall, Place
 from devices.wire import BadFrame, mended
 from plumbing import clock
-from plumbing.announcements import Waiter
+from plumbing.broker.announcements import Waiter
 from plumbing.statements import Select
 from plumbing.threads import release_connection
 from plumbing.waits import elsewhere

@@ -24,7 +24,7 @@ from devices.sweeping import SWEEPER
 from devices.threads import in_batch
 from devices.wire import BadFrame
 from plumbing import clock
-from plumbing.listener import LISTENER
+from plumbing.broker.listener import LISTENER
 from plumbing.sockets import RESTART
 from plumbing.threads import in_thread
 

@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from plumbing import announcements, broadcast
+from plumbing.broker import announcements, broadcast
 
 ANSWERS = announcements.Announcements("device-calls")  # {state, result, error, late}
 

@@ -15,7 +15,7 @@ from devices import statements
 from devices.models import DeviceCall
 from devices.nudges import channel_of
 from devices.statements import NewCall
-from plumbing import broadcast
+from plumbing.broker import broadcast
 
 State = DeviceCall.State
 MAX_BATCH = 64

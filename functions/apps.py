@@ -8,7 +8,7 @@ from functions import sandbox
 from functions.readiness import check_sandbox
 from functions.reading import read_apart
 from functions.sandbox.libraries import offered_in
-from plumbing import apart
+from plumbing.untrusted import apart
 
 
 class FunctionsConfig(AppConfig):

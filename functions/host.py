@@ -19,7 +19,7 @@ from agents.models.team import is_open
 from functions import sandbox
 from functions.http import Auth, Fetched, Rules, fetch
 from functions.models import StoredFunction
-from plumbing.outbound import Sockets
+from plumbing.http.outbound import Sockets
 
 HTTP_S = 20.0  # maximum of one request
 MAX_VALUE_KEYS = 1000  # maximum of a call or of a run

@@ -20,9 +20,9 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from plumbing import outbound
-from plumbing.addresses import matches
-from plumbing.charsets import known_charset
+from plumbing.http import outbound
+from plumbing.http.addresses import matches
+from plumbing.untrusted.charsets import known_charset
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -1,11 +1,11 @@
-"""Parses untrusted input in the sandbox: signatures of sources, and the tasks of plumbing/apart.py."""
+"""Parses untrusted input in the sandbox: signatures of sources, and the tasks of plumbing/untrusted/apart.py."""
 
 from typing import Any
 
 from agents.exceptions import Unavailable
 from functions import sandbox
 from functions.signature import Signature, SourceProblem
-from plumbing import apart
+from plumbing.untrusted import apart
 from plumbing.waits import elsewhere
 from plumbing.weighed import Weighed
 

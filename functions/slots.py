@@ -11,7 +11,7 @@ from functools import lru_cache
 import redis
 from django.conf import settings
 
-from plumbing.servers import pool_of
+from plumbing.broker.servers import pool_of
 
 # Members are callers, scores are the expiry times of their slots.
 TAKE = """

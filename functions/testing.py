@@ -13,7 +13,7 @@ from functions import sandbox
 from functions.execution import Caller, Ready, checked, run
 from functions.host import Host
 from functions.models import Execution, FunctionTest, StoredFunction
-from plumbing import apart
+from plumbing.untrusted import apart
 
 AT_ONCE = 4
 

@@ -10,7 +10,7 @@ import socket
 import time
 from pathlib import Path
 
-from plumbing.servers import is_clustered
+from plumbing.broker.servers import is_clustered
 
 BACKLOG = 1024
 NEEDED_MB = 100

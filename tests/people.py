@@ -12,7 +12,7 @@ from django.test import Client
 from agents.http import throttles
 from agents.models import Agent, ApiKey, Membership, Provider, Team
 from plumbing import clock
-from plumbing.line import Line
+from plumbing.broker.line import Line
 
 EVERYTHING = ["*", "approvals:decide"]
 

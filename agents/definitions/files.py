@@ -23,7 +23,7 @@ from agents.models import Starter
 from agents.models.team import check_name
 from agents.schema import check_schema, sha256_of
 from agents.unknown import refuse
-from plumbing import apart
+from plumbing.untrusted import apart
 
 Definition = dict[str, Any]
 AT_ONCE = 50_000  # characters that are read in one go; a second of CPU time suffices for several times as many

@@ -9,7 +9,7 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from agents import roles
 from agents.exceptions import Forbidden
 from agents.models import ApiKey
-from plumbing import apart
+from plumbing.untrusted import apart
 
 
 class ApiKeyAuthentication(BaseAuthentication):

@@ -11,7 +11,7 @@ from django.conf import settings
 from rest_framework.throttling import BaseThrottle
 
 from agents.models import ApiKey
-from plumbing.line import Line
+from plumbing.broker.line import Line
 
 WINDOW_S = 60
 

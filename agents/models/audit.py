@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Q
 
-from plumbing import broadcast
+from plumbing.broker import broadcast
 
 
 def changes_of(kind: str) -> bytes:

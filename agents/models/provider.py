@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 
 from agents.fields import EncryptedTextField
-from plumbing.addresses import url_refusal
+from plumbing.http.addresses import url_refusal
 
 from .team import Owned, OwnedQuerySet, cap_of, check_name, is_capped, one_name_per_owner
 

@@ -17,7 +17,7 @@ from agents.tools import OutcomeUnknown, ToolError
 from connectors.exceptions import CursorExpired, MissingScope, ReconnectNeeded, Throttled, failed
 from connectors.logins import tokens
 from connectors.models import Connection
-from plumbing import outbound
+from plumbing.http import outbound
 
 ANSWER_LIMIT = 8 * 1024 * 1024  # bytes of one answer; a larger message is read without its body
 PATIENCE_S = 2.0  # longest wait on a worker for a service that asks to retry later

@@ -22,8 +22,8 @@ from connectors.mcp.http import parameter_of
 from connectors.mcp.messages import INITIALIZE, LEGACY, host_of
 from connectors.models import Connection
 from connectors.remote import bound_secret
-from plumbing import outbound
-from plumbing.addresses import host_refusal, url_refusal
+from plumbing.http import outbound
+from plumbing.http.addresses import host_refusal, url_refusal
 
 DISCOVERY_S = 20.0
 ANSWER_LIMIT = 256 * 1024

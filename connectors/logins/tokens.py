@@ -16,7 +16,8 @@ from agents.models import AuditEvent
 from agents.tools import ToolFailed
 from connectors.exceptions import ReconnectNeeded, failed
 from connectors.models import Connection
-from plumbing import outbound, waits
+from plumbing import waits
+from plumbing.http import outbound
 
 from .providers import Login, service_of
 from .server_login import ServerLogin, kept

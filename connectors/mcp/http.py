@@ -13,7 +13,8 @@ from typing import Any
 
 import httpx
 
-from plumbing import outbound, waits
+from plumbing import waits
+from plumbing.http import outbound
 
 from . import headers as metadata
 from .exceptions import LoginWanted, McpFailed, McpRefused, SessionLost

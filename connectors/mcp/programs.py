@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from shutil import which
 from time import monotonic
 
-from plumbing import outbound, waits
+from plumbing import waits
+from plumbing.http import outbound
 
 from .exceptions import McpFailed
 from .messages import Message, parsed

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from plumbing import outbound
+from plumbing.http import outbound
 
 ANSWER_LIMIT = 2 * 1024 * 1024  # bytes of one answer, with the events before it
 

@@ -26,7 +26,8 @@ from connectors.exceptions import failed
 from connectors.models import Connection, RemoteTask, RemoteTool
 from connectors.remote import Listing, Offered, secret_header, take_offers
 from connectors.timing import seconds_left
-from plumbing import clock, outbound, waits
+from plumbing import clock, waits
+from plumbing.http import outbound
 
 from .mcp import source_of
 

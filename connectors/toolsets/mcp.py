@@ -19,7 +19,7 @@ from connectors.mcp.session import Listener
 from connectors.models import Connection, RemoteTool
 from connectors.remote import Listing, Offered, take_offers
 from connectors.timing import seconds_left
-from plumbing import outbound
+from plumbing.http import outbound
 
 from . import mcp_questions as questions
 from . import sessions

@@ -21,8 +21,9 @@ from connectors.exceptions import Throttled, failed, later
 from connectors.models import Connection, RemoteTool
 from connectors.remote import Listing, Offered, forget_approvals, looked_over, secret_header, take_offers
 from connectors.timing import seconds_left
-from plumbing import apart, outbound
-from plumbing.openapi import MAX_TEXT
+from plumbing.http import outbound
+from plumbing.untrusted import apart
+from plumbing.untrusted.openapi import MAX_TEXT
 
 from .mcp import source_of
 

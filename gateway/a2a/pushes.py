@@ -11,7 +11,7 @@ from django.db import transaction
 from agents.exceptions import Conflict, Invalid
 from agents.models import AuditEvent
 from agents.schema import sha256_of
-from plumbing.addresses import url_refusal
+from plumbing.http.addresses import url_refusal
 from runs.models import Run, Webhook
 
 from .errors import A2AError

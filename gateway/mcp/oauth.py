@@ -32,7 +32,7 @@ from agents import roles
 from agents.http import throttles
 from agents.http.authentication import ApiKeyAuthentication
 from agents.models import ApiKey, AuditEvent
-from plumbing import outbound
+from plumbing.http import outbound
 
 JSON = Any
 RESOURCE = "/mcp"

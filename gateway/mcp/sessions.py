@@ -12,7 +12,7 @@ from typing import Any
 from django.core import signing
 from django.core.cache import cache
 
-from plumbing import broadcast
+from plumbing.broker import broadcast
 
 from .protocol import APPS, Asked, Fault
 

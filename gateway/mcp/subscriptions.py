@@ -15,7 +15,7 @@ from agents.models.audit import changes_of
 from connectors.mcp.messages import notification
 from connectors.mcp.session import PREFIX
 from gateway.sse import HEARTBEAT, sse
-from plumbing.listener import LISTENER
+from plumbing.broker.listener import LISTENER
 from plumbing.threads import in_thread
 from runs.events.record import events_of
 

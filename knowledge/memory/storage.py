@@ -19,7 +19,7 @@ from knowledge.models import Memory, MemoryVersion, MemoryWrite
 from knowledge.models.memory import SUBJECT, TEXT
 from knowledge.words import stems_of
 from plumbing import clock
-from plumbing.formats import clean
+from plumbing.untrusted.formats import clean
 
 JSON = Any
 Action, Scope, Status = MemoryVersion.Action, Memory.Scope, Memory.Status

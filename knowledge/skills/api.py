@@ -18,7 +18,7 @@ from agents.http.throttles import address_of
 from agents.http.versioned import NUMBER, WITHOUT_LISTS, VersionedViewSet, number_in, versions_as
 from agents.http.viewsets import read, readable_name, refusals
 from knowledge.models import Skill, SkillVersion
-from plumbing.archives import MOST_BYTES, MOST_FILES
+from plumbing.untrusted.archives import MOST_BYTES, MOST_FILES
 
 from . import files, store
 from .serializers import (

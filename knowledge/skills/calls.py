@@ -4,7 +4,7 @@ from typing import Any
 
 from agents.tools import RetryTool, ToolFailed, ToolResult, ToolSpec
 from knowledge.models import SkillVersion
-from plumbing.formats import clean
+from plumbing.untrusted.formats import clean
 
 from . import files
 

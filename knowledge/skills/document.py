@@ -9,7 +9,7 @@ from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Invalid, TooLarge
 from knowledge.models.skill import NAME, TEXT
-from plumbing import apart
+from plumbing.untrusted import apart
 
 FRONT = 16_000  # characters of the front matter
 FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_noop as _
 from agents import storage
 from agents.exceptions import Invalid, TooLarge
 from agents.models import StoredFile
-from plumbing import apart, archives
+from plumbing.untrusted import apart, archives
 
 MAIN = "SKILL.md"
 MEDIA = {"md": "text/markdown", "py": "text/x-python", "js": "text/javascript", "json": "application/json",

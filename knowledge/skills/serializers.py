@@ -12,7 +12,7 @@ from agents.http.version_serializers import NumberedSerializer, PublishSerialize
 from agents.serializers.owned import OWNED, OwnedSerializer
 from knowledge.models import Skill, SkillVersion
 from knowledge.models.skill import TEXT
-from plumbing.archives import MOST_FILES
+from plumbing.untrusted.archives import MOST_FILES
 
 from . import files
 

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from agents.models import Provider
 from agents.spec import ModelParams
-from plumbing.addresses import url_refusal
+from plumbing.http.addresses import url_refusal
 from registry.cache import Cache
 from registry.exceptions import CannotBuild
 

@@ -16,9 +16,9 @@ import httpcore2
 import orjson
 from django.conf import settings
 
-from plumbing import streams
-from plumbing.addresses import is_allowed
-from plumbing.connections import Connections
+from plumbing.http import streams
+from plumbing.http.addresses import is_allowed
+from plumbing.http.connections import Connections
 from registry.exceptions import AttemptFailed, ModelFailed
 
 from .watch import current

@@ -19,7 +19,7 @@ from django.core.cache import cache
 
 from agents.models import Provider
 from plumbing import clock
-from plumbing.addresses import url_refusal
+from plumbing.http.addresses import url_refusal
 from registry.cache import Cache
 from registry.exceptions import AttemptFailed, ModelFailed
 from registry.llm.watch import Watch, watching

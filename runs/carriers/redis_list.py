@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import redis
 from django.conf import settings
 
-from plumbing.line import Line
+from plumbing.broker.line import Line
 
 from . import Bell, pause
 

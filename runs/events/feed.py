@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from plumbing.listener import LISTENER
+from plumbing.broker.listener import LISTENER
 from plumbing.threads import in_thread
 from runs.models import Run
 

@@ -12,9 +12,10 @@ from typing import Any
 import redis
 from django.db import transaction
 
-from plumbing import broadcast, clock
-from plumbing.announcements import line_of
-from plumbing.broadcast import channel_of
+from plumbing import clock
+from plumbing.broker import broadcast
+from plumbing.broker.announcements import line_of
+from plumbing.broker.broadcast import channel_of
 from plumbing.statements import Question, insert, take_numbers
 from runs.models import EventPayload, Run, RunEvent
 

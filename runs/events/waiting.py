@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from plumbing.announcements import Announcements, LoopWaiter, Waiter
+from plumbing.broker.announcements import Announcements, LoopWaiter, Waiter
 from plumbing.threads import in_thread, release_connection
 from runs.exceptions import RunGone
 from runs.models import Run, RunEvent

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents.models import AuditEvent, SiteHold
 from plumbing import clock
-from plumbing.servers import is_clustered
+from plumbing.broker.servers import is_clustered
 from runs.models import Run, StepRun, Worker
 
 SKEW_S = 2.0

@@ -25,7 +25,8 @@ from connectors.models import ACCOUNTS, Connection
 from connectors.tools import open_api
 from knowledge.collections import storage
 from knowledge.models import AccountItem, Collection, CollectionAccount, Document
-from plumbing import clock, outbound
+from plumbing import clock
+from plumbing.http import outbound
 
 log = logging.getLogger(__name__)
 LEASE_S = 300.0  # longer than a turn

@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connections
 
-from plumbing import broadcast, clock
-from plumbing.listener import LISTENER
+from plumbing import clock
+from plumbing.broker import broadcast
+from plumbing.broker.listener import LISTENER
 from runs.exceptions import LeaseLost
 from runs.models import Run, StepRun
 

@@ -11,7 +11,7 @@ from django.core.mail import EmailMessage
 from django.utils.translation import gettext as _
 
 from agents.models import Preference
-from plumbing import outbound
+from plumbing.http import outbound
 from runs.models import Notice, PushSubscription
 
 from . import push

@@ -12,7 +12,8 @@ from django.conf import settings
 from django.db.models import DateTimeField, F
 
 from agents.models import SiteHold
-from plumbing import clock, outbound, threads
+from plumbing import clock, threads
+from plumbing.http import outbound
 from plumbing.statements import Select
 from runs.models import WebhookDelivery
 from runs.rules import signing

@@ -10,7 +10,7 @@ from django.db.models import UUIDField
 from agents.exceptions import NewerFormat
 from devices.tools import has_settled
 from functions import interpreter, sandbox
-from plumbing import apart
+from plumbing.untrusted import apart
 from plumbing.statements import Select
 from runs.calls import inputs
 from runs.chains import advance as chains

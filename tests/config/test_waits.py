@@ -11,7 +11,7 @@ import pytest
 from agents.exceptions import Conflict
 from agents.models import ApiKey
 from config.handler import ThreadedHandler
-from plumbing import broadcast
+from plumbing.broker import broadcast
 from plumbing.threads import in_thread
 from runs.api import messages
 from runs.events import waiting

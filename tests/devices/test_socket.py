@@ -15,7 +15,7 @@ from devices.models import Device, DeviceCredential, OfferedTool
 from devices.models.device import UNUSED_KEPT
 from devices.nudges import channel_of
 from devices.sweeping import SWEEPER
-from plumbing.listener import LISTENER
+from plumbing.broker.listener import LISTENER
 from tests.devices.scripted import ScriptedDevice, ask, asking, paired
 
 pytestmark = pytest.mark.django_db(transaction=True)

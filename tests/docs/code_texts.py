@@ -16,7 +16,7 @@ APPS = ("agents", "connectors", "devices", "functions", "knowledge", "plumbing",
 IN_ENGLISH = (  # protocols of programs, commands, and what only a model or a log gets
     "management/", "migrations/", "devices/client/", "functions/sandbox/", "connectors/mcp/", "gateway/langgraph/",
     "gateway/openai/", "gateway/mcp/", "gateway/a2a/", "gateway/agui/", "gateway/python", "devices/wire.py",
-    "devices/protocol.py", "devices/consumers.py", "devices/package.py", "runs/remembering/", "registry/llm/offline", "plumbing/apart", "plumbing/sockets",
+    "devices/protocol.py", "devices/consumers.py", "devices/package.py", "runs/remembering/", "registry/llm/offline", "plumbing/untrusted/apart", "plumbing/sockets",
 )  # fmt: skip
 OTHER_ERRORS = frozenset(
     """

@@ -9,7 +9,7 @@ from agents.mapping import MappingError, search
 from benchmarks.hostile_input import ENTRIES, cost, source_with
 from functions import reading, sandbox
 from functions.signature import SourceProblem
-from plumbing import apart
+from plumbing.untrusted import apart
 from plumbing.weighed import Weighed
 
 V1 = "/api/v1/functions"

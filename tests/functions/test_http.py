@@ -13,8 +13,8 @@ import pytest
 
 from functions import sandbox
 from functions.http import Auth, HttpRefused, Rules, fetch
-from plumbing import addresses, outbound
-from plumbing.addresses import is_allowed, matches
+from plumbing.http import addresses, outbound
+from plumbing.http.addresses import is_allowed, matches
 from tests.fakes import LoopbackServer
 
 

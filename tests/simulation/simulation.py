@@ -14,7 +14,8 @@ import redis
 import time_machine
 from django.db import connection
 
-from plumbing import broadcast, clock, waits
+from plumbing import clock, waits
+from plumbing.broker import broadcast
 from plumbing.statements import Select
 from registry import factory, toolsets
 from registry.agents import LiveAgent

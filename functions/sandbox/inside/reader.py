@@ -17,7 +17,7 @@ from typing import Any
 
 from agents import diff, documents, mapping, schema, schema_rules
 from functions import signature
-from plumbing import archives, formats, jinja, openapi
+from plumbing.untrusted import archives, formats, jinja, openapi
 
 
 def answer(order: dict[str, Any]) -> bytes:

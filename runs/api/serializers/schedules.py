@@ -27,7 +27,7 @@ from agents.mapping import MappingError, parsed, read_source
 from agents.models import Agent, Chain
 from agents.serializers.owned import OWNED, OwnedSerializer, named
 from devices.models import Device
-from plumbing.addresses import url_refusal
+from plumbing.http.addresses import url_refusal
 from runs.events import outbox
 from runs.events import record as events
 from runs.models import Run, Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery

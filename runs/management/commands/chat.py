@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from agents.exceptions import MusterError
-from plumbing import broadcast
+from plumbing.broker import broadcast
 from runs.events import stream
 from runs.events.frames import Frame
 from runs.events.stored import stored

@@ -18,8 +18,8 @@ from agents.models.team import SLUG
 from knowledge.models import Skill, SkillVersion
 from knowledge.models.skill import TEXT
 from knowledge.skills import document, files, store
-from plumbing.archives import MOST_BYTES, MOST_FILES
-from plumbing.formats import clean
+from plumbing.untrusted.archives import MOST_BYTES, MOST_FILES
+from plumbing.untrusted.formats import clean
 from runs.api.skills import draft_of
 
 from ..base import by_name, page, signed_in, tell

@@ -12,7 +12,7 @@ from agents.models import Tool
 from connectors.exceptions import reconnect_link
 from connectors.logins.providers import SERVICES
 from connectors.models import Connection, RemoteTool
-from plumbing.addresses import url_refusal
+from plumbing.http.addresses import url_refusal
 
 from ..base import page, signed_in
 from .providers import Fix, private_fix

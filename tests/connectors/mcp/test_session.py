@@ -11,7 +11,7 @@ from connectors.mcp.exceptions import InputRequired, McpFailed, McpRefused, Sess
 from connectors.mcp.http import HttpTransport
 from connectors.mcp.messages import LEGACY, MODERN
 from connectors.mcp.session import Listener, Session
-from plumbing import outbound
+from plumbing.http import outbound
 from tests.connectors.fake_mcp import ECHO, FakeMcp, ModernMcp, stream
 from tests.connectors.loopback import Answer, Fault
 

@@ -1,7 +1,7 @@
 import pytest
 
 from connectors.mcp.sse import Position, events
-from plumbing.outbound import TooMuch
+from plumbing.http.outbound import TooMuch
 
 
 def read(text, size=5):

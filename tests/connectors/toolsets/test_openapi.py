@@ -7,7 +7,7 @@ import pytest
 from agents.models import Secret, Tool
 from agents.tools import OutcomeUnknown, RetryTool, ToolFailed
 from connectors.models import Connection, RemoteTool
-from plumbing import apart
+from plumbing.untrusted import apart
 from tests.connectors.linked import call_tool, spec_of
 from tests.connectors.loopback import Answer, Fault, Loopback
 

@@ -58,7 +58,7 @@ async def test_a_device_is_told_of_the_end_of_the_run_at_once_or_when_it_is_back
 
 
 async def test_a_frame_the_layer_lost_is_sent_again_by_the_sweep(alice, laptop, monkeypatch, short_hold):
-    monkeypatch.setattr("plumbing.broadcast.publish", lambda channel, message: True)  # says yes, sends nothing
+    monkeypatch.setattr("plumbing.broker.broadcast.publish", lambda channel, message: True)  # says yes, sends nothing
     id = str(uuid.uuid4())
     async with ScriptedDevice(laptop[1]) as device:
         await device.hello()

@@ -14,7 +14,7 @@ from agents import roles
 from agents.http import throttles
 from agents.models import ApiKey, AuditEvent
 from gateway.mcp import oauth
-from plumbing import outbound
+from plumbing.http import outbound
 from runs.worker import pruning
 from tests.gateway.mcp.oauth_requests import BACK, RESOURCE, SCOPE, asked, consent, exchange, refresh, register, send
 from tests.gateway.mcp.test_protocol import error, modern

@@ -5,7 +5,7 @@ from copy import copy
 
 import pytest
 
-from plumbing import broadcast
+from plumbing.broker import broadcast
 from plumbing.threads import in_thread
 from runs.events import feed, stored, stream
 from runs.events import record as events

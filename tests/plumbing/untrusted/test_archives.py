@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from plumbing import apart, archives
+from plumbing.untrusted import apart, archives
 from tests.knowledge.skills.samples import tarred, whole, zipped
 
 

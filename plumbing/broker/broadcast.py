@@ -1,4 +1,4 @@
-"""Publishes to all listening processes (`plumbing/listener.py`): one round trip, no event loop.
+"""Publishes to all listening processes (`plumbing/broker/listener.py`): one round trip, no event loop.
 
 Rows are authoritative and a message is only a notification: an unavailable broker is not an error.
 """

@@ -12,9 +12,9 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from . import waits
+from plumbing import waits
 from .addresses import resolve
-from .waits import READ, WRITE, IsOver
+from plumbing.waits import READ, WRITE, IsOver
 
 Options = Iterable[tuple[Any, ...]]
 

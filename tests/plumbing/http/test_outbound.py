@@ -5,7 +5,7 @@ from time import monotonic, sleep
 import httpx
 import pytest
 
-from plumbing import addresses, outbound
+from plumbing.http import addresses, outbound
 from tests.fakes import LoopbackServer
 
 

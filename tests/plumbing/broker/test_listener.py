@@ -10,10 +10,10 @@ import pytest
 import redis
 from django.conf import settings
 
-from plumbing import broadcast
-from plumbing.announcements import Announcements, Waiter, line_of
-from plumbing.broadcast import channel_of
-from plumbing.listener import Listener
+from plumbing.broker import broadcast
+from plumbing.broker.announcements import Announcements, Waiter, line_of
+from plumbing.broker.broadcast import channel_of
+from plumbing.broker.listener import Listener
 
 PATIENCE_S = 60
 
@@ -39,7 +39,7 @@ def subscribers(channel):
 
 def test_the_private_part_of_redis_py_is_as_it_was_checked():
     """After an upgrade, read `Listener.listen` beside redis/connection.py, then change this."""
-    assert redis.__version__.split(".")[:2] == ["7", "4"], "check plumbing/listener.py against this version of redis-py"
+    assert redis.__version__.split(".")[:2] == ["7", "4"], "check plumbing/broker/listener.py against this version of redis-py"
     connection = redis.ConnectionPool.from_url(settings.CHANNEL_URL).make_connection()
     connection.connect()
     assert isinstance(connection._sock, socket.socket)
@@ -75,7 +75,7 @@ def test_a_channel_without_subscribers_is_given_up(listener, heard):
 
 
 def test_after_a_break_all_subscribers_learn_that_they_may_have_missed_something(listener, heard, monkeypatch):
-    monkeypatch.setattr("plumbing.listener.AGAIN_S", 0)
+    monkeypatch.setattr("plumbing.broker.listener.AGAIN_S", 0)
     broadcast.line().ask(("CLIENT", "KILL", "TYPE", "pubsub"))
     assert heard() is None
     broadcast.publish(channel_of("test"), b"again")

@@ -7,7 +7,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from plumbing.line import Line
+from plumbing.broker.line import Line
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import redis
 from django.core.exceptions import ImproperlyConfigured
 
 from config import brokers
-from plumbing.line import Line
-from plumbing.servers import Servers, is_clustered, pool_of, read_sentinel
+from plumbing.broker.line import Line
+from plumbing.broker.servers import Servers, is_clustered, pool_of, read_sentinel
 from supervisor import refusals, valkey
 from tests.live import free_port, wait_for
 

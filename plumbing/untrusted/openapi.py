@@ -1,7 +1,7 @@
 """An OpenAPI 3 document → operations as tools. Nothing outside the document is ever fetched.
 
 A short document can take seconds, since many operations may refer to one large schema. So all of
-this runs in the reader's process: see plumbing/apart.py.
+this runs in the reader's process: see plumbing/untrusted/apart.py.
 """
 
 import json
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from plumbing.apart import Refused
-from plumbing.formats import clean, yaml_value_here
+from plumbing.untrusted.apart import Refused
+from plumbing.untrusted.formats import clean, yaml_value_here
 
 METHODS = ("get", "put", "post", "delete", "patch", "head")
 EFFECTS = {

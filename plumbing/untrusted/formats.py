@@ -1,7 +1,7 @@
 """HTML and YAML from users, as text and values.
 
 Their parsers can be slowed down by crafted input, so long input is read in a process with limits:
-see plumbing/apart.py.
+see plumbing/untrusted/apart.py.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from plumbing import apart
+from plumbing.untrusted import apart
 
 SHORT = 2_000  # characters
 UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u200b\u2060\ufeff]")

@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from plumbing import streams, waits
-from plumbing.connections import Connections
+from plumbing import waits
+from plumbing.http import streams
+from plumbing.http.connections import Connections
 from tests.plumbing.test_waits import Works
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"

@@ -2,7 +2,7 @@
 would leave the folder that they are unpacked in.
 
 An archive can be built to take much time and memory, so `unpack` reads it in a process with limits: see
-plumbing/apart.py.
+plumbing/untrusted/apart.py.
 """
 
 import base64
@@ -14,8 +14,8 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 
-from plumbing import apart
-from plumbing.apart import Refused
+from plumbing.untrusted import apart
+from plumbing.untrusted.apart import Refused
 
 MOST_FILES = 500
 MOST_BYTES = 8 << 20  # of an archive, and of the files that are kept of it

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-from .waits import elsewhere
+from plumbing.waits import elsewhere
 
 LOOKUP_S = 10.0
 LOOKUPS = threading.BoundedSemaphore(64)  # each holds a thread until the system's resolver gives up
