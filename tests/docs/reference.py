@@ -41,18 +41,20 @@ STATUS = {
 
 
 def settings() -> list[tuple[str, str, str, str]]:
-    """(name, type, default, meaning) of every variable that config/settings.py reads."""
-    source = (ROOT / "config" / "settings.py").read_text()
-    lines, found = source.splitlines(), {}
+    """(name, type, default, meaning) of every variable that config/settings/ reads."""
+    sources = [path.read_text() for path in sorted((ROOT / "config" / "settings").glob("*.py"))]
+    variables = {name: row for source in sources for name, *row in variables_in(source)}
+    return [(name, *row) for name, row in sorted(variables.items())]
+
+
+def variables_in(source: str) -> Iterator[tuple[str, str, str, str]]:
+    lines = source.splitlines()
     for node in ast.walk(ast.parse(source)):
         if is_reader(node) and isinstance(node.args[0], ast.Constant):
             default = next((ast.unparse(word.value) for word in node.keywords if word.arg == "default"), "")
-            found.setdefault(
-                node.args[0].value, (node.func.attr, default, meaning(lines, node.lineno, node.end_lineno))
-            )
+            yield node.args[0].value, node.func.attr, default, meaning(lines, node.lineno, node.end_lineno)
     for name in re.findall(r'kept_secret\("(\w+)"\)', source):
-        found[name] = ("str", "made once, kept in the data directory", KEPT[name])
-    return [(name, *rest) for name, rest in sorted(found.items())]
+        yield name, "str", "made once, kept in the data directory", KEPT[name]
 
 
 def is_reader(node: ast.AST) -> bool:
@@ -205,7 +207,7 @@ def pages() -> dict[str, str]:
     return {
         "settings.md": table(
             "Settings",
-            "Muster reads these environment variables when it starts (`config/settings.py`).",
+            "Muster reads these environment variables when it starts (`config/settings/`).",
             ("variable", "type", "default", "meaning"),
             [(name, kind, f"`{default}`" if default else "", text) for name, kind, default, text in settings()],
         ),

@@ -1,0 +1,20 @@
+"""Passwords, login sessions, and what people without a group may do."""
+
+from django.core.exceptions import ImproperlyConfigured
+
+from config.settings.environment import env
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+SESSION_ENGINE = "agents.http.sessions"
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+
+# sign-in attempts per minute for one name from one address; 0 means no limit
+LOGIN_TRIES = env.int("MUSTER_LOGIN_TRIES", default=10)
+# role on the site of people in none of the four groups: viewer, operator, author or administrator
+DEFAULT_ROLE = env.str("MUSTER_DEFAULT_ROLE", default="author")
+if DEFAULT_ROLE not in ("viewer", "operator", "author", "administrator"):
+    raise ImproperlyConfigured("MUSTER_DEFAULT_ROLE must be viewer, operator, author or administrator.")
