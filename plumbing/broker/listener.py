@@ -20,7 +20,7 @@ from typing import Any
 import redis
 from django.conf import settings
 
-from .servers import pool_of
+from plumbing.broker.servers import pool_of
 
 log = logging.getLogger(__name__)
 AGAIN_S = 1.0  # seconds between attempts to reach the broker
@@ -114,9 +114,9 @@ class Listener:
 
     def send_wanted(self, line: Any) -> None:
         with self.lock:
-            wanted, self.wanted = self.wanted, []
-        if wanted:
-            line.send_packed_command(line.pack_commands(wanted), check_health=False)
+            changes, self.wanted = self.wanted, []
+        if changes:
+            line.send_packed_command(line.pack_commands(changes), check_health=False)
 
     def read(self, line: Any) -> None:
         """Everything that has arrived."""

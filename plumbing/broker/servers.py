@@ -1,9 +1,10 @@
-"""Addresses of Redis and Valkey servers, read in one place: a single server, or one that Sentinels
-watch over.
+"""Addresses of Redis and Valkey servers, read in one place: a single server, one that Sentinels
+watch over, or a cluster.
 
 - `redis://`, `rediss://` and `unix://` as redis-py writes them;
 - `sentinel://user:password@host1:26379,host2:26379/service?db=0`: each new connection asks the
-  Sentinels for the master, so commands go to the new one after a failover.
+  Sentinels for the master, so commands go to the new one after a failover;
+- `cluster://user:password@host1:6379,host2:6379`, and `clusters://` over TLS (`plumbing/broker/clusters.py`).
 """
 
 from typing import Any
@@ -11,6 +12,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import redis
 from redis.sentinel import Sentinel, SentinelConnectionPool
+
+from plumbing.broker import clusters
 
 SENTINEL = "sentinel"
 SENTINEL_PORT = 26379
@@ -26,7 +29,9 @@ class Servers:
 
 def pool_of(url: str, **options: Any) -> redis.ConnectionPool:
     """Makes connections to the server of this address. Raises ValueError."""
-    if not url.startswith(f"{SENTINEL}://"):
+    if kind_of(url) in clusters.KINDS:
+        return clusters.pool_of(url, **options)
+    if kind_of(url) != SENTINEL:
         return redis.ConnectionPool.from_url(url, **options)
     hosts, service, login = read_sentinel(url)
     limits = {name: options[name] for name in ("socket_timeout", "socket_connect_timeout") if options.get(name)}
@@ -35,15 +40,23 @@ def pool_of(url: str, **options: Any) -> redis.ConnectionPool:
 
 
 def is_clustered(url: str) -> bool:
-    """Whether the server belongs to a Redis Cluster; False if it does not answer within two seconds."""
+    """Whether a single server is named that belongs to a Redis Cluster; False if it does not answer within two
+    seconds.
+    """
+    if kind_of(url) in clusters.KINDS:
+        return False
     pool = pool_of(url, socket_timeout=2, socket_connect_timeout=2)
     try:
-        told: Any = redis.Redis(connection_pool=pool).info("cluster")
-        return bool(told.get("cluster_enabled"))
+        info: Any = redis.Redis(connection_pool=pool).info("cluster")
+        return bool(info.get("cluster_enabled"))
     except (redis.RedisError, OSError):
         return False
     finally:
         pool.disconnect()
+
+
+def kind_of(url: str) -> str:
+    return url.partition("://")[0]
 
 
 def read_sentinel(url: str) -> tuple[list[tuple[str, int]], str, dict[str, Any]]:
@@ -52,9 +65,11 @@ def read_sentinel(url: str) -> tuple[list[tuple[str, int]], str, dict[str, Any]]
     user, _, hosts = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")
     service = parts.path.strip("/")
-    found = [(host, int(port or SENTINEL_PORT)) for host, _, port in (one.partition(":") for one in hosts.split(","))]
-    if not service or not all(host for host, _ in found):
+    sentinels = [
+        (host, int(port or SENTINEL_PORT)) for host, _, port in (entry.partition(":") for entry in hosts.split(","))
+    ]
+    if not service or not all(host for host, _ in sentinels):
         raise ValueError("write sentinel://host1:26379,host2:26379/service")
     login = {"db": int(parse_qs(parts.query).get("db", ["0"])[0])}
-    given = {"username": unquote(name) or None, "password": unquote(password) or None}
-    return found, service, login | {key: value for key, value in given.items() if value}
+    credentials = {"username": unquote(name) or None, "password": unquote(password) or None}
+    return sentinels, service, login | {key: value for key, value in credentials.items() if value}

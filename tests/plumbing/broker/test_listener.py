@@ -25,7 +25,7 @@ def listener():
 
 @pytest.fixture
 def heard(listener):
-    """A subscriber to "muster:test": `heard.get()` is the next message; its first None is taken."""
+    """A subscriber to "{muster}:test": `heard.get()` is the next message; its first None is taken."""
     messages = queue.Queue()
     listener.subscribe(channel_of("test"), messages.put)
     assert messages.get(timeout=PATIENCE_S) is None
@@ -39,7 +39,9 @@ def subscribers(channel):
 
 def test_the_private_part_of_redis_py_is_as_it_was_checked():
     """After an upgrade, read `Listener.listen` beside redis/connection.py, then change this."""
-    assert redis.__version__.split(".")[:2] == ["7", "4"], "check plumbing/broker/listener.py against this version of redis-py"
+    assert redis.__version__.split(".")[:2] == ["7", "4"], (
+        "check plumbing/broker/listener.py against this version of redis-py"
+    )
     connection = redis.ConnectionPool.from_url(settings.CHANNEL_URL).make_connection()
     connection.connect()
     assert isinstance(connection._sock, socket.socket)
