@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import models
 
-from .statements import database
+from plumbing.statements import database
 
 OLD_S = 10.0  # a reading is renewed after that
 STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -23,8 +23,8 @@ class Now(models.Func):
 
     def __init__(self, seconds: Any = 0.0, **extra: Any) -> None:
         """`seconds`: a number, or a placeholder of a compiled statement."""
-        given = models.Value(float(seconds)) if isinstance(seconds, int | float) else seconds
-        super().__init__(given, output_field=models.DateTimeField(), **extra)
+        value = models.Value(float(seconds)) if isinstance(seconds, int | float) else seconds
+        super().__init__(value, output_field=models.DateTimeField(), **extra)
 
     def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
         template = "(STATEMENT_TIMESTAMP() + make_interval(secs => (%(expressions)s)::float8))"

@@ -6,8 +6,8 @@ from typing import Any
 from django.db import models
 from django.db.models.sql import Query
 
-from .statements import Bound, database
-from .statements.queries import Compiled, Statement
+from plumbing.statements import Bound, database
+from plumbing.statements.queries import Compiled, Statement
 
 
 class Computed(Statement[Compiled]):

@@ -12,7 +12,7 @@ OTHERS = {"tests", "benchmarks"}  # not part of what a worker runs
 def release() -> str:
     """Twelve characters, the same on all machines with the same Python files."""
     digest = hashlib.sha256()
-    packages = sorted(found.parent for found in ROOT.glob("*/__init__.py") if found.parent.name not in OTHERS)
+    packages = sorted(file.parent for file in ROOT.glob("*/__init__.py") if file.parent.name not in OTHERS)
     for package in packages:
         for file in sorted(package.rglob("*.py")):
             digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())

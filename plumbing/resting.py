@@ -38,12 +38,12 @@ class Piece:
         if not self.future.set_running_or_notify_cancel():
             return
         try:
-            found = self.work()
+            result = self.work()
         except BaseException as error:
             self.future.set_exception(error)
             self = None  # type: ignore[assignment]  # noqa: PLW0642  (its traceback holds this frame: a circle)
         else:
-            self.future.set_result(found)
+            self.future.set_result(result)
 
 
 Inbox = SimpleQueue[Piece | None]

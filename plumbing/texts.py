@@ -20,6 +20,7 @@ from django.utils.translation.trans_real import get_supported_language_variant, 
 FOLDER = Path(__file__).resolve().parents[1] / "locale"
 DOMAINS = ("code", "django")
 PLACE = re.compile(r"%\((\w+)\)[sd]")
+START = 3  # letters by which texts with values are found
 LEAST = 5  # letters outside its places that a text must have to be recognized
 MOST = 2000  # characters of a text that is looked for
 PARTS = 10  # sentences of a text that are looked for one by one
@@ -48,21 +49,25 @@ class Pattern:
         end = len(text) - len(last)
         if len(first) > end or not text.startswith(first) or not text.endswith(last):
             return None
-        found, start = [], len(first)
+        values, start = [], len(first)
         for literal in others:
             place = text.find(literal, start, end)
             if place < 0:
                 return None
-            found.append(text[start:place])
+            values.append(text[start:place])
             start = place + len(literal)
-        return [*found, text[start:end]]
+        return [*values, text[start:end]]
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
     exact: dict[str, str] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)  # single words: kinds and names of fields
-    patterns: list[Pattern] = field(default_factory=list)  # the most specific first
+    patterns: dict[str, list[Pattern]] = field(default_factory=dict)  # by how they start; the most specific first
+
+    def of(self, text: str) -> list[Pattern]:
+        """Those that start like this text."""
+        return self.patterns.get(text[:START]) or self.patterns.get("", [])
 
 
 def shown(text: str) -> str:
@@ -106,7 +111,7 @@ def looked_up(texts: Texts, text: str, depth: int) -> str:
     """Its translation, or "". Values that are texts of the code are translated with it."""
     if text in texts.exact:
         return texts.exact[text]
-    for pattern in texts.patterns:
+    for pattern in texts.of(text):
         values = pattern.values(text)
         if values is not None:
             named = zip(pattern.names, values, strict=True)
@@ -128,11 +133,14 @@ def texts_in(language: str) -> Texts:
     for domain in DOMAINS:
         if language == "en":
             break
-        found = gettext.translation(domain, FOLDER, [language], fallback=True)
-        for text, translation in getattr(found, "_catalog", {}).items():
+        translations = gettext.translation(domain, FOLDER, [language], fallback=True)
+        for text, translation in getattr(translations, "_catalog", {}).items():
             if isinstance(text, str) and text and "<" not in text and "\x04" not in text:
                 add(texts, text, translation)
-    texts.patterns.sort(key=lambda pattern: -pattern.length)
+    anything = texts.patterns.setdefault("", [])
+    for start, patterns in texts.patterns.items():
+        patterns += anything if start else []
+        patterns.sort(key=lambda pattern: -pattern.length)
     return texts
 
 
@@ -143,4 +151,5 @@ def add(texts: Texts, text: str, translation: str) -> None:
         return
     literals = [part.replace("%%", "%") for part in PLACE.split(text)[::2]]
     if len(set(names)) == len(names) and sum(map(str.isalpha, "".join(literals))) >= LEAST:
-        texts.patterns.append(Pattern(tuple(literals), tuple(names), translation))
+        start = literals[0][:START] if len(literals[0]) >= START else ""
+        texts.patterns.setdefault(start, []).append(Pattern(tuple(literals), tuple(names), translation))

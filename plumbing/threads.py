@@ -10,8 +10,8 @@ from typing import Any
 
 from django.db import close_old_connections, connections
 
-from . import waits
-from .resting import RestingThreads
+from plumbing import waits
+from plumbing.resting import RestingThreads
 
 THREADS = RestingThreads(8, "rows")
 

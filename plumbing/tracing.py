@@ -14,5 +14,5 @@ def accepted(header: str) -> str:
 
 def parse(header: str) -> tuple[int, int, bool] | None:
     """(trace id, id of the caller's span, whether the caller records the trace)."""
-    found = PATTERN.fullmatch(header)
-    return (int(found[1], 16), int(found[2], 16), bool(int(found[3], 16) & 1)) if found else None
+    match = PATTERN.fullmatch(header)
+    return (int(match[1], 16), int(match[2], 16), bool(int(match[3], 16) & 1)) if match else None

@@ -57,11 +57,11 @@ def poll_socket(descriptor: int, event: int, seconds: float | None, is_over: IsO
     poll = select.poll()
     poll.register(descriptor, select.POLLIN if event == READ else select.POLLOUT)
     while True:
-        left = None if ends is None else max(0.0, ends - monotonic())
-        glance = left if is_over is None else GLANCE_S if left is None else min(left, GLANCE_S)
+        remaining_s = None if ends is None else max(0.0, ends - monotonic())
+        glance = remaining_s if is_over is None else GLANCE_S if remaining_s is None else min(remaining_s, GLANCE_S)
         if poll.poll(None if glance is None else glance * 1000):
             return True
-        if (is_over and is_over()) or left == glance:
+        if (is_over and is_over()) or remaining_s == glance:
             return False
 
 
@@ -73,8 +73,8 @@ def pause(seconds: float, is_over: IsOver | None = None) -> None:
             hub.wait(seconds, is_over)
             return
         ends = monotonic() + seconds
-        while (left := ends - monotonic()) > 0 and not (is_over and is_over()):
-            sleep(left if is_over is None else min(left, GLANCE_S))
+        while (remaining_s := ends - monotonic()) > 0 and not (is_over and is_over()):
+            sleep(remaining_s if is_over is None else min(remaining_s, GLANCE_S))
 
 
 @contextmanager
@@ -122,10 +122,10 @@ def acquire(lock: threading.Lock, seconds: float) -> bool:
         return lock.acquire(timeout=seconds)
     ends = monotonic() + seconds
     while not lock.acquire(blocking=False):
-        left = ends - monotonic()
-        if left <= 0:
+        remaining_s = ends - monotonic()
+        if remaining_s <= 0:
             return False
-        pause(min(left, 0.05))
+        pause(min(remaining_s, 0.05))
     return True
 
 
@@ -258,16 +258,16 @@ class Hub:
 
     def each(self, work: Callable[[Any], Any], items: Iterable[Any]) -> None:
         waiter, errors = self.waiter(), []
-        left = len(items := list(items))
+        count = len(items := list(items))
 
         def do(item: Any) -> None:
-            nonlocal left
+            nonlocal count
             try:
                 work(item)
             except BaseException as error:
                 errors.append(error)
-            left -= 1
-            if not left:
+            count -= 1
+            if not count:
                 self.wake(waiter, True)
 
         for item in items:

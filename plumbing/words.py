@@ -29,7 +29,7 @@ WORD = re.compile(r"[a-z]+|[^\W\d_]+", re.UNICODE)
 def words_of(text: str) -> list[str]:
     """Stems in order, without stop words; a pattern such as "3 + 4" adds the words it stands for."""
     text = text.lower()
-    text += "".join(f" {said}" for sign, said in SIGNS if sign.search(text))
+    text += "".join(f" {words}" for sign, words in SIGNS if sign.search(text))
     return [stem(word[:LONGEST]) for word in WORD.findall(text.replace("_", " ")) if word not in LITTLE]
 
 

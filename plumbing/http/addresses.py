@@ -47,10 +47,10 @@ def host_refusal(host: str, allowed: Iterable[str], *, must_resolve: bool = True
     if matches(host, allowed):
         return ""
     try:
-        found = resolve(host)
+        addresses = resolve(host)
     except (OSError, UnicodeError):
         return f"The host “{host}” cannot be found." if must_resolve else ""
-    return "" if all(is_allowed(address, allowed) for address in found) else private(host)
+    return "" if all(is_allowed(address, allowed) for address in addresses) else private(host)
 
 
 def private(host: str) -> str:
@@ -71,8 +71,8 @@ def resolve(host: str, port: int | None = None, *, within: float | None = LOOKUP
     """The addresses of a host, each once, in the order to try them. Raises OSError (TimeoutError),
     UnicodeError.
     """
-    found = elsewhere(look_up, host, port, LOOKUP_S if within is None else within)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = elsewhere(look_up, host, port, LOOKUP_S if within is None else within)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 def look_up(host: str, port: int | None, seconds: float) -> list[Any]:
@@ -82,10 +82,10 @@ def look_up(host: str, port: int | None, seconds: float) -> list[Any]:
     end, places = monotonic() + seconds, LOOKUPS
     if not places.acquire(timeout=seconds):
         raise TimeoutError("too many names are being looked up")
-    told: SimpleQueue[list[Any] | Exception] = SimpleQueue()
-    threading.Thread(target=ask_resolver, args=(host, port, told, places), daemon=True, name="resolver").start()
+    answers: SimpleQueue[list[Any] | Exception] = SimpleQueue()
+    threading.Thread(target=ask_resolver, args=(host, port, answers, places), daemon=True, name="resolver").start()
     try:
-        answer = told.get(timeout=max(end - monotonic(), 0.01))
+        answer = answers.get(timeout=max(end - monotonic(), 0.01))
     except Empty:
         raise TimeoutError("the resolver took too long")
     if isinstance(answer, Exception):
@@ -94,12 +94,12 @@ def look_up(host: str, port: int | None, seconds: float) -> list[Any]:
 
 
 def ask_resolver(
-    host: str, port: int | None, told: SimpleQueue[list[Any] | Exception], places: threading.Semaphore
+    host: str, port: int | None, answers: SimpleQueue[list[Any] | Exception], places: threading.Semaphore
 ) -> None:
     try:
-        told.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     except Exception as error:  # raised again in the calling thread
-        told.put(error)
+        answers.put(error)
     finally:
         places.release()
 
@@ -123,10 +123,10 @@ def is_public(ip: Address) -> bool:
 
 
 def networks(allowed: Iterable[str]) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    found = []
+    ranges = []
     for entry in allowed:
         try:
-            found.append(ipaddress.ip_network(entry, strict=False))
+            ranges.append(ipaddress.ip_network(entry, strict=False))
         except ValueError:
             continue  # a host name, compared as such
-    return found
+    return ranges

@@ -18,9 +18,9 @@ from typing import Any
 import httpcore
 import httpx
 
-from . import streams
-from .addresses import LOOKUP_S, is_allowed, matches, private, resolve
-from .connections import Connections
+from plumbing.http import streams
+from plumbing.http.addresses import LOOKUP_S, is_allowed, matches, private, resolve
+from plumbing.http.connections import Connections
 
 CONNECT_S = 10.0
 SILENCE_S = 30.0
@@ -104,8 +104,8 @@ def unless(cancelled: Callable[[], bool]) -> Iterator[None]:
 
 
 def is_cancelled() -> bool:
-    asked = _is_cancelled.get()
-    return asked is not None and asked()
+    probe = _is_cancelled.get()
+    return probe is not None and probe()
 
 
 def asked_whether_cancelled() -> Callable[[], bool] | None:
@@ -225,14 +225,14 @@ def noted(stream: streams.Stream) -> TimedStream:
 def checked(host: str, allowed: list[str], resolver: Resolver | None = None) -> list[str]:
     """The addresses of a host, all of them allowed. Raises AddressRefused, OverTime, httpcore.ConnectError."""
     try:
-        found = (resolver or resolve)(host, within=left(LOOKUP_S))
+        addresses = (resolver or resolve)(host, within=left(LOOKUP_S))
     except TimeoutError:
         raise OverTime(f"The host “{host}” was not resolved in time.")
     except (OSError, UnicodeError):
         raise httpcore.ConnectError(f"The host “{host}” cannot be found.")
-    if not matches(host, allowed) and not all(is_allowed(address, allowed) for address in found):
+    if not matches(host, allowed) and not all(is_allowed(address, allowed) for address in addresses):
         raise AddressRefused(private(host))
-    return found
+    return addresses
 
 
 def left(timeout: float | None) -> float | None:

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any
 
 from plumbing import waits
-from .addresses import resolve
+from plumbing.http.addresses import resolve
 from plumbing.waits import READ, WRITE, IsOver
 
 Options = Iterable[tuple[Any, ...]]

@@ -23,8 +23,8 @@ def cursor_of_kept(db: Any) -> Any:
 
     db.ensure_connection()
     with db.wrap_database_errors:
-        made: Any = ServerBindingCursor(db.connection)  # type: ignore[call-arg]
-        return db._prepare_cursor(made)
+        cursor: Any = ServerBindingCursor(db.connection)  # type: ignore[call-arg]
+        return db._prepare_cursor(cursor)
 
 
 @dataclass(frozen=True, slots=True)

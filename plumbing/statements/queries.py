@@ -117,12 +117,12 @@ def builder(compiler: Any) -> Callable[[Row], models.Model]:
     annotations = tuple((compiler.annotation_col_map or {}).items())
 
     def build(row: Row) -> models.Model:
-        made = model.from_db(alias, names, row[first:last])
+        instance = model.from_db(alias, names, row[first:last])
         for populator in populators:
-            populator.populate(row, made)
+            populator.populate(row, instance)
         for name, place in annotations:
-            setattr(made, name, row[place])
-        return made
+            setattr(instance, name, row[place])
+        return instance
 
     return build
 

@@ -32,19 +32,21 @@ def insert(*rows: models.Model) -> None:
     if not rows:
         return
     db = database()
-    made = insert_of(type(rows[0]), db.vendor)
-    at_once = max(1, PARAMETERS // len(made.fields))
+    statement = insert_of(type(rows[0]), db.vendor)
+    at_once = max(1, PARAMETERS // len(statement.fields))
     for start in range(0, len(rows), at_once):
-        insert_few(made, rows[start : start + at_once], db)
+        insert_few(statement, rows[start : start + at_once], db)
 
 
-def insert_few(made: Insert, rows: Sequence[models.Model], db: Any) -> None:
-    is_wide = len(made.fields) > REMEMBERED
-    placed = [placed_values(values_of(made.fields, row, db, add=True), names_null=is_wide) for row in rows]
+def insert_few(statement: Insert, rows: Sequence[models.Model], db: Any) -> None:
+    is_wide = len(statement.fields) > REMEMBERED
+    placed = [placed_values(values_of(statement.fields, row, db, add=True), names_null=is_wide) for row in rows]
     with cursor_of_kept(db) as cursor:
         places = ", ".join(one for one, _ in placed)
-        cursor.execute(f"{made.head} {places}{made.tail}", [value for _, values in placed for value in values])
-        keys = cursor.fetchall() if made.tail else ()
+        cursor.execute(
+            f"{statement.head} {places}{statement.tail}", [value for _, values in placed for value in values]
+        )
+        keys = cursor.fetchall() if statement.tail else ()
     for row, (key,) in zip(rows, keys, strict=False):
         row.pk = key
     mark_stored(rows, db)
@@ -57,9 +59,11 @@ def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None =
     if not rows:
         return
     db = database()
-    made = insert_of(type(rows[0]), db.vendor)
-    places = [(place, field) for place, field in enumerate(made.fields) if varying is None or field.name in varying]
-    common = values_of(made.fields, rows[0], db, add=True)
+    statement = insert_of(type(rows[0]), db.vendor)
+    places = [
+        (place, field) for place, field in enumerate(statement.fields) if varying is None or field.name in varying
+    ]
+    common = values_of(statement.fields, rows[0], db, add=True)
     values = [common]
     for row in rows[1:]:
         mine = common.copy()
@@ -68,7 +72,7 @@ def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None =
         values.append(mine)
     placed = [placed_values(one) for one in values]  # the shape is the same for all
     with cursor_of_kept(db) as cursor:
-        cursor.executemany(f"{made.head} {placed[0][0]}", [one for _, one in placed])
+        cursor.executemany(f"{statement.head} {placed[0][0]}", [one for _, one in placed])
     mark_stored(rows, db)
 
 
@@ -93,9 +97,11 @@ def insert_plain(model: type[models.Model], rows: Sequence[Any]) -> None:
     of the insert.
     """
     db = database()
-    made = insert_of(model, db.vendor, tuple(type(rows[0]).__slots__))
+    statement = insert_of(model, db.vendor, tuple(type(rows[0]).__slots__))
     with cursor_of_kept(db) as cursor:
-        cursor.executemany(f"{made.head} {made.places}", [values_of(made.fields, row, db, add=False) for row in rows])
+        cursor.executemany(
+            f"{statement.head} {statement.places}", [values_of(statement.fields, row, db, add=False) for row in rows]
+        )
 
 
 def write(row: models.Model, names: tuple[str, ...]) -> None:

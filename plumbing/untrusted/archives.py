@@ -56,13 +56,13 @@ def unpack_here(encoded: str, marker: str, folder: str) -> tuple[str, list[tuple
 def kept(entries: Iterable[Entry]) -> list[tuple[str, bytes]]:
     """The contents, as long as they are within the limits together."""
     files: list[tuple[str, bytes]] = []
-    left = MOST_BYTES
+    room = MOST_BYTES
     for path, read in entries:
         if len(files) == MOST_FILES:
             raise Refused(f"The archive has more than {MOST_FILES} files.", code="too_many_files")
-        data = read(left + 1)
-        left -= len(data)
-        if left < 0:
+        data = read(room + 1)
+        room -= len(data)
+        if room < 0:
             raise Refused(f"The files have more than {MOST_BYTES >> 20} MB together.", code="too_large")
         files.append((path, data))
     refuse_doubles([path for path, _ in files])
@@ -73,8 +73,8 @@ def root_of(paths: list[str], marker: str, folder: str) -> str:
     """The folder with the marker, as a prefix of paths. Raises Refused unless there is exactly one."""
     roots = list({path.removesuffix(marker): None for path in paths if f"/{path}".endswith(f"/{marker}")})
     if folder:
-        wanted = folder.strip("/")
-        roots = [root for root in roots if f"/{root}".endswith(f"/{wanted}/")]
+        prefix = folder.strip("/")
+        roots = [root for root in roots if f"/{root}".endswith(f"/{prefix}/")]
     outer = [root for root in roots if not any(root != other and root.startswith(other) for other in roots)]
     if not outer:
         where = f"The folder “{folder[:80]}” of the archive" if folder else "The archive"
@@ -155,13 +155,13 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 def pack(files: dict[str, bytes]) -> bytes:
     """A zip archive of these files; equal files give equal bytes."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         for path in sorted(files):
             entry = zipfile.ZipInfo(path, LONG_AGO)
             entry.external_attr = (stat.S_IFREG | 0o644) << 16
             archive.writestr(entry, files[path], zipfile.ZIP_DEFLATED)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def unpacked(content: bytes) -> dict[str, bytes]:

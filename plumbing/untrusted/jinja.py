@@ -17,9 +17,9 @@ ON_ERRORS = debug  # Jinja imports it with its first error, and in a child nothi
 
 
 def environment() -> ImmutableSandboxedEnvironment:
-    made = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, cache_size=0)
-    made.globals.clear()
-    return made
+    jinja = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, cache_size=0)
+    jinja.globals.clear()
+    return jinja
 
 
 def render_here(template: str, values: dict[str, Any]) -> str:

@@ -60,14 +60,14 @@ def checked(value: JSON) -> dict[str, JSON]:
     return value
 
 
-def base_url_of(document: dict[str, JSON], given: str = "", found_at: str = "") -> str:
+def base_url_of(document: dict[str, JSON], address: str = "", found_at: str = "") -> str:
     """The base address: the given one, else the first server. Raises Refused."""
     servers = document.get("servers") or [{}]
     server = servers[0] if isinstance(servers, list) and isinstance(servers[0], dict) else {}
     url = str(server.get("url") or "/")
     for name, variable in (server.get("variables") or {}).items():
         url = url.replace("{" + str(name) + "}", str((variable or {}).get("default", "")))
-    url = given or urljoin(found_at, url)
+    url = address or urljoin(found_at, url)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
         raise Refused(f"“{url[:200]}” is not a base address.", code="no_server", hint="Send base_url.")
@@ -78,11 +78,11 @@ def operations(document: dict[str, JSON], only: list[str] | None) -> Iterator[st
     """Every operation (or the named ones) as JSON text. Raises Refused for a missing name, for too
     many operations, and for too much text.
     """
-    left, definitions = MAX_ANSWER, Definitions(document)
+    room, definitions = MAX_ANSWER, Definitions(document)
     for path, method, item in chosen(document, only):
         text = json.dumps(described(document, definitions, path, method, item), allow_nan=False)
-        left -= len(json.dumps(text))
-        if left < 0:
+        room -= len(json.dumps(text))
+        if room < 0:
             message = f"Its operations and their schemas have more than {MAX_ANSWER} characters in all."
             raise Refused(message, code="too_large", hint="Name fewer operations.")
         yield text
@@ -90,21 +90,21 @@ def operations(document: dict[str, JSON], only: list[str] | None) -> Iterator[st
 
 def chosen(document: dict[str, JSON], only: list[str] | None) -> list[tuple[str, str, dict[str, JSON]]]:
     """Path, method and path item of each operation that is wanted."""
-    found = {}
+    operations = {}
     for path, item in document["paths"].items():
         for method in METHODS:
             if isinstance(item, dict) and isinstance(item.get(method), dict):
-                found[name_of(str(path), method, item[method])] = (str(path), method, item)
-    if only is not None and (missing := [name for name in only if name not in found]):
+                operations[name_of(str(path), method, item[method])] = (str(path), method, item)
+    if only is not None and (missing := [name for name in only if name not in operations]):
         raise Refused(f"The document has no operation “{missing[0][:100]}”.", code="unknown_operation")
-    wanted = [found[name] for name in only] if only is not None else list(found.values())
-    if len(wanted) > MAX_OPERATIONS:
+    selection = [operations[name] for name in only] if only is not None else list(operations.values())
+    if len(selection) > MAX_OPERATIONS:
         raise Refused(
-            f"The document has {len(wanted)} operations.",
+            f"The document has {len(selection)} operations.",
             code="too_many",
             hint=f"Select at most {MAX_OPERATIONS} by name.",
         )
-    return wanted
+    return selection
 
 
 def name_of(path: str, method: str, operation: dict[str, JSON]) -> str:
@@ -138,7 +138,7 @@ def parameters_of(
     """The parameters of the path and the operation; the operation's take precedence. Cookies and
     reserved headers are left out.
     """
-    found: dict[tuple[str, str], dict[str, JSON]] = {}
+    parameters: dict[tuple[str, str], dict[str, JSON]] = {}
     for entry in [*(item.get("parameters") or []), *(operation.get("parameters") or [])]:
         parameter = resolved(document, entry)
         name, place = parameter.get("name"), parameter.get("in")
@@ -146,8 +146,8 @@ def parameters_of(
             continue
         if place == "header" and name.lower() in OWN_HEADERS:
             continue
-        found[name, place] = parameter
-    return list({parameter["name"]: parameter for parameter in found.values()}.values())
+        parameters[name, place] = parameter
+    return list({parameter["name"]: parameter for parameter in parameters.values()}.values())
 
 
 def body_of(document: dict[str, JSON], operation: dict[str, JSON]) -> dict[str, JSON] | None:
@@ -189,57 +189,57 @@ class Definitions:
 
     def __init__(self, document: dict[str, JSON]) -> None:
         self.defined = (document.get("components") or {}).get("schemas") or {}
-        self.known: dict[str, tuple[JSON, list[str], int]] = {}
+        self.translations: dict[str, tuple[JSON, list[str], int]] = {}
 
     def added_to(self, schema: dict[str, JSON]) -> dict[str, JSON]:
         """References into components become $defs of the schema itself, as far as they are used."""
-        wanted: list[str] = []
-        plain = translated(schema, wanted)
-        found: dict[str, JSON] = {}
-        left = MAX_COPIED
-        while wanted and left > 0:
-            name = wanted.pop()
-            if name not in found and name in self.defined:
-                found[name], more, size = self.translated(name)
-                wanted += more
-                left -= size
-        return {**plain, "$defs": found} if found else plain
+        references: list[str] = []
+        plain = translated(schema, references)
+        definitions: dict[str, JSON] = {}
+        room = MAX_COPIED
+        while references and room > 0:
+            name = references.pop()
+            if name not in definitions and name in self.defined:
+                definitions[name], more, size = self.translated(name)
+                references += more
+                room -= size
+        return {**plain, "$defs": definitions} if definitions else plain
 
     def translated(self, name: str) -> tuple[JSON, list[str], int]:
         """The schema, the names that it refers to, and its size as JSON."""
-        if name not in self.known:
+        if name not in self.translations:
             more: list[str] = []
             schema = translated(self.defined[name], more)
-            self.known[name] = schema, more, len(json.dumps(schema, default=str))
-        return self.known[name]
+            self.translations[name] = schema, more, len(json.dumps(schema, default=str))
+        return self.translations[name]
 
 
 REFERENCE = "#/components/schemas/"
 
 
-def translated(value: JSON, wanted: list[str], depth: int = 0) -> JSON:
+def translated(value: JSON, references: list[str], depth: int = 0) -> JSON:
     """OpenAPI's schema as JSON Schema 2020-12: local references, without `nullable` and 3.0 boolean
     bounds.
     """
     if depth > 60:
         raise Refused("The document is nested too deeply.", code="malformed_document")
     if isinstance(value, list):
-        return [translated(one, wanted, depth + 1) for one in value]
+        return [translated(one, references, depth + 1) for one in value]
     if not isinstance(value, dict):
         return value
-    found = {key: translated(one, wanted, depth + 1) for key, one in value.items() if key not in DROPPED}
-    if isinstance(reference := found.get("$ref"), str) and reference.startswith(REFERENCE):
+    schema = {key: translated(one, references, depth + 1) for key, one in value.items() if key not in DROPPED}
+    if isinstance(reference := schema.get("$ref"), str) and reference.startswith(REFERENCE):
         name = reference.removeprefix(REFERENCE)
-        wanted.append(name.replace("~1", "/").replace("~0", "~"))
-        found["$ref"] = f"#/$defs/{name}"
-    if value.get("nullable") is True and isinstance(found.get("type"), str):
-        found["type"] = [found["type"], "null"]
+        references.append(name.replace("~1", "/").replace("~0", "~"))
+        schema["$ref"] = f"#/$defs/{name}"
+    if value.get("nullable") is True and isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]
     for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(found.get(bound), bool):
-            is_exclusive = found.pop(bound)
-            if is_exclusive and limit in found:
-                found[bound] = found.pop(limit)
-    return found
+        if isinstance(schema.get(bound), bool):
+            is_exclusive = schema.pop(bound)
+            if is_exclusive and limit in schema:
+                schema[bound] = schema.pop(limit)
+    return schema
 
 
 DROPPED = frozenset(["nullable", "discriminator", "xml", "externalDocs", "example"])
@@ -258,7 +258,7 @@ def resolved(document: dict[str, JSON], entry: JSON) -> dict[str, JSON]:
 
 
 def follow(document: dict[str, JSON], reference: str) -> JSON:
-    found: JSON = document
+    value: JSON = document
     for step in reference.removeprefix("#/").split("/") if reference.startswith("#/") else [""]:
-        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-    return found
+        value = value.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(value, dict) else None
+    return value
