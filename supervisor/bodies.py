@@ -14,22 +14,7 @@ STRANGERS_BYTES = 65_536  # a login form and the like
 ROOM_BYTES = 65_536  # above the site's limit: Django's own answer is the better one
 SIGNED = b"/api/v1/hooks/"  # senders show their credential in a header or a signature of the body
 CREDENTIALS = (b"authorization", b"x-api-key")
-BODY = json.dumps(
-    {
-        "error": {
-            "code": "too_large",
-            "message": "The body is larger than this site takes.",
-            "hint": "Send less at a time; without an API key only small bodies are read.",
-            "details": [],
-            "request_id": "",
-        }
-    }
-).encode()
-ANSWER = (
-    b"HTTP/1.1 413 Content Too Large\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    + f"Content-Length: {len(BODY)}\r\n\r\n".encode()
-    + BODY
-)
+HEAD = b"HTTP/1.1 413 Content Too Large\r\nContent-Type: application/json\r\nConnection: close\r\n"
 
 
 def limit_bodies(factory: Any) -> None:
@@ -75,8 +60,20 @@ class LimitedRequest(WebRequest):
 
     def refuse(self) -> None:
         self.is_refused = True
-        self.channel.transport.write(ANSWER)
+        self.channel.transport.write(answer_of(self.most))
         self.channel.loseConnection()
+
+
+def answer_of(limit: int) -> bytes:
+    error = {
+        "code": "too_large",
+        "message": f"The body is larger than this site takes: {limit} bytes.",
+        "hint": "Send less at a time; without an API key only small bodies are read.",
+        "details": [{"code": "too_large", "limit": limit, "unit": "bytes"}],
+        "request_id": "",
+    }
+    body = json.dumps({"error": error}).encode()
+    return HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def most_of(request: Any) -> int:

@@ -21,9 +21,9 @@ SHOWN_ONCE = "shown this once"
 
 def greet(address: str, seconds: float, *, speak: bool) -> None:
     """Runs in a child. Creates the first administrator and the development key if they are missing."""
-    say(f"\nMuster is ready at {address} after {seconds:.1f} s.")
     admin, password = first_administrator()
-    key, key_is_new = development_key(admin)
+    key, key_is_new = development_key(admin)  # a program that waits for the next line finds it in its file
+    say(f"\nMuster is ready at {address} after {seconds:.1f} s.")
     if speak:
         show_first_message(address, key)
     say(f"  admin     {address}/admin/")
@@ -38,8 +38,8 @@ def first_administrator() -> tuple[Any, str]:
     changepassword admin`.
     """
     people = get_user_model().objects
-    if known := people.filter(is_superuser=True).order_by("pk").first():
-        return known, ""
+    if administrator := people.filter(is_superuser=True).order_by("pk").first():
+        return administrator, ""
     password = secrets.token_urlsafe(12)
     return people.create_superuser("admin", "admin@localhost", password), password
 

@@ -88,13 +88,13 @@ def descriptors(supervision: Supervision, place: Place) -> list[int]:
 # After it
 
 
-def main(state: str, *argv: str) -> None:
+def main(text: str, *argv: str) -> None:
     processes.name_process(" ".join(["python", *argv]))
     sys.argv = list(argv)
-    known = json.loads(state)
-    place = Place(**known["place"])
+    state = json.loads(text)
+    place = Place(**state["place"])
     supervision = Supervision(Path(place.logs) if place.logs else None)
-    for kept in known["children"]:
+    for kept in state["children"]:
         supervision.children.append(adopted(supervision, place, kept))
     for descriptor in descriptors(supervision, place):
         os.set_inheritable(descriptor, False)

@@ -27,9 +27,9 @@ def into_environment(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     add_to(parser)
     try:
-        given, _ = parser.parse_known_args(argv[2:])
+        values, _ = parser.parse_known_args(argv[2:])
     except argparse.ArgumentError:
         return  # the command parses them again and reports errors
     for option, variable in VARIABLES.items():
-        if (value := getattr(given, option)) is not None:
+        if (value := getattr(values, option)) is not None:
             os.environ[variable] = str(value)

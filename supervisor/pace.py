@@ -45,12 +45,8 @@ class Pace:
 class PacedServer(Server):
     """Daphne with back-pressure for streamed answers and sockets."""
 
-    def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
-        protocol.pace = None
-        return super().create_application(protocol, scope)
-
     async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.body" and protocol.pace and not message.get("more_body"):
+        if message["type"] == "http.response.body" and pace_of(protocol) and not message.get("more_body"):
             release(protocol)
         await super().handle_reply(protocol, message)
         if self.connections.get(protocol, {}).get("disconnected"):
@@ -59,12 +55,18 @@ class PacedServer(Server):
             protocol.pace = Pace()
             protocol.transport.unregisterProducer()  # the HTTP channel's producer, from before the upgrade
             protocol.registerProducer(protocol.pace, True)
-        elif message.get("more_body") and protocol.pace is None:
+        elif message.get("more_body") and pace_of(protocol) is None:
             protocol.pace = Pace()
             protocol.registerProducer(protocol.pace, True)
-        if protocol.pace and not protocol.pace.free.is_set() and not await protocol.pace.is_kept():
+        pace = pace_of(protocol)
+        if pace and not pace.free.is_set() and not await pace.is_kept():
             release(protocol)
             let_go(protocol)
+
+
+def pace_of(protocol: Any) -> Pace | None:
+    """None, and no attribute in the memory of thousands of waiting requests, until something is streamed."""
+    return getattr(protocol, "pace", None)
 
 
 def release(protocol: Any) -> None:

@@ -168,10 +168,10 @@ def make_private(directory: Path) -> None:
     is refused.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    wanted = NOBODY if os.geteuid() == 0 else os.geteuid()
+    uid = NOBODY if os.geteuid() == 0 else os.geteuid()
     if os.geteuid() == 0 and directory.stat().st_uid == 0:
         os.chown(directory, NOBODY, group_of_nobody())
-    if directory.stat().st_uid != wanted or directory.is_symlink():
+    if directory.stat().st_uid != uid or directory.is_symlink():
         raise PermissionError(f"{directory} belongs to another user: remove it, or choose another data directory.")
     directory.chmod(0o700)
 

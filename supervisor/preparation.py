@@ -12,7 +12,9 @@ from pathlib import Path
 
 from django.conf import settings
 from django.core.management import CommandError, call_command
-from django.db import OperationalError, connection
+from django.db import DatabaseError, OperationalError, connection
+
+from agents import tables
 
 from . import postgres, processes, valkey
 from .logs import say
@@ -37,13 +39,24 @@ def prepare() -> None:
         reason = " ".join(str(error).split())
         raise SystemExit(f"muster: the database cannot be reached ({reason}): check DATABASE_URL and start again.")
     say("muster: preparing the database (the first time this takes a few seconds)")
-    told = StringIO()
+    output = StringIO()
     try:
-        call_command("init_db", stdout=told)
+        call_command("init_db", stdout=output)
     except CommandError as error:
         raise SystemExit(f"muster: {error}")
-    say(f"muster: {told.getvalue().strip().splitlines()[-1]}")
+    say(f"muster: {output.getvalue().strip().splitlines()[-1]}")
     (settings.DATA_DIR / STAMP).write_text(fingerprint())
+
+
+def check_tables() -> None:
+    """For a program that does not prepare its database. Runs in a child. One that does not answer may come."""
+    connection.settings_dict["OPTIONS"].pop("pool", None)
+    try:
+        reason = tables.refusal()
+    except DatabaseError:
+        return
+    if reason:
+        raise SystemExit(f"muster: {reason}")
 
 
 def is_ours() -> bool:
@@ -56,13 +69,16 @@ def is_ours() -> bool:
 
 
 def fingerprint() -> str:
-    """A hash of the code's migrations and starters, and of the database's address."""
-    known = hashlib.sha256(f"{settings.DATABASES['default']['NAME']} {settings.EMBEDDED_POSTGRES}".encode())
+    """A hash of the code's migrations and starters, and of the database's address.
+
+    The content of migrations counts: before the first release the first one of an app changes (docs/adr/0034).
+    """
+    digest = hashlib.sha256(f"{settings.DATABASES['default']['NAME']} {settings.EMBEDDED_POSTGRES}".encode())
     for path in sorted(settings.BASE_DIR.glob("*/migrations/*.py")):
-        known.update(path.name.encode() + path.parent.parent.name.encode())
+        digest.update(path.name.encode() + path.parent.parent.name.encode() + path.read_bytes())
     for path in sorted(settings.BASE_DIR.glob("*/starters/**/*.*")):
-        known.update(path.read_bytes())
-    return known.hexdigest()
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @contextmanager

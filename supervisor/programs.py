@@ -68,12 +68,12 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
 def work(notify: Notify) -> None:
     """The worker, until SIGTERM; it then finishes what it has begun. The main thread only waits for the signal."""
     spare_memory()
-    asked: SimpleQueue[None] = SimpleQueue()  # unlike an Event, a signal handler may interrupt it
+    requests: SimpleQueue[None] = SimpleQueue()  # unlike an Event, a signal handler may interrupt it
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: asked.put(None))
+        signal.signal(number, lambda *_: requests.put(None))
     worker = import_string(settings.WORKER_APPLICATION)()
     alive.keep_alive()
     worker.start()
     notify()
-    asked.get()
+    requests.get()
     worker.stop()

@@ -47,12 +47,12 @@ def check_external(*, embedded: bool) -> None:
         raise Refusal("With --only, set DATABASE_URL, BROKER_URL, CHANNEL_URL and CACHE_URL to running servers.")
 
 
-def check_no_cluster(**urls: str) -> None:
-    """A server that is away is no reason: it may come."""
-    if found := [name for name, url in urls.items() if is_clustered(url)]:
+def check_clusters(**urls: str) -> None:
+    """A server of a Redis Cluster needs an address with cluster://. One that does not answer may come later."""
+    if names := [name for name, url in urls.items() if is_clustered(url)]:
         raise Refusal(
-            f"{' and '.join(found)}: this server belongs to a Redis Cluster, which Muster cannot use; "
-            "name a single server or Sentinels (docs/howto/production.md)."
+            f"{' and '.join(names)}: this server belongs to a Redis Cluster; write cluster://host1:6379,host2:6379 "
+            "with some of its servers (docs/howto/production.md)."
         )
 
 
@@ -92,9 +92,9 @@ def close_to_others(directory: Path, mode: int) -> None:
 def raise_descriptor_limit() -> None:
     """Each caller, run and sandboxed process takes some; the usual soft limit of 1,024 is soon reached."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def lock(directory: Path, address: str) -> int:

@@ -236,8 +236,8 @@ class Supervision:
                 return
             os.kill(child.pid, number)
             until = time.monotonic() + patience
-            while child.pid and (left := until - time.monotonic()) > 0:
-                self.turn(left)
+            while child.pid and (remaining_s := until - time.monotonic()) > 0:
+                self.turn(remaining_s)
 
 
 def last_words(child: Child, what: str) -> str:

@@ -49,8 +49,8 @@ def beside() -> Path:
 
 
 def require_known_migrations(manifest: Manifest) -> None:
-    known = MigrationLoader(None).disk_migrations
-    newer = [f"{app}.{name}" for app, name in manifest.migrations if (app, name) not in known]
+    migrations = MigrationLoader(None).disk_migrations
+    newer = [f"{app}.{name}" for app, name in manifest.migrations if (app, name) not in migrations]
     if newer:
         raise BackupError(f"The backup is of a newer version (it has {newer[0]}): install that version first.")
 

@@ -32,8 +32,8 @@ def unpacked(archive: Archive, scratch: Path) -> Path:
     with closing(sqlite3.connect(copy)) as line:
         problems = [row[0] for row in line.execute("PRAGMA integrity_check(5)") if row[0] != "ok"]
         problems += [f"a row of {row[0]} refers to nothing" for row in line.execute("PRAGMA foreign_key_check")][:5]
-        found = tables_of(line)
-    if problems or found != archive.manifest.tables:
+        tables = tables_of(line)
+    if problems or tables != archive.manifest.tables:
         raise BackupError(f"The database in the backup is damaged: {'; '.join(problems) or 'rows are missing'}.")
     return copy
 

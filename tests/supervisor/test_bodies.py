@@ -59,7 +59,8 @@ def send(monkeypatch, settings):
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(send, size, headers, is_chunked):
     answer, read = send(size, *headers, is_chunked=is_chunked)
     assert answer.startswith(b"HTTP/1.1 413 ") and read is None
-    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "too_large"
+    error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+    assert error["code"] == "too_large" and f"{error['details'][0]['limit']} bytes" in error["message"]
 
 
 @pytest.mark.parametrize(

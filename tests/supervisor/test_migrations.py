@@ -5,7 +5,7 @@ from django.db import models
 from django.db.migrations import Migration, operations
 from django.db.migrations.loader import MigrationLoader
 
-OURS = ("agents", "connectors", "devices", "functions", "runs")
+OURS = ("agents", "connectors", "devices", "functions", "knowledge", "runs")
 ADDS = (operations.CreateModel, operations.AddIndex, operations.AlterModelOptions, operations.AlterModelManagers)
 # Columns and tables that no supported release uses any more: (app, migration) → the release that used them last.
 REMOVALS: dict[tuple[str, str], str] = {}

@@ -1,9 +1,12 @@
 """`manage.py serve` from the outside: it starts, survives, refuses and stops."""
 
 import re
+import shutil
 import signal
 import socket
+import sqlite3
 import stat
+from contextlib import closing
 
 import httpx
 import psutil
@@ -140,6 +143,21 @@ def test_a_second_serve_on_the_same_directory_is_refused(served):
     assert second.returncode == 1
     assert f"already in use by process {served.process.pid} at {served.url}" in said
     assert len(said.strip().splitlines()) == 1
+
+
+def test_a_database_of_other_migrations_is_refused_and_left_as_it_is(tmp_path, prepared):
+    shutil.copytree(prepared, tmp_path / "var", ignore=shutil.ignore_patterns("*.sock", "postgres"))
+    file = tmp_path / "var" / "muster.sqlite3"
+    with closing(sqlite3.connect(file)) as line:
+        line.execute("ALTER TABLE agents_team RENAME COLUMN name TO label")
+    (tmp_path / "var" / "prepared").write_text("of an older version")
+
+    process = serve("--data-dir", str(tmp_path / "var"), "--port", "0")
+    said, _ = process.communicate(timeout=240)
+
+    assert process.returncode == 1
+    assert f"The database in {tmp_path / 'var'} was made by another version" in said.splitlines()[-1]
+    assert "ready" not in said
 
 
 def refused(*arguments: str, **environment: str) -> str:

@@ -20,8 +20,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="Where to write it; an existing file is replaced.")
 
-    def handle(self, *args: Any, **given: Any) -> None:
-        path = given["file"].absolute()
+    def handle(self, *args: Any, **options: Any) -> None:
+        path = options["file"].absolute()
         try:
             with database_at_hand():
                 manifest = making.make(path, self.stdout.write)

@@ -23,15 +23,15 @@ class Command(BaseCommand):
         parser.add_argument("--replace", action="store_true", help="The present database holds data: replace it.")
         parser.add_argument("--check", action="store_true", help="Only restore into a scratch place and check.")
 
-    def handle(self, *args: Any, **given: Any) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         try:
-            if given["check"]:
-                self.try_out(given["file"])
+            if options["check"]:
+                self.try_out(options["file"])
                 return
             refusals.check_data_dir(settings.DATA_DIR, for_nobody=settings.EMBEDDED_POSTGRES and os.geteuid() == 0)
             refusals.lock(settings.DATA_DIR, "restore")
             with database_at_hand():
-                manifest = restoring.restore(given["file"], replace=given["replace"])
+                manifest = restoring.restore(options["file"], replace=options["replace"])
         except (BackupError, refusals.Refusal) as error:
             raise CommandError(str(error))
         self.stdout.write(f"Restored {manifest.rows} rows and {len(manifest.files)} files of {manifest.made_at}.")

@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         options.add_to(parser)
 
-    def handle(self, *args: Any, **given: Any) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         started = time.monotonic()
         try:
             refusals.check_machine()
@@ -32,28 +33,29 @@ class Command(BaseCommand):
             refusals.check_data_dir(settings.DATA_DIR, for_nobody=runs_as_nobody)
             refusals.raise_descriptor_limit()
             address = f"http://{settings.HOST}:{settings.PORT}"
-            if given["only"]:
+            if options["only"]:
                 refusals.check_external(embedded=settings.EMBEDDED_VALKEY or settings.EMBEDDED_POSTGRES)
             if not settings.EMBEDDED_VALKEY:
                 queue = {"QUEUE_URL": settings.QUEUE_URL} if settings.CARRIER == "list" else {}
-                refusals.check_no_cluster(**queue, CHANNEL_URL=settings.CHANNEL_URL, CACHE_URL=settings.CACHE_URL)
-            lock = 0 if given["only"] else refusals.lock(settings.DATA_DIR, address)
-            line = None if given["only"] == "worker" else refusals.listen(settings.HOST, settings.PORT)
+                refusals.check_clusters(**queue, CHANNEL_URL=settings.CHANNEL_URL, CACHE_URL=settings.CACHE_URL)
+            lock = 0 if options["only"] else refusals.lock(settings.DATA_DIR, address)
+            line = None if options["only"] == "worker" else refusals.listen(settings.HOST, settings.PORT)
         except refusals.Refusal as refusal:
             sys.exit(f"muster: {refusal}")
         gc.collect()
         gc.freeze()  # forked children share the loaded memory as long as it is not written to
-        place = place_of(line, lock, only=given["only"])
+        place = place_of(line, lock, only=options["only"])
         supervision = Supervision(Path(place.logs) if place.logs else None)
         try:
-            if given["only"]:
-                supervision.start(program(given["only"], line))
-                say(f"muster: {given['only']} is ready" + (f" at {address}" if line else ""))
+            if options["only"]:
+                do_first(supervision, preparation.check_tables)
+                supervision.start(program(options["only"], line))
+                say(f"muster: {options['only']} is ready" + (f" at {address}" if line else ""))
             else:
                 start_all(supervision, place, line)
-            if not supervision.stopping and not given["only"]:
+            if not supervision.stopping and not options["only"]:
                 took = time.monotonic() - started
-                supervision.do(partial(greeting.greet, address, took, speak=not given["no_greeting"]))
+                supervision.do(partial(greeting.greet, address, took, speak=not options["no_greeting"]))
             supervision.watch(until=supervision.is_settled)
             handover.become_small(supervision, place)
             supervision.watch()
@@ -81,12 +83,16 @@ def place_of(line: Any, lock: int, *, only: str | None) -> handover.Place:
 def start_all(supervision: Supervision, place: handover.Place, line: Any) -> None:
     """Servers first, then the database's preparation, then the programs that use both."""
     supervision.start(*embedded_servers(place))
-    if supervision.stopping or preparation.is_done():
-        pass
-    elif code := supervision.do(preparation.prepare):
-        sys.exit(code)
+    if not supervision.stopping and not preparation.is_done():
+        do_first(supervision, preparation.prepare)
     if not supervision.stopping:
         supervision.start(program("worker", line), program("web", line))
+
+
+def do_first(supervision: Supervision, work: Callable[[], None]) -> None:
+    """What the programs need. Its failure is that of the start, and it has said why."""
+    if code := supervision.do(work):
+        sys.exit(code)
 
 
 def program(name: str, line: Any) -> Child:
