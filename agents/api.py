@@ -13,11 +13,12 @@ from rest_framework.views import APIView
 
 from agents import membership, roles, served
 from agents.exceptions import NotFound
+from agents.http.authentication import key_of
 from agents.http.filters import FilterSet
 from agents.http.resources import located
 from agents.http.version_serializers import VersionSerializer, WholeVersionSerializer
 from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
-from agents.http.viewsets import Audited, NamedViewSet, read, readable_name, refusals
+from agents.http.viewsets import Audited, ByName, NamedViewSet, read, readable_name, refusals
 from agents.models import Agent, ApiKey, AuditEvent, Invitation, Membership, Prompt, Provider, Secret, Team, Tool
 from agents.models.agent import provider_changed
 from agents.serializers.agents import AgentSerializer, ToolSerializer
@@ -111,7 +112,7 @@ class AgentViewSet(GrantedViewSet):
             agent.delete_unused()
 
 
-class ToolViewSet(viewsets.ReadOnlyModelViewSet):
+class ToolViewSet(ByName, viewsets.ReadOnlyModelViewSet):
     """The catalogue of tools that this user can see."""
 
     scope = "tools"
@@ -127,7 +128,8 @@ class ToolViewSet(viewsets.ReadOnlyModelViewSet):
         return Tool.objects.visible_to(self.request.user).select_related("owner", "team")
 
     def get_object(self) -> Tool:
-        return self.get_queryset().named(self.request.user, readable_name(self.kwargs["name"]))
+        tool: Tool = self.named(self.get_queryset())
+        return tool
 
 
 class SecretViewSet(NamedViewSet):
@@ -155,6 +157,7 @@ class TeamViewSet(NamedViewSet):
     """Teams of this person; the person who makes one administers it."""
 
     model = Team
+    by_owner = False  # the names of teams are unique
     scope = "teams"
     personal = ("leave",)
     queryset = Team.objects.none()
@@ -247,6 +250,7 @@ class KeyViewSet(
     """The user's own API keys. The secret is only included in the answer to POST."""
 
     scope = "keys"
+    secret_answers = ("create",)
     queryset = ApiKey.objects.none()
     serializer_class = KeySerializer
     filterset_fields: list[str] = []
@@ -260,10 +264,10 @@ class KeyViewSet(
     def create(self, request: Any) -> Response:
         serializer = KeySerializer(data=request.data, context=self.get_serializer_context())
         serializer.is_valid(raise_exception=True)
-        asked = serializer.validated_data
+        values = serializer.validated_data
         key, key.secret = ApiKey.make(  # type: ignore[attr-defined]
-            request.user, asked["scopes"], name=asked.get("name", ""), expires_at=asked["expires_at"],
-            made_by=request.auth if isinstance(request.auth, ApiKey) else None,
+            request.user, values["scopes"], name=values.get("name", ""), expires_at=values["expires_at"],
+            made_by=key_of(request),
         )  # fmt: skip
         self.audit("created", key, scopes=key.scopes)
         return Response(NewKeySerializer(key).data, status=201, headers=located(request, key.pk))
@@ -297,7 +301,7 @@ class MeView(APIView):
     @extend_schema(responses=MeSerializer)
     def get(self, request: Any) -> Response:
         """The current user, their role on the site, and the scopes of the key."""
-        key = request.auth if isinstance(request.auth, ApiKey) else None
+        key = key_of(request)
         user = request.user
         body = {
             "username": user.get_username(),

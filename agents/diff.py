@@ -9,8 +9,11 @@ import yaml
 
 from plumbing.untrusted import apart
 
+from .schema import canonical_json
+
 CONTEXT = 3  # unchanged lines shown around a change
 SHORT = 40_000  # pairs of lines that may be compared in a serving process
+SHORT_SPEC = 20_000  # characters of a spec that may be written as YAML in a serving process
 TOO_DIFFERENT = "The two have too many differences to be compared line by line."
 
 
@@ -37,7 +40,7 @@ def side_by_side(old: str, new: str) -> list[Row]:
 
 def is_short(old: str, new: str) -> bool:
     """With many equal lines, comparing takes the product of both numbers of lines."""
-    return (old.count("\n") + 1) * (new.count("\n") + 1) <= SHORT
+    return len(old.splitlines()) * len(new.splitlines()) <= SHORT
 
 
 def side_by_side_here(old: str, new: str) -> list[Row]:
@@ -87,7 +90,18 @@ def unified_here(old: str, new: str, old_name: str, new_name: str) -> str:
 
 
 def as_text(spec: dict[str, Any]) -> str:
-    """A spec as readable YAML: keys sorted, long texts as blocks."""
+    """A spec as readable YAML: keys sorted, long texts as blocks; one that is too long for that as JSON."""
+    plain = canonical_json(spec)
+    if len(plain) <= SHORT_SPEC:
+        return text_here(spec)
+    try:
+        text: str = apart.read("as_text", spec)
+    except apart.TooMuch:
+        return plain
+    return text
+
+
+def text_here(spec: dict[str, Any]) -> str:
     return yaml.dump(spec, Dumper=BlockDumper, sort_keys=True, allow_unicode=True, width=100)
 
 

@@ -59,9 +59,10 @@ def plain_resolvers() -> dict[str, list[tuple[str, Any]]]:
         "tag:yaml.org,2002:int": re.compile(r"^[-+]?(0|[1-9][0-9]*)$"),
     }
     dropped = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value", "tag:yaml.org,2002:merge")
-    found = yaml.SafeLoader.yaml_implicit_resolvers.items()
+    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.items()
     return {
-        first: [(tag, kept.get(tag, pattern)) for tag, pattern in pairs if tag not in dropped] for first, pairs in found
+        first: [(tag, kept.get(tag, pattern)) for tag, pattern in pairs if tag not in dropped]
+        for first, pairs in resolvers
     }
 
 
@@ -71,16 +72,16 @@ Plain.yaml_implicit_resolvers = plain_resolvers()
 def read_here(text: str) -> list[Any]:
     """The documents of a text from a user, as JSON values. Raises Refused with line and column."""
     try:
-        found = list(yaml.load_all(text, Loader=Flat))  # noqa: S506  (a SafeLoader)
+        documents = list(yaml.load_all(text, Loader=Flat))  # noqa: S506  (a SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         raise Refused(str(error.problem or error)[:200], code="unreadable", line=line, column=column) from None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise Refused(str(error)[:200], code="unreadable") from None
-    for document in found:
+    for document in documents:
         check(document)
-    return found
+    return documents
 
 
 def check(value: Any, depth: int = 0) -> None:

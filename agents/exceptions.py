@@ -58,6 +58,12 @@ class Conflict(MusterError):
     code = "conflict"
 
 
+class IdempotencyMismatch(Conflict):
+    """This Idempotency-Key was used with another body."""
+
+    code = "idempotency_mismatch"
+
+
 class NewerFormat(Conflict):
     """A newer Muster published this; `format` is the number that a process must know to read it."""
 

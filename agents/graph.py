@@ -1,15 +1,18 @@
 """The graph of a chain: dependencies of steps, their order, and validation. Plain Python."""
 
 import re
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from .mapping import MappingError, parsed, plain_path, read_source, steps_in
 from .spec import ChainSpec, StepSpec
 
 MAX_STEPS = 200
+MAX_PARAMETERS = 200  # of one step's input
+MOST_PROBLEMS = 100  # that are listed
 KEY = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?")
 ROOTS = frozenset(["input", "steps", "variables", "run"])
 ITEM_ROOTS = frozenset(["item", "index"])
@@ -66,28 +69,37 @@ def alternatives(spec: ChainSpec) -> tuple[str, ...]:
 def ordered(spec: ChainSpec) -> list[str]:
     """Keys ordered so that each comes after its needs; steps of a cycle are left out."""
     needs = needs_of(spec)
+    unmet = {key: len(own) for key, own in needs.items()}
+    places = {key: place for place, key in enumerate(needs)}
+    followers = defaultdict[str, list[str]](list)
+    for key, own in needs.items():
+        for need in own:
+            followers[need].append(key)
     done: list[str] = []
-    placed: set[str] = set()
-    waiting = [step.key for step in spec.steps]
-    while ready := [key for key in waiting if all(need in placed for need in needs[key])]:
+    ready = [key for key, number in unmet.items() if not number]
+    while ready:
         done += ready
-        placed |= set(ready)
-        waiting = [key for key in waiting if key not in placed]
+        freed = []
+        for key in chain.from_iterable(followers[key] for key in ready):
+            unmet[key] -= 1
+            if not unmet[key]:
+                freed.append(key)
+        ready = sorted(freed, key=places.__getitem__)
     return done
 
 
 def upstream(spec: ChainSpec) -> dict[str, frozenset[str]]:
-    """The steps that have ended for certain when a step starts; a fallback also knows the step it
-    replaces.
+    """The keys of the steps that have certainly ended when a step starts. A fallback can also read the
+    step that it replaces.
     """
     needs = needs_of(spec)
-    known: dict[str, frozenset[str]] = {}
+    ancestors: dict[str, frozenset[str]] = {}
     for key in ordered(spec):
-        known[key] = frozenset(needs[key]).union(*(known.get(need, frozenset()) for need in needs[key]))
+        ancestors[key] = frozenset(needs[key]).union(*(ancestors.get(need, frozenset()) for need in needs[key]))
     for step in spec.steps:
-        if step.on_error == "fallback" and step.fallback in known:
-            known[step.fallback] |= known.get(step.key, frozenset()) | {step.key}
-    return known
+        if step.on_error == "fallback" and step.fallback in ancestors:
+            ancestors[step.fallback] |= ancestors.get(step.key, frozenset()) | {step.key}
+    return ancestors
 
 
 def up_to(spec: ChainSpec, key: str) -> ChainSpec:
@@ -97,30 +109,36 @@ def up_to(spec: ChainSpec, key: str) -> ChainSpec:
     needs, by_key = needs_of(spec), {step.key: step for step in spec.steps}
     kept, waiting = set[str](), [key]
     while waiting:
-        found = by_key.get(waiting.pop())
-        if found is None or found.key in kept:
+        step = by_key.get(waiting.pop())
+        if step is None or step.key in kept:
             continue
-        kept.add(found.key)
-        waiting += [*needs[found.key], *([found.fallback] if found.on_error == "fallback" else [])]
+        kept.add(step.key)
+        waiting += [*needs[step.key], *([step.fallback] if step.on_error == "fallback" else [])]
     steps = [step for step in spec.steps if step.key in kept]
     return spec.model_copy(update={"steps": steps, "output": f'steps."{key}".output', "output_schema": None})
 
 
 def problems(spec: ChainSpec) -> list[Problem]:
-    """All problems of the graph, each with its step; empty if it may be published."""
-    found = list(shape_problems(spec))
-    if found:
-        return found
-    found += cycle_problems(spec)
-    if found:
-        return found
-    return [
-        *reach_problems(spec),
-        *session_problems(spec),
-        *(problem for step in spec.steps for problem in context_problems(spec, step)),
-        *(problem for step in spec.steps for problem in expression_problems(spec, step)),
-        *output_problems(spec),
-    ]
+    """The problems of the graph, each with its step; empty if it may be published."""
+    if first := list(islice(shape_problems(spec), MOST_PROBLEMS)) or list(cycle_problems(spec)):
+        return first
+    graph = Graph({step.key: step for step in spec.steps}, upstream(spec))
+    each = chain(
+        reach_problems(spec),
+        session_problems(spec, graph),
+        (problem for step in spec.steps for problem in context_problems(graph, step)),
+        (problem for step in spec.steps for problem in expression_problems(graph, step)),
+        output_problems(spec, graph),
+    )
+    return list(islice(each, MOST_PROBLEMS))
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The steps by their keys, and which have ended for certain when each starts."""
+
+    steps: dict[str, StepSpec]
+    ancestors: dict[str, frozenset[str]]
 
 
 def shape_problems(spec: ChainSpec) -> Iterator[Problem]:
@@ -129,13 +147,14 @@ def shape_problems(spec: ChainSpec) -> Iterator[Problem]:
         yield Problem("", "no_steps", "A chain needs at least one step.")
     if len(keys) > MAX_STEPS:
         yield Problem("", "too_many_steps", f"A chain can have {MAX_STEPS} steps; this one has {len(keys)}.")
-    for key in sorted({key for key in keys if keys.count(key) > 1}):
+        return
+    for key in sorted(key for key, number in Counter(keys).items() if number > 1):
         yield Problem(key, "duplicate_step", f"Two steps have the key “{key}”.", "Keys must be unique within a chain.")
     for step in spec.steps:
-        yield from name_problems(step, set(keys))
+        yield from name_problems(step, dict.fromkeys(keys))
 
 
-def name_problems(step: StepSpec, keys: set[str]) -> Iterator[Problem]:
+def name_problems(step: StepSpec, keys: Mapping[str, Any]) -> Iterator[Problem]:
     if not KEY.fullmatch(step.key):
         yield Problem(
             step.key, "invalid_key", f"“{step.key}” is not a valid step key.", "Use lower-case letters, digits, - or _."
@@ -163,17 +182,24 @@ def name_problems(step: StepSpec, keys: set[str]) -> Iterator[Problem]:
         yield unknown(step.key, "falls back to", step.fallback, keys)
 
 
-def unknown(step: str, verb: str, name: str, keys: set[str]) -> Problem:
+def unknown(step: str, verb: str, name: str, steps: Iterable[str]) -> Problem:
+    name, keys = name[:64], some_of(steps)
     return Problem(
         step, "unknown_step", f"Step “{step}” {verb} “{name}”, which is not a step of this chain.",
-        f"Its steps are {', '.join(sorted(keys))}.",
+        f"Its steps are {keys}.",
     )  # fmt: skip
+
+
+def some_of(keys: Iterable[str]) -> str:
+    names = sorted(keys)
+    return ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
 
 
 def cycle_problems(spec: ChainSpec) -> Iterator[Problem]:
     """One problem per cycle, reported at its first step; a circle of fallbacks counts too."""
     needs = needs_of(spec)
-    stuck = [step.key for step in spec.steps if step.key not in ordered(spec)]
+    free = set(ordered(spec))
+    stuck = [step.key for step in spec.steps if step.key not in free]
     if stuck:
         circle = walk_circle(stuck, needs)
         path = " → ".join([*circle, circle[0]])
@@ -227,13 +253,13 @@ def reach_problems(spec: ChainSpec) -> Iterator[Problem]:
             break
 
 
-def session_problems(spec: ChainSpec) -> Iterator[Problem]:
+def session_problems(spec: ChainSpec, graph: Graph) -> Iterator[Problem]:
     """In one session for the whole run agents take turns: of any two, one ends before the other
     starts.
     """
     if spec.session != "run":
         return
-    known, spare, either = upstream(spec), fallback_keys(spec), set(alternatives(spec))
+    ancestors, spare, either = graph.ancestors, fallback_keys(spec), set(alternatives(spec))
     talking = [step for step in in_order(spec) if step.target_kind in TALKING]
     turns = [step.key for step in talking if step.key not in spare]
     for step in talking:
@@ -243,7 +269,7 @@ def session_problems(spec: ChainSpec) -> Iterator[Problem]:
                 "Set max_parallel to 1, or session to “step”.",
             )  # fmt: skip
     for before, key in pairwise(turns):
-        if before not in known[key] and not {before, key} <= either:
+        if before not in ancestors[key] and not {before, key} <= either:
             yield Problem(
                 key, "parallel_in_session", f"Steps “{before}” and “{key}” would share one session at the same time.",
                 f"Add “{before}” to the needs of “{key}”, or set session to “step”.",
@@ -255,9 +281,8 @@ def in_order(spec: ChainSpec) -> list[StepSpec]:
     return [by_key[key] for key in ordered(spec)]
 
 
-def context_problems(spec: ChainSpec, step: StepSpec) -> Iterator[Problem]:
-    known = upstream(spec).get(step.key, frozenset())
-    by_key = {each.key: each for each in spec.steps}
+def context_problems(graph: Graph, step: StepSpec) -> Iterator[Problem]:
+    ancestors, by_key = graph.ancestors.get(step.key, frozenset()), graph.steps
     if step.context and step.target_kind not in TALKING:
         yield Problem(step.key, "no_session", f"Step “{step.key}” has context, but its target has no session.")
     for source in step.context:
@@ -269,8 +294,8 @@ def context_problems(spec: ChainSpec, step: StepSpec) -> Iterator[Problem]:
         if source.source == "file" and source.step:
             yield Problem(step.key, "no_source", f"{what} of step “{step.key}” needs an id, not a step.")
         if source.step and source.step not in by_key:
-            yield unknown(step.key, "has the context of", source.step, set(by_key))
-        elif source.step and source.step not in known:
+            yield unknown(step.key, "has the context of", source.step, by_key)
+        elif source.step and source.step not in ancestors:
             yield Problem(
                 step.key, "not_upstream", f"{what} reads “{source.step}”, which may not have ended by then.",
                 f"Add “{source.step}” to the step's needs.",
@@ -279,7 +304,7 @@ def context_problems(spec: ChainSpec, step: StepSpec) -> Iterator[Problem]:
             yield Problem(step.key, "no_session", f"{what} reads “{source.step}”, which has no session.")
         if isinstance(source.id, str) and source.id:
             roots = ROOTS | (ITEM_ROOTS if step.for_each else frozenset())
-            yield from one_expression(spec, step.key, f"{what}: its id", source.id, roots, known)
+            yield from one_expression(graph, step.key, f"{what}: its id", source.id, roots, ancestors)
 
 
 def never_holds(expression: str) -> bool:
@@ -290,34 +315,39 @@ def never_holds(expression: str) -> bool:
     return node["type"] == "literal" and node["value"] in (False, None, "", [], {})
 
 
-def expression_problems(spec: ChainSpec, step: StepSpec) -> Iterator[Problem]:
+def expression_problems(graph: Graph, step: StepSpec) -> Iterator[Problem]:
     roots = ROOTS | (ITEM_ROOTS if step.for_each else frozenset())
-    known = upstream(spec).get(step.key, frozenset())
+    ancestors = graph.ancestors.get(step.key, frozenset())
     inputs = roots | ({"previous", "round"} if step.repeat_until else frozenset())
     mappings = (("input", step.input), ("variable", step.variables))
+    if max(len(mapping) for _, mapping in mappings) > MAX_PARAMETERS:
+        yield Problem(
+            step.key, "too_many_parameters", f"Step “{step.key}” maps more than {MAX_PARAMETERS} values.",
+            "Map an object that holds them.",
+        )  # fmt: skip
+        return
     for what, name, source in ((what, *pair) for what, mapping in mappings for pair in mapping.items()):
         if not (isinstance(source, dict) and "value" in source):
-            yield from one_expression(spec, step.key, f"{what} “{name}”", source, inputs, known)
+            yield from one_expression(graph, step.key, f"{what} “{name}”", source, inputs, ancestors)
     if step.when:
-        yield from one_expression(spec, step.key, "`when`", step.when, ROOTS, known)
+        yield from one_expression(graph, step.key, "`when`", step.when, ROOTS, ancestors)
     if step.for_each:
-        yield from one_expression(spec, step.key, "`for_each`", step.for_each, ROOTS, known)
+        yield from one_expression(graph, step.key, "`for_each`", step.for_each, ROOTS, ancestors)
     if step.repeat_until:
         condition = step.repeat_until.condition
-        yield from one_expression(spec, step.key, "`repeat_until`", condition, REPEAT_ROOTS, known)
+        yield from one_expression(graph, step.key, "`repeat_until`", condition, REPEAT_ROOTS, ancestors)
     if step.covers:
         for source in (step.covers.values, step.covers.by):
-            yield from one_expression(spec, step.key, "`covers`", source, COVERS_ROOTS, frozenset())
+            yield from one_expression(graph, step.key, "`covers`", source, COVERS_ROOTS, frozenset())
 
 
-def output_problems(spec: ChainSpec) -> Iterator[Problem]:
+def output_problems(spec: ChainSpec, graph: Graph) -> Iterator[Problem]:
     if spec.output:
-        keys = frozenset(step.key for step in spec.steps)
-        yield from one_expression(spec, "", "the chain's output", spec.output, ROOTS, keys)
+        yield from one_expression(graph, "", "the chain's output", spec.output, ROOTS, frozenset(graph.steps))
 
 
 def one_expression(
-    spec: ChainSpec, step: str, what: str, source: Any, roots: frozenset[str], known: frozenset[str]
+    graph: Graph, step: str, what: str, source: Any, roots: frozenset[str], ancestors: frozenset[str]
 ) -> Iterator[Problem]:
     """Whether it can be read, and only refers to steps that have ended by then."""
     of_step = f" of step “{step}”" if step else ""
@@ -333,12 +363,12 @@ def one_expression(
             step, "unknown_root", f"{what}{of_step}: `{path}` starts with “{root[0]}”, which does not exist.",
             f"Start with {', '.join(sorted(roots))}.",
         )  # fmt: skip
-    keys = {each.key for each in spec.steps}
-    for name in sorted(named - known):
-        if name not in keys:
+    for name in sorted(named - ancestors):
+        if name not in graph.steps:
+            keys = some_of(graph.steps)
             yield Problem(
                 step, "unknown_step", f"{what}{of_step} reads “{name}”, which is not a step of this chain.",
-                f"Its steps are {', '.join(sorted(keys))}.",
+                f"Its steps are {keys}.",
             )  # fmt: skip
         else:
             yield Problem(

@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers, viewsets
 
 from agents.exceptions import Forbidden, Invalid
-from agents.http.strict import KnownFields, RowId, Words
+from agents.http.strict import RowId, StrictModelSerializer, Words
 from agents.http.viewsets import Audited
 from agents.models import Agent, Hook, Team, Tool
 
@@ -19,7 +19,7 @@ MAIL_CHECK = OpenApiExample(
 )
 
 
-class HookSerializer(KnownFields, serializers.ModelSerializer):
+class HookSerializer(StrictModelSerializer):
     """Send `agent` or `team`, or neither for a hook of the site. The scope cannot be changed later."""
 
     id = RowId(read_only=True)
@@ -103,7 +103,11 @@ def require_scope(hook: Hook, user: Any) -> None:
     if hook.agent is not None:
         hook.agent.require_edit(user)
     if hook.team is not None and not hook.team.may_edit(user):
-        raise Forbidden("Only administrators of a team set its hooks.", code="role")
+        raise Forbidden(
+            "Only administrators of a team set its hooks.",
+            code="role",
+            hint="Ask one of them, or set the hook for an agent of your own.",
+        )
     if hook.scope == "site" and not user.is_superuser:
         raise Forbidden("Only superusers set hooks of the site.", hint="Send “agent” or “team”.")
 

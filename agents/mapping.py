@@ -4,7 +4,8 @@ The scope is {"input", "steps": {key: {"output", "error", "errors", "status"}}, 
 "output", "variables"}; which of them are there depends on where the expression stands.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import jmespath.parser
@@ -12,11 +13,15 @@ from jmespath.exceptions import JMESPathError
 from jmespath.visitor import Options, TreeInterpreter
 
 from plumbing.untrusted import apart
+from plumbing.untrusted.apart import Refused
 from plumbing.weighed import Weighed
+
+from .documents import check
 
 MAX_EXPRESSION = 2000  # characters
 SMALL_WORK = 20_000  # visited nodes, copied elements and characters of an evaluation in a serving process
 MAX_WORK = 1_000_000  # the same, in a process of its own
+MOST_BITS = 14_284  # of a whole number: Python writes numbers of at most 4,300 digits
 MAX_ITEMS = 10_000  # items of one for_each
 
 JSON = Any
@@ -56,13 +61,24 @@ def parse(expression: str) -> dict[str, Any]:
             code="invalid_expression",
         )
     try:
-        return Parser().parse(expression).parsed
-    except (JMESPathError, RecursionError) as error:
+        tree = Parser().parse(expression).parsed
+        check_constants(tree)
+        return tree
+    except (JMESPathError, RecursionError, Refused) as error:
         raise MappingError(
             f"`{expression}` is not valid JMESPath: {first_line(error)}",
             code="invalid_expression",
             hint="Names with a hyphen need quotes (steps.\"my-step\".output); text constants need 'single quotes'.",
         )
+
+
+def check_constants(node: Any) -> None:
+    """Raises Refused for a constant or a name that no database stores, such as `NaN`, which the library reads."""
+    if isinstance(node, dict) and "type" in node:
+        if "value" in node:
+            check(node["value"])
+        for child in node["children"]:
+            check_constants(child)
 
 
 def first_line(error: BaseException) -> str:
@@ -106,7 +122,8 @@ class Bounded(TreeInterpreter):
         """
         arguments = [self.visit(child, value) for child in node["children"]]
         self.measured(arguments)
-        return self.measured(self._functions.call_function(node["value"], arguments))
+        value = self._functions.call_function(node["value"], arguments)
+        return self.measured(value if is_storable(value) else None)
 
     def visit_comparator(self, node: dict[str, Any], value: Any) -> Any:
         """A comparison reads both values as far as they are equal."""
@@ -116,11 +133,11 @@ class Bounded(TreeInterpreter):
         sides = [{**constant, "value": left}, {**constant, "value": right}]
         return super().visit_comparator({**node, "children": sides}, value)
 
-    def measured(self, made: Any) -> Any:
+    def measured(self, result: Any) -> Any:
         """The size of a result counts every leaf, so that shared branches cannot multiply
         unnoticed.
         """
-        waiting = [made]
+        waiting = [result]
         while waiting:
             value = waiting.pop()
             if isinstance(value, list):
@@ -131,31 +148,46 @@ class Bounded(TreeInterpreter):
                 waiting.extend(value.values())
             elif isinstance(value, str):
                 self.spend(len(value) // 16)
-        return made
+        return result
+
+
+def is_storable(value: JSON) -> bool:
+    """Whether a number can be written as JSON: `to_number('nan')` and sums of huge numbers cannot."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or value.bit_length() <= MOST_BITS
 
 
 def search(expression: str, scope: dict[str, JSON]) -> JSON:
-    """The expression's result in the scope, None if there is none. Raises MappingError.
+    """The expression's result in the scope, None if there is none. Raises MappingError."""
+    return here_or_apart("search", search_here, expression, scope)
 
-    A long evaluation is repeated in a separate process.
-    """
+
+def here_or_apart(task: str, here: Callable[..., JSON], *parts: JSON) -> JSON:
+    """A long evaluation is repeated in a separate process."""
     try:
-        return search_here(expression, scope, SMALL_WORK)
+        return here(*parts, SMALL_WORK)
     except MappingError as error:
         if error.code != "too_much_work":
             raise
     try:
-        return apart.read("search", expression, scope)
+        return apart.read(task, *parts)
     except apart.TooMuch:
         raise too_much() from None
-    except apart.Refused as refused:
+    except Refused as refused:
         raise MappingError(str(refused), code=refused.code, hint=refused.hint) from None
 
 
 def search_here(expression: str, scope: dict[str, JSON], most: int = MAX_WORK) -> JSON:
+    return evaluated(expression, scope, Bounded(most))
+
+
+def evaluated(expression: str, scope: dict[str, JSON], tree: Bounded) -> JSON:
     try:
-        return Bounded(most).visit(parsed(expression), scope)
-    except (JMESPathError, RecursionError, TypeError) as error:
+        return tree.visit(parsed(expression), scope)
+    except MappingError:
+        raise
+    except (ValueError, RecursionError, TypeError, ArithmeticError) as error:  # the library's own are ValueErrors
         raise MappingError(f"`{expression}`: {first_line(error)}", code="invalid_expression")
 
 
@@ -163,27 +195,34 @@ def holds(expression: str, scope: dict[str, JSON]) -> bool:
     """Whether the condition is true. In JMESPath an empty list, object or text, false and null are
     not.
     """
-    found = search(expression, scope)
-    return not (found is None or found is False or found == "" or found == [] or found == {})
+    value = search(expression, scope)
+    return not (value is None or value is False or value == "" or value == [] or value == {})
 
 
 def map_input(mapping: dict[str, JSON], scope: dict[str, JSON]) -> dict[str, JSON]:
     """Each parameter's value. Raises MappingError, naming the parameter and the missing part of the
     path.
     """
-    return {name: mapped(name, source, scope) for name, source in mapping.items()}
+    values: dict[str, JSON] = here_or_apart("map_input", map_here, mapping, scope)
+    return values
 
 
-def mapped(name: str, source: JSON, scope: dict[str, JSON]) -> JSON:
+def map_here(mapping: dict[str, JSON], scope: dict[str, JSON], most: int = MAX_WORK) -> dict[str, JSON]:
+    """All expressions together may do so much."""
+    tree = Bounded(most)
+    return {name: mapped(name, source, scope, tree) for name, source in mapping.items()}
+
+
+def mapped(name: str, source: JSON, scope: dict[str, JSON], tree: Bounded) -> JSON:
     """One value. `source` is a path, {"value": constant} or {"path": …, "default": …} for an
     optional value.
     """
     if isinstance(source, dict) and "value" in source:
         return source["value"]
     path, default, is_optional = read_source(source)
-    found = search(path, scope)
-    if found is not None or is_optional:
-        return default if found is None else found
+    value = evaluated(path, scope, tree)
+    if value is not None or is_optional:
+        return default if value is None else value
     missing = explain(path, scope)
     raise MappingError(
         f"“{name}” has no value: {missing}",
@@ -206,7 +245,7 @@ def read_source(source: JSON) -> tuple[str, JSON, bool]:
 
 
 def explain(expression: str, scope: dict[str, JSON]) -> str:
-    """The first missing part of a plain path, and what is in its place."""
+    """The first part of a plain path that does not exist, and the value that it was looked up in."""
     names = plain_path(parsed(expression))
     here: Any = scope
     for depth, name in enumerate(names):
@@ -246,24 +285,24 @@ def listed(value: dict[str, JSON]) -> str:
 
 def items_of(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEMS) -> list[JSON]:
     """The list of a for_each; an object gives {key, value} items. Raises MappingError (not_a_list, too_many_items)."""
-    found = search(expression, scope)
-    if isinstance(found, dict):
-        found = [{"key": key, "value": value} for key, value in found.items()]
-    if found is None:
+    items = search(expression, scope)
+    if isinstance(items, dict):
+        items = [{"key": key, "value": value} for key, value in items.items()]
+    if items is None:
         raise MappingError(f"for_each has no list: {explain(expression, scope)}", code="nothing_there")
-    if not isinstance(found, list):
+    if not isinstance(items, list):
         raise MappingError(
-            f"for_each needs a list or an object; `{expression}` is {kind_of(found)}.",
+            f"for_each needs a list or an object; `{expression}` is {kind_of(items)}.",
             code="not_a_list",
             hint="Wrap one value as [value].",
         )
-    if len(found) > limit:
+    if len(items) > limit:
         raise MappingError(
-            f"for_each accepts at most {limit} items; `{expression}` has {len(found)}.",
+            f"for_each accepts at most {limit} items; `{expression}` has {len(items)}.",
             code="too_many_items",
             hint="Split the input over several runs.",
         )
-    return found
+    return items
 
 
 def steps_in(expression: str) -> set[str]:

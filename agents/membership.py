@@ -22,6 +22,7 @@ def invite(team: Team, username: str, role: str, *, by: Any) -> Invitation:
         raise Conflict(
             _("“%(username)s” is already a member of “%(team)s”.") % {"username": username, "team": team},
             code="is_member",
+            hint=_("Roles are changed in the list of members."),
         )
     if team.invitations.open().count() >= MOST_OPEN:
         raise Conflict(
@@ -34,7 +35,9 @@ def invite(team: Team, username: str, role: str, *, by: Any) -> Invitation:
             return Invitation.objects.create(team=team, user=user, role=role, invited_by=by)
     except IntegrityError:
         raise Conflict(
-            _("“%(username)s” already has an open invitation.") % {"username": username}, code="invited_already"
+            _("“%(username)s” already has an open invitation.") % {"username": username},
+            code="invited_already",
+            hint=_("Withdraw it first if its role should be another one."),
         )
 
 

@@ -30,7 +30,7 @@ def detail(field: str, code: str, message: str) -> dict[str, str]:
 
 
 def problems_of(variables: JSON) -> list[dict[str, str]]:
-    """What is wrong with these declarations; `field` names the variable."""
+    """The problems of these declarations; `field` names the variable."""
     if not isinstance(variables, dict) or len(variables) > MOST:
         return [detail("variables", "invalid", f"Send an object: at most {MOST} names, each with a JSON Schema.")]
     return [problem for name, schema in variables.items() for problem in problems_of_one(name, schema)]
@@ -40,15 +40,17 @@ def problems_of_one(name: str, schema: JSON) -> list[dict[str, str]]:
     place = f"variables.{name[:64]}"
     if not NAME.match(name):
         return [detail(place, "invalid_name", "A name has small letters, digits and “_”, and begins with no digit.")]
-    if found := check_schema(schema):
-        return [detail(place, problem["code"], f"{problem['path'] or '/'}: {problem['message']}") for problem in found]
+    if problems := check_schema(schema):
+        return [
+            detail(place, problem["code"], f"{problem['path'] or '/'}: {problem['message']}") for problem in problems
+        ]
     if "default" in schema and (wrong := validate(schema, schema["default"])):
         return [detail(f"{place}.default", "schema", wrong[0]["message"])]
     return []
 
 
 def problems_in(template: str, variables: Variables) -> list[dict[str, str]]:
-    """What is wrong with the system prompt as a template of these variables."""
+    """The problems of the system prompt as a template of these variables."""
     if not variables:
         return []
     try:
@@ -70,21 +72,25 @@ def schema_of(variables: Variables) -> dict[str, JSON]:
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def filled(variables: Variables, given: dict[str, JSON]) -> tuple[dict[str, JSON], list[dict[str, str]]]:
-    """(the values with defaults, what is missing, unknown or of the wrong type)."""
+def filled(variables: Variables, arguments: dict[str, JSON]) -> tuple[dict[str, JSON], list[dict[str, str]]]:
+    """(the values with the defaults, one problem for each value that is missing, unknown or of the wrong
+    type).
+    """
     defaults = {name: schema["default"] for name, schema in variables.items() if "default" in schema}
-    values = {**defaults, **{name: value for name, value in given.items() if name in variables}}
-    unknown = unknown_names((name for name in given if name not in variables), "variable", variables, sent=given)
-    found = [detail(f"variables.{name[:64]}", "unknown_variable", why) for name, why in unknown.items()]
+    values = {**defaults, **{name: value for name, value in arguments.items() if name in variables}}
+    unknown = unknown_names(
+        (name for name in arguments if name not in variables), "variable", variables, sent=arguments
+    )
+    problems = [detail(f"variables.{name[:64]}", "unknown_variable", why) for name, why in unknown.items()]
     for name, schema in variables.items():
         if name not in values:
-            found.append(detail(f"variables.{name}", "missing_variable", "This variable is required."))
-        elif name in given:
-            found += [
+            problems.append(detail(f"variables.{name}", "missing_variable", "This variable is required."))
+        elif name in arguments:
+            problems += [
                 detail(f"variables.{name}{problem['path'].replace('/', '.')}", "schema", problem["message"])
                 for problem in validate(schema, values[name])
             ]
-    return values, found
+    return values, problems
 
 
 def rendered(template: str, values: dict[str, JSON]) -> str:

@@ -40,9 +40,11 @@ ACT = "runs:write"  # what every operator may do
 
 
 def allows(user: Any, scope: str) -> bool:
-    """Whether this person's role on the site covers a scope such as `agents:write`."""
+    """Whether this person's role on the site covers a scope such as `agents:write`. A deactivated account only reads,
+    as far as anything lets it in.
+    """
     needed = rank_for(scope)
-    return needed == VIEWER or rank_of(user) >= needed
+    return needed == VIEWER or (user.is_active and rank_of(user) >= needed)
 
 
 def rank_for(scope: str) -> int:

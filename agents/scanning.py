@@ -52,7 +52,9 @@ def check(name: str, pieces: Iterable[bytes]) -> None:
 
 
 def finding_of(scanner: str, pieces: Iterable[bytes]) -> str:
-    """What the scanner found; empty if the content is clean. Raises CannotScan, OSError, SubprocessError."""
+    """The name of the malware that the scanner found; empty if the content is clean. Raises CannotScan,
+    OSError, SubprocessError.
+    """
     if scanner.startswith("clamd://"):
         return by_daemon(scanner, pieces)
     return by_command(scanner, pieces)
@@ -102,7 +104,7 @@ def by_command(command: str, pieces: Iterable[bytes]) -> str:
     )
     if done.returncode == 0:
         return ""
-    said = (done.stdout or done.stderr).decode(errors="replace").strip()[:200]
+    output = (done.stdout or done.stderr).decode(errors="replace").strip()[:200]
     if done.returncode == 1:
-        return said or "malware"
-    raise CannotScan(f"the command ended with {done.returncode}: {said}")
+        return output or "malware"
+    raise CannotScan(f"the command ended with {done.returncode}: {output}")

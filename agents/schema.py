@@ -51,11 +51,11 @@ def check_schema(schema: JSON) -> list[Problem]:
     if plan_of(key_of(schema)).cost < math.inf:
         return problems_in(schema)
     try:
-        found: list[Problem] = apart.read("check_schema", schema)
+        answer: list[Problem] = apart.read("check_schema", schema)
     except apart.TooMuch:
         hint = "Use fewer and simpler patterns, branches and references."
         return [problem("", "too_much_work", f"The schema cannot be compiled. {TOO_MUCH}", hint)]
-    return found
+    return answer
 
 
 def outer_problems(schema: JSON) -> Iterator[Problem]:
@@ -94,10 +94,10 @@ def validate(schema: dict[str, JSON] | bool, value: JSON) -> list[dict[str, str]
     if steps <= SMALL_WORK:
         return validate_here(key, value, all_errors=steps <= FEW_STEPS)
     try:
-        found: list[dict[str, str]] = apart.read("validate", schema, value)
+        violations: list[dict[str, str]] = apart.read("validate", schema, value)
     except apart.TooMuch:
         return [{"path": "", "message": f"The value cannot be checked against its schema. {TOO_MUCH}"}]
-    return found
+    return violations
 
 
 def validate_here(key: bytes, value: JSON, *, all_errors: bool) -> list[dict[str, str]]:
@@ -129,7 +129,7 @@ def depth_of(value: JSON, limit: int) -> int:
 
 @dataclass(slots=True)
 class Plan:
-    """What is known of a schema: steps for each byte of a value, and its validator once it was needed."""
+    """The cached cost of a schema (steps for each byte of a value), and its validator once it was needed."""
 
     cost: float
     validator: Any = None

@@ -84,8 +84,8 @@ class Cost:
     def by_pattern(self, schema: dict[str, JSON]) -> float:
         """Several patterns may fit one name, and each name is tried with all of them."""
         named = schema.get("patternProperties")
-        found = named.items() if isinstance(named, dict) else ()
-        return sum(self.pattern(pattern) + self.of(part) for pattern, part in found)
+        pairs = named.items() if isinstance(named, dict) else ()
+        return sum(self.pattern(pattern) + self.of(part) for pattern, part in pairs)
 
     def same_value(self, schema: dict[str, JSON]) -> float:
         parts = [schema[word] for word in SAME_VALUE_ONE if word in schema]

@@ -37,7 +37,7 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 def problems_in(schema: dict[str, JSON]) -> list[Problem]:
     """Everything that is wrong with a schema of an acceptable size; empty when nothing is."""
-    problems = [found for path, part in subschemas(schema) for found in problems_of(path, part)]
+    problems = [problem for path, part in subschemas(schema) for problem in problems_of(path, part)]
     return problems or metaschema_problems(schema) or work_problems(schema) or compile_problems(schema)
 
 
@@ -182,8 +182,8 @@ def metaschema_problems(schema: dict[str, JSON]) -> list[Problem]:
     """What JSON Schema itself says against it, at the keyword it concerns."""
     hint = "See https://json-schema.org/draft/2020-12 for what this keyword takes."
     errors = zip(metaschema().iter_errors(schema), range(MAX_ERRORS), strict=False)
-    found = [described(error) for error, _ in errors]
-    return [problem(error["path"], "not_a_schema", error["message"], hint) for error in found]
+    violations = [described(error) for error, _ in errors]
+    return [problem(violation["path"], "not_a_schema", violation["message"], hint) for violation in violations]
 
 
 @lru_cache(maxsize=1)
@@ -210,21 +210,23 @@ class Work:
 
     def __init__(self, schema: dict[str, JSON]) -> None:
         self.schema = schema
-        self.known: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
 
     def of(self, reference: str) -> int:
-        if reference not in self.known:
-            self.known[reference] = 1  # holds while we are inside it: a cycle ends here
+        if reference not in self.counts:
+            self.counts[reference] = 1  # holds while we are inside it: a cycle ends here
             target = resolve(self.schema, reference)
-            self.known[reference] = 1 + sum(self.steps(part) for _, part in subschemas(target) if part is not None)
-        return self.known[reference]
+            self.counts[reference] = 1 + sum(self.steps(part) for _, part in subschemas(target) if part is not None)
+        return self.counts[reference]
 
     def steps(self, part: dict[str, JSON]) -> int:
         return 1 + sum(self.of(part[word]) for word in REFERENCES if isinstance(part.get(word), str))
 
 
 def resolve(schema: JSON, reference: str) -> JSON:
-    """What a local reference points at; {} for anchors and for what is not there (the compiler reports that)."""
+    """The subschema that a local reference points at; {} for anchors and for missing ones, which the
+    compiler reports.
+    """
     if reference == "#":
         return {key: value for key, value in schema.items() if key not in ("$defs", "definitions")}
     return pointed_at(schema, reference)

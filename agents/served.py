@@ -130,19 +130,19 @@ def verdict(provider: Provider, model: str = "") -> dict[str, Any]:
     """{"ok", "code", "message", "hint", "models", "wall_ms"} of a trial: the server lists its models, and
     `model` (default: the provider's default model) is one of them.
     """
-    started, wanted = time.monotonic(), model or provider.default_model
+    started, model_name = time.monotonic(), model or provider.default_model
     try:
         names = models(provider, fresh=True)
-        code, message, hint = missing(provider, wanted, names)
+        code, message, hint = missing(provider, model_name, names)
     except (NotServed, RateLimited) as error:
         names, code, message, hint = [], error.code, str(error), error.hint
     wall_ms = round((time.monotonic() - started) * 1000, 1)
     return {"ok": not code, "code": code, "message": message, "hint": hint, "models": len(names), "wall_ms": wall_ms}
 
 
-def missing(provider: Provider, wanted: str, names: list[str]) -> tuple[str, str, str]:
+def missing(provider: Provider, model_name: str, names: list[str]) -> tuple[str, str, str]:
     if provider.kind == Provider.Kind.OFFLINE:
         return "", "The offline provider needs no server.", ""
-    if wanted and wanted not in names:
-        return "unknown_model", f"“{provider.name}” does not list the model “{wanted}”.", "See its list of models."
+    if model_name and model_name not in names:
+        return "unknown_model", f"“{provider.name}” does not list the model “{model_name}”.", "See its list of models."
     return "", f"“{provider.name}” answered and lists {len(names)} models.", ""

@@ -49,15 +49,15 @@ def refuse_clash(row: Owned, team: Team, name: str) -> None:
         rows = [*rows, Tool.objects.exclude(pk__in=Tool.objects.filter(**follows).values("pk") if row.pk else [])]
     for others in rows:
         of_site, of_team = others.filter(owner=None, team=None, name=name), others.filter(team=team, name=name)
-        if taken := of_site.first() or of_team.exclude(owner_id=row.owner_id).select_related("owner").first():
+        if namesake := of_site.first() or of_team.exclude(owner_id=row.owner_id).select_related("owner").first():
             whose = (
-                _("%(owner)s shares one with the team “%(team)s”") % {"owner": taken.owner, "team": team}
-                if taken.owner
+                _("%(owner)s shares one with the team “%(team)s”") % {"owner": namesake.owner, "team": team}
+                if namesake.owner
                 else _("the site has one")
             )
             raise Conflict(
                 _("Another %(kind)s is called “%(name)s”: %(whose)s.")
-                % {"kind": kind_of(taken), "name": name, "whose": whose},
+                % {"kind": kind_of(namesake), "name": name, "whose": whose},
                 code="name_taken",
                 hint=_("Rename yours, then share it."),
             )
@@ -97,9 +97,8 @@ def shared_models() -> list[Any]:
 
 
 def let_go(row: Owned) -> None:
-    """Rows of users who can no longer use this one do not prevent its deletion.
-
-    Their grants of its tool are removed. Their agents that used the provider get a disabled
+    """Remove uses of this row by users who may no longer use it, so that they do not prevent its
+    deletion. Their grants of its tool are removed. Their agents that used the provider get a disabled
     provider of their own, so that a message is refused with `provider_disabled`.
     """
     follows = {"pk": row.pk} if isinstance(row, Tool) else row.listed_as()

@@ -99,9 +99,9 @@ class ToolPolicy(Frozen):
     means all granted tools; those in `ask` need an approval.
     """
 
-    allowed: list[str] | None = None
-    blocked: list[str] = []
-    ask: list[str] = []
+    allowed: list[str] | None = Field(default=None, max_length=500)
+    blocked: list[str] = Field(default=[], max_length=500)
+    ask: list[str] = Field(default=[], max_length=500)
 
 
 class Retry(Frozen):
@@ -142,7 +142,7 @@ class StepSpec(Frozen):
     target: str = ""
     target_id: int | None = None
     target_version: int | None = Field(default=None, ge=1, le=2**31 - 1)
-    needs: list[str] = []
+    needs: list[str] = Field(default=[], max_length=200)
     input: dict[str, Any] = {}
     when: str = ""
     for_each: str = ""

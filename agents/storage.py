@@ -141,8 +141,8 @@ def check_quota(owner_id: Any, more: int) -> None:
 
 def type_of(content: Content, declared: str = "") -> str:
     """The media type by the content. A declared type only decides which kind of text a text is."""
-    found: str = filetype.guess_mime(head_of(content)) or ""
-    signature = REGISTERED.get(found, found)
+    media_type: str = filetype.guess_mime(head_of(content)) or ""
+    signature = REGISTERED.get(media_type, media_type)
     if is_text(content):
         return declared if declared and (declared in TEXTS or declared == signature) else "text/plain"
     return signature or "application/octet-stream"
@@ -224,8 +224,8 @@ def without_row() -> Iterable[str]:
         names = names_of(owner)
         for start in range(0, len(names), BATCH):
             batch = names[start : start + BATCH]
-            known = set(StoredFile.objects.filter(stored__in=batch).values_list("stored", flat=True))
-            yield from (name for name in batch if name not in known)
+            with_row = set(StoredFile.objects.filter(stored__in=batch).values_list("stored", flat=True))
+            yield from (name for name in batch if name not in with_row)
 
 
 def names_of(owner: str) -> list[str]:

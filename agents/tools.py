@@ -84,6 +84,11 @@ def never() -> bool:
     return False
 
 
+def nobody() -> tuple[int | None, ...]:
+    """The owners of a call whose run is not known: an id that no person has."""
+    return (0,)
+
+
 @dataclass(slots=True)
 class ToolContext:
     """What a tool may know and do, all on behalf of the principal: devices, connections, secrets,
@@ -113,7 +118,7 @@ class ToolContext:
     chain: str = ""
     step: str = ""
     deadline: datetime | None = None
-    author: Callable[[], int | None] | None = None  # the owner of the chain that calls; None: of the site
+    authors: Callable[[], tuple[int | None, ...]] = nobody  # owners of what calls and of all above it; None: the site
     is_untrusted: bool = False  # the run has read untrusted content: what it stores is marked
     metadata: dict[str, JSON] = field(default_factory=dict)
     is_cancelled: Callable[[], bool] = never

@@ -182,9 +182,9 @@ class ApiKeyAdmin(OwnedAdmin):
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
         owner = obj.user if request.user.is_superuser else request.user
-        made, secret = ApiKey.make(owner, form.cleaned_data["scopes"], name=obj.name, expires_at=obj.expires_at)
-        obj.pk, obj._state.adding = made.pk, False
-        self.audit(request, "created", made, scopes=made.scopes)
+        key, secret = ApiKey.make(owner, form.cleaned_data["scopes"], name=obj.name, expires_at=obj.expires_at)
+        obj.pk, obj._state.adding = key.pk, False
+        self.audit(request, "created", key, scopes=key.scopes)
         messages.warning(
             request,
             format_html(_("Copy the key now; it is shown only once: {}"), format_html("<code>{}</code>", secret)),

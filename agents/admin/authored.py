@@ -92,8 +92,8 @@ class ProviderAdmin(OwnedAdmin):
 
     def tell_trial(self, request: HttpRequest, provider: Provider) -> None:
         trial = served.verdict(provider)
-        told = messages.success if trial["ok"] else messages.warning
-        told(request, f"{shown(trial['message'])} {shown(trial['hint'])}".strip())
+        notify = messages.success if trial["ok"] else messages.warning
+        notify(request, f"{shown(trial['message'])} {shown(trial['hint'])}".strip())
 
     @admin.display(description=later("Key"), boolean=True)
     def has_key(self, provider: Provider) -> bool:
@@ -201,14 +201,14 @@ class AgentForm(VersionedForm):
 
     def clean_variables(self) -> dict:
         variables = self.cleaned_data["variables"] or {}
-        if found := prompts.problems_of(variables):
-            raise ValidationError([f"{one['field']}: {one['message']}" for one in found])
+        if problems := prompts.problems_of(variables):
+            raise ValidationError([f"{problem['field']}: {problem['message']}" for problem in problems])
         return variables
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        given = {name: cleaned.get(name) for name in ModelParams.model_fields}
-        self.instance.model_params = {name: value for name, value in given.items() if value is not None}
+        params = {name: cleaned.get(name) for name in ModelParams.model_fields}
+        self.instance.model_params = {name: value for name, value in params.items() if value is not None}
         return cleaned
 
 
@@ -296,9 +296,9 @@ def copy_agent(agent: Agent, user: Any) -> Agent:
 
 
 def free_name(name: str, user: Any) -> str:
-    taken = set(Agent.objects.filter(owner=user, name__startswith=name[:50]).values_list("name", flat=True))
+    existing = set(Agent.objects.filter(owner=user, name__startswith=name[:50]).values_list("name", flat=True))
     names = [f"{name[:56]}-copy", *(f"{name[:56]}-copy{number}" for number in range(2, 1000))]
-    return next(candidate for candidate in names if candidate not in taken)
+    return next(candidate for candidate in names if candidate not in existing)
 
 
 @admin.register(Tool)

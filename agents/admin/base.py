@@ -99,7 +99,7 @@ class ModelAdmin(admin.ModelAdmin):
         return response
 
     def offered_actions(self, request: HttpRequest, row: Model) -> list[dict[str, Any]]:
-        found = [(name, getattr(self, name)) for name in self.row_actions]
+        actions = [(name, getattr(self, name)) for name in self.row_actions]
         return [
             {
                 "words": method.short_description,
@@ -107,7 +107,7 @@ class ModelAdmin(admin.ModelAdmin):
                 "changes": method.changes,
                 "question": method.question,
             }
-            for name, method in found
+            for name, method in actions
             if self.is_allowed(method, request, row)
         ]
 

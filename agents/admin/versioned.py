@@ -72,8 +72,8 @@ class VersionedAdmin(OwnedAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = [clean for clean in super().get_fieldsets(request, obj) if clean[1]["fields"]]
-        asked = [field for _, options in fieldsets for field in options["fields"]]
-        if "keep_as_draft" in asked or not self.may_save(request, obj):
+        names = [field for _, options in fieldsets for field in options["fields"]]
+        if "keep_as_draft" in names or not self.may_save(request, obj):
             return fieldsets
         return [*fieldsets, (later("Publish"), {"fields": ["version_note", "keep_as_draft"]})]
 

@@ -8,9 +8,10 @@ from django.db.models import prefetch_related_objects
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent, AuditEvent, Chain, Provider, Team, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
+from agents.models.tool import MOST_GRANTS
 from agents.sharing import carry, check_share
 from agents.spec import AgentSpec, ModelParams
-from agents.unknown import extra, extra_of
+from agents.unknown import MOST, extra, extra_in_each, extra_of
 
 from . import shapes
 from .files import Definition, check_schemas, default, set_columns, without_defaults
@@ -23,11 +24,13 @@ class ProviderKind:
     columns = ("kind", "base_url", "tool_calling", "default_model", "prices", "max_running", "enabled")
 
     def unknown(self, definition: Definition) -> dict[str, str]:
-        found = extra(definition, {"kind", "name", "llm", *self.columns})
+        extras = extra(definition, {"kind", "name", "llm", *self.columns})
         prices = definition.get("prices")
         for model, price in prices.items() if isinstance(prices, dict) else ():
-            found |= extra(price, ("input", "output"), f"prices.{model}.")
-        return found
+            extras |= extra(price, ("input", "output"), f"prices.{model}.")
+            if len(extras) >= MOST:
+                break
+        return extras
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
         return shapes.faults(definition, {**shapes.of_columns(Provider, self.columns), "llm": (str,)})
@@ -78,8 +81,8 @@ class ToolKind:
         return extra(definition, {"kind", "name", "agent", "chain", "builtin", *self.columns})
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
-        known = {**shapes.of_columns(Tool, self.columns), "agent": (str,), "chain": (str,), "builtin": (str,)}
-        return shapes.faults(definition, known) + shapes.not_texts(definition, ["record_fields"])
+        types = {**shapes.of_columns(Tool, self.columns), "agent": (str,), "chain": (str,), "builtin": (str,)}
+        return shapes.faults(definition, types) + shapes.not_texts(definition, ["record_fields"])
 
     def rows(self, owner: Any) -> Iterable[Tool]:
         return Tool.objects.filter(owner=owner, kind__in=self.own).order_by("name")
@@ -103,7 +106,9 @@ class ToolKind:
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Tool | None) -> Tool:
         check_schemas(definition, "input_schema", "output_schema")
         if row is not None and row.kind not in self.own:
-            raise Conflict(f"“{row.name}” is a tool of the kind “{row.kind}”.", code="name_taken")
+            raise Conflict(
+                f"“{row.name}” is a tool of the kind “{row.kind}”.", code="name_taken", hint="Choose another name."
+            )
         row = row or Tool(owner=owner, name=definition["name"])
         set_columns(row, definition, self.columns)
         kind = next((kind for kind in CALLED if definition.get(kind)), None)
@@ -125,10 +130,10 @@ CALLED: dict[Any, Any] = {Tool.Kind.AGENT: Agent, Tool.Kind.CHAIN: Chain}
 def called(kind: str, name: str, owner: Any) -> Any:
     """The agent or chain behind a tool: the owner's, else the site's. Raises Invalid."""
     rows = CALLED[kind].objects.filter(name=name)
-    found = rows.filter(owner=owner).first() or rows.filter(owner=None).first()
-    if found is None:
+    target = rows.filter(owner=owner).first() or rows.filter(owner=None).first()
+    if target is None:
         raise Invalid(f"There is no {kind} “{name}”.")
-    return found
+    return target
 
 
 VERSIONED = (
@@ -169,18 +174,16 @@ def read_grants(grants: Any) -> list[Any]:
 
 
 def extra_in_grants(grants: Any, place: str = "") -> dict[str, str]:
-    found: dict[str, str] = {}
-    for number, grant in enumerate(grants if isinstance(grants, list) else ()):
-        found |= extra(grant, {"tool", *GRANT_DEFAULTS}, f"{place}grants.{number}.")
-    return found
+    fields = {"tool", *GRANT_DEFAULTS}
+    return extra_in_each(grants, lambda grant, at: extra(grant, fields, at), f"{place}grants")
 
 
 def plain_grant(entry: Any, owner: Any) -> Any:
     """A grant in the format of read_grants."""
-    given = {"tool": entry} if isinstance(entry, str) else entry
-    usual = usual_grant(tool_named(given["tool"], owner))
-    special = {key: given[key] for key, value in usual.items() if given.get(key, value) != value}
-    return {"tool": given["tool"], **special} if special else given["tool"]
+    grant = {"tool": entry} if isinstance(entry, str) else entry
+    usual = usual_grant(tool_named(grant["tool"], owner))
+    special = {key: grant[key] for key, value in usual.items() if grant.get(key, value) != value}
+    return {"tool": grant["tool"], **special} if special else grant["tool"]
 
 
 def usual_grant(tool: Tool | None) -> dict[str, Any]:
@@ -200,47 +203,52 @@ def sharing(row: Any) -> Definition:
     return team if row.published_id else {**team, "draft": True}
 
 
-def team_named(name: str | None) -> Team | None:
+def team_named(name: str | None, owner: Any) -> Team | None:
+    """Of those that the owner sees; the site and superusers see all. Raises Invalid."""
     if name is None:
         return None
-    found = Team.objects.filter(name=name).first()
-    if found is None:
+    sees_all = owner is None or owner.is_superuser
+    team = (Team.objects.all() if sees_all else Team.objects.visible_to(owner)).filter(name=name).first()
+    if team is None:
         raise Invalid(f"There is no team “{name}”.")
-    return found
+    return team
 
 
 def share(row: Any, name: str | None) -> None:
     """Set the team of a row, within its owner's rights. The site's own files may name any team."""
-    team = team_named(name)
+    team = team_named(name, row.owner)
     if row.owner is not None:
         check_share(row, row.owner, team, row.name)
     row.team = team
 
 
-def write_grants(subject: dict[str, Any], wanted: list[Any], *, owner: Any) -> None:
+def write_grants(subject: dict[str, Any], entries: list[Any], *, owner: Any) -> None:
     """Replace the grants of an agent or a chain ({"agent": row} or {"chain": row})."""
     ToolGrant.objects.filter(**subject).delete()
-    for entry in wanted:
-        given = {"tool": entry} if isinstance(entry, str) else entry
-        tool = tool_named(given["tool"], owner)
+    for entry in entries:
+        fields = {"tool": entry} if isinstance(entry, str) else entry
+        tool = tool_named(fields["tool"], owner)
         if tool is None:
-            raise Invalid(f"There is no tool “{given['tool']}” to grant.")
-        values = {key: given.get(key, value) for key, value in usual_grant(tool).items()}
+            raise Invalid(f"There is no tool “{fields['tool']}” to grant.")
+        values = {key: fields.get(key, value) for key, value in usual_grant(tool).items()}
         grant = ToolGrant(tool=tool, **subject, **values)
         grant.full_clean(validate_unique=False, validate_constraints=False)
         grant.save()
 
 
 def faults_in_grants(grants: Any, place: str = "") -> list[dict[str, str]]:
-    known = {"tool": (str,), **shapes.of_columns(ToolGrant, GRANT_DEFAULTS)}
-    found: list[dict[str, str]] = []
+    if isinstance(grants, list) and len(grants) > MOST_GRANTS:
+        most = MOST_GRANTS
+        return [{"field": f"{place}grants", "code": "max_length", "message": f"There can be at most {most} grants."}]
+    types = {"tool": (str,), **shapes.of_columns(ToolGrant, GRANT_DEFAULTS)}
+    faults: list[dict[str, str]] = []
     for number, grant in enumerate(grants if isinstance(grants, list) else ()):
         where = f"{place}grants.{number}"
         if isinstance(grant, dict) and "tool" in grant:
-            found += shapes.faults(grant, known, f"{where}.")
+            faults += shapes.faults(grant, types, f"{where}.")
         elif not isinstance(grant, str):
-            found.append({"field": where, "code": "invalid", "message": "Write a tool's name, or {tool: name, …}."})
-    return found
+            faults.append({"field": where, "code": "invalid", "message": "Write a tool's name, or {tool: name, …}."})
+    return faults
 
 
 class AgentKind:
@@ -258,9 +266,9 @@ class AgentKind:
         }
 
     def faults(self, definition: Definition, place: str = "") -> list[dict[str, str]]:
-        known = {**shapes.of_columns(Agent, AGENT_COLUMNS), "provider": (str,), "grants": (list,), **shapes.SHARED}
+        types = {**shapes.of_columns(Agent, AGENT_COLUMNS), "provider": (str,), "grants": (list,), **shapes.SHARED}
         return [
-            *shapes.faults(definition, {**known, "hooks": (list,)}, place),
+            *shapes.faults(definition, {**types, "hooks": (list,)}, place),
             *faults_in_hooks(definition.get("hooks"), place),
             *shapes.not_texts(definition, ("fallback_models", "capabilities", "examples", "delegates_to"), place),
             *faults_in_grants(definition.get("grants"), place),
@@ -278,7 +286,8 @@ class AgentKind:
     def read(self, row: Agent) -> Definition:
         values = {name: getattr(row, name) for name in AGENT_COLUMNS}
         draft = short_agent(row.provider.name, values, read_grants(row.grants))
-        hooks = {"hooks": found} if (found := read_hooks(row)) else {}
+        entries = read_hooks(row)
+        hooks = {"hooks": entries} if entries else {}
         return {"kind": self.name, "name": row.name, **draft, **hooks, **live_agent(row, draft), **sharing(row)}
 
     def normal(self, definition: Definition, owner: Any) -> Definition:
@@ -358,12 +367,12 @@ def provider_named(name: str, owner: Any) -> Provider:
     """“default”: the site's first enabled provider with a real model, else the offline one."""
     if name == "default":
         enabled = Provider.objects.filter(owner=None, enabled=True).order_by("pk")
-        found = enabled.exclude(kind=Provider.Kind.OFFLINE).first() or enabled.first()
+        provider = enabled.exclude(kind=Provider.Kind.OFFLINE).first() or enabled.first()
     else:
-        found = (
+        provider = (
             Provider.objects.filter(owner=owner, name=name).first()
             or Provider.objects.filter(owner=None, name=name).first()
         )
-    if found is None:
+    if provider is None:
         raise Invalid(f"There is no provider “{name}”.")
-    return found
+    return provider

@@ -6,7 +6,7 @@ from typing import Any
 from agents.exceptions import Invalid
 from agents.models import AuditEvent, Chain
 from agents.models.chain import extra_in_step
-from agents.unknown import extra
+from agents.unknown import extra, extra_in_each
 
 from . import shapes
 from .agents import extra_in_grants, faults_in_grants, read_grants, write_grants
@@ -22,15 +22,15 @@ class ChainKind:
     name = "chain"
 
     def unknown(self, definition: Definition) -> dict[str, str]:
-        found = extra(definition, {"kind", "name", "steps", "grants", *COLUMNS})
-        steps = definition.get("steps")
-        for number, step in enumerate(steps if isinstance(steps, list) else ()):
-            found |= extra_in_step(step, f"steps.{number}.")
-        return {**found, **extra_in_grants(definition.get("grants"))}
+        return {
+            **extra(definition, {"kind", "name", "steps", "grants", *COLUMNS}),
+            **extra_in_each(definition.get("steps"), extra_in_step, "steps"),
+            **extra_in_grants(definition.get("grants")),
+        }
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
-        known = {**shapes.of_columns(Chain, COLUMNS), "steps": (list,), "grants": (list,)}
-        return shapes.faults(definition, known) + faults_in_grants(definition.get("grants"))
+        types = {**shapes.of_columns(Chain, COLUMNS), "steps": (list,), "grants": (list,)}
+        return shapes.faults(definition, types) + faults_in_grants(definition.get("grants"))
 
     def rows(self, owner: Any) -> Iterable[Chain]:
         rows = Chain.objects.filter(owner=owner).select_related("published").order_by("name")

@@ -83,8 +83,8 @@ class Change:
 
 
 def kinds() -> dict[str, Kind]:
-    made = [import_string(path)() for path in settings.DEFINITION_KINDS]
-    return {kind.name: kind for kind in made}
+    instances = [import_string(path)() for path in settings.DEFINITION_KINDS]
+    return {kind.name: kind for kind in instances}
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -92,9 +92,7 @@ def kinds() -> dict[str, Kind]:
 
 def load(path: Path) -> list[Definition]:
     """Every definition of a YAML file or folder, ordered so that each refers to earlier ones."""
-    files = (
-        [path] if path.is_file() else sorted(found for found in path.rglob("*") if found.suffix in (".yaml", ".yml"))
-    )
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix in (".yaml", ".yml"))
     return in_order([definition for file in files for definition in parse(file)])
 
 
@@ -111,22 +109,25 @@ def needed_first(definitions: list[Definition]) -> list[Definition]:
     it needs.
     """
     waiting = {(definition["kind"], definition["name"]): definition for definition in definitions}
+    missing = {key: needs(definition) & waiting.keys() for key, definition in waiting.items()}
     ordered: list[Definition] = []
     while waiting:
-        ready = [key for key, definition in waiting.items() if not needs(definition) & waiting.keys()]
+        ready = [key for key in waiting if not missing[key]]
         for key in ready or list(waiting):  # a circle is written as it is: the rows report what is missing
             ordered.append(waiting.pop(key))
+        for key in waiting:
+            missing[key].difference_update(ready)
     return ordered
 
 
 def needs(definition: Definition) -> set[tuple[str, str]]:
     entries = [*definition.get("grants", []), *(definition.get("live") or {}).get("grants", [])]
     granted = [entry if isinstance(entry, str) else entry.get("tool", "") for entry in entries]
-    wanted = {(kind, name) for name in granted for kind in ("function", "skill", "tool", "agent", "chain")}
+    targets = {(kind, name) for name in granted for kind in ("function", "skill", "tool", "agent", "chain")}
     steps = [step for step in definition.get("steps") or [] if isinstance(step, dict)]
-    wanted |= {(kind, step[kind]) for step in steps for kind in ("agent", "chain") if isinstance(step.get(kind), str)}
-    wanted |= {(kind, definition.get(kind, "")) for kind in ("agent", "chain")}
-    return wanted - {(definition["kind"], definition["name"])}
+    targets |= {(kind, step[kind]) for step in steps for kind in ("agent", "chain") if isinstance(step.get(kind), str)}
+    targets |= {(kind, definition.get(kind, "")) for kind in ("agent", "chain")}
+    return targets - {(definition["kind"], definition["name"])}
 
 
 def parse(file: Path) -> Iterator[Definition]:
@@ -144,7 +145,7 @@ def read(text: str) -> list[Definition]:
     definitions: list[Definition] = []
     for above, portion in portions(text, AT_ONCE):
         try:
-            found = apart.read("definitions", portion)
+            documents = apart.read("definitions", portion)
         except apart.TooMuch as error:
             raise TooLarge(f"These definitions take too long to read: {error}.", hint="Send fewer at a time.")
         except apart.Refused as error:
@@ -152,7 +153,7 @@ def read(text: str) -> list[Definition]:
             raise Invalid(
                 f"Line {where['line']}: {error}", code="unreadable", details=[{"message": str(error), **where}]
             )
-        definitions += each(found, "the text")
+        definitions += each(documents, "the text")
         if len(definitions) > MOST:
             raise TooLarge(f"These are more than {MOST} definitions.", hint="Send fewer at a time.")
     return in_order(definitions)
@@ -167,15 +168,16 @@ def each(documents: list[Any], source: Any) -> Iterator[Definition]:
 
 
 def checked(definition: Any, file: Any) -> Definition:
-    known = kinds()
-    if not isinstance(definition, dict) or definition.get("kind") not in known:
+    kinds_by_name = kinds()
+    if not isinstance(definition, dict) or definition.get("kind") not in kinds_by_name:
         raise Invalid(
-            f"{file}: a definition must be a mapping whose kind is one of {', '.join(known)}.", code="unknown_kind"
+            f"{file}: a definition must be a mapping whose kind is one of {', '.join(kinds_by_name)}.",
+            code="unknown_kind",
         )
     if not isinstance(definition.get("name"), str):
         raise Invalid(f"{file}: a {definition['kind']} has no name.", code="nameless")
     refuse_unknown(definition, f"{file}: ")
-    if faults := known[definition["kind"]].faults(definition):
+    if faults := kinds_by_name[definition["kind"]].faults(definition):
         message = f"{file}: {definition['kind']} {definition['name']} has a value of the wrong type."
         raise Invalid(message, hint="See details.", details=faults)
     if definition.get("builtin") != definition["name"]:  # built-in tools use the reserved names
@@ -218,8 +220,8 @@ def export(owner: Any, *, only: str | None = None) -> list[Definition]:
 
 def plan(definitions: list[Definition], *, owner: Any) -> list[Change]:
     """The changes that would be made, without making them."""
-    known = kinds()
-    return [compare(known[definition["kind"]], definition, owner) for definition in definitions]
+    kinds_by_name = kinds()
+    return [compare(kinds_by_name[definition["kind"]], definition, owner) for definition in definitions]
 
 
 def compare(kind: Kind, definition: Definition, owner: Any) -> Change:
@@ -238,9 +240,9 @@ def differing(kind: Kind, definition: Definition, now: Definition, owner: Any) -
     normal = getattr(kind, "normal", None)
     if normal is None:
         return [key for key, value in definition.items() if now.get(key) != value]
-    wanted = normal(definition, owner)
+    expectation = normal(definition, owner)
     left_open: set[str] = kind.left_open(definition) if hasattr(kind, "left_open") else set()
-    return [key for key in {**wanted, **now} if wanted.get(key) != now.get(key) and key not in left_open]
+    return [key for key in {**expectation, **now} if expectation.get(key) != now.get(key) and key not in left_open]
 
 
 def apply(
@@ -251,16 +253,16 @@ def apply(
     `check` gets each definition and its row (or None) before it is written, when all that it refers
     to is there.
     """
-    known = kinds()
+    kinds_by_name = kinds()
     written = [change for change in changes if change.verb != "same"]
     try:
         for change in written:
-            if prepare := getattr(known[change.kind], "prepare", None):
+            if prepare := getattr(kinds_by_name[change.kind], "prepare", None):
                 with naming(change):
                     prepare(change.definition, owner=owner, actor=actor)
-        write_all(written, known, owner=owner, actor=actor, check=check)
+        write_all(written, kinds_by_name, owner=owner, actor=actor, check=check)
     except Exception:
-        for kind in known.values():
+        for kind in kinds_by_name.values():
             if abandon := getattr(kind, "abandon", None):
                 abandon()
         raise
@@ -270,14 +272,14 @@ def apply(
 @transaction.atomic
 def write_all(
     changes: list[Change],
-    known: dict[str, Kind],
+    kinds_by_name: dict[str, Kind],
     *,
     owner: Any,
     actor: Any,
     check: Callable[[Definition, Any], None] | None,
 ) -> None:
     for change in changes:
-        kind = known[change.kind]
+        kind = kinds_by_name[change.kind]
         row = kind.find(owner, change.name)
         with naming(change):
             if check:
@@ -298,9 +300,9 @@ def naming(change: Change) -> Iterator[None]:
 def install_starters(folder: Path, *, actor: Any) -> list[Change]:
     """The starters of a new database. Written if new, or if newer and not edited since."""
     done: list[Change] = []
-    known = kinds()
+    kinds_by_name = kinds()
     for definition in load(folder):
-        kind = known[definition["kind"]]
+        kind = kinds_by_name[definition["kind"]]
         if change := starter_change(kind, definition):
             with transaction.atomic():
                 row = kind.write(definition, owner=None, actor=actor, row=kind.find(None, definition["name"]))

@@ -7,7 +7,7 @@ from django.db.models import prefetch_related_objects
 
 from agents.exceptions import Invalid
 from agents.models import Agent, Hook, Tool
-from agents.unknown import extra
+from agents.unknown import extra, extra_in_each
 
 from . import shapes
 
@@ -16,22 +16,20 @@ USUAL: Definition = {"pinned_version": None, "tools": [], "position": 0, "timeou
 
 
 def extra_in_hooks(hooks: Any, place: str = "") -> dict[str, str]:
-    found: dict[str, str] = {}
-    for number, hook in enumerate(hooks if isinstance(hooks, list) else ()):
-        found |= extra(hook, {"place", "function", *USUAL}, f"{place}hooks.{number}.")
-    return found
+    fields = {"place", "function", *USUAL}
+    return extra_in_each(hooks, lambda hook, at: extra(hook, fields, at), f"{place}hooks")
 
 
 def faults_in_hooks(hooks: Any, place: str = "") -> list[dict[str, str]]:
-    known = {"place": (str,), "function": (str,), **shapes.of_columns(Hook, USUAL)}
-    found: list[dict[str, str]] = []
+    types = {"place": (str,), "function": (str,), **shapes.of_columns(Hook, USUAL)}
+    faults: list[dict[str, str]] = []
     for number, hook in enumerate(hooks if isinstance(hooks, list) else ()):
         where = f"{place}hooks.{number}"
         if isinstance(hook, dict) and {"place", "function"} <= hook.keys():
-            found += shapes.faults(hook, known, f"{where}.")
+            faults += shapes.faults(hook, types, f"{where}.")
         else:
-            found.append({"field": where, "code": "invalid", "message": "Write {place: …, function: …}."})
-    return found
+            faults.append({"field": where, "code": "invalid", "message": "Write {place: …, function: …}."})
+    return faults
 
 
 def read_hooks(agent: Agent) -> list[Definition]:
@@ -48,10 +46,10 @@ def plain_hook(entry: Definition) -> Definition:
     return {"place": entry.get("place"), "function": entry.get("function"), **special}
 
 
-def write_hooks(agent: Agent, wanted: list[Definition], *, owner: Any) -> None:
+def write_hooks(agent: Agent, definitions: list[Definition], *, owner: Any) -> None:
     """Replace the hooks of an agent. Raises Invalid."""
     agent.hooks.all().delete()
-    for entry in wanted:
+    for entry in definitions:
         settings = {name: entry.get(name, value) for name, value in USUAL.items()}
         row = Hook(agent=agent, place=entry.get("place"), tool=function_named(entry.get("function"), owner), **settings)
         try:
@@ -65,7 +63,7 @@ def write_hooks(agent: Agent, wanted: list[Definition], *, owner: Any) -> None:
 def function_named(name: Any, owner: Any) -> Tool:
     """The tool of the owner's function with this name, else of the site's."""
     rows = Tool.objects.filter(kind=Tool.Kind.FUNCTION, name=str(name))
-    found = rows.filter(owner=owner).first() or rows.filter(owner=None).first()
-    if found is None:
+    tool = rows.filter(owner=owner).first() or rows.filter(owner=None).first()
+    if tool is None:
         raise Invalid(f"There is no function “{name}” for a hook.")
-    return found
+    return tool

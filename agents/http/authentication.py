@@ -12,6 +12,14 @@ from agents.models import ApiKey
 from plumbing.untrusted import apart
 
 
+class NotRecognised(AuthenticationFailed):
+    """A credential that is no API key, with a hint of its own."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 class ApiKeyAuthentication(BaseAuthentication):
     """`Authorization: Bearer mk_….…`. Tokens in the query string are not accepted."""
 
@@ -59,8 +67,16 @@ class HasScope(BasePermission):
 def require_scope(request: Any, scope: str) -> None:
     """For a scope that a request needs because of its body. Raises Forbidden."""
     if isinstance(request.auth, ApiKey) and not request.auth.allows(scope):
-        raise Forbidden(f"This key lacks the scope {scope}.")
+        raise Forbidden(
+            f"This key lacks the scope {scope}.",
+            hint="Use a key that has it. The scopes of a key are set when it is created and cannot be added later.",
+        )
     roles.require(request.user, scope)
+
+
+def key_of(request: Any) -> ApiKey | None:
+    """The API key of the request; None for a login session."""
+    return request.auth if isinstance(request.auth, ApiKey) else None
 
 
 def scope_for(request: Any, view: Any) -> str | None:

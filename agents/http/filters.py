@@ -5,9 +5,20 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 from django_filters import rest_framework as filters
+from django_filters.fields import IsoDateTimeField
 from rest_framework.filters import SearchFilter
 
+from agents.exceptions import Invalid
+
+from .strict import NOT_ONE_OF, listed, shown
+
+WRONG_FILTER = _("A filter of this list is not valid.")
+SEE_DETAILS = _("See details.")
+EMPTY = _("Send a value, or leave the parameter out.")
+NO_TIME = _("Send a time such as 2026-06-01T08:00:00Z.")
+WORDY = frozenset(["search", "text"])
 WORDS = 10  # of a search; each is a condition of the query
 
 
@@ -52,8 +63,40 @@ class FilterSet(filters.FilterSet):
         filter_overrides = {models.BooleanField: {"filter_class": Flag}, models.ForeignKey: {"filter_class": Id}}
 
 
+class AmongFilter(filters.BaseInFilter, filters.ChoiceFilter):
+    """Several values of a closed list, with commas between them."""
+
+
 class Filters(filters.DjangoFilterBackend):
+    """An empty value is refused like any other wrong one: a script with an unset variable would
+    otherwise get every row. Words to search for may be empty.
+    """
+
     filterset_base = FilterSet
+
+    def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
+        """Raises Invalid with one detail for each wrong parameter."""
+        filterset = self.get_filterset(request, queryset, view)
+        if filterset is None:
+            return queryset
+        empty = [name for name in filterset.filters if name not in WORDY and request.query_params.get(name) == ""]
+        details = [{"field": name, "code": "blank", "message": str(EMPTY)} for name in empty]
+        for name, errors in filterset.errors.get_json_data().items():
+            details += [fault(name, error, filterset) for error in errors if name not in empty]
+        if details:
+            raise Invalid(str(WRONG_FILTER), code="invalid_filter", hint=str(SEE_DETAILS), details=details)
+        return filterset.qs
+
+
+def fault(name: str, error: dict[str, str], filterset: Any) -> dict[str, str]:
+    """A detail of the answer; that of a closed list names its values."""
+    message, field = error["message"], filterset.form.fields[name]
+    if error["code"] == "invalid_choice":
+        details = {"input": shown(filterset.data[name]), "choices": listed(value for value, _ in field.choices)}
+        message = NOT_ONE_OF.format(**details)
+    elif isinstance(field, forms.DateTimeField | IsoDateTimeField):
+        message = str(NO_TIME)
+    return {"field": name, "code": error["code"], "message": message}
 
 
 class Search(SearchFilter):

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from agents.models import Agent, Chain, Tool, ToolGrant
 from agents.spec import CallerContext
 
-from .strict import Number, StrictModelSerializer, Text, Whole
+from .strict import Many, Number, StrictModelSerializer, Text, Whole
 
 
 class GrantSerializer(StrictModelSerializer):
@@ -24,7 +24,7 @@ class GrantSerializer(StrictModelSerializer):
     )
     deadline_s = Number(min_value=0.1, max_value=86400, allow_null=True, required=False)
 
-    context = serializers.ListField(  # type: ignore[assignment]
+    context = Many(  # type: ignore[assignment]
         child=serializers.DictField(), required=False, max_length=5,
         help_text='Of an agent: what it reads of its caller\'s session: {"source": summary, compact or '
         'transcript, "last"?}.',
@@ -50,24 +50,32 @@ class GrantSerializer(StrictModelSerializer):
         return grant
 
 
-def read_grants(user: Any, grants: list[dict[str, Any]]) -> list[ToolGrant]:
-    """Unsaved grants. Names are resolved in one query, nearest first; unknown and duplicate ones
-    are all reported.
+def read_grants(user: Any, grants: list[dict[str, Any]], row: Agent | Chain | None = None) -> list[ToolGrant]:
+    """Unsaved grants of `row`. A name means the tool that the row has under it, else the nearest;
+    unknown and duplicate names are all reported.
     """
     names = [grant["tool"]["name"] for grant in grants]
-    tools = Tool.objects.usable_by(user).meant(user, names)
-    problems = {}
+    usable = Tool.objects.usable_by(user)
+    current = granted(usable, row) if row is not None else {}
+    tools = {**current, **usable.meant(user, [name for name in names if name not in current])}
+    problems, seen = {}, set[str]()
     for index, name in enumerate(names):
+        is_second = name in seen
+        seen.add(name)
         if name not in tools:
             problems[index] = {"tool": [f"There is no tool “{name}” that you can use."]}
-        elif name in names[:index]:
+        elif is_second:
             problems[index] = {"tool": [f"“{name}” is granted twice."]}
         elif grants[index].get("context") and not takes_context(tools[name]):
             problems[index] = {"context": [f"“{name}” is not an agent and has no session to read a context."]}
     if problems:
         raise serializers.ValidationError(problems)  # type: ignore[arg-type]
-    found = [{**grant, "tool": tools[grant["tool"]["name"]]} for grant in grants]
-    return [ToolGrant(**{"mode": grant["tool"].mode_when_granted, **grant}) for grant in found]
+    grants = [{**grant, "tool": tools[grant["tool"]["name"]]} for grant in grants]
+    return [ToolGrant(**{"mode": grant["tool"].mode_when_granted, **grant}) for grant in grants]
+
+
+def granted(usable: Any, row: Agent | Chain) -> dict[str, Tool]:
+    return {tool.name: tool for tool in usable.filter(pk__in=row.grants.values("tool"))}
 
 
 def takes_context(tool: Tool) -> bool:

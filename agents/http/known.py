@@ -24,10 +24,10 @@ class KnownParameters(BasePermission):
     """
 
     def has_permission(self, request: Any, view: Any) -> bool:
-        if request.query_params and (known := known_parameters(request, view)) is not ANYTHING:
-            names = (name for name in request.query_params if name not in known)
-            found = unknown_names(names, "parameter", known, sent=request.query_params)
-            refuse(found, "The address has a parameter that does not exist.", "parameter")
+        if request.query_params and (parameters := known_parameters(request, view)) is not ANYTHING:
+            names = (name for name in request.query_params if name not in parameters)
+            messages = unknown_names(names, "parameter", parameters, sent=request.query_params)
+            refuse(messages, "The address has a parameter that does not exist.", "parameter")
         if reads_no_body(request, view) and request.data:
             refuse(extra(request.data, ()) or {"body": "It must be empty."}, "This request takes no body.")
         return True
@@ -41,16 +41,18 @@ def known_parameters(request: Any, view: Any) -> set[str] | None:
     listed = named_in(getattr(view, "parameters", {}), request, view)
     if ANYTHING in listed:
         return ANYTHING
-    known = {name for names in listed for name in names}
+    parameters = {name for names in listed for name in names}
+    if getattr(view, "by_owner", False) and "name" in view.kwargs:
+        parameters.add("owner")
     action = getattr(view, "action", None)
     if request.method in ("GET", "HEAD") and action and action != "retrieve" and is_paged(view, action):
-        known |= PAGING
+        parameters |= PAGING
     if action == "list":
         filters = Filters().get_filterset_class(view, view.queryset)
-        known |= set(filters.base_filters) if filters else set()
-        known |= {"search"} if Search().get_search_fields(view, request) else set()
-        known |= {"ordering"} if orderings_of(view) else set()
-    return known
+        parameters |= set(filters.base_filters) if filters else set()
+        parameters |= {"search"} if Search().get_search_fields(view, request) else set()
+        parameters |= {"ordering"} if orderings_of(view) else set()
+    return parameters
 
 
 def is_paged(view: Any, action: str) -> bool:

@@ -10,11 +10,16 @@ loop (Django's test client) `later` waits on its thread.
 
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from time import monotonic
 from typing import Any, Protocol
 
 from django.core.handlers.exception import response_for_exception
 from django.http import HttpResponse, HttpResponseBase
+from django.http.response import ResponseHeaders
 from rest_framework.response import Response
+
+from .authentication import NotRecognised
+from .standing import EVERY_S, Standing
 
 NOT_HANDED_ON = ("Content-Length", "Content-Type")  # of an answer without content
 
@@ -32,14 +37,32 @@ Finish = Callable[[Any], Response]
 
 
 def later(view: Any, awaited: Awaited, finish: Finish) -> HttpResponseBase:
-    """The answer `finish(found)`, where `found` is what `awaited` brings, or None if the wait ended first."""
+    """The answer `finish(outcome)`, where `outcome` is what `awaited` brings, or None if the wait ended first. After a
+    long wait the caller's key or login is checked again.
+    """
+    finish = checked(view, finish)
     if not getattr(view.request, "may_answer_later", False):
         return finish(awaited.wait())
     return Later(view, awaited, finish)
 
 
+def checked(view: Any, finish: Finish) -> Finish:
+    standing = Standing.of(view.request.auth, getattr(view.request, "session", None))
+    began = monotonic()
+
+    def answer(outcome: Any) -> Response:
+        if monotonic() - began >= EVERY_S and not standing.is_good():
+            raise NotRecognised(
+                "Your key or your login became invalid while you waited.",
+                hint="Sign in again or use another key to read the answer.",
+            )
+        return finish(outcome)
+
+    return answer
+
+
 class Later(HttpResponse):
-    """Stands for the answer until it can be given. Middleware adds its headers to this one."""
+    """A response that is completed later. Middleware adds its headers to this object."""
 
     def __init__(self, view: Any, awaited: Awaited, finish: Finish) -> None:
         super().__init__()
@@ -49,22 +72,28 @@ class Later(HttpResponse):
         if (match := view.request._request.resolver_match) is not None:
             match.tried = None  # every route that did not match: a third of what a waiting caller would hold
         self._resource_closers.append(awaited.place.keep())  # type: ignore[attr-defined]
+        self.added: tuple[tuple[str, str], ...] = ()  # by middleware
 
-    def complete(self, found: Any) -> HttpResponseBase:
+    def rest(self) -> None:
+        """All middleware has seen it: thousands may wait, so their headers are kept in the smallest form."""
+        self.added = tuple(self.items())
+        self.headers = ResponseHeaders({})
+
+    def complete(self, outcome: Any) -> HttpResponseBase:
         """The real answer, from any thread; it is closed in place of this one."""
-        return self.context.run(self.completed, found)
+        return self.context.run(self.completed, outcome)
 
-    def completed(self, found: Any) -> HttpResponseBase:
+    def completed(self, outcome: Any) -> HttpResponseBase:
         view = self.view
         try:
             try:
-                response = self.finish(found)
+                response = self.finish(outcome)
             except Exception as error:
                 response = view.handle_exception(error)
             answer: Any = view.finalize_response(view.request, response).render()
         except Exception as error:
             answer = response_for_exception(view.request._request, error)
-        for name, value in self.items():
+        for name, value in (*self.added, *self.items()):
             if name not in NOT_HANDED_ON:
                 answer.headers.setdefault(name, value)
         answer.headers["Content-Length"] = str(len(answer.content))

@@ -11,6 +11,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
+from .idempotency import API, OncePerKey
 from .resources import CHANGES, SHOWN
 
 LOCATION = OpenApiParameter(
@@ -21,6 +22,20 @@ ETAG = OpenApiParameter(
 )
 IF_MATCH = OpenApiParameter(
     "If-Match", str, OpenApiParameter.HEADER, description="The ETag that was read: 412 if the row has changed since."
+)
+
+IDEMPOTENCY = OpenApiParameter(
+    "Idempotency-Key",
+    str,
+    OpenApiParameter.HEADER,
+    description="For 24 hours, a request with the same key and body gets the answer of the first, with the header "
+    "`Idempotent-Replayed`, and is not carried out again.",
+)
+OWNER = OpenApiParameter(
+    "owner",
+    str,
+    description="If you see several rows with this name: the username of the owner of the one that you mean, empty "
+    "for the site's. Without it, the name means your own before the site's, and the site's before a team's.",
 )
 
 
@@ -88,13 +103,20 @@ class Schema(AutoSchema):
         return super().get_filter_backends() if getattr(self.view, "action", "list") == "list" else []
 
     def get_override_parameters(self) -> list[Any]:
-        """The headers of rows: `Location`, `ETag` and `If-Match`."""
-        found = super().get_override_parameters()
+        """`?owner=` after a name, and the headers of rows: `Location`, `ETag` and `If-Match`."""
+        parameters = super().get_override_parameters()
+        if getattr(self.view, "by_owner", False) and "{name}" in self.path:
+            parameters = [*parameters, OWNER]
         if self.method == "POST":
-            found = [*found, LOCATION]
+            parameters = [*parameters, LOCATION, *([IDEMPOTENCY] if self.remembers_keys(parameters) else [])]
         if getattr(self.view, "has_etag", False) and getattr(self.view, "action", "") in SHOWN:
-            found = [*found, ETAG]
-        return [*found, IF_MATCH] if self.takes_if_match() else found
+            parameters = [*parameters, ETAG]
+        return [*parameters, IF_MATCH] if self.takes_if_match() else parameters
+
+    def remembers_keys(self, parameters: list[Any]) -> bool:
+        if not self.path.startswith(API) or OncePerKey not in self.view.permission_classes:
+            return False
+        return all(one.name != IDEMPOTENCY.name for one in parameters)
 
     def takes_if_match(self) -> bool:
         changes = self.method in CHANGES or getattr(self.view, "action", "") in getattr(self.view, "conditional", ())

@@ -25,20 +25,20 @@ class Cursor(CursorPagination):
     ordering = "-pk"
 
     def get_ordering(self, request: Any, queryset: Any, view: Any) -> tuple[str, ...]:
-        asked = request.query_params.get("ordering")
-        if asked is not None:
-            return ordered_by(asked, orderings_of(view))
+        text = request.query_params.get("ordering")
+        if text is not None:
+            return ordered_by(text, orderings_of(view))
         ordering = getattr(view, "page_ordering", self.ordering)
         return (ordering,) if isinstance(ordering, str) else tuple(ordering)
 
     def get_page_size(self, request: Any) -> int:
         """At most 500; raises Invalid unless it is a positive whole number."""
-        asked = request.query_params.get(self.page_size_query_param)
-        if asked is None:
+        text = request.query_params.get(self.page_size_query_param)
+        if text is None:
             return self.page_size
-        if not (asked.isascii() and asked.isdigit() and 0 < len(asked) < 10 and int(asked) > 0):
+        if not (text.isascii() and text.isdigit() and 0 < len(text) < 10 and int(text) > 0):
             raise Invalid("“limit” must be a whole number from 1.", code="invalid_limit")
-        return min(int(asked), self.max_page_size)
+        return min(int(text), self.max_page_size)
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any] | None:
         """An invalid cursor is refused, not looked up."""
@@ -80,12 +80,12 @@ class Cursor(CursorPagination):
         }
 
 
-def ordered_by(asked: str, orderings: tuple[str, ...]) -> tuple[str, str]:
+def ordered_by(ordering: str, orderings: tuple[str, ...]) -> tuple[str, str]:
     """The column and, for rows that are equal in it, their key. Raises Invalid."""
-    if asked.removeprefix("-") not in orderings:
+    if ordering.removeprefix("-") not in orderings:
         hint = f"Send one of {', '.join(orderings)}, with - before it for descending." if orderings else ""
         raise Invalid("This list cannot be ordered by that.", code="invalid_ordering", hint=hint)
-    return asked, "-pk" if asked.startswith("-") else "pk"
+    return ordering, "-pk" if ordering.startswith("-") else "pk"
 
 
 def ordering_parameter(orderings: tuple[str, ...]) -> dict[str, Any]:

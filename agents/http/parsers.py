@@ -8,10 +8,11 @@ import re
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
+from django.utils.translation import gettext_noop as _
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser, MultiPartParser
 
+from agents.exceptions import TooLarge
 from agents.schema import depth_of
 
 # Escapes and exponents are the only ways to a NUL, a lone surrogate or an infinity; other bodies need no check.
@@ -22,7 +23,7 @@ LONE = re.compile("[\x00\ud800-\udfff]")
 
 
 class JSONParser(BaseParser):
-    """UTF-8 JSON (RFC 8259). Raises ParseError (400) and RequestDataTooBig (413)."""
+    """UTF-8 JSON (RFC 8259). Raises ParseError (400) and TooLarge (413)."""
 
     media_type = "application/json"
 
@@ -30,7 +31,7 @@ class JSONParser(BaseParser):
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         raw = stream.read(limit + 1)  # Django itself only checks the size of `request.body`, not of a streamed body
         if len(raw) > limit:
-            raise RequestDataTooBig
+            raise body_too_large(limit)
         try:
             return read(raw)
         except ValueError as error:
@@ -42,13 +43,22 @@ class FileParser(MultiPartParser):
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         length = ((parser_context or {}).get("request") or stream).META.get("CONTENT_LENGTH") or ""
-        if length.isdigit() and int(length) > settings.FILE_BYTES + FORM_BYTES:
-            raise RequestDataTooBig
+        limit = settings.FILE_BYTES + FORM_BYTES
+        if length.isdigit() and int(length) > limit:
+            raise body_too_large(limit)
         form: Any = super().parse(stream, media_type, parser_context)
         names = [*form.data.keys(), *form.files.keys()]
         if len(names) != sum(len(values) for _, values in [*form.data.lists(), *form.files.lists()]):
             raise ParseError("The form has two parts with the same name.")
         return form
+
+
+def body_too_large(limit: int) -> TooLarge:
+    return TooLarge(
+        _("The body is larger than this site allows: %(limit)s bytes.") % {"limit": limit},
+        hint=_("Send less at a time."),
+        details=[{"code": "too_large", "limit": limit, "unit": "bytes"}],
+    )
 
 
 def read(raw: bytes) -> Any:

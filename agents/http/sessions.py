@@ -54,6 +54,6 @@ def note_use(request: Any) -> None:
 
 def name_of(user_agent: str) -> str:
     """Such as “Firefox, Linux”; empty if it does not say."""
-    found = [next((name for word, name in words.items() if re.search(word, user_agent)), "")
+    parts = [next((name for word, name in words.items() if re.search(word, user_agent)), "")
              for words in (PROGRAMS, SYSTEMS)]  # fmt: skip
-    return ", ".join(name for name in found if name)
+    return ", ".join(name for name in parts if name)

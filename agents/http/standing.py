@@ -1,6 +1,7 @@
 """Checks whether the credential of a long connection is still valid, while the connection lasts."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,15 +11,16 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.db import DatabaseError
+from django.db import Error
 from django.utils import timezone
 
 from agents import roles
-from agents.models import ApiKey
+from agents.models import ApiKey, BrowserSession
 from plumbing.threads import in_thread
 
 # seconds between checks: a revoked key or a closed login session ends its sockets and streams within 5 seconds
 EVERY_S = 2.0
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,27 @@ class Standing:
             return cls(key.pk, rank=rank)
         return cls(session_key=getattr(session, "session_key", None), rank=rank)
 
+    @classmethod
+    def named(cls, name: str, person: int) -> "Standing":
+        """Of this person's key or login, from its `name`."""
+        if name.isascii() and name.isdigit() and len(name) < 20:
+            return cls(key_id=int(name))
+        logins = BrowserSession.objects.filter(user_id=person)
+        return cls(session_key=next((one.session_key for one in logins if name == one.handle), None))
+
+    @property
+    def name(self) -> str:
+        """It opens nothing, and a client may see it; empty for none."""
+        if self.key_id is not None:
+            return str(self.key_id)
+        return BrowserSession(session_key=self.session_key).handle if self.session_key else ""
+
     def is_good(self) -> bool:
         user = self.user()
         return bool(user and user.is_active and (self.rank is None or roles.rank_of(user) == self.rank))
 
     def user(self) -> Any:
-        """Whose credential it is; None once it is no longer valid."""
+        """The user of the credential; None once the credential is no longer valid."""
         if self.key_id is not None:
             key = ApiKey.objects.select_related("user").filter(pk=self.key_id, revoked_at=None).first()
             return key.user if key and (key.expires_at is None or key.expires_at > timezone.now()) else None
@@ -49,14 +66,19 @@ class Standing:
         return get_user(caller) if self.session_key else None
 
     async def ends(self) -> None:
-        """Returns when the credential is no longer valid. While the database is unavailable nothing
-        is checked.
+        """Returns when the credential is no longer valid, or cannot be checked for another reason than that the
+        database is unavailable.
         """
         while True:
             await asyncio.sleep(EVERY_S)
-            with suppress(DatabaseError):
+            try:
                 if not await in_thread(self.is_good):
                     return
+            except Error:  # checked again when the database answers
+                continue
+            except Exception:
+                log.exception("A credential cannot be checked, so its connection ends")
+                return
 
 
 async def while_good(source: AsyncIterator[bytes], standing: Standing) -> AsyncIterator[bytes]:

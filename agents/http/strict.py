@@ -2,11 +2,13 @@
 probably meant, or else every field.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -16,6 +18,7 @@ from agents.fields import OUT_OF_RANGE, is_usual
 from agents.schema import check_schema
 from agents.unknown import unknown_names
 
+NOT_ONE_OF = _("“{input}” is not one of {choices}.")
 OBJECT = {"type": "object", "additionalProperties": True}
 
 
@@ -26,11 +29,27 @@ class Text(serializers.CharField):
         return super().to_internal_value(data)
 
 
+class Pattern(Text, serializers.RegexField):
+    """A text of one form."""
+
+
 class Choice(serializers.ChoiceField):
+    default_error_messages = {"invalid_choice": NOT_ONE_OF}
+
     def to_internal_value(self, data: Any) -> str:
-        if not isinstance(data, str):
-            self.fail("invalid_choice", input=data)
-        return super().to_internal_value(data)
+        if isinstance(data, str) and data in self.choice_strings_to_values or data == "" and self.allow_blank:
+            return super().to_internal_value(data)
+        self.fail("invalid_choice", input=shown(data), choices=listed(self.choices))
+
+
+def listed(choices: Iterable[Any]) -> str:
+    """Texts of a closed list, for the message that refuses another one."""
+    return ", ".join(str(choice) for choice in choices if choice not in ("", None))
+
+
+def shown(data: Any) -> str:
+    """A value as JSON, as far as a message needs it."""
+    return (data if isinstance(data, str) else json.dumps(data, default=str))[:60]
 
 
 class Whole(serializers.IntegerField):
@@ -90,7 +109,31 @@ class Moment(serializers.DateTimeField):
         return moment
 
 
-class Words(serializers.ListField):
+class Many(serializers.ListField):
+    """A list whose length is checked before its elements: each of half a million wrong ones would be reported."""
+
+    def to_internal_value(self, data: Any) -> list[Any]:
+        if isinstance(data, list) and self.max_length is not None and len(data) > self.max_length:
+            self.fail("max_length", max_length=self.max_length)
+        return super().to_internal_value(data)
+
+
+class Named(serializers.DictField):
+    """An object of values by their names, at most `most`."""
+
+    default_error_messages = {"max_length": Many.default_error_messages["max_length"]}
+
+    def __init__(self, *, most: int, **kwargs: Any) -> None:
+        self.most = most
+        super().__init__(**kwargs)
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if isinstance(data, dict) and len(data) > self.most:
+            self.fail("max_length", max_length=self.most)
+        return super().to_internal_value(data)
+
+
+class Words(Many):
     """A list of texts."""
 
     def __init__(self, *, each: int = 200, **kwargs: Any) -> None:
@@ -159,13 +202,21 @@ class KnownFields:
         return {name: [ErrorDetail(REQUIRED, "required")] for name in needed if name not in data}
 
     def unknown(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
-        """What is wrong with the first twenty names that are not names of fields."""
+        """One problem for each of the first twenty names that are not names of fields."""
         if data.keys() <= self.fields.keys():
             return {}
         others = (name for name in data if name not in self.fields and name not in self.echoed)
         writable = [name for name, field in self.fields.items() if not field.read_only]
-        found = unknown_names(others, "field", writable, sent=data)
-        return {name[:100]: [ErrorDetail(message, "unknown_field")] for name, message in found.items()}
+        messages = unknown_names(others, "field", writable, sent=data)
+        return {name[:100]: [ErrorDetail(message, "unknown_field")] for name, message in messages.items()}
+
+
+def without_echo(sent: Any, answered: Mapping[str, Any], fixed: Iterable[str]) -> Any:
+    """A change without the fields that cannot be changed, as far as they are sent back as they were answered."""
+    if not isinstance(sent, Mapping):
+        return sent
+    echo = {name for name in fixed if name in sent and sent[name] == answered.get(name)}
+    return {name: value for name, value in sent.items() if name not in echo}
 
 
 class StrictSerializer(KnownFields, serializers.Serializer):
@@ -209,6 +260,7 @@ class StrictModelSerializer(KnownFields, serializers.ModelSerializer):
         models.DateTimeField: Moment,
         models.FloatField: Number,
         models.IntegerField: Whole,
+        models.BigIntegerField: Whole,
         models.PositiveIntegerField: Whole,
         models.PositiveSmallIntegerField: Whole,
         models.PositiveBigIntegerField: Whole,

@@ -11,6 +11,7 @@ from django.conf import settings
 from rest_framework.throttling import BaseThrottle
 
 from agents.models import ApiKey
+from plumbing.broker.broadcast import channel_of
 from plumbing.broker.line import Line
 
 WINDOW_S = 60
@@ -29,7 +30,9 @@ class Rate(BaseThrottle):
     """
 
     def allow_request(self, request: Any, view: Any) -> bool:
-        """`config.middleware.rate_headers` tells the client how near the nearest limit is."""
+        """Also stores how near the nearest limit is, for the headers that
+        `config.middleware.rate_headers` adds.
+        """
         seen = seen_of(request.user, request.auth, address_of(request))
         if seen:
             count, limit = min(seen, key=lambda one: one[1] - one[0])
@@ -63,7 +66,7 @@ def until_next() -> float:
 
 def count(names: list[str]) -> list[int]:
     window = int(time() // WINDOW_S)
-    keys = [f"rate:{name}:{window}" for name in names]
+    keys = [channel_of("rate", name, window) for name in names]
     try:
         seen = line().ask(*(command for key in keys for command in (("INCR", key), ("EXPIRE", key, 2 * WINDOW_S))))
         return seen[::2]

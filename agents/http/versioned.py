@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from agents import diff
 from agents.exceptions import Invalid, NotFound
 from agents.models.team import kind_of
+from agents.models.tool import MOST_GRANTS
 
 from .grant_serializers import GrantSerializer, read_grants, replace_grants
 from .version_serializers import DiffSerializer, PublishedSerializer, PublishSerializer, RollbackSerializer
@@ -148,10 +149,12 @@ class GrantedViewSet(VersionedViewSet):
         row = self.get_object()
         if request.method == "PUT":
             data = request.data.get("results") if isinstance(request.data, dict) else request.data
-            serializer = GrantSerializer(data=data, many=True, context=self.get_serializer_context())
+            serializer = GrantSerializer(  # type: ignore[call-arg]
+                data=data, many=True, max_length=MOST_GRANTS, context=self.get_serializer_context()
+            )
             serializer.is_valid(raise_exception=True)
             with refusals("grant"):
-                replace_grants(row, read_grants(request.user, serializer.validated_data))
+                replace_grants(row, read_grants(request.user, serializer.validated_data, row))
                 self.audit("changed", row, fields=["grants"])
         self.page_ordering = ("pk",)
         page = self.paginate_queryset(row.grants.select_related("tool"))

@@ -35,7 +35,11 @@ def refusals(what: str, user: Any = None) -> Iterator[None]:
             hint=_("Used by: %(users)s.") % {"users": ", ".join(users)},
         )
     except IntegrityError:
-        raise Conflict(_("Another %(kind)s already has that name.") % {"kind": _(what)}, code="name_taken")
+        raise Conflict(
+            _("Another %(kind)s already has that name.") % {"kind": _(what)},
+            code="name_taken",
+            hint=_("Choose another name."),
+        )
 
 
 class Audited:
@@ -48,7 +52,25 @@ class Audited:
         AuditEvent.record(action, row, actor=self.request.user, source=address_of(self.request), **details)
 
 
-class NamedViewSet(Tagged, Audited, viewsets.ModelViewSet):
+class ByName:
+    """A view of the row that the name in its path means to this person (own → site → team), or with `?owner=`
+    of the one of this owner (empty: the site's).
+    """
+
+    by_owner = True
+    request: Any
+    kwargs: dict[str, Any]
+
+    def named(self, rows: Any) -> Any:
+        """Raises NotFound, Conflict."""
+        return rows.named(self.request.user, readable_name(self.kwargs["name"]), owner_in(self.request))
+
+    def named_for_use(self, rows: Any) -> Any:
+        """Raises NotFound, Conflict, Forbidden."""
+        return rows.for_use(self.request.user, readable_name(self.kwargs["name"]), owner_in(self.request))
+
+
+class NamedViewSet(ByName, Tagged, Audited, viewsets.ModelViewSet):
     """Rows by name: 404 if not visible, 403 if visible but not editable."""
 
     model: Any
@@ -64,15 +86,17 @@ class NamedViewSet(Tagged, Audited, viewsets.ModelViewSet):
         return self.model.objects.visible_to(self.request.user).select_related("owner", "team")
 
     def get_object(self) -> Any:
-        """The row this name means to this person (own → site → team); to change it takes the right to."""
+        """The row of this name, see `ByName`; to change it takes the right to."""
         rows: Any = self.get_queryset().filter(name=readable_name(self.kwargs["name"]))
-        found = list(rows.nearest_first(self.request.user)[:2])
-        if not found:
+        owner = owner_in(self.request)
+        rows = rows if owner is None else rows.of_owner(owner)
+        candidates = list(rows.nearest_first(self.request.user)[:2])
+        if not candidates:
             raise NotFound(
                 _("There is no %(kind)s “%(name)s” that you can see.")
                 % {"kind": kind_of(self.model), "name": self.kwargs["name"][:80]}
             )
-        row = the_one(found, self.request.user)
+        row = the_one(candidates, self.request.user)
         if self.request.method not in ("GET", "HEAD", "OPTIONS"):
             row.require_edit(self.request.user)
         return self.matched(row)
@@ -106,6 +130,12 @@ def readable_name(name: str) -> str:
     return name
 
 
+def owner_in(request: Any) -> str | None:
+    """The username of `?owner=`, "" for the site, None without it."""
+    owner: str | None = request.query_params.get("owner")
+    return owner
+
+
 def read(serializer_class: Any, request: Any) -> dict[str, Any]:
     """The validated body of a serializer without context. Raises ValidationError."""
     return kept(serializer_class).run_validation(request.data if request.data is not None else {})
@@ -123,5 +153,5 @@ def routed(viewset: Any, **verbs: str) -> Any:
     """A view of these actions, with what `@action` set for the first of them, as a router would
     create it.
     """
-    told = getattr(getattr(viewset, next(iter(verbs.values()))), "kwargs", {})
-    return viewset.as_view(verbs, **{name: value for name, value in told.items() if hasattr(viewset, name)})
+    options = getattr(getattr(viewset, next(iter(verbs.values()))), "kwargs", {})
+    return viewset.as_view(verbs, **{name: value for name, value in options.items() if hasattr(viewset, name)})

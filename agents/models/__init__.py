@@ -5,6 +5,7 @@ from .chain import Chain, ChainStep, ChainVersion
 from .file import StoredFile
 from .hold import SiteHold
 from .hook import Hook
+from .idempotency import IdempotentRequest
 from .invitation import Invitation
 from .item import StoredItem
 from .key import ApiKey
@@ -27,6 +28,7 @@ __all__ = [
     "ChainVersion",
     "SiteHold",
     "Hook",
+    "IdempotentRequest",
     "Invitation",
     "Membership",
     "Preference",

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 
 from agents import prompts
 from agents.exceptions import Invalid
-from agents.schema import sha256_of
+from agents.schema import canonical_json, sha256_of
 from agents.spec import AgentSpec, GrantSpec, ModelParams
+from plumbing.weighed import Weighed
 
 from .provider import Provider
 from .team import Owned, OwnedQuerySet, cap_of, check_name, is_capped, one_name_per_owner, pool_label
@@ -100,7 +101,7 @@ class Agent(Owned):
     )  # fmt: skip
     memory_summary = models.CharField(
         max_length=7, choices=MemorySummary, default=MemorySummary.OFF,
-        help_text="Whether its model notes facts of a conversation that has rested, and what becomes of them.",
+        help_text="Whether the agent notes facts after a conversation, and whether a person approves them first.",
     )  # fmt: skip
     pool = pool_label()
     max_running = cap_of("this agent")
@@ -168,22 +169,22 @@ class Agent(Owned):
 
     def problems(self) -> list[dict[str, str]]:
         """All problems of the working row; empty if it can be published."""
-        found = prompts.problems_of(self.variables) or prompts.problems_in(self.system_prompt, self.variables)
+        problems = prompts.problems_of(self.variables) or prompts.problems_in(self.system_prompt, self.variables)
         if self.provider.kind != Provider.Kind.OFFLINE and not (self.model_name or self.provider.default_model):
             message = f"The provider “{self.provider.name}” has no default model, so the agent must name one."
-            found.append(prompts.detail("model_name", "no_model", message))
-        return found
+            problems.append(prompts.detail("model_name", "no_model", message))
+        return problems
 
     def checked_spec(self) -> AgentSpec:
         """The working row as a spec that can run. Raises Invalid with one detail per problem, and
         pydantic.ValidationError.
         """
-        if found := self.problems():
-            first = found[0]
+        if problems := self.problems():
+            first = problems[0]
             raise Invalid(
                 _("Agent “%(name)s” is not complete: %(message)s") % {"name": self.name, "message": first["message"]},
                 code=first["code"],
-                details=found,
+                details=problems,
             )
         return self.draft_spec()
 
@@ -194,11 +195,14 @@ class Agent(Owned):
         try:
             spec = self.checked_spec()
         except ValidationError as error:
-            found = [prompts.detail(".".join(map(str, one["loc"])), one["type"], one["msg"]) for one in error.errors()]
+            details = [
+                prompts.detail(".".join(map(str, problem["loc"])), problem["type"], problem["msg"])
+                for problem in error.errors()
+            ]
             raise Invalid(
                 _("Agent “%(name)s” is not complete: %(message)s")
-                % {"name": self.name, "message": found[0]["message"]},
-                details=found,
+                % {"name": self.name, "message": details[0]["message"]},
+                details=details,
             )
         content = {"spec": spec.model_dump(mode="json"), "author": author}
         return AgentVersion.everything.get_or_create(agent=self, number=None, sha256=spec.sha256(), defaults=content)[0]
@@ -251,6 +255,9 @@ class Agent(Owned):
         return self.live_hash != before
 
 
+specs: Weighed[str, AgentSpec] = Weighed(16 << 20)  # by their hash, so an entry cannot be out of date
+
+
 class AgentVersion(TriedVersion):
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="versions")
 
@@ -260,8 +267,13 @@ class AgentVersion(TriedVersion):
         constraints = TriedVersion.unique("agent")
 
     def read_spec(self) -> AgentSpec:
+        """The content, kept by its hash: the column may be deferred. Raises NewerFormat."""
         self.require_known_format()
-        return AgentSpec.model_validate(self.spec)
+        return specs.get_or_make(self.sha256, self.parsed)
+
+    def parsed(self) -> tuple[AgentSpec, int]:
+        """The spec and its weight in bytes."""
+        return AgentSpec.model_validate(self.spec), 4_000 + 10 * len(canonical_json(self.spec))
 
 
 def offer_as_tool(agent: Agent, spec: AgentSpec) -> "Tool | None":

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_noop as _
 from pydantic import ValidationError
 
 from agents.exceptions import Invalid
-from agents.graph import Problem, problems, up_to
+from agents.graph import MAX_STEPS, Problem, problems, up_to
 from agents.spec import ChainSpec, StepSpec
 from agents.unknown import extra, extra_within, refuse
 
@@ -115,11 +115,12 @@ class Chain(Owned):
             if until not in {step.key for step in spec.steps}:
                 raise Invalid(_("This chain has no step “%(until)s”.") % {"until": until}, code="unknown_step")
             spec = up_to(spec, until)
-        if found := self.problems_in(spec):
+        if problems := self.problems_in(spec):
             raise Invalid(
-                _("Chain “%(name)s” cannot be tried: %(message)s") % {"name": self.name, "message": found[0].message},
-                hint=found[0].hint,
-                details=[problem.as_detail() for problem in found],
+                _("Chain “%(name)s” cannot be tried: %(message)s")
+                % {"name": self.name, "message": problems[0].message},
+                hint=problems[0].hint,
+                details=[problem.as_detail() for problem in problems],
             )
         content = {"spec": spec.model_dump(mode="json"), "author": author}
         return ChainVersion.everything.get_or_create(chain=self, number=None, sha256=spec.sha256(), defaults=content)[0]
@@ -130,12 +131,12 @@ class Chain(Owned):
         Invalid with one detail per problem.
         """
         locked = Chain.objects.select_for_update().get(pk=self.pk)
-        if found := locked.problems():
+        if problems := locked.problems():
             raise Invalid(
                 _("Chain “%(name)s” cannot be published: %(message)s")
-                % {"name": self.name, "message": found[0].message},
-                hint=found[0].hint,
-                details=[problem.as_detail() for problem in found],
+                % {"name": self.name, "message": problems[0].message},
+                hint=problems[0].hint,
+                details=[problem.as_detail() for problem in problems],
             )
         spec = locked.draft_spec()
         version = numbered(locked, spec, author=author, note=note)
@@ -159,6 +160,10 @@ class Chain(Owned):
     @transaction.atomic
     def replace_steps(self, steps: list[dict[str, Any]]) -> None:
         """Replace the steps from dicts shaped like StepSpec, in their order. Raises Invalid."""
+        if len(steps) > MAX_STEPS:
+            steps_sent = len(steps)
+            message = f"A chain can have {MAX_STEPS} steps; this one has {steps_sent}."
+            raise Invalid(message, code="too_many_steps")
         refuse_doubles([step.get("key") for step in steps])
         self.steps.all().delete()
         ChainStep.objects.bulk_create(

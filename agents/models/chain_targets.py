@@ -35,8 +35,8 @@ class Targets:
 
     def problems(self, spec: ChainSpec) -> list[Problem]:
         granted = {grant.tool_id for grant in spec.grants}
-        found = [self.problem_of(step, granted) for step in spec.steps]
-        return [problem for problem in found if problem] + self.policy_problems(spec) + self.depth_problems(spec)
+        problems = [self.problem_of(step, granted) for step in spec.steps]
+        return [problem for problem in problems if problem] + self.policy_problems(spec) + self.depth_problems(spec)
 
     def problem_of(self, step: StepSpec, granted: set[int]) -> Problem | None:
         if step.target_kind == "router":
@@ -68,30 +68,30 @@ class Targets:
         intended.
         """
         named = {step.key: named_in(step.policy) - {"complete"} for step in spec.steps}
-        wanted = set().union(*named.values())
-        known = self.named(Tool.objects.all(), wanted) if wanted else {}
+        tool_names = set().union(*named.values())
+        tools = self.named(Tool.objects.all(), tool_names) if tool_names else {}
         return [
             Problem(
                 key, "unknown_tool", f"The policy of step “{key}” names the tool “{name}”, which does not exist.",
                 "Check the name; the chain's owner must be able to use it.",
             )
-            for key, names in named.items() for name in sorted(names - known.keys())
+            for key, names in named.items() for name in sorted(names - tools.keys())
         ]  # fmt: skip
 
     def depth_problems(self, spec: ChainSpec) -> list[Problem]:
         """Nested chains must not form a circle or exceed the chain's depth."""
-        found = []
+        problems = []
         for step in spec.steps:
             row = self.rows["chain"].get(step.target) if step.target_kind == "chain" else None
             if row is None:
                 continue
             depth = depth_below(row, step.target_version, {self.chain.pk})
             if depth is None:
-                found.append(
+                problems.append(
                     Problem(step.key, "cycle", f"Step “{step.key}” runs “{step.target}”, which runs this chain again.")
                 )
             elif depth > spec.max_chain_depth:
-                found.append(
+                problems.append(
                     Problem(
                         step.key,
                         "too_deep",
@@ -99,7 +99,7 @@ class Targets:
                         "Raise max_chain_depth (10 at most), or flatten.",
                     )  # fmt: skip
                 )
-        return found
+        return problems
 
 
 def named_in(policy: ToolPolicy) -> set[str]:

@@ -51,14 +51,20 @@ class Invitation(models.Model):
 
     @transaction.atomic
     def accept(self) -> Membership:
-        """Make the invited user a member. Raises Conflict if it was answered or withdrawn before."""
+        """Make the invited user a member. Raises Conflict if it was answered or withdrawn before, or if the account
+        that invited was deactivated.
+        """
+        if not self.invited_by.is_active:
+            raise closed()
         self.answer(self.Status.ACCEPTED)
         return Membership.objects.get_or_create(team=self.team, user=self.user, defaults={"role": self.role})[0]
 
     def answer(self, status: str) -> None:
         now = timezone.now()
         if not Invitation.objects.filter(pk=self.pk).open().update(status=status, answered_at=now):
-            raise Conflict(
-                _("This invitation is no longer open."), code="invitation_closed", hint=_("Ask for another.")
-            )
+            raise closed()
         self.status, self.answered_at = status, now
+
+
+def closed() -> Conflict:
+    return Conflict(_("This invitation is no longer open."), code="invitation_closed", hint=_("Ask for another."))

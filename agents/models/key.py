@@ -7,11 +7,13 @@ from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.conf import settings
-from django.db import models
+from django.db import models, transaction
 from django.db.models import OuterRef, Subquery
 from django.utils import timezone
+from django.utils.translation import gettext_noop as _
 
 from agents import roles
+from agents.exceptions import Forbidden
 from plumbing.statements import Select
 
 RESOURCES = (
@@ -63,6 +65,7 @@ class ApiKey(models.Model):
         return f"{self.name or 'key'} ({self.prefix}…)"
 
     @classmethod
+    @transaction.atomic
     def make(
         cls,
         user: Any,
@@ -72,7 +75,11 @@ class ApiKey(models.Model):
         expires_at: datetime | None = None,
         made_by: "ApiKey | None" = None,
     ) -> tuple["ApiKey", str]:
-        """A new key and its secret, which is shown once and stored only as a hash."""
+        """A new key and its secret, which is shown once and stored only as a hash. Raises Forbidden if `made_by` was
+        revoked.
+        """
+        if made_by is not None:
+            made_by.hold()
         prefix, secret = "mk_" + secrets.token_hex(4), secrets.token_urlsafe(32)
         key = cls.objects.create(
             user=user, name=name, prefix=prefix, digest=digest_of(secret), scopes=scopes, expires_at=expires_at,
@@ -112,6 +119,13 @@ class ApiKey(models.Model):
         self.revoke()
         return super().delete(*args, **kwargs)
 
+    def hold(self) -> None:
+        """Keep its row until the transaction ends: `revoke` waits, and then finds the keys that it made meanwhile.
+        Raises Forbidden.
+        """
+        if not ApiKey.objects.filter(pk=self.pk, revoked_at=None).update(last_used_at=timezone.now()):
+            raise Forbidden(_("This API key is unknown, expired or revoked."), hint=_("Use another key."))
+
     def revoke(self) -> None:
         """This key and every key that it made, and that those made."""
         now, generation = timezone.now(), [self.pk]
@@ -137,5 +151,5 @@ def digest_of(secret: str) -> str:
 
 
 def unknown_scopes(scopes: list[str]) -> list[str]:
-    known = SCOPES | {EVERYTHING} | {f"{resource}:*" for resource in RESOURCES}
-    return [scope for scope in scopes if scope not in known]
+    choices = SCOPES | {EVERYTHING} | {f"{resource}:*" for resource in RESOURCES}
+    return [scope for scope in scopes if scope not in choices]

@@ -28,5 +28,5 @@ class Preference(models.Model):
 
     @classmethod
     def of(cls, user: Any) -> Self:
-        """The person's row; an unsaved one with the defaults if there is none."""
+        """The person's row, or an unsaved row with the defaults."""
         return cls.objects.filter(user_id=user.pk).first() or cls(user_id=user.pk)

@@ -32,8 +32,8 @@ class Secret(Owned):
 
     def needs_value(self, hosts: list[str], header: str, template: str) -> bool:
         """Would these send the value elsewhere or in another form? Then it must be entered again."""
-        known = {str(host).lower() for host in self.hosts}
-        is_wider = any(str(host).lower() not in known for host in hosts)
+        own_hosts = {str(host).lower() for host in self.hosts}
+        is_wider = any(str(host).lower() not in own_hosts for host in hosts)
         return is_wider or (header, template) != (self.header, self.template)
 
     def header_for(self, host: str) -> tuple[str, str] | None:

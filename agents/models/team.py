@@ -1,8 +1,8 @@
 """Teams, owners and visibility of rows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -149,6 +149,7 @@ class Membership(models.Model):
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.AUTHOR)
 
     class Meta:
+        ordering = ["id"]  # members stand in the order in which they joined
         constraints = [models.UniqueConstraint(fields=["team", "user"], name="membership_once")]
 
     def __str__(self) -> str:
@@ -201,34 +202,45 @@ class OwnedQuerySet(models.QuerySet):
         )
         return self.order_by(nearness, "pk")
 
-    def named(self, user: Any, name: str) -> Any:
-        """The visible row that this name means to this user (own → site → team). Raises NotFound,
-        Conflict.
+    def of_owner(self, owner: str) -> Self:
+        """Rows of the person with this username; of the site if it is empty."""
+        if "\0" in owner:  # PostgreSQL takes no NUL in a text
+            return self.none()
+        return self.filter(owner__username=owner) if owner else self.filter(owner=None)
+
+    def named(self, user: Any, name: str, owner: str | None = None) -> Any:
+        """The visible row that this name means to this user (own → site → team), or the one of this owner
+        (see `of_owner`). Raises NotFound, Conflict.
         """
-        may_be_one = user.is_authenticated and "\0" not in name  # PostgreSQL takes no NUL in a text
-        rows = self.statement_by_name("visible_to").all(user=user.pk, name=name) if may_be_one else []
+        rows = self.rows_named("visible_to", user, name, owner)
         if not rows:
             raise NotFound(
                 _("There is no %(kind)s “%(name)s” that you can see.") % {"kind": kind_of(self.model), "name": name}
             )
         return the_one(rows, user)
 
-    def for_use(self, user: Any, name: str) -> Any:
+    def for_use(self, user: Any, name: str, owner: str | None = None) -> Any:
         """The same among the rows that this user may use. Raises Forbidden for one they may only
         see.
         """
-        may_be_one = user.is_authenticated and "\0" not in name
-        if may_be_one and (rows := self.statement_by_name("usable_by").all(user=user.pk, name=name)):
+        if rows := self.rows_named("usable_by", user, name, owner):
             return the_one(rows, user)
-        raise not_for_use(self.named(user, name))
+        raise not_for_use(self.named(user, name, owner))
+
+    def rows_named(self, right: str, user: Any, name: str, owner: str | None) -> list[Any]:
+        if not user.is_authenticated or "\0" in name:
+            return []
+        if owner is not None:
+            return list(getattr(self, right)(user).of_owner(owner).filter(name=name))  # at most one
+        return list(self.statement_by_name(right).all(user=user.pk, name=name))
 
     def meant(self, user: Any, names: Iterable[str]) -> dict[str, Any]:
         """The same for several names at once: name → row, without unknown names. Raises Conflict."""
         rows: Any = self
-        found: dict[str, list[Any]] = {}
+        by_name: dict[str, list[Any]] = {}
         for row in rows.filter(name__in=names).nearest_first(user):
-            found.setdefault(row.name, []).append(row)
-        return {name: the_one(rows, user) for name, rows in found.items()}
+            by_name.setdefault(row.name, []).append(row)
+        return {name: the_one(rows, user) for name, rows in by_name.items()}
 
     def statement_by_name(self, right: str) -> Select:
         """Every message and most requests look up a row by name: compiled once for each model and
@@ -258,7 +270,10 @@ def the_one(rows: list[Any], user: Any) -> Any:
         raise Conflict(
             _("“%(first)s” is shared with you by two teams.") % {"first": first},
             code="ambiguous_name",
-            hint=_("Ask one of the owners for another name, make a copy of your own, or leave one of the teams."),
+            hint=_(
+                "In the REST API, add the owner to the address: ?owner=alice. Elsewhere ask one of the owners to "
+                "rename theirs, make a copy of your own, or leave one of the teams."
+            ),
         )
     return first
 
@@ -277,12 +292,29 @@ def not_for_use(row: Any) -> Forbidden:
 _by_name: dict[tuple[type[models.Model], str, str], Select] = {}
 
 
+def others_among(owner_ids: Iterable[int | None], user_id: int) -> set[int]:
+    """Those among the owners of agents and chains (None: the site) who are not this person."""
+    return {one for one in owner_ids if one is not None and one != user_id}
+
+
 def is_open(owner_id: int | None, team_id: int | None, user_id: int, roles: Iterable[str] = Membership.USERS) -> bool:
     """`open_to` for one row: queries the database only for rows shared by a team."""
     if owner_id == user_id or (owner_id is None and team_id is None):
         return True
     members = Membership.objects.filter(user_id=user_id, team_id=team_id, role__in=roles)
     return team_id is not None and members.exists()
+
+
+Key = TypeVar("Key")
+
+
+def closed_to(places: Mapping[Key, tuple[int | None, int | None]], user_ids: Iterable[int]) -> set[Key]:
+    """The rows, by their owners and teams, that one of these people may not use. Asks the database once for each person
+    and each team that shares some.
+    """
+    people = list(user_ids)
+    is_open_place = {place: all(is_open(*place, user) for user in people) for place in set(places.values())}
+    return {key for key, place in places.items() if not is_open_place[place]}
 
 
 class Owned(Editable, models.Model):

@@ -86,6 +86,9 @@ class Tool(Owned):
         return self.definition_hash
 
 
+MOST_GRANTS = 500  # of one agent or chain
+
+
 class ToolGrant(models.Model):
     class Mode(models.TextChoices):
         ALLOW = "allow"
@@ -115,14 +118,14 @@ class ToolGrant(models.Model):
     decides = models.CharField(
         max_length=7, choices=Decider.choices, default=Decider.STARTER, help_text="Who answers when this tool asks."
     )
-    decider_role = models.CharField(max_length=64, blank=True, help_text="Of “a role in the team”: which.")
-    not_starter = models.BooleanField(default=False, help_text="The one whose run asks may not answer.")
+    decider_role = models.CharField(max_length=64, blank=True, help_text="Which role, if “a role in the team” decides.")
+    not_starter = models.BooleanField(default=False, help_text="The person whose run asks may not answer.")
     context = models.JSONField(
         default=list, blank=True,
         help_text='Of an agent: what it reads of its caller\'s session, such as [{"source": "summary"}].',
     )  # fmt: skip
     allow_after_untrusted = models.BooleanField(
-        default=False, help_text="Never ask because of content written by others."
+        default=False, help_text="Do not ask only because the run has read text written by others."
     )
 
     class Meta:

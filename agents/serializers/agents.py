@@ -27,6 +27,7 @@ from agents.models import (
     ToolGrant,
 )
 from agents.models.hook import LIMIT
+from agents.models.tool import MOST_GRANTS
 
 from .owned import OWNED, OwnedSerializer, named
 
@@ -49,8 +50,8 @@ class VariablesField(serializers.JSONField):
     """Name → JSON Schema of a value that a message gives; `default` for one that may be left out."""
 
     def to_internal_value(self, data: Any) -> Any:
-        if found := prompts.problems_of(data):
-            raise serializers.ValidationError([f"{one['field']}: {one['message']}" for one in found])
+        if problems := prompts.problems_of(data):
+            raise serializers.ValidationError([f"{problem['field']}: {problem['message']}" for problem in problems])
         return data
 
 
@@ -58,8 +59,8 @@ class HooksSerializer(serializers.ListSerializer):
     """The agent's own hooks, without those of its team and site. Fields with their default value are left out."""
 
     def to_representation(self, data: Any) -> list[dict[str, Any]]:
-        said = {place: when for when, place in WHEN.items()}
-        return [{"when": said[entry.pop("place")], **entry} for entry in read_hooks(data.instance)]
+        when_of = {place: when for when, place in WHEN.items()}
+        return [{"when": when_of[entry.pop("place")], **entry} for entry in read_hooks(data.instance)]
 
     def to_internal_value(self, data: Any) -> list[dict[str, Any]]:
         return [{"place": WHEN[entry.pop("when")], **entry} for entry in super().to_internal_value(data)]
@@ -93,7 +94,7 @@ class AgentSerializer(OwnedSerializer):
     timeout = Number(
         required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Time limit of a run in seconds."
     )
-    grants = GrantSerializer(many=True, required=False)
+    grants = GrantSerializer(many=True, required=False, max_length=MOST_GRANTS)  # type: ignore[call-arg]
     hooks = HookEntrySerializer(  # type: ignore[call-arg]  # of its list
         many=True, required=False, max_length=LIMIT,
         help_text="They take effect at once, without publishing. A request that leaves the field out keeps them.",
@@ -116,10 +117,10 @@ class AgentSerializer(OwnedSerializer):
         }
 
     def validate_provider(self, name: str) -> Provider:
-        return named(Provider, self.context["request"].user, name)
+        return named(Provider, self.context["request"].user, name, self.instance and self.instance.provider)
 
     def validate_grants(self, grants: list[dict[str, Any]]) -> list[ToolGrant]:
-        return read_grants(self.context["request"].user, grants)
+        return read_grants(self.context["request"].user, grants, self.instance)
 
     def create(self, validated: dict[str, Any]) -> Agent:
         grants, hooks = validated.pop("grants", []), validated.pop("hooks", [])

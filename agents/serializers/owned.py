@@ -55,11 +55,12 @@ class OwnedSerializer(StrictModelSerializer):
         for check in field.validators:
             check(name)
         owner = self.instance.owner if self.instance else self.context["request"].user
-        taken = self.Meta.model.objects.filter(owner=owner, name=name)
-        if taken.exclude(pk=self.instance.pk if self.instance else None).exists():
+        namesakes = self.Meta.model.objects.filter(owner=owner, name=name)
+        if namesakes.exclude(pk=self.instance.pk if self.instance else None).exists():
             raise Conflict(
                 _("Another %(kind)s is already called “%(name)s”.") % {"kind": kind_of(self.Meta.model), "name": name},
                 code="name_taken",
+                hint=_("Choose another name."),
             )
         return name
 
@@ -87,10 +88,14 @@ class OwnedSerializer(StrictModelSerializer):
 OWNED = ["owner", "team", "created_at", "updated_at"]
 
 
-def named(model: Any, user: Any, name: str) -> Any:
-    """The row meant by a name in a body; an unknown name is an invalid body (422), not a missing
-    path.
+def named(model: Any, user: Any, name: str, current: Any = None) -> Any:
+    """The row meant by a name in a body; an unknown name is an invalid body (422), not a missing path.
+
+    `current` is what the changed row has there: it stays if its name is sent again, even if a row of
+    this name is nearer to the user, so that a body can be sent back as it was read.
     """
+    if current is not None and current.name == name:
+        return current
     try:
         return model.objects.for_use(user, name)
     except (NotFound, Forbidden) as error:

@@ -55,11 +55,17 @@ class KeySerializer(StrictModelSerializer):
             raise serializers.ValidationError(f"Unknown: {', '.join(wrong)}.", code="unknown_scope")
         asking = self.context["request"].auth
         if isinstance(asking, ApiKey) and not all(asking.allows(scope) for scope in scopes):
-            raise Forbidden(_("A key cannot give another key more than it has itself."), code="scope")
+            raise Forbidden(
+                _("A key cannot give another key more than it has itself."),
+                code="scope",
+                hint=_("Leave out the scopes that this key lacks, or use a key that has them."),
+            )
         return list(dict.fromkeys(scopes))
 
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """No longer than the key that asks lives itself; one without a date takes over its end."""
+        """A key may not live longer than the key that creates it. Without a date it gets that key's
+        expiry.
+        """
         asking = self.context["request"].auth
         end = asking.expires_at if isinstance(asking, ApiKey) else None
         if end and (fields.get("expires_at") or end) > end:
@@ -90,6 +96,12 @@ class SecretSerializer(OwnedSerializer):
     def get_has_value(self, secret: Secret) -> bool:
         return bool(secret.value)
 
+    def get_fields(self) -> dict[str, Any]:
+        """A PUT that leaves the value out keeps it, since no answer shows it."""
+        fields = super().get_fields()
+        fields["value"].required = self.instance is None
+        return fields
+
     def update(self, secret: Secret, validated: dict[str, Any]) -> Secret:
         """The value does not follow to another host or into another header: enter it again with the change."""
         now = {name: validated.get(name, getattr(secret, name)) for name in ("hosts", "header", "template")}
@@ -116,8 +128,12 @@ class MemberSerializer(StrictSerializer):
 
 class TeamSerializer(StrictModelSerializer):
     name = Text(max_length=64)
-    members = MemberSerializer(
-        many=True, required=False, source="memberships", help_text="The whole list: others are removed."
+    members = MemberSerializer(  # type: ignore[call-arg]
+        many=True,
+        required=False,
+        max_length=1000,
+        source="memberships",
+        help_text="The whole list: others are removed.",
     )
 
     class Meta:
@@ -128,7 +144,11 @@ class TeamSerializer(StrictModelSerializer):
         for check in Team._meta.get_field("name").validators:
             check(name)
         if Team.objects.filter(name=name).exclude(pk=self.instance.pk if self.instance else None).exists():
-            raise Conflict(_("Another team is called “%(name)s” already.") % {"name": name}, code="name_taken")
+            raise Conflict(
+                _("Another team is called “%(name)s” already.") % {"name": name},
+                code="name_taken",
+                hint=_("Choose another name."),
+            )
         return name
 
     def create(self, validated: dict[str, Any]) -> Team:

@@ -70,6 +70,22 @@ def test_a_broken_graph_is_refused_and_the_offending_step_is_named(steps, fields
     assert all(problem.message for problem in found)
 
 
+def test_problems_are_listed_as_far_as_they_help():
+    found = problems(chain(*({"key": f"s{number}", "needs": [f"x{one}" for one in range(50)]} for number in range(50))))
+    assert len(found) == 100
+    assert all(len(problem.message) + len(problem.hint) < 500 for problem in found)
+
+
+def test_a_step_maps_at_most_so_many_values():
+    [problem] = problems(chain({"key": "a", "input": {f"p{number}": "input.x" for number in range(201)}}))
+    assert problem.code == "too_many_parameters"
+
+
+def test_each_step_comes_after_its_needs_in_the_order_of_the_steps():
+    spec = chain({"key": "d", "needs": ["c", "a"]}, {"key": "c", "needs": ["b"]}, {"key": "b"}, {"key": "a"})
+    assert ordered(spec) == ["b", "a", "c", "d"]
+
+
 def test_a_cycle_is_told_as_a_path():
     [problem] = problems(chain({"key": "a", "needs": ["b"]}, {"key": "b", "needs": ["a"]}))
     assert problem.message == "Steps wait for each other: b → a → b."

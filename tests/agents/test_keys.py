@@ -1,6 +1,12 @@
 """API keys over HTTP: shown once, never worth more than who made them, revoked and not forgotten."""
 
+import threading
+import time
+
+import pytest
+
 from agents.models import ApiKey
+from plumbing.threads import answer
 
 V1 = "/api/v1"
 
@@ -38,3 +44,29 @@ def test_charlie_sees_no_key_of_alices(alice_api, charlie_api):
     made = alice_api.post(f"{V1}/keys/", {"scopes": ["*"]}).json()
     assert charlie_api.get(f"{V1}/keys/{made['id']}").status_code == 404
     assert charlie_api.delete(f"{V1}/keys/{made['id']}").status_code == 404
+
+
+def test_a_key_that_is_revoked_while_its_request_is_on_the_way_makes_no_key(alice_api, monkeypatch):
+    monkeypatch.setattr(ApiKey, "mark_used", lambda key: key.revoke())
+    refused = alice_api.post(f"{V1}/keys/", {"scopes": ["*"]})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+    assert not ApiKey.objects.filter(revoked_at=None).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_key_that_is_just_being_made_is_revoked_too(alice, monkeypatch):
+    key, _ = ApiKey.make(alice, ["*"])
+    is_held, hold = threading.Event(), ApiKey.hold
+
+    def hold_long(self):
+        hold(self)
+        is_held.set()
+        time.sleep(0.5)
+
+    monkeypatch.setattr(ApiKey, "hold", hold_long)
+    made = threading.Thread(target=answer, args=(lambda: ApiKey.make(alice, ["*"], made_by=key),))
+    made.start()
+    assert is_held.wait(60)
+    key.revoke()
+    made.join(60)
+    assert ApiKey.objects.count() == 2 and not ApiKey.objects.filter(revoked_at=None).exists()

@@ -36,6 +36,31 @@ def test_a_mapping_to_nothing_names_the_parameter_and_the_missing_part(source, c
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("expression", ["`NaN`", "`[1e999]`", '`"\\ud800"`', '{"\\u0000": input}', "input[::0]"])
+def test_a_constant_that_no_database_stores_is_refused(expression):
+    with pytest.raises(MappingError) as caught:
+        search(expression, {"input": [1]})
+    assert caught.value.code == "invalid_expression"
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "1e999", "-Infinity"])
+def test_a_number_that_no_database_stores_is_none(text):
+    assert search("to_number(@)", text) is None
+
+
+def test_a_sum_that_cannot_be_written_is_none():
+    assert search("sum(@)", [10**4299] * 10) is None
+    assert search("sum(@)", [1e308, 1e308]) is None
+    with pytest.raises(MappingError):
+        search("avg(@)", [10**400])
+
+
+def test_the_expressions_of_a_mapping_share_their_work():
+    rows = [{"a": number} for number in range(400)]
+    mapping = {f"p{number}": "length(rows[?a >= `0`])" for number in range(40)}
+    assert set(map_input(mapping, {"rows": rows}).values()) == {400}
+
+
 @pytest.mark.parametrize("bomb", ["|".join(["[@,@]"] * 100), "|".join(["[@,@][]"] * 60), "|".join(["{a:@,b:@}"] * 60)])
 def test_an_expression_that_doubles_itself_is_stopped(bomb):
     with pytest.raises(MappingError) as caught:

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.module_loading import import_string
 
-from agents import roles
+from agents import roles, tables
 from agents.definitions import files
 from agents.exceptions import MusterError
 from agents.models import Provider
@@ -27,7 +27,9 @@ class Command(BaseCommand):
         parser.add_argument("--no-starters", action="store_true", help="Only migrations, roles and providers.")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        self.refuse_other_tables()  # before anything is written to them
         call_command("migrate", verbosity=0, interactive=False)
+        self.refuse_other_tables()  # those of apps that had migrations left
         roles.make_roles()
         for provider in self.offer_providers():
             self.stdout.write(f"provider {provider.name}")
@@ -44,17 +46,21 @@ class Command(BaseCommand):
                 self.stdout.write(str(change))
             self.stdout.write(f"{len(done)} starter definitions installed" if done else "nothing new")
 
+    def refuse_other_tables(self) -> None:
+        if reason := tables.refusal():
+            raise CommandError(reason)
+
     def offer_providers(self) -> list[Provider]:
         """A provider for each key in the environment, and the offline one."""
-        wanted = [(kind, kind, os.environ[name], "") for name, kind in KEYS.items() if os.environ.get(name)]
+        offers = [(kind, kind, os.environ[name], "") for name, kind in KEYS.items() if os.environ.get(name)]
         if url := os.environ.get("OPENAI_BASE_URL") or os.environ.get("MUSTER_LOCAL_MODEL"):
-            wanted.append(("local", "openai-compatible", os.environ.get("OPENAI_API_KEY", "none"), url))
-        wanted.append(("offline", "offline", "", ""))
-        made = []
-        for name, kind, key, url in wanted:
+            offers.append(("local", "openai-compatible", os.environ.get("OPENAI_API_KEY", "none"), url))
+        offers.append(("offline", "offline", "", ""))
+        names = []
+        for name, kind, key, url in offers:
             provider, is_new = Provider.objects.get_or_create(
                 owner=None, name=name, defaults={"kind": kind, "api_key": key, "base_url": url}
             )
             if is_new:
-                made.append(provider)
-        return made
+                names.append(provider)
+        return names

@@ -23,12 +23,12 @@ class Command(BaseCommand):
 
 
 def encrypted_columns() -> list[tuple[type[Model], list[str]]]:
-    found = []
+    columns = []
     for model in apps.get_models():
         names = [field.name for field in model._meta.concrete_fields if isinstance(field, EncryptedTextField)]
         if names:
-            found.append((model, names))
-    return found
+            columns.append((model, names))
+    return columns
 
 
 def rotate(model: type[Model], names: list[str]) -> int:

@@ -196,3 +196,34 @@ def test_every_id_is_told_as_a_text():
 def test_an_id_that_is_none_is_refused(alice_api, number):
     answer = alice_api.post(f"{V1}/connections/gmail/device/poll", {"id": number})
     assert answer.status_code == 422 and answer.json()["error"]["details"][0]["field"] == "id"
+
+
+WRONG = [
+    ("runs/?status=done", "status", "“done” is not one of queued, running, waiting, "),
+    ("runs/?status__in=failed,done", "status__in", "“failed,done” is not one of queued, running, waiting, "),
+    ("runs/?created_at__gte=yesterday", "created_at__gte", "Send a time such as 2026-06-01T08:00:00Z."),
+    ("runs/?session=x", "session", "Enter a valid UUID."),
+    ("runs/?status=", "status", "Send a value, or leave the parameter out."),
+    ("runs/?created_at__gte=", "created_at__gte", "Send a value, or leave the parameter out."),
+    ("runs/?agent=", "agent", "Send a value, or leave the parameter out."),
+    ("runs/?min_cost=", "min_cost", "Send a value, or leave the parameter out."),
+    ("agents/?name=", "name", "Send a value, or leave the parameter out."),
+    ("memory/?kind=", "kind", "Send a value, or leave the parameter out."),
+    (f"tools/?kind={'x' * 500}", "kind", f"“{'x' * 60}” is not one of "),
+]
+
+
+@pytest.mark.parametrize(("query", "field", "message"), WRONG)
+def test_a_wrong_or_empty_value_of_a_filter_is_refused_with_what_is_right(query, field, message, alice_api):
+    answer = alice_api.get(f"{V1}/{query}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_filter")
+    assert answer.json()["error"]["message"] == "A filter of this list is not valid."
+    [detail] = answer.json()["error"]["details"]
+    assert detail["field"] == field and detail["message"].startswith(message), detail
+
+
+def test_several_states_and_no_words_are_fine(alice_api, alice, two):
+    for status in ("failed", "cancelled", "succeeded"):
+        Run.objects.create(principal=alice, agent=two[0], status=status)
+    assert len(alice_api.get(f"{V1}/runs/?status__in=failed,cancelled").json()["results"]) == 2
+    assert len(alice_api.get(f"{V1}/runs/?search=&text=").json()["results"]) == 3

@@ -65,7 +65,8 @@ def test_a_socket_ends_with_the_login_that_opened_it(alice, session):
     assert code == 4401 and took < WITHIN_S
 
 
-def test_a_stream_of_events_ends_with_its_key(alice):
+@pytest.mark.parametrize("deed", [revoke, expire, switch_off])
+def test_a_stream_of_events_ends_with_its_key(alice, deed):
     key, secret = ApiKey.make(alice, ["*"])
     run = Run.objects.create(principal=alice, status="running")
 
@@ -73,7 +74,7 @@ def test_a_stream_of_events_ends_with_its_key(alice):
         headers = {"Authorization": f"Bearer {secret}", "Accept": "text/event-stream"}
         answer = await AsyncClient().get(f"/api/v1/runs/{run.pk}/stream", headers=headers)
         assert answer.status_code == 200, answer.content
-        await sync_to_async(key.revoke)()
+        await sync_to_async(deed)(key)
         began = monotonic()
         async with asyncio.timeout(30):
             [piece async for piece in answer.streaming_content]

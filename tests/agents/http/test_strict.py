@@ -1,6 +1,13 @@
 """A body has the fields that exist, and those that a GET answered; any other field is refused."""
 
+import json
+
 import pytest
+from rest_framework import fields
+
+from agents.http import strict
+from agents.models import Secret
+from runs.models import Session
 
 V1 = "/api/v1"
 JSON = "application/json"
@@ -112,3 +119,93 @@ def test_a_stored_function_may_be_checked_as_it_was_answered(alice_api):
     stored = alice_api.post(f"{V1}/functions/", {"name": "add", "source": SOURCE}).json()
     assert alice_api.post(f"{V1}/functions/validate", stored).json()["valid"]
     assert alice_api.post(f"{V1}/functions/try", {**stored, "arguments": {"a": 1}}).json()["result"] == 3
+
+
+LAX = (fields.CharField, fields.IntegerField, fields.FloatField, fields.BooleanField, fields.ChoiceField)
+STRICT = (strict.Text, strict.Whole, strict.Number, strict.Flag, strict.Choice)
+ADDRESSES = (fields.URLField, fields.EmailField)  # no number has their form
+
+
+def subclasses(kind):
+    for one in kind.__subclasses__():
+        yield one
+        yield from subclasses(one)
+
+
+def leaf(field):
+    return leaf(field.child) if hasattr(field, "child") else field
+
+
+def test_no_field_of_a_body_takes_a_value_of_another_type(client):
+    client.get(f"{V1}/me")  # loads the views of every app, and with them their serializers
+    bodies = [kind for kind in subclasses(strict.KnownFields) if kind.__module__.split(".")[0] != "tests"]
+    loose = [
+        f"{kind.__name__}.{name}"
+        for kind in bodies
+        if issubclass(kind, strict.StrictSerializer) or hasattr(kind, "Meta")
+        for name, field in kind().fields.items()
+        if isinstance(leaf(field), LAX) and not isinstance(leaf(field), (*STRICT, *ADDRESSES))
+        if not field.read_only
+    ]
+    assert len(bodies) > 60 and loose == []
+
+
+@pytest.mark.parametrize(("path", "body", "field"), [
+    ("messages", {"message": "Hi", "wait": "0"}, "wait"),
+    ("messages", {"message": "Hi", "timeout": True}, "timeout"),
+    ("budgets/", {"max_runs": "5"}, "max_runs"),
+    ("budgets/", {"max_runs": 5, "enabled": "yes"}, "enabled"),
+    ("budgets/", {"max_runs": 5, "team": 7}, "team"),
+    ("tools/search", {"text": "mail", "limit": "3"}, "limit"),
+])  # fmt: skip
+def test_numbers_are_not_read_from_texts_nor_texts_from_numbers(path, body, field, alice_api):
+    assert faults(alice_api.post(f"{V1}/{path}", body))[0][0] == field
+
+
+def test_the_title_of_a_conversation_is_a_text(alice, alice_api):
+    session = Session.objects.create(owner=alice, title="Trip")
+    assert faults(alice_api.patch(f"{V1}/sessions/{session.pk}", {"title": 5}, JSON))[0][0] == "title"
+
+
+def test_a_value_outside_of_a_closed_list_is_refused_with_the_list(alice_api):
+    body = {"place": "x" * 5000, "function": "add", "timeout_s": 1}
+    said = {field: message for field, _, message in faults(alice_api.post(f"{V1}/run-hooks/", body))}
+    assert (
+        said["place"].endswith("” is not one of before_tool, after_tool, message_in, message_out.")
+        and len(said["place"]) < 200
+    )
+    [(_, code, message)] = faults(alice_api.post(f"{V1}/memory/", {"text": "Likes tea.", "kind": 7}))
+    assert code == "invalid_choice" and message.startswith("“7” is not one of ")
+
+
+@pytest.mark.parametrize("body", [None, [], "text", 5, True, [{}]])
+@pytest.mark.parametrize("path", ["agents/", "functions/", "chains/", "skills/", "memory/", "messages", "collections/"])
+def test_a_body_that_is_no_object_is_refused(path, body, alice_api):
+    answer = alice_api.post(f"{V1}/{path}", json.dumps(body), content_type=JSON)
+    assert answer.status_code == 422, answer.content
+
+
+def test_a_put_of_a_skill_that_is_no_object_is_refused(alice_api):
+    assert alice_api.post(
+        f"{V1}/skills/", {"text": "---\nname: minutes\ndescription: Writes minutes.\n---\nBe brief.\n"}
+    )
+    for body in (None, [], 5):
+        assert alice_api.put(f"{V1}/skills/minutes", json.dumps(body), JSON).status_code == 422
+
+
+def test_a_secret_is_replaced_without_its_value_which_stays(alice, alice_api):
+    alice_api.post(f"{V1}/secrets/", {"name": "token", "value": "s3cret", "hosts": ["example.com"]})
+    row = alice_api.get(f"{V1}/secrets/token").json()
+    assert alice_api.put(f"{V1}/secrets/token", row, JSON).status_code == 200
+    assert Secret.objects.get(name="token").value == "s3cret"
+    elsewhere = alice_api.put(f"{V1}/secrets/token", {**row, "hosts": ["evil.example"]}, JSON)
+    assert elsewhere.json()["has_value"] is False, "a value does not follow to another host"
+    assert faults(alice_api.post(f"{V1}/secrets/", {"name": "other"}))[0][:2] == ("value", "required")
+
+
+def test_head_answers_as_get_where_a_path_reads_and_writes(alice_api):
+    alice_api.post(f"{V1}/functions/", {"name": "add", "source": SOURCE})
+    test = alice_api.post(f"{V1}/functions/add/tests/", {"name": "t", "arguments": {"a": 1}, "expected": 3}).json()
+    for path in ("functions/add/tests/", f"functions/add/tests/{test['id']}"):
+        assert alice_api.head(f"{V1}/{path}").status_code == 200
+    assert alice_api.get(f"{V1}/functions/add/tests/").json()["results"] == [test]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.exceptions import Forbidden
+from agents.exceptions import Invalid
 from agents.models import Agent, Invitation, Membership, Provider, Team
 from gateway.python import Registry
 
@@ -52,6 +52,16 @@ def test_who_declines_is_no_member_and_cannot_accept_later(alice_api, charlie_ap
     assert charlie_api.post(f"{V1}/invitations/{number}/decline").json()["status"] == "declined"
     assert charlie_api.post(f"{V1}/invitations/{number}/accept").status_code == 409
     assert roles("alice-and-bob") == {"alice": "administrator"}
+
+
+def test_nobody_joins_by_an_invitation_of_a_deactivated_account(alice, alice_api, charlie, charlie_api, team):
+    number = invite(alice_api, "charlie", "administrator").json()["id"]
+    alice.is_active = False
+    alice.save()
+    accepted = charlie_api.post(f"{V1}/invitations/{number}/accept")
+    assert (accepted.status_code, accepted.json()["error"]["code"]) == (409, "invitation_closed")
+    assert roles("alice-and-bob") == {"alice": "administrator"}
+    assert charlie_api.post(f"{V1}/invitations/{number}/decline").status_code == 200
 
 
 def test_an_invitation_is_nobody_else_s_to_see_or_accept(alice_api, bob, bob_api, charlie, team):
@@ -185,7 +195,7 @@ def test_a_team_s_provider_does_not_take_the_place_of_the_site_s(alice, bob, bob
 
 def test_a_definition_shares_with_no_team_of_strangers(charlie, team, offline, bob):
     body = {"name": "helper", "provider": "offline", "team": "alice-and-bob"}
-    with pytest.raises(Forbidden):
+    with pytest.raises(Invalid, match="There is no team"):
         Registry(charlie).register_agent(body)
     assert not Agent.objects.filter(team=team).exists()
     assert Registry(bob).register_agent(body).team == team

@@ -1,0 +1,138 @@
+"""`Idempotency-Key`: a repeated POST gets the first one's answer and is not carried out again (docs/adr/0104)."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any
+
+from django.core.files.uploadedfile import UploadedFile
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext_noop as _
+from rest_framework.permissions import BasePermission
+
+from agents.exceptions import Conflict, IdempotencyMismatch, Invalid
+from agents.models import IdempotentRequest
+from agents.schema import canonical_json
+
+API = "/api/v1/"  # the other protocols have rules of their own
+LONGEST_KEY = 255  # characters
+LARGEST = 262_144  # bytes of an answer that is kept
+HANDED_ON = ("Content-Type", "Location", "ETag")
+UNSURE = ("internal_error", "database_unavailable")  # errors after which the request may have been stored
+
+
+class Repeated(Exception):
+    """The request was carried out before; `response` is what was answered."""
+
+    def __init__(self, response: HttpResponse) -> None:
+        super().__init__()
+        self.response = response
+
+
+class OncePerKey(BasePermission):
+    """Remembers each POST that has a key, after its sender has been found to be allowed to send it.
+
+    A view names in `keeps_keys` the actions or methods that find an earlier request themselves, and in
+    `secret_answers` those whose answers contain what is shown only once.
+    """
+
+    def has_permission(self, request: Any, view: Any) -> bool:
+        is_ours = request.method == "POST" and request.path_info.startswith(API)
+        if is_ours and not is_among(view, request, "keeps_keys") and (key := key_in(request)):
+            request._request.idempotent = begin(request, key), is_among(view, request, "secret_answers")
+        return True
+
+
+def is_among(view: Any, request: Any, name: str) -> bool:
+    return not {getattr(view, "action", None), request.method.lower()}.isdisjoint(getattr(view, name, ()))
+
+
+def key_in(request: Any) -> str | None:
+    """Raises Invalid."""
+    key = request.headers.get("Idempotency-Key")
+    if key and len(key) > LONGEST_KEY:
+        raise Invalid(_("Idempotency-Key is longer than 255 characters."), hint=_("Use a UUID."))
+    return key or None
+
+
+def begin(request: Any, key: str) -> IdempotentRequest:
+    """The row of a new request. Raises Repeated, IdempotencyMismatch, Conflict, ParseError."""
+    request_hash = hash_of(request)
+    row, is_new = IdempotentRequest.objects.claim(request.user, key, request_hash)
+    if is_new:
+        return row
+    if row.request_hash != request_hash:
+        raise IdempotencyMismatch(hint=_("Use a new Idempotency-Key for another request."))
+    if row.status is None:
+        raise Conflict(
+            _("A request with this Idempotency-Key is at work, or was interrupted."),
+            code="idempotency_unfinished",
+            hint=_("Send it again in a moment. If this stays, read whether it took effect before you use a new key."),
+        )
+    if row.content is None:
+        raise Conflict(
+            _("This request was carried out before, and its answer was not kept."),
+            code="already_done",
+            hint=_("Read what it made at the address in Location. Secrets are shown only once."),
+            headers={"Location": row.headers["Location"]} if "Location" in row.headers else {},
+        )
+    headers = {**row.headers, "Idempotent-Replayed": "true"}
+    raise Repeated(HttpResponse(row.content.encode(), status=row.status, headers=headers))
+
+
+def hash_of(request: Any) -> str:
+    """Of the path and the body, as it was read: spaces and the order of fields do not matter."""
+    data = request.data
+    if hasattr(data, "lists"):  # a form
+        data = {name: [file_hash(one) for one in values] for name, values in data.lists()}
+    text = canonical_json([request.get_full_path(), data])
+    return salted_hmac("idempotency", text, algorithm="sha256").hexdigest()  # a body may contain a short secret
+
+
+def file_hash(value: Any) -> Any:
+    if not isinstance(value, UploadedFile):
+        return value
+    digest = sha256()
+    for chunk in value.chunks():
+        digest.update(chunk)
+    value.seek(0)
+    return [value.name, value.content_type, digest.hexdigest()]
+
+
+def settlement(answer: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Middleware: what became of a request that `OncePerKey` remembered."""
+
+    def settled(request: HttpRequest) -> HttpResponseBase:
+        response = answer(request)
+        if remembered := getattr(request, "idempotent", None):
+            row, is_secret = remembered
+            with suppress(DatabaseError):  # then the row says that the outcome is not known
+                settle(row, response, is_secret=is_secret)
+        return response
+
+    return settled
+
+
+def settle(row: IdempotentRequest, response: Any, *, is_secret: bool) -> None:
+    """An answer is kept; a refusal changed nothing, so its key can be used again."""
+    if response.status_code < 400:
+        row.status, row.content = response.status_code, None if is_secret else content_of(response)
+        row.headers = {name: response[name] for name in HANDED_ON if name in response}
+        row.save(update_fields=["status", "headers", "content"])
+    elif error_code(response) not in UNSURE:
+        row.delete()
+
+
+def content_of(response: Any) -> str | None:
+    """None if it is not kept: what is no text, and what is large."""
+    if response.streaming or len(response.content) > LARGEST:
+        return None
+    is_text = not response.content or "json" in response["Content-Type"]
+    return response.content.decode() if is_text else None
+
+
+def error_code(response: Any) -> str:
+    data = getattr(response, "data", None)
+    return data["error"]["code"] if isinstance(data, dict) else UNSURE[0]
