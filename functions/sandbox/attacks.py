@@ -82,5 +82,5 @@ def main():
 
 def source_of(attack: Attack, numbers: dict[str, int]) -> str:
     """The attack as a function, with this machine's system call numbers."""
-    wanted = ("socket", "mmap", "ptrace", "mount", "io_uring_setup")
-    return _PRELUDE.format(numbers={name: numbers[name] for name in wanted}, body=attack.body)
+    calls = ("socket", "mmap", "ptrace", "mount", "io_uring_setup")
+    return _PRELUDE.format(numbers={name: numbers[name] for name in calls}, body=attack.body)

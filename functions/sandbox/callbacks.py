@@ -246,8 +246,8 @@ class Callbacks:
     def _call(self, payload: dict[str, Any]) -> Any:
         name, arguments = payload.get("name"), payload.get("arguments")
         if not isinstance(name, str) or name not in self._grants:
-            known = ", ".join(sorted(self._grants)) or "none"
-            raise LookupError(f"{str(name)[:100]!r} is not granted to this function (granted: {known})")
+            names = ", ".join(sorted(self._grants)) or "none"
+            raise LookupError(f"{str(name)[:100]!r} is not granted to this function (granted: {names})")
         if not isinstance(arguments, dict):
             raise TypeError("the arguments must be an object")
         with self._loan:

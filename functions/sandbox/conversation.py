@@ -137,8 +137,8 @@ class Conversation:
     def _listen(self) -> dict[str, Any] | None:
         try:
             while True:
-                left = self._deadline - time.monotonic()
-                if left <= 0 or not (events := self._wait(left)):
+                remaining_s = self._deadline - time.monotonic()
+                if remaining_s <= 0 or not (events := self._wait(remaining_s)):
                     self._kill("timeout")
                     return None
                 for descriptor, _ in events:
@@ -281,9 +281,9 @@ def _checked_reply(payload: bytes, limits: Limits) -> dict[str, Any]:
 
 
 def _error(reply: dict[str, Any]) -> FunctionError:
-    told = reply["error"]
-    message = told["message"][:_MESSAGE_CHARS] or _SAID.get(reply["kind"], "")
-    return FunctionError(told["type"][:200], message, told["line"] or None)
+    error = reply["error"]
+    message = error["message"][:_MESSAGE_CHARS] or _SAID.get(reply["kind"], "")
+    return FunctionError(error["type"][:200], message, error["line"] or None)
 
 
 _SAID = {

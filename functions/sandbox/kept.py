@@ -51,10 +51,10 @@ class KeptChildren:
 
     def take(self, key: Key) -> KeptChild | None:
         """An idle child with this key, if there is one."""
-        while (found := self._pop(key)) is not None:
-            if not found.is_old and not found.server.is_closed:
-                return found
-            found.end()
+        while (child := self._pop(key)) is not None:
+            if not child.is_old and not child.server.is_closed:
+                return child
+            child.end()
         return None
 
     def _pop(self, key: Key) -> KeptChild | None:

@@ -31,8 +31,8 @@ class Libraries:
 
     def modules_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """Raises KeyError if a library is neither offered nor the interpreter's."""
-        known = self.interpreter | self.offered
-        return tuple(sorted({module for name in names for module in known[name]}))
+        modules = self.interpreter | self.offered
+        return tuple(sorted({module for name in names for module in modules[name]}))
 
 
 NONE = Libraries()

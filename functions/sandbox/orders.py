@@ -16,8 +16,8 @@ class BadArguments(Exception):
 
 def call_order(arguments: Mapping[str, Any] | None, context: Mapping[str, Any] | None, limits: Limits) -> bytes:
     """The parts that differ between calls. Raises BadArguments."""
-    given = arguments if type(arguments) is dict else dict(arguments or {})
-    order = encoded({"arguments": given, "context": context})
+    values = arguments if type(arguments) is dict else dict(arguments or {})
+    order = encoded({"arguments": values, "context": context})
     if len(order) > limits.input_kb * 1024:
         raise BadArguments(f"the arguments have {len(order) // 1024} kB of JSON; the maximum is {limits.input_kb} kB")
     return order

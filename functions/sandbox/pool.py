@@ -200,14 +200,14 @@ class Pool:
         owner: str | None,
     ) -> Compiled:  # fmt: skip
         key = cache_key(source, entry, imports, safe_mode, expect)
-        known = self._cache.get(key)
-        if known is None:
+        program = self._cache.get(key)
+        if program is None:
             question = {"entry": entry, "imports": imports, "safe_mode": safe_mode}
             more = {"source": source, "expect": expect, "libraries": self._servers.libraries.offered}
-            known = self._compile_in_child(question, more, owner)
-            if not is_too_much(known):  # the machine may only have been busy
-                self._cache.put(key, known)
-        return known
+            program = self._compile_in_child(question, more, owner)
+            if not is_too_much(program):  # the machine may only have been busy
+                self._cache.put(key, program)
+        return program
 
     def _compile_in_child(self, question: dict[str, Any], more: dict[str, Any], owner: str | None) -> Compiled:
         try:
@@ -368,8 +368,7 @@ _USUAL_LIMITS = Limits()
 def _not_run(error: NoChild | SandboxUnavailable) -> Outcome:
     if isinstance(error, NoChild):
         return Outcome(status="busy", error=FunctionError("Busy", str(error)))
-    told = FunctionError("SandboxUnavailable", str(error))
-    return Outcome(status="refused", error=told, layers=error.layers)
+    return Outcome(status="refused", error=FunctionError("SandboxUnavailable", str(error)), layers=error.layers)
 
 
 def _sorted(imports: Iterable[str]) -> tuple[str, ...]:

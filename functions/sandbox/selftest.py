@@ -92,9 +92,9 @@ def cached() -> Report | None:
         path = _cache_path()
         if path.stat().st_uid != os.getuid() or path.is_symlink():
             return None
-        known = json.loads(path.read_text())
-        findings = tuple(Finding(**row) for row in known["findings"])
-        return Report(known["isolation"], findings, tuple(known["problems"]), known["machine"])
+        report = json.loads(path.read_text())
+        findings = tuple(Finding(**row) for row in report["findings"])
+        return Report(report["isolation"], findings, tuple(report["problems"]), report["machine"])
     except (OSError, ValueError, TypeError, LookupError):
         return None
 

@@ -8,12 +8,14 @@ import json
 import os
 import select
 import struct
+import sys
 from collections.abc import Callable
 from json.encoder import c_make_encoder, encode_basestring_ascii  # type: ignore[attr-defined]
 from json.scanner import c_make_scanner  # type: ignore[attr-defined]
 from typing import Any
 
 JOB_SOCKET = 3
+MOST_DIGITS = 4300  # of a whole number, as the host reads it
 _CHUNK = 1 << 14
 HEADER = struct.Struct("<cI")
 REPLY, CALLS, NOTICE, ANSWERS, JOB = b"R", b"C", b"N", b"A", b"J"
@@ -33,10 +35,15 @@ def read_json(payload: bytes) -> Any:
 
 
 def write_json(value: Any) -> bytes:
-    """Raises TypeError for types that JSON lacks, ValueError for NaN, RecursionError for a value
-    that contains itself.
+    """Raises TypeError for types that JSON lacks, ValueError for NaN and numbers of more than 4,300 digits,
+    RecursionError for a value that contains itself.
     """
-    return "".join(_chunks(value, 0)).encode()
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(MOST_DIGITS)
+    try:
+        return "".join(_chunks(value, 0)).encode()
+    finally:
+        sys.set_int_max_str_digits(before)
 
 
 class Channel:

@@ -41,6 +41,7 @@ def preload(profile: str, packages: tuple[str, ...] = ()) -> None:
         from . import extended  # asyncio and other modules that must be used once while loading is still possible
 
         extended.warm_up()
+    facades.refuse_files(profile)
     _rehearse_here()
 
 

@@ -116,12 +116,12 @@ def _imports_only_for(guards: list[ast.stmt], tree: ast.Module | None) -> list[a
     """Top-level imports, such as `import doctest`, that only the guard uses."""
     rest = [node for node in (tree.body if tree else []) if node not in guards]
     used, used_here = _names_in(rest), _names_in(guards)
-    found: list[ast.stmt] = []
+    imports: list[ast.stmt] = []
     for node in rest:
         if isinstance(node, ast.Import | ast.ImportFrom):
             bound = {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-            found += [node] if bound <= used_here - used else []
-    return found
+            imports += [node] if bound <= used_here - used else []
+    return imports
 
 
 def _names_in(nodes: list[ast.stmt]) -> set[str]:
@@ -227,13 +227,13 @@ def _needed(entry: Any) -> set[str]:
 
 
 def _imported(tree: ast.Module) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
 
 
 def _finish(tree: ast.Module, facts: dict[str, Any], refusals: Refusals) -> bytes:

@@ -52,6 +52,12 @@ def preload(profile: str, libraries: tuple[str, ...] = ()) -> None:
     conversions.learn()
 
 
+def refuse_files(profile: str) -> None:
+    """From now on the offered modules open no file, such as a log, a configuration or a document."""
+    for name in modules.offered(profile):
+        patched.refuse_files(importlib.import_module(name))
+
+
 def _copy_of(name: str, replaced: Mapping[str, Any]) -> types.ModuleType:
     real = importlib.import_module(name)
     facade = types.ModuleType(name)
@@ -96,8 +102,8 @@ def importer(allowed: frozenset[str], *, is_kept: bool) -> Callable[..., Any]:
         for inner in within:
             if is_offered(inner):
                 _bind(inner, mine, is_kept)
-        found = _bind(name, mine, is_kept)
-        return found if fromlist else mine[name.partition(".")[0]]
+        module = _bind(name, mine, is_kept)
+        return module if fromlist else mine[name.partition(".")[0]]
 
     def is_offered(name: str) -> bool:
         return name in _facades and modules.allows(allowed, name)

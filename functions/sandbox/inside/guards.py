@@ -119,17 +119,17 @@ def _match_args(kind: type) -> tuple[Any, ...]:
     return ()
 
 
-def _safe_format(found: Any, name: str) -> Any:
+def _safe_format(attribute: Any, name: str) -> Any:
     """The attribute found under that name, with str's format methods replaced by guarded ones, also
     for access through `super()`.
     """
-    if found is str.format:
+    if attribute is str.format:
         return lambda text, /, *args, **kwargs: _formatter.vformat(str.__str__(text), args, kwargs)
-    if found is str.format_map:
+    if attribute is str.format_map:
         return lambda text, mapping: _formatter.vformat(str.__str__(text), (), mapping)
-    text = getattr(found, "__self__", None) if type(found) is _BOUND else None
+    text = getattr(attribute, "__self__", None) if type(attribute) is _BOUND else None
     if not isinstance(text, str):
-        return found
+        return attribute
     plain = str.__str__(text)
     if name == "format":
         return lambda *args, **kwargs: _formatter.vformat(plain, args, kwargs)

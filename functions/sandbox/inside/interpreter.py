@@ -87,8 +87,8 @@ def run(ctx: Any, code: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
     """
     global _calls
     _calls += 1
-    for given in inputs:
-        (_fetch_skill if "skill" in given else _fetch)(ctx, given)
+    for file in inputs:
+        (_fetch_skill if "skill" in file else _fetch)(ctx, file)
     try:
         value = _execute(code)
     finally:
@@ -97,47 +97,47 @@ def run(ctx: Any, code: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
     return {"value": value, "files": sent, "call": _calls, "skipped": skipped}
 
 
-def _fetch(ctx: Any, given: dict[str, Any]) -> None:
-    path = f"{INPUTS}/{given['name']}"
+def _fetch(ctx: Any, file: dict[str, Any]) -> None:
+    path = f"{INPUTS}/{file['name']}"
     if os.path.exists(path):
         return
-    partial = f"{files.WORK}/.{given['file']}"
-    _receive(ctx, given, partial)
+    partial = f"{files.WORK}/.{file['file']}"
+    _receive(ctx, file, partial)
     os.chmod(partial, 0o400)
     os.rename(partial, path)
 
 
-def _receive(ctx: Any, given: dict[str, Any], path: str) -> None:
+def _receive(ctx: Any, source: dict[str, Any], path: str) -> None:
     with open(path, "wb") as file:
-        while piece := a2b_base64(ctx.__requester__.__ask__("read_file", _piece(given, file.tell()), str)):
+        while piece := a2b_base64(ctx.__requester__.__ask__("read_file", _piece(source, file.tell()), str)):
             file.write(piece)
 
 
-def _fetch_skill(ctx: Any, given: dict[str, Any]) -> None:
+def _fetch_skill(ctx: Any, file: dict[str, Any]) -> None:
     """The files of a skill below /mnt/skills, read-only. The code shares this user and could change them back;
     they are a copy that only this run sees.
     """
-    folder = f"{SKILLS}/{given['skill']}"
+    folder = f"{SKILLS}/{file['skill']}"
     if os.path.exists(folder):
         return
     partial = f"{files.WORK}/.skill"
     shutil.rmtree(partial, ignore_errors=True)
     os.makedirs(partial)
-    if given["file"]:
+    if file["file"]:
         archive = f"{files.WORK}/.archive"
-        _receive(ctx, given, archive)
+        _receive(ctx, file, archive)
         with zipfile.ZipFile(archive) as unpacked:
             unpacked.extractall(partial)
         os.remove(archive)
-    Path(f"{partial}/SKILL.md").write_text(given["text"], encoding="utf-8", newline="")
+    Path(f"{partial}/SKILL.md").write_text(file["text"], encoding="utf-8", newline="")
     os.makedirs(SKILLS, exist_ok=True)
     os.rename(partial, folder)
     for path in [*Path(folder).rglob("*"), Path(folder)]:
         path.chmod(0o500 if path.is_dir() else 0o400)
 
 
-def _piece(given: dict[str, Any], offset: int) -> dict[str, Any]:
-    return {"file": given["file"], "offset": offset, "size": _PIECE}
+def _piece(file: dict[str, Any], offset: int) -> dict[str, Any]:
+    return {"file": file["file"], "offset": offset, "size": _PIECE}
 
 
 def _execute(code: str) -> str | None:

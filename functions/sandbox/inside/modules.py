@@ -245,9 +245,9 @@ NAME_HINTS = {
 }
 
 
-def _similar(name: str, known: Iterable[str]) -> str:
+def _similar(name: str, names: Iterable[str]) -> str:
     """“Did you mean …?”, by edit distance."""
-    close = [one for one in known if _distance(name.lower(), one.lower()) <= max(1, len(name) // 4)]
+    close = [one for one in names if _distance(name.lower(), one.lower()) <= max(1, len(name) // 4)]
     return f"Did you mean {' or '.join(close[:2])}?" if close else ""
 
 

@@ -122,8 +122,8 @@ def variable_refusal(name: str, *, in_class: bool = False) -> NameRefusal | None
         )
     if not (name.startswith("__") and name.endswith("__")) or name == "__":
         return None
-    known = METHODS | CLASS_VARIABLES if in_class else MODULE_VARIABLES | MODULE_NAMES
-    if name in known:
+    dunders = METHODS | CLASS_VARIABLES if in_class else MODULE_VARIABLES | MODULE_NAMES
+    if name in dunders:
         return None
     return NameRefusal("dunder-name", f"{name} cannot be defined or used here",
                        "Use a name without two leading and trailing underscores.")  # fmt: skip

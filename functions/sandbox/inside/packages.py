@@ -38,9 +38,9 @@ def load(names: Iterable[str]) -> dict[str, types.ModuleType]:
 def _modules_of(name: str) -> Iterator[str]:
     package = importlib.import_module(name)
     yield name
-    for found in pkgutil.walk_packages(getattr(package, "__path__", []), f"{name}.", onerror=lambda name: None):
-        if not _LEFT_OUT.intersection(found.name.split(".")):
-            yield found.name
+    for module in pkgutil.walk_packages(getattr(package, "__path__", []), f"{name}.", onerror=lambda name: None):
+        if not _LEFT_OUT.intersection(module.name.split(".")):
+            yield module.name
 
 
 def _try(name: str) -> None:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import collections
 import enum
 import re
+import string
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .guards import SAFE_BUILTINS
-from .names import attribute_refusal
+from .guards import SAFE_BUILTINS, SafeFormatter
+from .names import RISKY_ATTRIBUTES, attribute_refusal
 
+_ATTRIBUTE = re.compile(r"\.\s*(\w+)")
 _NAMES_ONLY = re.compile(r"[\w.\[\]|, '\"]+")
 
 
@@ -26,6 +28,7 @@ def apply(*, with_libraries: bool = False) -> None:
     of a library contain more than names.
     """
     collections.namedtuple = _namedtuple
+    string.Formatter.get_field = SafeFormatter.get_field  # type: ignore[assignment, method-assign]  # `super()` reaches it
     enum.EnumType._create_ = _create_enum  # type: ignore[attr-defined]
     if not with_libraries:
         typing.ForwardRef._evaluate = _evaluate_names  # type: ignore[method-assign, assignment]
@@ -34,14 +37,32 @@ def apply(*, with_libraries: bool = False) -> None:
 def apply_to_extended() -> None:
     """The functions that only the extended profile has."""
     import dataclasses
+    import linecache
     import logging
     import pathlib
+
+    from . import wrapped_extended
 
     for flavour in (pathlib._posix_flavour, pathlib._windows_flavour):  # type: ignore[attr-defined]
         type(flavour).pathmod = None  # the module itself, used only by methods that need files
 
     logging._STYLES.pop("{", None)  # it would format a record with fields that can reach any attribute
+    logging.Formatter.formatException = wrapped_extended.format_exc_info  # type: ignore[assignment, method-assign]
+    linecache.updatecache = _no_lines  # it reads any file that a made-up frame or summary names
     dataclasses.Field.__setattr__ = _set_on_field  # type: ignore[method-assign]
+
+
+def refuse_files(module: Any) -> None:
+    """What this module's functions find under the name `open`."""
+    vars(module).setdefault("open", _no_file)
+
+
+def _no_file(*arguments: Any, **keywords: Any) -> Any:
+    raise OSError("functions have no files: pass the text as an argument")
+
+
+def _no_lines(filename: str, module_globals: Any = None) -> list[str]:
+    return []
 
 
 def _check(name: Any) -> str:
@@ -82,7 +103,12 @@ def _create_enum(cls: Any, class_name: str, names: Any, **more: Any) -> Any:
 def _evaluate_names(reference: Any, globalns: Any = None, localns: Any = None, *more: Any, **keywords: Any) -> Any:
     """An annotation given as text may only name what is visible to the function."""
     text, module = reference.__forward_arg__, reference.__forward_module__
-    if type(text) is not str or not _NAMES_ONLY.fullmatch(text) or any(map(attribute_refusal, words_of(text))):
+    if (
+        type(text) is not str
+        or not _NAMES_ONLY.fullmatch(text)
+        or any(map(attribute_refusal, words_of(text)))
+        or (not RISKY_ATTRIBUTES.isdisjoint(_ATTRIBUTE.findall(text)))
+    ):
         raise TypeError("an annotation given as text must name a class")
     if module not in (None, "stored_function"):
         raise TypeError("an annotation given as text must name a class of this function")

@@ -226,7 +226,7 @@ class Policy(RestrictingNodeTransformer):
 
     def visit_Match(self, node: ast.Match) -> Any:
         self.node_contents_visit(node)
-        node.cases = [case for given in node.cases for case in (*self._guard_of(given), given)]
+        node.cases = [case for original in node.cases for case in (*self._guard_of(original), original)]
         return node
 
     def _guard_of(self, case: ast.match_case) -> list[ast.match_case]:
@@ -237,17 +237,17 @@ class Policy(RestrictingNodeTransformer):
         time. Each class is kept under a name that is not valid in source, so that the match uses
         the same class that was checked.
         """
-        asked: list[ast.expr] = []
+        conditions: list[ast.expr] = []
         for pattern in ast.walk(case.pattern):
             if isinstance(pattern, ast.MatchClass) and pattern.patterns:
                 self._kept += 1
                 name = f"<class {self._kept}>"
-                asked.append(ast.NamedExpr(ast.Name(name, ast.Store()), pattern.cls))
+                conditions.append(ast.NamedExpr(ast.Name(name, ast.Store()), pattern.cls))
                 pattern.cls = ast.Name(name, ast.Load())
                 copy_locations(pattern.cls, pattern)
-        if not asked:
+        if not conditions:
             return []
-        guard = ast.Call(ast.Name(PATTERN_HOOK, ast.Load()), asked, [])
+        guard = ast.Call(ast.Name(PATTERN_HOOK, ast.Load()), conditions, [])
         copy_locations(guard, case.pattern)
         return [ast.match_case(ast.copy_location(ast.MatchAs(), case.pattern), guard, [ast.Pass()])]
 

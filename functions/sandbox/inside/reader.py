@@ -51,8 +51,10 @@ TASKS: dict[str, Callable[..., Any]] = {
     "check_schema": schema_rules.problems_in,
     "validate": validate,
     "search": mapping.search_here,
+    "map_input": mapping.map_here,
     "side_by_side": side_by_side,
     "unified": diff.unified_here,
+    "as_text": diff.text_here,
     "html": formats.html_text_here,
     "openapi": openapi.read_here,
     "render": jinja.render_here,
@@ -75,6 +77,7 @@ def warm_up() -> None:
     for task, parts in {
         "signature": [_SOURCE, ""], "check_schema": [_SCHEMA], "validate": [_SCHEMA, {"a": "1"}],
         "search": ["a[?b > `1`].b | sort(@)", {"a": [{"b": 2}]}], "unified": ["a\nb", "a\nc", "1", "2"],
+        "as_text": [{"a": [1, "a\nb", None, 1.5]}],
         "html": ["<p class='a'>&eacute;</p>"], "openapi": [_DOCUMENT, None, "", ""],
         "render": [_TEMPLATE, {"b": [1, 2], "c": None}], "template_names": [_TEMPLATE],
         "definitions": ["kind: agent\n"], "yaml": ["a: 1"],

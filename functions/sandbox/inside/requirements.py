@@ -25,16 +25,16 @@ def read(tree: ast.Module, offered: Mapping[str, Collection[str]], refusals: Ref
     """The libraries that the source requires, in the spelling of the operator's list. A missing one
     is refused.
     """
-    found: list[str] = []
+    names: list[str] = []
     for node in tree.body:
-        for item, given in _listed(node):
-            name = _SEPARATORS.sub("-", given.strip()).lower()
+        for item, value in _listed(node):
+            name = _SEPARATORS.sub("-", value.strip()).lower()
             if name in offered:
-                found.append(name)
+                names.append(name)
             else:
-                refusals.add(item, "library-missing", f"the library {given} is not installed for functions",
+                refusals.add(item, "library-missing", f"the library {value} is not installed for functions",
                              how_to_add(name))  # fmt: skip
-    return sorted(set(found))
+    return sorted(set(names))
 
 
 def _listed(node: ast.stmt) -> list[tuple[ast.Constant, str]]:

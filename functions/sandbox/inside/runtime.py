@@ -145,14 +145,14 @@ _probe.close()
 
 
 def _globals(job: Job) -> dict[str, Any]:
-    found = vars(_module())
+    namespace = vars(_module())
     if not job.order["safe_mode"]:
-        found |= {"__builtins__": builtins, **_GIVEN}
-        return found
+        namespace |= {"__builtins__": builtins, **_GIVEN}
+        return namespace
     names = SAFE_BUILTINS.copy() if job.keep else SAFE_BUILTINS  # not copied in a process that runs only one job
     names["__import__"] = importer(frozenset(job.order["imports"]), is_kept=job.keep)
-    found |= {"__builtins__": names, **_GIVEN, **_HOOKS}
-    return found
+    namespace |= {"__builtins__": names, **_GIVEN, **_HOOKS}
+    return namespace
 
 
 _GIVEN = {"CallFailed": CallFailed, "Context": Context, "HttpResponse": HttpResponse}
@@ -231,9 +231,9 @@ class _Alarm:
         _signal.setitimer(_signal.ITIMER_REAL, 0)
 
     def __call__(self, number: int, frame: Any) -> None:
-        left = self.deadline - monotonic()
-        if number == _signal.SIGALRM and left > 0:
-            self._wind_up(left)
+        remaining_s = self.deadline - monotonic()
+        if number == _signal.SIGALRM and remaining_s > 0:
+            self._wind_up(remaining_s)
             return
         if self.channel is None or self.printed is None:
             os._exit(0)  # a kept child that is no longer used

@@ -36,14 +36,14 @@ def refuse_unknown(
 ) -> None:
     """Add a refusal for every name that is not in a scope, a builtin, an import or `also`."""
     table = symtable.symtable(source, "<function>", "exec")
-    known = (
+    names = (
         _GIVEN.union(also)
         | _assigned_at_module_level(table)
         | (SAFE_BUILTINS.keys() if safe_mode else set(dir(builtins)))
     )
     reads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
     for name, line in _global_reads(table):
-        if name in known:
+        if name in names:
             continue
         node = next((read for read in reads if read.id == name and read.lineno >= line), None)
         if name in FORBIDDEN_NAMES:

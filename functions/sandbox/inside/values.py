@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from binascii import b2a_base64
 from collections import deque
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from types import GeneratorType, MappingProxyType, SimpleNamespace
 from typing import Any
 
 from . import conversions
+from .channel import MOST_DIGITS
 
 MAX_DEPTH = 64
 _INSTEAD = {
@@ -42,6 +44,7 @@ class BadResult(Exception):
 
 def encode(value: object) -> bytes:
     """The value as UTF-8 JSON. Raises BadResult with the position and a suggested fix."""
+    sys.set_int_max_str_digits(MOST_DIGITS)  # a function may have lifted it, and the host cannot read such a number
     text = "".join(_chunks(_plain(value, "result", 0), 0))
     if "\\u0000" in text and _NUL.search(text):  # the pattern alone needs 0.1 s for a megabyte
         raise BadResult("the result contains a NUL character, which databases cannot store: remove it")
@@ -68,8 +71,8 @@ def _plain(value: Any, where: str, depth: int) -> Any:
 
 def _plain_dict(value: dict[Any, Any], where: str, depth: int) -> dict[Any, Any]:
     plain = {}
-    for given, item in value.items():
-        key = _key(given, where)
+    for original, item in value.items():
+        key = _key(original, where)
         plain[key] = _plain(item, f"{where}.{key}" if depth < 3 else where, depth + 1)
     return plain
 

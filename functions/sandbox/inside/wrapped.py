@@ -39,8 +39,8 @@ class attrgetter:  # noqa: N801 - stands in for operator's
         self.paths = [name.split(".") for name in (attr, *attrs)]
 
     def __call__(self, subject: Any, /) -> Any:
-        found = tuple(functools.reduce(guarded_getattr, path, subject) for path in self.paths)
-        return found if len(found) > 1 else found[0]
+        values = tuple(functools.reduce(guarded_getattr, path, subject) for path in self.paths)
+        return values if len(values) > 1 else values[0]
 
 
 class methodcaller:  # noqa: N801 - stands in for operator's

@@ -54,13 +54,13 @@ class Path(pathlib.PurePosixPath):
         raise AttributeError(f"Path has no attribute {name!r}")
 
 
-def _told(error: traceback.TracebackException | None) -> traceback.TracebackException | None:
+def _stored_frames_only(error: traceback.TracebackException | None) -> traceback.TracebackException | None:
     """Remove the frames of the library and the server, whose paths are not public."""
     if error is not None:
         mine = [frame for frame in error.stack if frame.filename == FILENAME]
         error.stack = traceback.StackSummary.from_list(mine)
-        _told(error.__cause__)
-        _told(error.__context__)
+        _stored_frames_only(error.__cause__)
+        _stored_frames_only(error.__context__)
     return error
 
 
@@ -71,12 +71,17 @@ def format_exception(
     error = value if isinstance(value, BaseException) else exc
     if not isinstance(error, BaseException):
         return ["NoneType: None\n"]
-    told = _told(traceback.TracebackException.from_exception(error, limit=limit))
-    return list(told.format(chain=chain)) if told else []
+    trace = _stored_frames_only(traceback.TracebackException.from_exception(error, limit=limit))
+    return list(trace.format(chain=chain)) if trace else []
 
 
 def format_exc(limit: Any = None, chain: bool = True) -> str:
     return "".join(format_exception(sys.exc_info()[1], limit=limit, chain=chain))
+
+
+def format_exc_info(formatter: Any, ei: Any) -> str:
+    """logging.Formatter.formatException, with the lines of stored code only."""
+    return "".join(format_exception(*ei)).rstrip("\n")
 
 
 def print_exc(limit: Any = None, file: Any = None, chain: bool = True) -> None:

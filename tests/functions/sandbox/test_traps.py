@@ -329,3 +329,13 @@ def main():
 """
     outcome = pool.execute(source, safe_mode=False, limits=sandbox.Limits(timeout_s=60))
     assert (outcome.status, outcome.error.type) == ("violation", "Protocol")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["return 7 ** 100_000", "return {'a': [10 ** 4300]}", "ctx.log('x', a=10 ** 5000)", "ctx.kv_set('x', 10 ** 5000)"],
+)
+def test_a_number_that_the_host_cannot_read_is_an_error_and_no_violation(body):
+    source = f"import sys\ndef main(ctx):\n    sys.set_int_max_str_digits(0)\n    {body}\n"
+    outcome = sandbox.execute(source, allowed_imports=("sys",), context={})
+    assert (outcome.status, outcome.error.type) == ("error", "ValueError")

@@ -60,6 +60,21 @@ def test_the_machinery_behind_the_context_and_the_loop_cannot_be_used(body):
     }  # fmt: skip
 
 
+def test_a_logged_traceback_names_no_file_of_the_server():
+    source = (
+        "import configparser, logging, sys\n"
+        "def main():\n"
+        "    try:\n"
+        "        configparser.ConfigParser().read_string('x')\n"
+        "    except configparser.Error:\n"
+        "        return logging.Formatter().formatException(sys.exc_info())\n"
+    )
+    outcome = sandbox.execute(source, allowed_imports=("configparser", "logging", "sys"), limits=LIMITS)
+    assert "MissingSectionHeaderError" in outcome.result
+    assert 'File "<function>", line 4' in outcome.result
+    assert ".py" not in outcome.result
+
+
 WALK = """
 import importlib, sys, types
 def own_module(value):
