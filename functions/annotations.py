@@ -66,7 +66,7 @@ class Annotations:
         self.classes = {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
         self.budget = MAX_PARTS
         self.inside: list[str] = []
-        self.aliases = dict(found for node in module.body if (found := alias_in(node)))
+        self.aliases = dict(alias for node in module.body if (alias := alias_in(node)))
 
     def schema(self, node: ast.expr | None, depth: int = 0) -> Schema:
         """The schema of an annotation; {} if it contains nothing that JSON can check."""
@@ -108,8 +108,8 @@ class Annotations:
         if name == "Literal":
             return of_values([value for node in inner for value in literal(node)])
         if name in ("Union", "Optional"):
-            found = [self.schema(node, depth + 1) for node in inner]
-            return either(found + ([dict(PLAIN["None"])] if name == "Optional" else []))
+            options = [self.schema(node, depth + 1) for node in inner]
+            return either(options + ([dict(PLAIN["None"])] if name == "Optional" else []))
         if name == "Annotated":
             return with_note(self.schema(inner[0], depth + 1), inner[1:])
         if name in WRAPPERS:
@@ -129,8 +129,8 @@ class Annotations:
         if isinstance(inner[-1], ast.Constant) and inner[-1].value is Ellipsis:
             items = self.schema(inner[0], depth + 1)
             return {"type": "array", "items": items} if items else {"type": "array"}
-        found = [self.schema(node, depth + 1) for node in inner]
-        return {"type": "array", "prefixItems": found, "minItems": len(found), "maxItems": len(found)}
+        parts = [self.schema(node, depth + 1) for node in inner]
+        return {"type": "array", "prefixItems": parts, "minItems": len(parts), "maxItems": len(parts)}
 
     def of_class(self, node: ast.ClassDef, depth: int) -> Schema:
         if node.name in self.inside:
@@ -186,8 +186,8 @@ def last_name(node: ast.expr) -> str:
 
 
 def arguments_of(node: ast.Subscript) -> list[ast.expr]:
-    found = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    return list(found) or [ast.Constant(value=None)]
+    nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return list(nodes) or [ast.Constant(value=None)]
 
 
 def literal(node: ast.expr) -> list[Any]:

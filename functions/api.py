@@ -15,13 +15,14 @@ from drf_spectacular.utils import (
     extend_schema_view,
 )
 from rest_framework.decorators import action
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
 from agents.http.resources import located
 from agents.http.throttles import address_of
 from agents.http.versioned import WITHOUT_LISTS, VersionedViewSet, versions_as
-from agents.http.viewsets import read, readable_name, refusals
+from agents.http.viewsets import owner_in, read, readable_name, refusals
 from functions import callers, catalogue, checks, store, testing
 from functions.execution import Ready, checked, execute, ready, run
 from functions.models import Execution, FunctionTest, FunctionVersion, StoredFunction
@@ -109,12 +110,13 @@ class FunctionViewSet(VersionedViewSet):
 
     def visible(self) -> StoredFunction:
         """The function with this name, for reading or running rather than changing it."""
-        return self.get_queryset().named(self.request.user, readable_name(self.kwargs["name"]))
+        function: StoredFunction = self.named(self.get_queryset())
+        return function
 
     def usable(self) -> StoredFunction:
         """The function with this name, for running it. Raises NotFound, Forbidden."""
-        rows = StoredFunction.objects.select_related("published")
-        return rows.for_use(self.request.user, readable_name(self.kwargs["name"]))
+        function: StoredFunction = self.named_for_use(StoredFunction.objects.select_related("published"))
+        return function
 
     # Checking and trying
 
@@ -201,14 +203,14 @@ class FunctionViewSet(VersionedViewSet):
         if number:
             version = self.find_version(self.usable(), number)
             return ready(version.pk, version.sha256)
-        found = PUBLISHED.all(user=user.pk, name=name)
-        if len(found) != 1 and (len(found) == 0 or found[0][2] != user.pk):
+        versions = PUBLISHED.all(user=user.pk, name=name) if owner_in(self.request) is None else []
+        if len(versions) != 1 and (len(versions) == 0 or versions[0][2] != user.pk):
             function = self.usable()  # refuses with the reason
-            found = [(function.published_id, function.published and function.published.sha256)]
-        if found[0][0] is None:
+            versions = [(function.published_id, function.published and function.published.sha256)]
+        if versions[0][0] is None:
             hint = "Publish it, or name a version."
             raise Conflict(f"“{name}” is not published.", code="not_published", hint=hint)
-        return ready(*found[0][:2])
+        return ready(*versions[0][:2])
 
     @extend_schema(
         responses=ExecutionSerializer(many=True),
@@ -248,7 +250,7 @@ class FunctionViewSet(VersionedViewSet):
     def tests(self, request: Any, name: str) -> Response:
         """List the stored tests. POST adds a test, or creates one from `{"execution": id}`."""
         function = self.get_object()
-        if request.method == "GET":
+        if request.method in SAFE_METHODS:
             self.page_ordering = ("id",)
             page = self.paginate_queryset(function.tests.all())
             return self.get_paginated_response(FunctionTestSerializer(page, many=True).data)
@@ -280,7 +282,7 @@ class FunctionViewSet(VersionedViewSet):
         test = function.tests.filter(pk=pk).first()
         if test is None:
             raise NotFound(f"“{function}” has no such test.")
-        if request.method == "GET":
+        if request.method in SAFE_METHODS:
             return Response(FunctionTestSerializer(test).data)
         if request.method == "DELETE":
             with refusals("test"):

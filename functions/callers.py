@@ -58,10 +58,10 @@ def live_secrets(user: Any, version: Ready) -> tuple[str, ...]:
 
 def refuse_callbacks(caller: Caller) -> None:
     """Raises Invalid if the function requested a callback."""
-    asked = getattr(caller.grants, "asked", [])
-    if asked:
+    calls = getattr(caller.grants, "asked", [])
+    if calls:
         raise Invalid(
-            f"The function called “{asked[0]}”, but callbacks require a run.",
+            f"The function called “{calls[0]}”, but callbacks require a run.",
             code="callback_needs_a_run",
             hint="Call it from an agent or a chain, or try it without ctx.call.",
         )

@@ -60,9 +60,9 @@ def require_free_name(function: StoredFunction) -> None:
     own = tool_of(function.pk)
     others = Tool.objects.filter(name=function.name).exclude(pk=own.pk if own else None)
     of_team = others.filter(team=function.team) if function.team_id else others.none()
-    if taken := (others.filter(owner=function.owner) | of_team).first():
+    if namesake := (others.filter(owner=function.owner) | of_team).first():
         raise Conflict(
-            f"A {taken.kind} tool named “{function.name}” already exists.",
+            f"A {namesake.kind} tool named “{function.name}” already exists.",
             code="name_taken",
             hint="Choose another name for the function.",
         )
@@ -100,13 +100,13 @@ def used_by(function: StoredFunction, user: Any) -> list[dict[str, Any]]:
     """
     tool = tool_of(function.pk)
     grants = ToolGrant.objects.filter(tool=tool).select_related("agent", "chain") if tool else []
-    found = [as_user(grant, user) for grant in grants]
+    uses = [as_user(grant, user) for grant in grants]
     steps = ChainStep.objects.filter(target_kind=ChainStep.Target.TOOL, target=function.name).select_related("chain")
     if function.owner_id is not None:
         steps = steps.filter(chain__owner=function.owner_id) | steps.filter(
             chain__team__isnull=False, chain__team=function.team_id
         )
-    found += [
+    uses += [
         {
             "kind": "step",
             "name": named(step.chain, user, f"/{step.key}"),
@@ -115,11 +115,11 @@ def used_by(function: StoredFunction, user: Any) -> list[dict[str, Any]]:
         }
         for step in steps
     ]
-    found += [
+    uses += [
         {"kind": "hook", "name": named(hook, user), "mode": hook.place, "version": hook.pinned_version}
         for hook in Hook.objects.filter(tool=tool).select_related("tool")
     ]
-    return found
+    return uses
 
 
 def as_user(grant: ToolGrant, user: Any) -> dict[str, Any]:

@@ -40,12 +40,12 @@ def check(
         signature = read(function.source, function.entry)
     except SourceProblem as problem:
         return unread(function, problem, user)
-    found = [*schema_refusals(function), *limit_refusals(function), *cache_refusals(function, signature)]
+    field_refusals = [*schema_refusals(function), *limit_refusals(function), *cache_refusals(function, signature)]
     expect = {"is_async": is_async, "requires_context": requires_context}
-    schema = filled(function.input_schema) if function.input_schema and not found else None
+    schema = filled(function.input_schema) if function.input_schema and not field_refusals else None
     refusals = ask_sandbox(function, signature.entry, user, input_schema=schema, **expect)
     fill_in(function, signature)
-    return [*(one.as_dict() for one in refusals), *found]
+    return [*(one.as_dict() for one in refusals), *field_refusals]
 
 
 def ask_sandbox(function: StoredFunction, entry: str, user: Any, **expect: Any) -> list[sandbox.Refusal]:
@@ -66,8 +66,8 @@ def filled(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of the arguments the entry actually receives: properties with a default are always
     present.
     """
-    given = list(defaults(schema))
-    return {**schema, "required": sorted({*schema.get("required", []), *given})} if given else schema
+    values = list(defaults(schema))
+    return {**schema, "required": sorted({*schema.get("required", []), *values})} if values else schema
 
 
 def unread(function: StoredFunction, problem: SourceProblem, user: Any) -> list[Refusal]:
@@ -98,38 +98,38 @@ def refusal(code: str, message: str, hint: str, field: str = "source", line: int
 
 
 def schema_refusals(function: StoredFunction) -> list[Refusal]:
-    found = []
+    refusals = []
     for field in ("input_schema", "output_schema"):
         schema = getattr(function, field)
         if not schema:
             continue
         for problem in check_schema(schema):
             message = f"{problem['path'] or '/'}: {problem['message']}"
-            found.append(refusal(problem["code"], message, problem["hint"], field))
-        if field == "input_schema" and not found and schema.get("type") != "object":
-            found.append(refusal("not_an_object", "Arguments must be an object.", 'Use {"type": "object"}.', field))
-    return found
+            refusals.append(refusal(problem["code"], message, problem["hint"], field))
+        if field == "input_schema" and not refusals and schema.get("type") != "object":
+            refusals.append(refusal("not_an_object", "Arguments must be an object.", 'Use {"type": "object"}.', field))
+    return refusals
 
 
 def limit_refusals(function: StoredFunction) -> list[Refusal]:
     """Limits that exceed the maximum of this site."""
     most = {"timeout": settings.MAX_FUNCTION_TIMEOUT_S, "memory_limit": settings.MAX_FUNCTION_MEMORY_MB}
-    found = []
+    refusals = []
     for field, limit in most.items():
-        asked = getattr(function, field)
-        if asked > limit:
-            message = f"{field} is {asked:g}; this site allows at most {limit:g} {LABELS[field]}."
-            found.append(refusal("over_the_maximum", message, f"Write {limit:g} or less.", field))
+        number = getattr(function, field)
+        if number > limit:
+            message = f"{field} is {number:g}; this site allows at most {limit:g} {LABELS[field]}."
+            refusals.append(refusal("over_the_maximum", message, f"Write {limit:g} or less.", field))
     for name in function.allowed_imports:
         if name not in sandbox.IMPORTABLE:
             hint = f"Remove it. {sandbox.import_hint(name)}"
-            found.append(
+            refusals.append(
                 refusal("import-unknown", f"“{name}” cannot be imported in a function.", hint, "allowed_imports")
             )
     for field, allowed in (("allowed_imports", settings.FUNCTION_IMPORTS), ("allowed_hosts", settings.FUNCTION_HOSTS)):
         for name in getattr(function, field):
             if not any(fnmatch(str(name).lower(), pattern.lower()) for pattern in allowed):
-                found.append(
+                refusals.append(
                     refusal(
                         "not_on_this_site",
                         f"“{name}” is not allowed on this site.",
@@ -137,7 +137,7 @@ def limit_refusals(function: StoredFunction) -> list[Refusal]:
                         field,
                     )
                 )
-    return found
+    return refusals
 
 
 def cache_refusals(function: StoredFunction, signature: Signature) -> list[Refusal]:

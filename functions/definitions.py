@@ -28,23 +28,23 @@ class FunctionKind:
     name = "function"
 
     def unknown(self, definition: Definition) -> dict[str, str]:
-        found = extra(definition, {"kind", "name", "team", "draft", "live", "tests", *COLUMNS})
-        found |= extra(definition.get("live"), COLUMNS, "live.")
+        extras = extra(definition, {"kind", "name", "team", "draft", "live", "tests", *COLUMNS})
+        extras |= extra(definition.get("live"), COLUMNS, "live.")
         tests = definition.get("tests")
         for number, test in enumerate(tests if isinstance(tests, list) else ()):
-            found |= extra(test, {"name", "arguments", "tolerance", *EXPECTS}, f"tests.{number}.")
-        return found
+            extras |= extra(test, {"name", "arguments", "tolerance", *EXPECTS}, f"tests.{number}.")
+        return extras
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
         columns = shapes.of_columns(StoredFunction, COLUMNS)
-        found = shapes.faults(definition, {**columns, "tests": (list,), **shapes.SHARED})
-        found += shapes.not_texts(definition, LISTS)
+        faults = shapes.faults(definition, {**columns, "tests": (list,), **shapes.SHARED})
+        faults += shapes.not_texts(definition, LISTS)
         if isinstance(live := definition.get("live"), dict):
-            found += shapes.faults(live, columns, "live.") + shapes.not_texts(live, LISTS, "live.")
+            faults += shapes.faults(live, columns, "live.") + shapes.not_texts(live, LISTS, "live.")
         tests = definition.get("tests")
         for number, test in enumerate(tests if isinstance(tests, list) else ()):
-            found += faults_in_test(test, f"tests.{number}")
-        return found
+            faults += faults_in_test(test, f"tests.{number}")
+        return faults
 
     def rows(self, owner: Any) -> Iterable[StoredFunction]:
         return StoredFunction.objects.filter(owner=owner).select_related("published", "team").prefetch_related("tests")
@@ -127,11 +127,11 @@ def short(values: Definition) -> Definition:
     for name in ("allowed_imports", "allowed_hosts", "secrets"):
         values[name] = sorted(set(values[name]))
     try:
-        said = read(values["source"], values["entry"])
+        signature = read(values["source"], values["entry"])
         last = read(values["source"]).entry
     except SourceProblem:
         return without_defaults(values, StoredFunction)
-    derived = {"entry": last, "description": said.description, "input_schema": said.input_schema}
+    derived = {"entry": last, "description": signature.description, "input_schema": signature.input_schema}
     return without_defaults(
         {name: value for name, value in values.items() if name not in derived or value != derived[name]}, StoredFunction
     )

@@ -75,8 +75,8 @@ def read_version(version_id: int, sha256: str) -> tuple[Ready, int]:
     """
     version = FunctionVersion.objects.get(pk=version_id, sha256=sha256)
     spec = FunctionSpec.model_validate(version.spec)
-    found = Ready(version.pk, version.function_id, version.number, spec.name, sha256, version.source, spec)
-    return found, 4_000 + len(version.source) + 10 * len(json.dumps(version.spec))
+    weight = 4_000 + len(version.source) + 10 * len(json.dumps(version.spec))
+    return Ready(version.pk, version.function_id, version.number, spec.name, sha256, version.source, spec), weight
 
 
 def execute(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execution:
@@ -111,9 +111,9 @@ def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
         raise Invalid(
             "Arguments must be an object.", code="invalid_arguments", hint='Send {"arguments": {"name": value}}.'
         )
-    given = {**defaults(spec.input_schema), **arguments}
+    values = {**defaults(spec.input_schema), **arguments}
     try:
-        size = len(json.dumps(given, allow_nan=False).encode())
+        size = len(json.dumps(values, allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(
             f"The arguments are not valid JSON: {error}.",
@@ -124,7 +124,7 @@ def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
         raise TooLarge(
             f"The arguments have {size} bytes; the maximum is {MAX_ARGUMENT_BYTES}.", hint="Send less data in one call."
         )
-    problems = validate(spec.input_schema, given)
+    problems = validate(spec.input_schema, values)
     if problems:
         details = [{"code": "invalid_arguments", "field": f"arguments{one['path']}", **one} for one in problems]
         raise Invalid(
@@ -133,7 +133,7 @@ def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
             hint="See the details and the function's input_schema.",
             details=details,
         )
-    return given
+    return values
 
 
 def run(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Outcome:

@@ -5,10 +5,10 @@ and allowed web addresses.
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
-from typing import Any
+from typing import Any, AnyStr
 
 from django.conf import settings
 
@@ -22,6 +22,7 @@ from functions.models import StoredFunction
 from plumbing.http.outbound import Sockets
 
 HTTP_S = 20.0  # maximum of one request
+ROOM_FOR_NAMES = 1 << 20  # characters of the names that replace secrets in one text
 MAX_VALUE_KEYS = 1000  # maximum of a call or of a run
 MAX_VALUE_BYTES = 1 << 20  # of all values together, as JSON
 
@@ -62,7 +63,7 @@ class Host:
 
     def progress(self, done: Any = None, total: Any = None, message: str = "") -> None:
         if self.emit:
-            fraction = done / total if is_number(done) and is_number(total) and total else None
+            fraction = fraction_of(done, total)
             self.emit("tool.progress", self.clean({"id": self.call_id, "message": message, "fraction": fraction}))
 
     def kv_get(self, key: str) -> Any:
@@ -87,8 +88,7 @@ class Host:
         if not name.strip():
             raise ValueError("a file needs a name")
         name = str(self.clean(name))
-        for secret_name, secret in self.used.items():
-            content = content.replace(secret.encode(), f"[secret {secret_name}]".encode())
+        content = without(content, {secret_name: secret.encode() for secret_name, secret in self.used.items()})
         if self.files is not None:
             return self.files(name, content, media_type)
         if len(content) > settings.FILE_BYTES:
@@ -129,9 +129,7 @@ class Host:
         if not self.used:
             return value
         if isinstance(value, str):
-            for name, secret in self.used.items():
-                value = value.replace(secret, f"[secret {name}]")
-            return value
+            return without(value, self.used)
         if isinstance(value, list | tuple):
             return [self.clean(item) for item in value]
         if isinstance(value, dict):
@@ -145,15 +143,15 @@ class Host:
         Raises PermissionError, NotFound, Forbidden, Invalid.
         """
         if name not in self.secret_names:
-            known = ", ".join(self.secret_names) or "none"
-            raise PermissionError(f"the secret “{name}” is not granted to this function (granted: {known})")
-        found: Secret = Secret.objects.for_use(self.user, name)
-        if not self.is_lent(found):
+            names = ", ".join(self.secret_names) or "none"
+            raise PermissionError(f"the secret “{name}” is not granted to this function (granted: {names})")
+        secret: Secret = Secret.objects.for_use(self.user, name)
+        if not self.is_lent(secret):
             raise PermissionError(f"the secret “{name}” is not shared with the owner of this function")
-        if not found.value:
-            raise valueless(found)
-        self.used[name] = found.value
-        return found
+        if not secret.value:
+            raise valueless(secret)
+        self.used[name] = secret.value
+        return secret
 
     def is_lent(self, secret: Secret) -> bool:
         """The owner of a function can change it, so it may only use secrets that the owner may use
@@ -172,6 +170,43 @@ def check_room(keys: int, size: int, more: int, whose: str) -> None:
         raise ValueError(f"a {whose} can have at most {MAX_VALUE_KEYS} values")
     if size + more > MAX_VALUE_BYTES:
         raise ValueError(f"the values of a {whose} can have at most {MAX_VALUE_BYTES >> 10} kB of JSON in total")
+
+
+def without(text: AnyStr, secrets: Mapping[str, AnyStr]) -> AnyStr:
+    """The text or the bytes with each secret replaced by its name.
+
+    What was inserted is not read again: names of secrets of one letter would multiply with every secret. Where the
+    names would take more room than that, a star stands for a secret.
+    """
+    longest_first = sorted(secrets.items(), key=lambda pair: -len(pair[1]))
+    marks = [(secret, like(text, f"[secret {name}]"), like(text, "*")) for name, secret in longest_first]
+    if sum(text.count(secret) * len(mark) for secret, mark, _ in marks) <= ROOM_FOR_NAMES:
+        return marked(text, [(secret, mark) for secret, mark, _ in marks])
+    for secret, _, star in marks:
+        text = text.replace(secret, star)
+    return text
+
+
+def like(text: AnyStr, mark: str) -> AnyStr:
+    return mark if isinstance(text, str) else mark.encode()
+
+
+def marked(text: AnyStr, marks: list[tuple[AnyStr, AnyStr]]) -> AnyStr:
+    if not marks:
+        return text
+    (secret, mark), *others = marks
+    return mark.join(marked(piece, others) for piece in text.split(secret))
+
+
+def fraction_of(done: Any, total: Any) -> float | None:
+    """None where it is no number, or none that can be stored."""
+    if not (is_number(done) and is_number(total) and total):
+        return None
+    try:
+        fraction = float(done / total)
+    except OverflowError:
+        return None
+    return fraction if math.isfinite(fraction) else None
 
 
 def is_number(value: Any) -> bool:

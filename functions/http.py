@@ -96,7 +96,7 @@ def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     """Make the request of a function's ctx.http() call: {status, headers, text, url}. Raises
     HttpRefused.
     """
-    asked = _read(request, rules)
+    outgoing = _read(request, rules)
     seconds = _timeout(request.get("timeout"), rules)
     deadline, transport = time.monotonic() + seconds, outbound.PinnedTransport(rules.private_hosts, rules.resolver)
     with (
@@ -105,10 +105,10 @@ def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
         httpx.Client(transport=transport, trust_env=False, follow_redirects=False) as client,
     ):
         for _ in range(rules.max_redirects + 1):
-            response = _send(client, asked, rules, deadline)
+            response = _send(client, outgoing, rules, deadline)
             if response["status"] not in _REDIRECTS or "location" not in response["headers"]:
                 return response
-            asked = _redirected(asked, response)
+            outgoing = _redirected(outgoing, response)
     raise HttpRefused(f"more than {rules.max_redirects} redirects")
 
 
@@ -126,17 +126,17 @@ def _read(request: Mapping[str, Any], rules: Rules) -> _Request:
     body = _body(request, headers)
     if len(body) > rules.max_request:
         raise HttpRefused(f"the body has {len(body)} bytes; the maximum is {rules.max_request}")
-    asked = _Request(method, _with_params(url, request.get("params")), headers, body, None)
-    asked.auth = _auth(request.get("auth"), rules)
-    return asked
+    outgoing = _Request(method, _with_params(url, request.get("params")), headers, body, None)
+    outgoing.auth = _auth(request.get("auth"), rules)
+    return outgoing
 
 
-def _headers(given: Any) -> Iterator[tuple[str, str]]:
-    if given is None:
+def _headers(headers: Any) -> Iterator[tuple[str, str]]:
+    if headers is None:
         return
-    if not isinstance(given, Mapping) or len(given) > 50:
+    if not isinstance(headers, Mapping) or len(headers) > 50:
         raise HttpRefused("headers must be an object of at most 50 strings")
-    for name, value in given.items():
+    for name, value in headers.items():
         if not isinstance(value, str) or not _HEADER_NAME.fullmatch(str(name)) or len(value) > 8000:
             raise HttpRefused(f"{str(name)[:50]!r} is not a valid header name")
         if not value.isascii():
@@ -177,24 +177,26 @@ def _auth(name: Any, rules: Rules) -> Auth | None:
     return rules.secret(name)
 
 
-def _timeout(given: Any, rules: Rules) -> float:
-    if isinstance(given, int | float) and not isinstance(given, bool) and given > 0:
-        return min(float(given), rules.max_timeout_s)
+def _timeout(value: Any, rules: Rules) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        return min(float(value), rules.max_timeout_s)
     return rules.max_timeout_s
 
 
 # One request of a redirect chain
 
 
-def _send(client: httpx.Client, asked: _Request, rules: Rules, deadline: float) -> dict[str, Any]:
-    host = _checked(asked.url, rules)
-    headers = asked.headers | {"accept-encoding": "identity"}
-    if asked.auth is not None:
-        headers[asked.auth.header.lower()] = _secret_for(asked.auth, host)
+def _send(client: httpx.Client, outgoing: _Request, rules: Rules, deadline: float) -> dict[str, Any]:
+    host = _checked(outgoing.url, rules)
+    headers = outgoing.headers | {"accept-encoding": "identity"}
+    if outgoing.auth is not None:
+        headers[outgoing.auth.header.lower()] = _secret_for(outgoing.auth, host)
     client.cookies.clear()  # otherwise two hosts at one address would share cookies
     began = time.monotonic()
-    left = max(deadline - began, 0.01)
-    request = client.build_request(asked.method, asked.url, headers=headers, content=asked.body or None, timeout=left)
+    remaining_s = max(deadline - began, 0.01)
+    request = client.build_request(
+        outgoing.method, outgoing.url, headers=headers, content=outgoing.body or None, timeout=remaining_s
+    )
     try:
         response = client.send(request, stream=True)
         address = response.extensions["network_stream"].get_extra_info("server_addr")[0]
@@ -210,8 +212,10 @@ def _send(client: httpx.Client, asked: _Request, rules: Rules, deadline: float) 
         raise HttpRefused(f"{host} could not be fetched: {type(error).__name__}") from None
     if rules.record is not None:
         ms = round((time.monotonic() - began) * 1000, 1)
-        rules.record(Fetched(asked.method, _without_query(asked.url), response.status_code, address, ms, len(body)))
-    return {"status": response.status_code, "headers": _given_back(response.headers), "url": asked.url,
+        rules.record(
+            Fetched(outgoing.method, _without_query(outgoing.url), response.status_code, address, ms, len(body))
+        )
+    return {"status": response.status_code, "headers": _given_back(response.headers), "url": outgoing.url,
             "text": body.decode(known_charset(response.charset_encoding or "") or "utf-8", "replace")}  # fmt: skip
 
 
@@ -257,15 +261,15 @@ def _receive(response: httpx.Response, rules: Rules, deadline: float) -> bytes:
     return b"".join(parts)
 
 
-def _redirected(asked: _Request, response: dict[str, Any]) -> _Request:
-    url = urljoin(asked.url, response["headers"]["location"])
-    same_origin = urlsplit(url)[:2] == urlsplit(asked.url)[:2]
-    auth = asked.auth if same_origin else None
-    headers = asked.headers if same_origin else {k: v for k, v in asked.headers.items() if k in _HARMLESS}
-    becomes_get = response["status"] == 303 or (response["status"] in (301, 302) and asked.method == "POST")
-    if becomes_get and asked.method != "HEAD":
+def _redirected(outgoing: _Request, response: dict[str, Any]) -> _Request:
+    url = urljoin(outgoing.url, response["headers"]["location"])
+    same_origin = urlsplit(url)[:2] == urlsplit(outgoing.url)[:2]
+    auth = outgoing.auth if same_origin else None
+    headers = outgoing.headers if same_origin else {k: v for k, v in outgoing.headers.items() if k in _HARMLESS}
+    becomes_get = response["status"] == 303 or (response["status"] in (301, 302) and outgoing.method == "POST")
+    if becomes_get and outgoing.method != "HEAD":
         return _Request("GET", url, {k: v for k, v in headers.items() if k != "content-type"}, b"", auth)
-    return _Request(asked.method, url, headers, asked.body, auth)
+    return _Request(outgoing.method, url, headers, outgoing.body, auth)
 
 
 def _given_back(headers: httpx.Headers) -> dict[str, str]:

@@ -18,8 +18,8 @@ def files_at(path: Path) -> list[Path]:
     """The file itself, or every Python file below a folder except tests and hidden folders."""
     if path.is_file():
         return [path]
-    found = sorted(path.rglob("*.py"))
-    return [file for file in found if not any(is_left_out(part) for part in file.relative_to(path).parts)]
+    files = sorted(path.rglob("*.py"))
+    return [file for file in files if not any(is_left_out(part) for part in file.relative_to(path).parts)]
 
 
 def is_left_out(part: str) -> bool:

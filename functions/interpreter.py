@@ -83,15 +83,15 @@ def run_python(call: ToolCall, context: ToolContext) -> ToolResult:
     outcome = elsewhere(in_turn, code, [*inputs, *map(as_input, skills)], context)
     details = {"isolation": outcome.isolation, "cpu_ms": outcome.cpu_ms, "peak_kb": outcome.peak_kb}
     is_untrusted = context.is_untrusted or any(one["untrusted"] for one in [*files, *skills])
-    told: dict[str, Any] = {"printed": printed(outcome), "untrusted": is_untrusted, "details": details}
+    fields: dict[str, Any] = {"printed": printed(outcome), "untrusted": is_untrusted, "details": details}
     if not outcome.ok:
-        return ToolResult(ok=False, error=error_of(outcome), **told)
+        return ToolResult(ok=False, error=error_of(outcome), **fields)
     result = outcome.result
     value = {"value": result["value"], "files": result["files"], "inputs": [one["name"] for one in inputs],
              "is_new": result["call"] == 1}  # fmt: skip
     if result["skipped"]:
         value["not_stored"] = result["skipped"]
-    return ToolResult(ok=True, value=storable(value), **told)
+    return ToolResult(ok=True, value=storable(value), **fields)
 
 
 def as_input(skill: dict[str, Any]) -> dict[str, Any]:
@@ -103,19 +103,19 @@ def as_input(skill: dict[str, Any]) -> dict[str, Any]:
 def named(files: list[dict[str, Any]]) -> list[dict[str, str]]:
     """The files with names that differ, newest first, as many as fit."""
     chosen: dict[str, dict[str, str]] = {}
-    left = INPUT_BYTES
+    room = INPUT_BYTES
     for file in files:
         name = free_name(file["name"], chosen)
-        if file["size"] <= left:
-            left -= file["size"]
+        if file["size"] <= room:
+            room -= file["size"]
             chosen[name] = {"file": file["file"], "name": name}
     return list(chosen.values())
 
 
-def free_name(name: str, taken: dict[str, Any]) -> str:
+def free_name(name: str, names: dict[str, Any]) -> str:
     stem, dot, extension = name.rpartition(".")
     number, free = 1, name
-    while free in taken or free in (".", ".."):
+    while free in names or free in (".", ".."):
         number += 1
         free = f"{stem}-{number}.{extension}" if dot else f"{name}-{number}"
     return free
@@ -152,7 +152,7 @@ def turn_of(run: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Of a run whose process is kept."""
+    """A waiting run whose process is kept until the timer ends it."""
 
     attempt: int  # the one that used the process last
     timer: threading.Timer
@@ -216,6 +216,8 @@ def end_late(run: str, attempt: int) -> None:
 
 def error_of(outcome: sandbox.Outcome) -> dict[str, Any]:
     error = outcome.error or sandbox.FunctionError("Error", outcome.status)
-    told = {"code": CODES.get(outcome.status, "function_error"), "type": error.type, "line": error.line}
     message = error.message.replace("\0", "�").replace("<function>", "the code")
-    return {**told, "message": message if outcome.status == "error" else f"{message}. {LOST}"}
+    if outcome.status != "error":
+        message = f"{message}. {LOST}"
+    code = CODES.get(outcome.status, "function_error")
+    return {"code": code, "type": error.type, "line": error.line, "message": message}

@@ -41,10 +41,10 @@ def refused(facts: dict[str, Any]) -> apart.Refused:
 
 def read(source: str, entry: str = "") -> Signature:
     """The signature of `entry`, or of the last top-level def. Raises SourceProblem, Unavailable."""
-    known = signatures.get_or_make((source, entry), lambda: read_in_child(source, entry))
-    if isinstance(known, SourceProblem):
-        raise known.with_traceback(None)
-    return known
+    answer = signatures.get_or_make((source, entry), lambda: read_in_child(source, entry))
+    if isinstance(answer, SourceProblem):
+        raise answer.with_traceback(None)
+    return answer
 
 
 def read_in_child(source: str, entry: str) -> tuple[Signature | SourceProblem, int]:

@@ -104,9 +104,13 @@ class FunctionSerializer(OwnedSerializer):
         return self.kept(function, validated)
 
     def kept(self, function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
-        told = {"note": validated.pop("note", ""), "expected": validated.pop("expected", ""), **expectations(validated)}
+        details = {
+            "note": validated.pop("note", ""),
+            "expected": validated.pop("expected", ""),
+            **expectations(validated),
+        }
         fill(function, validated)
-        return store.save(function, user=self.context["request"].user, source=self.context["address"], **told)
+        return store.save(function, user=self.context["request"].user, source=self.context["address"], **details)
 
 
 def expectations(validated: dict[str, Any]) -> dict[str, Any]:

@@ -99,9 +99,9 @@ def parse(source: str) -> ast.Module:
 
 def entry_of(functions: dict[str, Function], entry: str) -> Function:
     if entry and entry not in functions:
-        known = ", ".join(functions) or "none"
+        names = ", ".join(functions) or "none"
         raise SourceProblem(
-            "no_entry", f"The source has no top-level function “{entry}”.", f"Use one of these as the entry: {known}."
+            "no_entry", f"The source has no top-level function “{entry}”.", f"Use one of these as the entry: {names}."
         )
     if not functions:
         raise SourceProblem("no_entry", "The source has no top-level function.", "Add one: def main(text: str): …")
@@ -154,9 +154,9 @@ class Parameters:
         self.constants = self.annotations.aliases
         self.documented = {param.arg_name.lstrip("*"): param for param in doc.params} if doc else {}
         self.refuse_positional(node)
-        taken = [*node.args.args, *node.args.kwonlyargs]
-        self.takes_context = any(arg.arg == CONTEXT for arg in taken)
-        self.arguments = [arg for arg in taken if arg.arg != CONTEXT]
+        parameters = [*node.args.args, *node.args.kwonlyargs]
+        self.takes_context = any(arg.arg == CONTEXT for arg in parameters)
+        self.arguments = [arg for arg in parameters if arg.arg != CONTEXT]
         self.takes_more = node.args.kwarg is not None
         self.default_of = defaults_of(node)
 
@@ -178,13 +178,13 @@ class Parameters:
         param = self.documented.get(arg.arg)
         if arg.annotation is None and param and param.type_name:
             schema = self.documented_type(param.type_name)
-        found = self.defaults_with(arg.arg)
-        if arg.annotation is None and not schema and found:
-            schema = guessed(found[0])
-        if found and found[0] is None and schema:
+        defaults = self.defaults_with(arg.arg)
+        if arg.annotation is None and not schema and defaults:
+            schema = guessed(defaults[0])
+        if defaults and defaults[0] is None and schema:
             schema = allow_null(schema)
-        if found:
-            schema = {**schema, "default": found[0]}
+        if defaults:
+            schema = {**schema, "default": defaults[0]}
         if param and param.description:
             schema = {**schema, "description": one_line(param.description)}
         return schema
@@ -211,7 +211,7 @@ class Parameters:
             return {}
 
     def defaults(self) -> dict[str, Any]:
-        return {arg.arg: found[0] for arg in self.arguments if (found := self.defaults_with(arg.arg))}
+        return {arg.arg: defaults[0] for arg in self.arguments if (defaults := self.defaults_with(arg.arg))}
 
     def defaults_with(self, name: str) -> list[Any]:
         """[value] if the default is plain JSON data, else []: the function itself applies other
@@ -250,8 +250,8 @@ def allow_null(schema: Schema) -> Schema:
     """`limit: int = None` means that None is allowed."""
     kinds = schema.get("type")
     if "anyOf" in schema:
-        known = schema["anyOf"]
-        return schema if {"type": "null"} in known else {**schema, "anyOf": [*known, {"type": "null"}]}
+        options = schema["anyOf"]
+        return schema if {"type": "null"} in options else {**schema, "anyOf": [*options, {"type": "null"}]}
     if kinds is None or "enum" in schema:
         return {"anyOf": [schema, {"type": "null"}]}
     listed = kinds if isinstance(kinds, list) else [kinds]

@@ -11,6 +11,7 @@ from functools import lru_cache
 import redis
 from django.conf import settings
 
+from plumbing.broker.broadcast import channel_of
 from plumbing.broker.servers import pool_of
 
 # Members are callers, scores are the expiry times of their slots.
@@ -34,16 +35,16 @@ def one_of(function_id: int, limit: int, seconds: float) -> Iterator[bool]:
     if not limit:
         yield True
         return
-    key, token = f"function-slots:{function_id}", uuid.uuid4().hex
-    taken = take(key, token, limit, seconds + 10)
+    key, token = channel_of("function-slots", function_id), uuid.uuid4().hex
+    slot = take(key, token, limit, seconds + 10)
     try:
-        yield taken
+        yield slot
     finally:
-        if taken:
+        if slot:
             give_back(key, token)
 
 
-def take(key: str, token: str, limit: int, seconds: float) -> bool:
+def take(key: bytes, token: str, limit: int, seconds: float) -> bool:
     now = time.time()
     try:
         return bool(connection().eval(TAKE, 1, key, now, limit, now + seconds, token, int(seconds) + 1))
@@ -51,7 +52,7 @@ def take(key: str, token: str, limit: int, seconds: float) -> bool:
         return True
 
 
-def give_back(key: str, token: str) -> None:
+def give_back(key: bytes, token: str) -> None:
     try:
         connection().zrem(key, token)
     except redis.RedisError:

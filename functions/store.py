@@ -200,8 +200,8 @@ def freeze(function: StoredFunction, tested: str, user: Any, note: str) -> Funct
     locked = StoredFunction.objects.select_for_update().get(pk=function.pk)
     if draft_hash(locked) != tested:
         raise_changed(function)
-    known = locked.versions.filter(sha256=tested).first()
-    return known or FunctionVersion.objects.create(
+    version = locked.versions.filter(sha256=tested).first()
+    return version or FunctionVersion.objects.create(
         function=locked,
         number=next_number(locked.versions),
         sha256=tested,

@@ -52,8 +52,8 @@ def run_test(version: Ready, test: FunctionTest, user: Any) -> Verdict:
     except MusterError as error:
         outcome = sandbox.Outcome(status="refused", error=sandbox.FunctionError("InvalidArguments", worded(error)))
     reason = why_not(test, outcome)
-    told = outcome.error.as_dict() if outcome.error else None
-    return Verdict(test.name, not reason, reason, outcome.status, outcome.result, told, outcome.wall_ms)
+    failure = outcome.error.as_dict() if outcome.error else None
+    return Verdict(test.name, not reason, reason, outcome.status, outcome.result, failure, outcome.wall_ms)
 
 
 def alone(user: Any) -> Caller:
@@ -93,12 +93,12 @@ def why_other_error(expected: Any, outcome: sandbox.Outcome) -> str:
     """
     if outcome.ok:
         return _("it returned a result, but an error was expected")
-    wanted = expected if isinstance(expected, dict) else {"type": expected}
+    rule = expected if isinstance(expected, dict) else {"type": expected}
     error = outcome.error or sandbox.FunctionError(outcome.status, "")
-    if wanted.get("type") and wanted["type"] not in (error.type, outcome.status):
-        words = {"type": error.type, "wanted": wanted["type"], "message": error.message}
+    if rule.get("type") and rule["type"] not in (error.type, outcome.status):
+        words = {"type": error.type, "wanted": rule["type"], "message": error.message}
         return _("it ended in %(type)s instead of %(wanted)s: %(message)s") % words
-    if wanted.get("message") and wanted["message"] not in error.message:
+    if rule.get("message") and rule["message"] not in error.message:
         return _("the error message is “%(message)s”") % {"message": error.message}
     return ""
 
@@ -113,16 +113,16 @@ def difference(expected: Any, got: Any, tolerance: float, path: str = "result") 
         if expected.keys() != got.keys():
             keys = {"path": path, "got": sorted(got), "expected": sorted(expected)}
             return _("%(path)s has the keys %(got)s, not %(expected)s") % keys
-        found = (difference(expected[key], got[key], tolerance, f"{path}.{key}") for key in expected)
-        return next((text for text in found if text), "")
+        differences = (difference(expected[key], got[key], tolerance, f"{path}.{key}") for key in expected)
+        return next((text for text in differences if text), "")
     if isinstance(expected, list):
         if len(expected) != len(got):
             numbers = {"path": path, "got": len(got), "expected": len(expected)}
             return _("%(path)s has %(got)s items, not %(expected)s") % numbers
-        found = (
+        differences = (
             difference(a, b, tolerance, f"{path}[{n}]") for n, (a, b) in enumerate(zip(expected, got, strict=True))
         )
-        return next((text for text in found if text), "")
+        return next((text for text in differences if text), "")
     return "" if expected == got else other_value(path, got, expected)
 
 

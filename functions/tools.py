@@ -52,10 +52,10 @@ def version_of(tool: ToolSpec) -> Ready:
 
 def pinned(source: dict[str, Any], number: int) -> Ready:
     rows = FunctionVersion.objects.filter(function_id=source.get("function"), number=number)
-    found = rows.values_list("pk", "sha256").first()
-    if found is None:
+    version = rows.values_list("pk", "sha256").first()
+    if version is None:
         raise ToolFailed(f"The grant pins version {number}, which the function does not have.", code="unknown_version")
-    return ready(*found)
+    return ready(*version)
 
 
 def caller_for(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolContext) -> Caller:

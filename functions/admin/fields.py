@@ -56,9 +56,9 @@ class ArgumentsForm(forms.Form):
         """The entered values; an optional field that was left empty is omitted."""
         if "arguments" in self.fields:
             return self.cleaned_data["arguments"] or {}
-        given = {name.removeprefix(PREFIX): value for name, value in self.cleaned_data.items()}
+        values = {name.removeprefix(PREFIX): value for name, value in self.cleaned_data.items()}
         return {
-            name: value for name, value in given.items() if value not in (None, "") or self.is_empty_text(name, value)
+            name: value for name, value in values.items() if value not in (None, "") or self.is_empty_text(name, value)
         }
 
     def is_empty_text(self, name: str, value: Any) -> bool:

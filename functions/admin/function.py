@@ -23,7 +23,7 @@ from agents.models import Tool
 from functions import catalogue, checks, store
 from functions.models import FunctionTest, FunctionVersion, StoredFunction
 from functions.spec import FunctionSpec
-from plumbing.texts import shown
+from plumbing.texts import name_shown, shown
 
 from .fields import CodeWidget, SchemaEditor
 from .pages import TryPages
@@ -236,11 +236,9 @@ class FunctionAdmin(TryPages, VersionedAdmin):
         """Deletes the function with its versions and tests. Executions are kept; a function in use
         cannot be deleted.
         """
-        used = [
-            f"{one['kind']} {one['name']}" for function in objs for one in catalogue.used_by(function, request.user)
-        ]
-        names = [f"{function}, its versions and its tests" for function in objs]
-        return names, {"functions": len(names)}, set(), used
+        used = [in_words(one) for function in objs for one in catalogue.used_by(function, request.user)]
+        names = [_("%(function)s, its versions and its tests") % {"function": function} for function in objs]
+        return names, {_("functions"): len(names)}, set(), used
 
     def audit(self, request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
         if verb not in RECORDED:
@@ -260,6 +258,12 @@ class FunctionAdmin(TryPages, VersionedAdmin):
         except MusterError as error:
             messages.error(request, reason_of(error))
             return redirect(reverse("admin:functions_storedfunction_change", args=[object_id]))
+
+
+def in_words(use: dict[str, Any]) -> str:
+    """What uses a function, such as “agent clerk”; others' agents and chains have no name."""
+    name = use["name"] or _("(you cannot see it)")
+    return f"{name_shown(use['kind'])} {name}"
 
 
 def address(request: HttpRequest) -> str:

@@ -132,10 +132,10 @@ def answered(request: HttpRequest, version: Ready, arguments: Any) -> Execution:
     if version.id is not None:
         row = execute(version, arguments, caller)
     else:
-        given = checked(version.spec, arguments)
-        outcome = run(version, given, caller)
+        values = checked(version.spec, arguments)
+        outcome = run(version, values, caller)
         row = Execution(
-            arguments=given, status=outcome.status, result=outcome.result, printed=outcome.printed,
+            arguments=values, status=outcome.status, result=outcome.result, printed=outcome.printed,
             error=outcome.error.as_dict() if outcome.error else None, wall_ms=outcome.wall_ms, cpu_ms=outcome.cpu_ms,
             peak_kb=outcome.peak_kb, isolation=outcome.isolation,
         )  # fmt: skip
@@ -148,10 +148,10 @@ def now_a_test(test: FunctionTest) -> str:
 
 
 def free_test_name(function: StoredFunction, arguments: Any) -> str:
-    wanted = json.dumps(arguments, ensure_ascii=False)[:80]
-    taken = set(FunctionTest.objects.filter(function=function).values_list("name", flat=True))
-    names = (wanted, *(f"{wanted} ({number})" for number in range(2, len(taken) + 3)))
-    return next(name for name in names if name not in taken)
+    base = json.dumps(arguments, ensure_ascii=False)[:80]
+    existing = set(FunctionTest.objects.filter(function=function).values_list("name", flat=True))
+    names = (base, *(f"{base} ({number})" for number in range(2, len(existing) + 3)))
+    return next(name for name in names if name not in existing)
 
 
 def shown(value: Any) -> str:

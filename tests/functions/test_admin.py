@@ -201,6 +201,23 @@ def test_what_is_in_use_is_not_deleted(browser, alice, agent):
     assert not StoredFunction.objects.exists()
 
 
+def test_the_page_that_deletes_a_function_is_in_german(browser, alice, bob, make_agent):
+    function = publish(alice)
+    Preference.objects.create(user=alice, language="de")
+    answer = browser.get(page("delete", function))
+    assert "add, die Versionen und die Tests" in answer.content.decode()
+    assert dict(answer.context["model_count"]) == {"Funktionen": 1}
+    for owner, name in ((alice, "clerk"), (bob, "hidden")):
+        user = make_agent(name)
+        user.owner = owner
+        user.save()
+        ToolGrant.objects.create(agent=user, tool=Tool.objects.get(name="add"))
+    assert browser.get(page("delete", function)).context["protected"] == [
+        "Agent clerk",
+        "Agent (für Sie nicht sichtbar)",
+    ]
+
+
 def test_charlie_sees_and_changes_nothing(alice, charlie, staff, signed_in):
     function = publish(alice)
     stranger = signed_in(staff(charlie))

@@ -189,6 +189,28 @@ def test_a_secret_that_came_back_is_not_kept():
     assert "[secret crm]" in host.redacted(outcome).printed
 
 
+def test_names_of_secrets_do_not_multiply():
+    host = Host(used={letter * 64: letter for letter in "secrt"})
+    assert host.clean("see") == f"[secret {'s' * 64}]" + 2 * f"[secret {'e' * 64}]"
+    assert len(host.clean("s" * 200_000)) == 200_000
+    stored = []
+    host.files = lambda name, content, media_type: stored.append(content)
+    host.save_file("x", b"s" * 2_000_000, "")
+    assert stored == [b"*" * 2_000_000]
+
+
+def test_a_longer_secret_is_found_before_one_that_it_contains():
+    host = Host(used={"short": "abc", "long": "abcdef"})
+    assert host.clean(["abcdef abc"]) == ["[secret long] [secret short]"]
+
+
+@pytest.mark.parametrize(("done", "total"), [(1e308, 1e-308), (10**4000, 1), (10**4000, 0.5), (1, 0), ("1", 2)])
+def test_progress_that_is_no_number_has_no_fraction(done, total):
+    told = []
+    Host(emit=lambda type, data: told.append(data["fraction"])).progress(done, total)
+    assert told == [None]
+
+
 def test_a_draft_can_be_run_without_being_stored(alice):
     function = make(alice)
     assert draft(function).number is None

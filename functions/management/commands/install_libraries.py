@@ -58,12 +58,12 @@ def install(requirements: Path, target: Path) -> None:
 
 def modules_by_distribution(directory: Path) -> dict[str, list[str]]:
     """The importable packages and modules of each distribution."""
-    found: dict[str, list[str]] = {}
+    modules: dict[str, list[str]] = {}
     for distribution in distributions(path=[str(directory)]):
         tops = {Path(str(file)).parts[0].partition(".")[0] for file in distribution.files or []}
         names = {top for top in tops if top.isidentifier() and not top.startswith("_") and is_module(directory, top)}
-        found[normalized(distribution.metadata["Name"])] = sorted(names)
-    return found
+        modules[normalized(distribution.metadata["Name"])] = sorted(names)
+    return modules
 
 
 def is_module(directory: Path, name: str) -> bool:
