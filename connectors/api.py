@@ -136,9 +136,9 @@ class ConnectionViewSet(
         row = self.get_object()
         if not row.uses_oauth:
             raise Invalid("This connection has no login to revoke.", hint="Delete it.")
-        told = oauth.revoke(row)
-        self.audit("revoked", row, told_service=told)
-        return Response(RevokedSerializer({"told_service": told}).data)
+        is_confirmed = oauth.revoke(row)
+        self.audit("revoked", row, told_service=is_confirmed)
+        return Response(RevokedSerializer({"told_service": is_confirmed}).data)
 
     @extend_schema(responses=RemoteToolSerializer(many=True), operation_id="connections_tools_list")
     @action(detail=True, filterset_fields=None)
@@ -315,12 +315,12 @@ def begin(user: Any, provider: str, body: dict[str, Any]) -> Any:
 def shown_scopes(provider: str, scopes: list[str]) -> list[dict[str, str | None]]:
     if provider == Connection.Provider.MCP:
         return [{"scope": scope, "access": None, "why": "The server requires it."} for scope in scopes]
-    known = {one.scope: one for one in service_of(provider).scopes}
+    by_scope = {one.scope: one for one in service_of(provider).scopes}
     return [
         {
             "scope": scope,
-            "access": known[scope].access if scope in known else "read",
-            "why": known[scope].why if scope in known else "Stay signed in, and identify the account.",
+            "access": by_scope[scope].access if scope in by_scope else "read",
+            "why": by_scope[scope].why if scope in by_scope else "Stay signed in, and identify the account.",
         }
         for scope in scopes
     ]
@@ -353,8 +353,8 @@ class CallbackView(APIView):
         connection = self.finish(request, provider, request.data)
         return Response(ConnectionSerializer(connection, context={"request": request}).data)
 
-    def finish(self, request: Any, provider: str, given: Any) -> Connection:
-        serializer = CallbackSerializer(data=given if given is not None else {})
+    def finish(self, request: Any, provider: str, body: Any) -> Connection:
+        serializer = CallbackSerializer(data=body if body is not None else {})
         serializer.is_valid(raise_exception=True)
         connection = oauth.complete(request.user, provider, **serializer.validated_data)
         check(connection, request.user)

@@ -72,10 +72,10 @@ def decode(data: bytes, charset: str = "") -> str:
 def header_text(value: str) -> str:
     """Decodes the encoded words of a header (RFC 2047) onto one line; a broken one stays as it is."""
     try:
-        said = str(make_header(decode_header(value))) or value
+        text = str(make_header(decode_header(value))) or value
     except (HeaderParseError, LookupError, ValueError):
-        said = value
-    return " ".join(clean(said).split())
+        text = value
+    return " ".join(clean(text).split())
 
 
 def sender_text(value: str) -> str:

@@ -63,14 +63,14 @@ class Listing:
 def looked_over(connection: Connection, offers: Iterable[Offered]) -> list[dict[str, Any]]:
     """What `take_offers` would do with each offered tool: new, changed, known or refused. Stores nothing."""
     rows_of = connection.remote_tools.values_list("remote_name", "offered_hash", "tool__effect")
-    known = {name: digest for name, digest, _ in rows_of}
+    digests = {name: digest for name, digest, _ in rows_of}
     approved = {name: effect for name, _, effect in rows_of if effect}
     seen: set[str] = set()
     rows = []
     for offered in offers:
         problem = problem_of(offered, seen)
-        state = "refused" if problem else "new" if offered.name not in known else "changed"
-        if state == "changed" and known[offered.name] == sha256_of(offered.definition()):
+        state = "refused" if problem else "new" if offered.name not in digests else "changed"
+        if state == "changed" and digests[offered.name] == sha256_of(offered.definition()):
             state = "known"
         seen.add(offered.name)
         about = {"name": offered.name[:256], "description": offered.description[:DESCRIPTION_LIMIT]}
@@ -95,20 +95,20 @@ def take_offers(
     stays off. A known tool keeps its approved effect.
     """
     listing = Listing([], [], [], [])
-    known = {row.remote_name: row for row in connection.remote_tools.select_related("tool")}
+    rows = {row.remote_name: row for row in connection.remote_tools.select_related("tool")}
     seen: set[str] = set()
     for offered in offers:
         if problem := problem_of(offered, seen):
             listing.refused.append({"name": offered.name[:256], "reason": problem})
             continue
         seen.add(offered.name)
-        if row := known.get(offered.name):
+        if row := rows.get(offered.name):
             follow(row, offered, listing)
         else:
             add(connection, offered, kind, by, (effects or {}).get(offered.name) or offered.effect)
             listing.new.append(offered.name)
-    for name in known.keys() - seen:
-        withdraw(known[name], listing)
+    for name in rows.keys() - seen:
+        withdraw(rows[name], listing)
     return listing
 
 
@@ -200,7 +200,11 @@ def approve(row: RemoteTool, user: Any, *, sha256: str, effect: str = "") -> Too
     if locked.offered_hash != sha256:
         raise Conflict("The tool has changed since you looked at it.", code="definition_changed", hint="Look again.")
     if not locked.is_offered or locked.tool is None:
-        raise Conflict("The server no longer offers this tool.", code="not_offered")
+        raise Conflict(
+            "The server no longer offers this tool.",
+            code="not_offered",
+            hint="Check the connection to read its tools again.",
+        )
     effect = effect or locked.offered["effect"]
     if effect not in Tool.Effect.values:
         raise Invalid(f"“{effect}” is not an effect.", hint=f"Choose from {', '.join(Tool.Effect.values)}.")
@@ -230,8 +234,8 @@ def free_name(connection: Connection, remote_name: str) -> str:
     base = f"{connection.name}_{slug or 'tool'}"[:60].rstrip("_-")
     tools = Tool.objects.filter(name__startswith=base)
     theirs = tools.filter(team=connection.team) if connection.team_id else tools.none()
-    taken = set((tools.filter(owner=connection.owner) | theirs).values_list("name", flat=True))
-    return next(name for name in [base, *(f"{base}_{n}" for n in range(2, MAX_TOOLS + 3))] if name not in taken)
+    names = set((tools.filter(owner=connection.owner) | theirs).values_list("name", flat=True))
+    return next(name for name in [base, *(f"{base}_{n}" for n in range(2, MAX_TOOLS + 3))] if name not in names)
 
 
 def secret_header(connection: Connection, user_id: int | None, host: str) -> dict[str, str]:
@@ -267,11 +271,11 @@ def secret_named(name: str, user_id: int | None) -> Secret:
     user = get_user_model().objects.filter(pk=user_id).first() if user_id is not None else None
     site = Secret.objects.filter(owner=None, team=None)
     rows = site if user is None else Secret.objects.usable_by(user).nearest_first(user)
-    found = list(rows.filter(name=name)[:2])
-    if not found:
+    secrets = list(rows.filter(name=name)[:2])
+    if not secrets:
         raise Invalid(f"You have no secret “{name}”.", code="secret_missing")
     try:
-        one: Secret = the_one(found, user)
+        secret: Secret = the_one(secrets, user)
     except Conflict as error:
         raise Invalid(str(error), code=error.code, hint=error.hint)
-    return one
+    return secret

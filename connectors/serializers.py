@@ -51,14 +51,14 @@ class ConnectionSerializer(OwnedSerializer):
 
     def validate(self, body: dict[str, Any]) -> dict[str, Any]:
         """Fields for adding a server; a cloud account is added by logging in, not here."""
-        known = self.instance
-        provider = body.get("provider", known.provider if known else "")
-        if known and provider != known.provider:
+        connection = self.instance
+        provider = body.get("provider", connection.provider if connection else "")
+        if connection and provider != connection.provider:
             raise serializers.ValidationError({"provider": ["The provider of a connection cannot be changed."]})
         if provider not in SERVERS:
             return self.of_account(body)
-        base_url = body.get("base_url", known.base_url if known else "")
-        config = body.get("config", known.config if known else {})
+        base_url = body.get("base_url", connection.base_url if connection else "")
+        config = body.get("config", connection.config if connection else {})
         if unknown := extra(body.get("config"), CONFIG):
             faults = {name: [ErrorDetail(why, "unknown_field")] for name, why in unknown.items()}
             raise serializers.ValidationError({"config": faults})

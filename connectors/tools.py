@@ -66,9 +66,9 @@ def account_of(user_id: int, provider: str, account: str) -> Connection:
     user = get_user_model().objects.get(pk=user_id)
     rows = Connection.objects.of_provider(user, provider)
     named = rows.filter(Q(name=account) | Q(account__iexact=account)) if account else rows
-    found = list(named[:2])
-    connection = found[0] if found else None
-    if len(found) > 1 and found[0].owner_id != user_id and found[0].team_id is not None:
+    connections = list(named[:2])
+    connection = connections[0] if connections else None
+    if len(connections) > 1 and connections[0].owner_id != user_id and connections[0].team_id is not None:
         raise RetryTool(
             f"Several accounts are shared with this user: name one of {', '.join(row.name for row in rows)}."
         )

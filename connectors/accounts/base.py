@@ -79,7 +79,7 @@ def operation(description: str, *, effect: str, access: str, required: tuple[str
 
 
 @dataclass(slots=True)
-class Found:
+class Discovery:
     """Receives what a scan finds, before the cursor moves."""
 
     connection: Connection
@@ -115,8 +115,8 @@ class Connector:
     @classmethod
     def operations(cls) -> Iterator[Operation]:
         for name in dir(cls):
-            if found := getattr(getattr(cls, name), "operation", None):
-                yield found
+            if operation := getattr(getattr(cls, name), "operation", None):
+                yield operation
 
     def require(self, access: str) -> None:
         """Raises MissingScope before anything is sent if the user did not grant this access."""
@@ -131,8 +131,10 @@ class Connector:
 
     # -- each service's own ------------------------------------------------------------------------------------------
 
-    def walk(self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, found: Found) -> dict[str, JSON]:
-        """Put everything new into `found` and return the next cursor. Raises CursorExpired."""
+    def walk(
+        self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, discovery: Discovery
+    ) -> dict[str, JSON]:
+        """Put everything new into `discovery` and return the next cursor. Raises CursorExpired."""
         raise NotImplementedError
 
     def fetch(self, item: DeliveredItem, filters: dict[str, JSON], max_chars: int) -> dict[str, JSON] | None:
@@ -166,12 +168,12 @@ class Connector:
         self.connection.refresh_from_db(fields=["cursor"])
         cursor = self.connection.cursor.get(stream, {})
         started = timezone.now()
-        found = Found(self.connection, stream)
+        discovery = Discovery(self.connection, stream)
         floor = parse_datetime(cursor["floor"]) if cursor.get("floor") else started - LOOK_BACK
         try:
-            following = self.walk(cursor, filters, self.scan_from(cursor, floor), found)
+            following = self.walk(cursor, filters, self.scan_from(cursor, floor), discovery)
         except CursorExpired:
-            following = self.walk({"floor": cursor.get("floor")}, filters, self.scan_from(cursor, floor), found)
+            following = self.walk({"floor": cursor.get("floor")}, filters, self.scan_from(cursor, floor), discovery)
         ledger.save_cursor(
             self.connection, stream, {**following, "floor": floor.isoformat(), "synced_at": started.isoformat()}
         )

@@ -13,7 +13,8 @@ from connectors.content import Attachment, Message, clean, cut, decode, from_htm
 from connectors.exceptions import CursorExpired
 from connectors.models import DeliveredItem
 
-from .base import CHARS, LIMIT, TEXT, WORD, WORDS, Connector, Found, operation
+from . import mail
+from .base import CHARS, LIMIT, TEXT, WORD, WORDS, Connector, Discovery, operation
 from .http import ANSWER_LIMIT
 
 JSON = Any
@@ -21,10 +22,9 @@ ME = "/gmail/v1/users/me"
 NOT_INCOMING = frozenset(["DRAFT", "SENT", "SPAM", "TRASH", "CHAT"])
 PAGE = 500
 MAX_PAGES = 400
-TO = {**WORDS, "minItems": 1, "description": "Mail addresses."}
 FILTERS: dict[str, JSON] = {
     "labels": {**WORDS, "description": "Only messages with all of these labels, such as INBOX."},
-    "senders": {**WORDS, "description": "Only messages from one of these addresses or domains."},
+    "senders": mail.SENDERS,
     "query": {**TEXT, "maxLength": 1000, "description": "Gmail search syntax, such as subject:invoice."},
 }
 
@@ -49,9 +49,7 @@ class Gmail(Connector):
         ids = [row["id"] for row in answer.get("messages", [])]
         return {"messages": [self.headline(one) for one in ids], "next": answer.get("nextPageToken")}
 
-    @operation(
-        "Read one message.", effect="read", access="read", required=("id",), id=WORD, max_chars=CHARS,
-    )  # fmt: skip
+    @mail.reads_one
     def read(self, id: str, max_chars: int = 8000) -> JSON:
         return self.message(id, max_chars)
 
@@ -60,31 +58,22 @@ class Gmail(Connector):
         rows = self.api.get(f"{ME}/labels").get("labels", [])
         return {"labels": [{"id": row["id"], "name": row.get("name", row["id"])} for row in rows]}
 
-    @operation(
-        "Send a new message.", effect="destructive", access="send", required=("to", "subject", "text"),
-        to=TO, cc=WORDS, subject={**TEXT, "maxLength": 900}, text=TEXT,
-    )  # fmt: skip
+    @mail.sends
     def send(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
-        mail = compose(to=to, cc=cc or [], subject=subject, text=text)
-        return sent(self.api.post(f"{ME}/messages/send", {"raw": mail}, access="send"))
+        raw = compose(to=to, cc=cc or [], subject=subject, text=text)
+        return sent(self.api.post(f"{ME}/messages/send", {"raw": raw}, access="send"))
 
-    @operation(
-        "Reply to a message, in its thread.", effect="destructive", access="send", required=("id", "text"),
-        id=WORD, text=TEXT, reply_all={"type": "boolean", "default": False},
-    )  # fmt: skip
+    @mail.replies("Reply to a message, in its thread.")
     def reply(self, id: str, text: str, reply_all: bool = False) -> JSON:
         original = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "metadata"})
-        mail = compose(**reply_headers(headers_of(original), reply_all), text=text)
-        body = {"raw": mail, "threadId": original.get("threadId")}
+        raw = compose(**reply_headers(headers_of(original), reply_all), text=text)
+        body = {"raw": raw, "threadId": original.get("threadId")}
         return sent(self.api.post(f"{ME}/messages/send", body, access="send"))
 
-    @operation(
-        "Write a draft; nothing is sent.", effect="write", access="write", required=("to", "subject", "text"),
-        to=TO, cc=WORDS, subject={**TEXT, "maxLength": 900}, text=TEXT,
-    )  # fmt: skip
+    @mail.drafts
     def draft(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
-        mail = compose(to=to, cc=cc or [], subject=subject, text=text)
-        answer = self.api.post(f"{ME}/drafts", {"message": {"raw": mail}}, access="write")
+        raw = compose(to=to, cc=cc or [], subject=subject, text=text)
+        answer = self.api.post(f"{ME}/drafts", {"message": {"raw": raw}}, access="write")
         return {"id": answer.get("id"), "message_id": answer.get("message", {}).get("id")}
 
     @operation(
@@ -117,12 +106,14 @@ class Gmail(Connector):
 
     # -- sync --------------------------------------------------------------------------------------------------------
 
-    def walk(self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, found: Found) -> dict[str, JSON]:
+    def walk(
+        self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, discovery: Discovery
+    ) -> dict[str, JSON]:
         if cursor.get("history_id") and not (filters.get("senders") or filters.get("query")):
-            return {"history_id": self.walk_history(cursor["history_id"], filters, found)}
+            return {"history_id": self.walk_history(cursor["history_id"], filters, discovery)}
         history_id = self.newest_history()  # read before the scan, so that messages arriving meanwhile are seen
         ids = list(self.scan(filters, since))
-        found.add(reversed(ids))  # the list is newest first; the ledger returns the oldest first
+        discovery.add(reversed(ids))  # the list is newest first; the ledger returns the oldest first
         return {"history_id": history_id} if history_id else {}
 
     def newest_history(self) -> str:
@@ -134,7 +125,7 @@ class Gmail(Connector):
         newest = self.api.get(f"{ME}/messages", params={"maxResults": 1}).get("messages", [])
         return str(self.api.get(f"{ME}/messages/{newest[0]['id']}").get("historyId") or "") if newest else ""
 
-    def walk_history(self, history_id: str, filters: dict[str, JSON], found: Found) -> str:
+    def walk_history(self, history_id: str, filters: dict[str, JSON], discovery: Discovery) -> str:
         """Everything added since then, and the newest history id. Raises CursorExpired (Gmail
         answers 404).
         """
@@ -144,7 +135,7 @@ class Gmail(Connector):
             params |= {"labelId": labels[0], "historyTypes": ["messageAdded", "labelAdded"]}
         for _ in range(MAX_PAGES):
             page = self.history_page(params)
-            found.add(added_in(page))
+            discovery.add(added_in(page))
             history_id = str(page.get("historyId") or history_id)
             if not page.get("nextPageToken"):
                 return history_id
@@ -183,8 +174,8 @@ class Gmail(Connector):
         labels = set(message["labels"])
         if labels & NOT_INCOMING and "INBOX" not in labels:
             return None
-        wanted = set(filters.get("labels") or [])
-        return message if wanted <= labels else None
+        label_names = set(filters.get("labels") or [])
+        return message if label_names <= labels else None
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -215,7 +206,7 @@ class Gmail(Connector):
             is_cut=is_cut or not is_whole,
             labels=raw.get("labelIds", []),
             attachments=attachments_in(raw.get("payload") or {}),
-            note="" if is_whole else "The message is too large to be read; this is its beginning.",
+            note="" if is_whole else mail.TOO_LARGE,
         ).as_json()
 
     def headline(self, id: str) -> dict[str, JSON]:
@@ -265,10 +256,10 @@ def added_in(page: dict[str, JSON]) -> Iterator[str]:
 
 def headers_of(raw: dict[str, JSON]) -> dict[str, str]:
     """Headers by lower-case name; of several with one name, the first."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for header in (raw.get("payload") or {}).get("headers", []):
-        found.setdefault(str(header.get("name", "")).lower(), clean(str(header.get("value", ""))))
-    return found
+        headers.setdefault(str(header.get("name", "")).lower(), clean(str(header.get("value", ""))))
+    return headers
 
 
 def date_of(raw: dict[str, JSON]) -> str:
@@ -301,10 +292,10 @@ def attachments_in(payload: dict[str, JSON]) -> list[Attachment]:
 
 def charset_of(part: dict[str, JSON]) -> str:
     headers = {str(one.get("name", "")).lower(): str(one.get("value", "")) for one in part.get("headers", [])}
-    mail = EmailMessage()
+    letter = EmailMessage()
     try:
-        mail["Content-Type"] = headers.get("content-type", "text/plain").replace("\r", " ").replace("\n", " ")
-        return mail.get_content_charset() or ""
+        letter["Content-Type"] = headers.get("content-type", "text/plain").replace("\r", " ").replace("\n", " ")
+        return letter.get_content_charset() or ""
     except (ValueError, IndexError, LookupError):
         return ""
 
@@ -325,18 +316,18 @@ def compose(
     *, to: list[str], subject: str, text: str, cc: list[str] | None = None, thread: dict[str, str] | None = None
 ) -> str:
     """A message in Gmail's format. Raises RetryTool for a line break in an address or subject."""
-    mail = EmailMessage()
+    letter = EmailMessage()
     try:
-        mail["To"] = ", ".join(to)
+        letter["To"] = ", ".join(to)
         if cc:
-            mail["Cc"] = ", ".join(cc)
-        mail["Subject"] = subject
+            letter["Cc"] = ", ".join(cc)
+        letter["Subject"] = subject
         for name, value in (thread or {}).items():
-            mail[name] = value
+            letter[name] = value
     except (ValueError, IndexError) as error:
         raise RetryTool(f"The addresses or the subject cannot be sent: {error}")
-    mail.set_content(text)
-    return base64.urlsafe_b64encode(mail.as_bytes()).decode()
+    letter.set_content(text)
+    return base64.urlsafe_b64encode(letter.as_bytes()).decode()
 
 
 def reply_headers(headers: dict[str, str], reply_all: bool) -> dict[str, Any]:

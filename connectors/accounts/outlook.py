@@ -7,17 +7,16 @@ from agents.tools import ToolFailed
 from connectors.content import Attachment, Message, clean, cut
 from connectors.models import DeliveredItem
 
-from . import microsoft
-from .base import CHARS, LIMIT, TEXT, WORD, WORDS, Connector, Found, matches, operation
+from . import mail, microsoft
+from .base import CHARS, LIMIT, TEXT, WORD, Connector, Discovery, matches, operation
 
 JSON = Any
 ME = "/v1.0/me"
 HEAD = "id,conversationId,receivedDateTime,from,toRecipients,ccRecipients,subject,bodyPreview,categories,hasAttachments"
 WHOLE = f"{HEAD},body"
-TO = {**WORDS, "minItems": 1, "description": "Mail addresses."}
 FILTERS: dict[str, JSON] = {
     "folder": {**WORD, "description": "A folder's id or well-known name; inbox unless given."},
-    "senders": {**WORDS, "description": "Only messages from one of these addresses or domains."},
+    "senders": mail.SENDERS,
     "query": {**TEXT, "maxLength": 1000, "description": "Words that the message must contain."},
 }
 
@@ -42,29 +41,21 @@ class Outlook(Connector):
         page = self.api.get(f"{ME}/messages", params=params, headers=microsoft.STABLE)
         return {"messages": [headline(row) for row in page.get("value", [])[:limit]]}
 
-    @operation(
-        "Read one message.", effect="read", access="read", required=("id",), id=WORD, max_chars=CHARS,
-    )  # fmt: skip
+    @mail.reads_one
     def read(self, id: str, max_chars: int = 8000) -> JSON:
         return self.message(id, max_chars)
 
     @operation("List the mail folders.", effect="read", access="read")
     def folders(self) -> JSON:
-        found = microsoft.rows(self.api, f"{ME}/mailFolders", {"$top": 100})
-        return {"folders": [{"id": row["id"], "name": row.get("displayName", "")} for row in found]}
+        rows = microsoft.rows(self.api, f"{ME}/mailFolders", {"$top": 100})
+        return {"folders": [{"id": row["id"], "name": row.get("displayName", "")} for row in rows]}
 
-    @operation(
-        "Send a new message.", effect="destructive", access="send", required=("to", "subject", "text"),
-        to=TO, cc=WORDS, subject={**TEXT, "maxLength": 900}, text=TEXT,
-    )  # fmt: skip
+    @mail.sends
     def send(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
         self.api.post(f"{ME}/sendMail", {"message": outgoing(to, cc, subject, text)}, access="send")
         return {"sent": True}
 
-    @operation(
-        "Reply to a message.", effect="destructive", access="send", required=("id", "text"),
-        id=WORD, text=TEXT, reply_all={"type": "boolean", "default": False},
-    )  # fmt: skip
+    @mail.replies("Reply to a message.")
     def reply(self, id: str, text: str, reply_all: bool = False) -> JSON:
         verb = "replyAll" if reply_all else "reply"
         self.api.post(
@@ -72,10 +63,7 @@ class Outlook(Connector):
         )
         return {"sent": True}
 
-    @operation(
-        "Write a draft; nothing is sent.", effect="write", access="write", required=("to", "subject", "text"),
-        to=TO, cc=WORDS, subject={**TEXT, "maxLength": 900}, text=TEXT,
-    )  # fmt: skip
+    @mail.drafts
     def draft(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
         answer = self.api.post(
             f"{ME}/messages", outgoing(to, cc, subject, text), access="write", headers=microsoft.STABLE
@@ -102,7 +90,9 @@ class Outlook(Connector):
 
     # -- sync --------------------------------------------------------------------------------------------------------
 
-    def walk(self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, found: Found) -> dict[str, JSON]:
+    def walk(
+        self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, discovery: Discovery
+    ) -> dict[str, JSON]:
         path, params = cursor.get("link"), None
         if not path:
             path = f"{ME}/mailFolders/{microsoft.segment(filters.get('folder') or 'inbox')}/messages/delta"
@@ -114,7 +104,7 @@ class Outlook(Connector):
         link = ""
         for page in microsoft.pages(self.api, path, params):
             fresh = [row for row in page["value"] if not microsoft.is_removed(row)]
-            found.add(row["id"] for row in sorted(fresh, key=lambda row: row.get("receivedDateTime", "")))
+            discovery.add(row["id"] for row in sorted(fresh, key=lambda row: row.get("receivedDateTime", "")))
             link = page.get("@odata.deltaLink") or link
         return {"link": link}
 
@@ -151,7 +141,7 @@ class Outlook(Connector):
             is_cut=is_cut or not is_whole,
             labels=row.get("categories") or [],
             attachments=self.attachments(row),
-            note="" if is_whole else "The message is too large to be read; this is its beginning.",
+            note="" if is_whole else mail.TOO_LARGE,
         ).as_json()
 
     def attachments(self, row: dict[str, JSON]) -> list[Attachment]:

@@ -10,7 +10,7 @@ from connectors.exceptions import CursorExpired
 from connectors.models import DeliveredItem
 
 from . import microsoft
-from .base import CHARS, LIMIT, OVERLAP, TEXT, WORD, WORDS, Connector, Found, matches, operation
+from .base import CHARS, LIMIT, OVERLAP, TEXT, WORD, WORDS, Connector, Discovery, matches, operation
 
 JSON = Any
 V1 = "/v1.0"
@@ -42,8 +42,8 @@ class Teams(Connector):
         query={**TEXT, "maxLength": 1000}, limit={**LIMIT, "maximum": 25, "default": 25},
     )  # fmt: skip
     def search(self, query: str, limit: int = 25) -> JSON:
-        asked = {"entityTypes": ["chatMessage"], "query": {"queryString": query}, "from": 0, "size": limit}
-        answer = self.api.post(f"{V1}/search/query", {"requests": [asked]}, access="read", may_repeat=True)
+        body = {"entityTypes": ["chatMessage"], "query": {"queryString": query}, "from": 0, "size": limit}
+        answer = self.api.post(f"{V1}/search/query", {"requests": [body]}, access="read", may_repeat=True)
         hits = [hit for value in answer.get("value", []) for box in value.get("hitsContainers", [])
                 for hit in box.get("hits", [])]  # fmt: skip
         return {"messages": [found_by_search(hit) for hit in hits]}
@@ -87,16 +87,18 @@ class Teams(Connector):
 
     # -- sync --------------------------------------------------------------------------------------------------------
 
-    def walk(self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, found: Found) -> dict[str, JSON]:
+    def walk(
+        self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, discovery: Discovery
+    ) -> dict[str, JSON]:
         """Each place has its own delta link; one that expired is scanned by date, without affecting
         the others.
         """
         links: dict[str, str] = dict(cursor.get("links") or {})
         for place in self.places(filters):
             try:
-                links[place] = self.walk_place(place, links.get(place, ""), since, found)
+                links[place] = self.walk_place(place, links.get(place, ""), since, discovery)
             except CursorExpired:
-                links[place] = self.walk_place(place, "", since, found)
+                links[place] = self.walk_place(place, "", since, discovery)
         return {"links": links}
 
     def places(self, filters: dict[str, JSON]) -> list[str]:
@@ -104,18 +106,18 @@ class Teams(Connector):
         chats = [row["id"] for row in microsoft.rows(self.api, f"{V1}/me/chats")] if filters.get("chats") else []
         return [*channels, *chats]
 
-    def walk_place(self, place: str, link: str, since: datetime, found: Found) -> str:
+    def walk_place(self, place: str, link: str, since: datetime, discovery: Discovery) -> str:
         if "/" not in place:
-            return self.walk_chat(place, link, since, found)
+            return self.walk_chat(place, link, since, discovery)
         path, params = link or f"{messages_of(place)}/delta", None
         if not link:
             params = {"$filter": f"lastModifiedDateTime gt {stamp(since)}"}
         for page in microsoft.pages(self.api, path, params):
-            found.add(identities(page["value"], place), place)
+            discovery.add(identities(page["value"], place), place)
             link = page.get("@odata.deltaLink") or link
         return link
 
-    def walk_chat(self, chat: str, last: str, since: datetime, found: Found) -> str:
+    def walk_chat(self, chat: str, last: str, since: datetime, discovery: Discovery) -> str:
         """A chat has no delta query: scan by date from a day before the last message; the ledger
         removes duplicates.
         """
@@ -123,7 +125,7 @@ class Teams(Connector):
         params = {"$top": 50, "$orderby": "lastModifiedDateTime desc",
                   "$filter": f"lastModifiedDateTime gt {stamp(begin)}"}  # fmt: skip
         fresh = list(microsoft.rows(self.api, messages_of(chat), params))
-        found.add(identities(fresh, chat), chat)
+        discovery.add(identities(fresh, chat), chat)
         dates = [row["lastModifiedDateTime"] for row in fresh if row.get("lastModifiedDateTime")]
         return max([*dates, last]) if dates or last else ""
 

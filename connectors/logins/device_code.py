@@ -28,7 +28,10 @@ def begin(user: Any, provider: str, *, access: Iterable[str] = (), name: str = "
     except OAuthRefused as refused:
         raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")
     except httpx.HTTPError as broken:
-        raise Unavailable(f"{service.title} cannot be reached: {type(broken).__name__}.")
+        raise Unavailable(
+            f"{service.title} cannot be reached: {type(broken).__name__}.",
+            hint="Try again. If it lasts, check the network of the server.",
+        )
     expires_at = after(timezone.now(), answer.get("expires_in", 900)) or timezone.now()
     authorization = Authorization.objects.create(
         user=user, provider=provider, state_hash=digest(secrets.token_urlsafe(32)), scopes=scopes, name=name,
@@ -71,9 +74,12 @@ def poll(user: Any, provider: str, authorization_id: int) -> Connection | None:
         still_pending(authorization, refused, service)
         return None
     except httpx.HTTPError as broken:
-        raise Unavailable(f"{service.title} cannot be reached: {type(broken).__name__}.")
+        raise Unavailable(
+            f"{service.title} cannot be reached: {type(broken).__name__}.",
+            hint="Try again. If it lasts, check the network of the server.",
+        )
     if not authorization.use_up(now):
-        raise Conflict("This login was already used.")
+        raise Conflict("This login was already used.", hint="List your connections, or begin another login.")
     return save_login(authorization, token)
 
 

@@ -144,7 +144,10 @@ def complete(
             authorization.connection.forget_client()
         raise Invalid(f"{title} refused the login: {refused}", code="login_refused", hint="Start again.")
     except httpx.HTTPError as broken:
-        raise Unavailable(f"{title} cannot be reached: {type(broken).__name__}.")
+        raise Unavailable(
+            f"{title} cannot be reached: {type(broken).__name__}.",
+            hint="Try again. If it lasts, check the network of the server.",
+        )
     return save_login(authorization, token)
 
 
@@ -164,7 +167,7 @@ def save_login(authorization: Authorization, token: dict[str, Any]) -> Connectio
         provider=authorization.provider,
         name=free_name(authorization.user, authorization.name or authorization.provider),
     )
-    take_token(connection, token, asked=authorization.scopes)
+    take_token(connection, token, scopes=authorization.scopes)
     connection.health, connection.last_error, connection.enabled = Connection.Health.OK, "", True
     connection.checked_at = timezone.now()
     connection.save()
@@ -172,10 +175,10 @@ def save_login(authorization: Authorization, token: dict[str, Any]) -> Connectio
     return connection
 
 
-def free_name(user: Any, wanted: str) -> str:
-    taken = set(Connection.objects.filter(owner=user, name__startswith=wanted).values_list("name", flat=True))
-    names = [wanted, *(f"{wanted}-{number}" for number in range(2, len(taken) + 3))]
-    return next(name for name in names if name not in taken)
+def free_name(user: Any, base: str) -> str:
+    existing = set(Connection.objects.filter(owner=user, name__startswith=base).values_list("name", flat=True))
+    names = [base, *(f"{base}-{number}" for number in range(2, len(existing) + 3))]
+    return next(name for name in names if name not in existing)
 
 
 # -- revoke --------------------------------------------------------------------------------------------------------
@@ -185,10 +188,10 @@ def revoke(connection: Connection) -> bool:
     """Forget the tokens and revoke them at the service if it supports that. True if the service
     confirmed.
     """
-    told = tell_revoked(connection)
+    is_confirmed = tell_revoked(connection)
     connection.forget_tokens()
     connection.mark_broken("Disconnected.")
-    return told
+    return is_confirmed
 
 
 def tell_revoked(connection: Connection) -> bool:

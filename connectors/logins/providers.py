@@ -93,11 +93,11 @@ class Service:
 
     def scopes_for(self, access: Iterable[str]) -> list[str]:
         """The minimum scopes for these kinds of access. Raises Invalid for an unknown kind."""
-        wanted = list(access) or ["read"]
-        if unknown := [word for word in wanted if word not in ACCESS]:
+        levels = list(access) or ["read"]
+        if unknown := [word for word in levels if word not in ACCESS]:
             raise Invalid(f"“{unknown[0]}” is not a kind of access.", hint=f"Choose from {', '.join(ACCESS)}.")
-        asked = [entry.scope for entry in self.scopes if entry.access in wanted]
-        return [*self.login.base_scopes, *dict.fromkeys(asked)]
+        scopes = [entry.scope for entry in self.scopes if entry.access in levels]
+        return [*self.login.base_scopes, *dict.fromkeys(scopes)]
 
     def described(self) -> dict[str, Any]:
         return {

@@ -98,7 +98,10 @@ def found(connection: Connection, user: Any, redirect_uri: str) -> ServerLogin:
     except outbound.AddressRefused as error:
         raise Invalid(str(error), code="private_address")
     except httpx.HTTPError as error:
-        raise Unavailable(f"The server's login service cannot be reached: {type(error).__name__}.")
+        raise Unavailable(
+            f"The server's login service cannot be reached: {type(error).__name__}.",
+            hint="Try again. If it lasts, check the address of the server.",
+        )
     keep(connection, login)
     return login
 
@@ -135,9 +138,9 @@ class Search:
             raise unfit("does not name an authorization endpoint")
         if "S256" not in words(service.get("code_challenge_methods_supported")):
             raise unfit("does not support PKCE (S256), which protects a login from being stolen")
-        asked = parameter_of(challenge, "scope").split() or words(resource.get("scopes_supported"))
+        scope_names = parameter_of(challenge, "scope").split() or words(resource.get("scopes_supported"))
         more = ["offline_access"] if "offline_access" in words(service.get("scopes_supported")) else []
-        scopes = tuple(dict.fromkeys([*asked, *more, *self._connection.login.get("more_scopes", [])]))
+        scopes = tuple(dict.fromkeys([*scope_names, *more, *self._connection.login.get("more_scopes", [])]))
         client_id, secret, method = self.client(service, doors, scopes)
         return ServerLogin(
             issuer=service["issuer"], doors=doors, resource=resource.get("resource") or self._url, scopes=scopes,
@@ -156,27 +159,27 @@ class Search:
                 raise Invalid("This server does not require a login.", code="no_login")
             return response.headers.get("www-authenticate", "")[:4000]
 
-    def resource(self, told: str) -> JSON:
+    def resource(self, address: str) -> JSON:
         """The server's protected resource metadata; {} if it has none."""
         name = "oauth-protected-resource"
-        places = [told, well_known(self._url, name), well_known(origin_of(self._url), name)]
+        places = [address, well_known(self._url, name), well_known(origin_of(self._url), name)]
         for url in dict.fromkeys(filter(None, places)):
-            if said := self.document(url):
-                if not covers(str(said.get("resource", "")), self._url):
-                    raise unfit(f"is for another server ({str(said.get('resource'))[:200]})")
-                return said
+            if metadata := self.document(url):
+                if not covers(str(metadata.get("resource", "")), self._url):
+                    raise unfit(f"is for another server ({str(metadata.get('resource'))[:200]})")
+                return metadata
         return {}
 
     def service(self, issuer: str) -> JSON:
         """The metadata of the login service. Older servers are their own login service."""
         issuer = issuer or origin_of(self._url)
         for url in descriptions(issuer):
-            if said := self.document(url):
-                if str(said.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
+            if metadata := self.document(url):
+                if str(metadata.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
                     raise unfit(
-                        f"identifies itself as {str(said.get('issuer'))[:200]} at the address of {issuer[:200]}"
+                        f"identifies itself as {str(metadata.get('issuer'))[:200]} at the address of {issuer[:200]}"
                     )
-                return {**said, "issuer": str(said["issuer"])}
+                return {**metadata, "issuer": str(metadata["issuer"])}
         raise unfit("does not publish its metadata at the expected address")
 
     # who we are there
@@ -186,9 +189,9 @@ class Search:
         login, or registered now.
         """
         methods = words(service.get("token_endpoint_auth_methods_supported")) or [BASIC]
-        if given := self._connection.config.get("client_id"):
+        if client_id := self._connection.config.get("client_id"):
             secret = bound_secret(self._connection, self._user.pk, host_of(doors["token"]))
-            return str(given), secret.value if secret else "", fitting(methods) if secret else NONE
+            return str(client_id), secret.value if secret else "", fitting(methods) if secret else NONE
         before = self._connection.login
         same = (before.get("issuer"), before.get("redirect_uri")) == (service["issuer"], self._redirect_uri)
         if same and before.get("client_id"):
@@ -202,23 +205,23 @@ class Search:
         return self.registered(doors["register"], fitting(methods), scopes)
 
     def registered(self, url: str, method: str, scopes: Iterable[str]) -> tuple[str, str, str]:
-        wanted = {
+        metadata = {
             "client_name": "Muster", "redirect_uris": [self._redirect_uri], "response_types": ["code"],
             "grant_types": ["authorization_code", "refresh_token"], "token_endpoint_auth_method": method,
             "application_type": "native" if host_of(self._redirect_uri) in LOOPBACK else "web",
         }  # fmt: skip
         if scope := " ".join(scopes):
-            wanted["scope"] = scope
-        with self._client.stream("POST", url, json=wanted) as response:
-            said = parsed(outbound.read_body(response, ANSWER_LIMIT))
-            if not response.is_success or not isinstance(said.get("client_id"), str):
-                why = str(said.get("error_description") or said.get("error") or response.status_code)
+            metadata["scope"] = scope
+        with self._client.stream("POST", url, json=metadata) as response:
+            answer = parsed(outbound.read_body(response, ANSWER_LIMIT))
+            if not response.is_success or not isinstance(answer.get("client_id"), str):
+                why = str(answer.get("error_description") or answer.get("error") or response.status_code)
                 raise unfit(f"refuses to register this site: {why[:200]}")
-        secret = str(said.get("client_secret") or "")
-        method = said.get("token_endpoint_auth_method") or method
+        secret = str(answer.get("client_secret") or "")
+        method = answer.get("token_endpoint_auth_method") or method
         if method not in METHODS:
             raise unfit(f"requires clients to authenticate by {str(method)[:60]}")
-        return said["client_id"], secret, method if secret else NONE
+        return answer["client_id"], secret, method if secret else NONE
 
     # what strangers say
 
@@ -283,10 +286,10 @@ def origin_of(url: str) -> str:
 
 def parsed(body: bytes) -> JSON:
     try:
-        said = json.loads(body)
+        answer = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def words(value: Any) -> list[str]:

@@ -123,7 +123,7 @@ def release(connection: Connection) -> None:
     Connection.objects.filter(pk=connection.pk).update(refreshing_until=None)
 
 
-def take_token(connection: Connection, token: dict[str, Any], asked: list[str] | None = None) -> None:
+def take_token(connection: Connection, token: dict[str, Any], scopes: list[str] | None = None) -> None:
     """Copy a token answer into the row. If the service sends no new refresh token, the old one is
     kept.
     """
@@ -133,7 +133,7 @@ def take_token(connection: Connection, token: dict[str, Any], asked: list[str] |
     connection.token_expires_at = after(now, token.get("expires_in"))
     if ends := after(now, token.get("refresh_token_expires_in")):
         connection.login_ends_at = ends
-    if granted := token.get("scope") or (" ".join(asked) if asked else ""):
+    if granted := token.get("scope") or (" ".join(scopes) if scopes else ""):
         connection.scopes = str(granted).split()
     connection.token_version += 1
     connection.refreshing_until = None

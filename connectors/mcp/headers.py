@@ -26,19 +26,19 @@ def of_message(message: dict[str, JSON]) -> dict[str, str]:
 
 def of_arguments(schema: JSON, arguments: dict[str, JSON]) -> dict[str, str]:
     """The headers for the marked arguments that have a value. Raises BadMark."""
-    found = {}
+    headers = {}
     for name, path in marks(schema).items():
         value: JSON = arguments
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
         if value is not None:
-            found[f"Mcp-Param-{name}"] = encoded(text_of(value))
-    return found
+            headers[f"Mcp-Param-{name}"] = encoded(text_of(value))
+    return headers
 
 
 def marks(schema: JSON) -> dict[str, tuple[str, ...]]:
     """Header name → path of the property. Raises BadMark."""
-    found: dict[str, tuple[str, ...]] = {}
+    paths: dict[str, tuple[str, ...]] = {}
     reached = 0
     for path, rule in properties(schema):
         if MARK not in rule:
@@ -49,12 +49,12 @@ def marks(schema: JSON) -> dict[str, tuple[str, ...]]:
             raise BadMark(f"The header name of “{path[-1]}” is not valid.")
         if rule.get("type") not in ("string", "integer", "boolean"):
             raise BadMark(f"“{path[-1]}” has a header but is not a string, an integer or a boolean.")
-        if name.lower() in map(str.lower, found):
+        if name.lower() in map(str.lower, paths):
             raise BadMark(f"Two properties have the header “{name}”.")
-        found[name] = path
+        paths[name] = path
     if reached != count(schema):
         raise BadMark("A header belongs to a property that cannot be reached through `properties` alone.")
-    return found
+    return paths
 
 
 def properties(schema: JSON, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, JSON]]]:

@@ -49,13 +49,13 @@ class HttpTransport:
         for _ in self.exchange(message, until, {}):
             pass
 
-    def attach(self, left: Left) -> None:
+    def attach(self, stream: Left) -> None:
         """Go on with the session of another process."""
-        self.session_id, self.version = left.session_id, left.version
+        self.session_id, self.version = stream.session_id, stream.version
 
-    def resumed(self, left: Left, until: float) -> "HttpExchange":
+    def resumed(self, stream: Left, until: float) -> "HttpExchange":
         """The rest of a stream that was left."""
-        return HttpExchange(self, None, until, {}, left.position)
+        return HttpExchange(self, None, until, {}, stream.position)
 
     def left(self, position: Position) -> Left | None:
         if self.version == MODERN or not position.event_id:

@@ -49,8 +49,8 @@ class Listener:
     asked first. `may_repeat`: the call may be made again from the start.
     """
 
-    on_progress: Callable[[dict[str, JSON]], None] = lambda told: None
-    on_log: Callable[[dict[str, JSON]], None] = lambda told: None
+    on_progress: Callable[[dict[str, JSON]], None] = lambda params: None
+    on_log: Callable[[dict[str, JSON]], None] = lambda params: None
     answer: Callable[[dict[str, JSON]], dict[str, JSON] | None] = lambda params: None
     may_repeat: bool = False
 
@@ -105,11 +105,13 @@ class Session:
         try:
             result = self.request("tools/call", params, until, headers=headers, listener=listener)
         except McpRefused as error:
-            asked = error.data.get("elicitations") if error.code == URL_REQUIRED else None
-            if not isinstance(asked, list) or listener is NOBODY:
+            elicitations = error.data.get("elicitations") if error.code == URL_REQUIRED else None
+            if not isinstance(elicitations, list) or listener is NOBODY:
                 raise
-            wanted = {str(n): {"method": "elicitation/create", "params": one} for n, one in enumerate(asked[:5])}
-            raise InputRequired(wanted, None)
+            requests = {
+                str(n): {"method": "elicitation/create", "params": one} for n, one in enumerate(elicitations[:5])
+            }
+            raise InputRequired(requests, None)
         return settled(result)
 
     def resume_call(self, state: dict[str, JSON], answers: dict[str, JSON], until: float, listener: Listener) -> JSON:
@@ -119,14 +121,14 @@ class Session:
         """
         transport = self.transport
         assert isinstance(transport, HttpTransport)
-        left = Left(state["session_id"], state["version"], Position(event_id=state["event_id"]))
-        transport.attach(left)
+        stream = Left(state["session_id"], state["version"], Position(event_id=state["event_id"]))
+        transport.attach(stream)
         try:
             for identity, result in answers.items():
                 self.send({"jsonrpc": "2.0", "id": state["asked"].get(identity, identity), "result": result}, until)
         except SessionLost:
             raise McpFailed("session_lost", "The server closed the session while the person was asked.")
-        return settled(self._answer(state["request"], transport.resumed(left, until), until, listener))
+        return settled(self._answer(state["request"], transport.resumed(stream, until), until, listener))
 
     def request(
         self,
@@ -189,18 +191,18 @@ class Session:
     ) -> None:
         """Answer at once, or leave the stream where it can be continued once a person has answered."""
         result = listener.answer(params)
-        left = exchange.left() if result is None else None
-        if result is None and left is None and not listener.may_repeat:
+        stream = exchange.left() if result is None else None
+        if result is None and stream is None and not listener.may_repeat:
             result = {"action": "cancel"}  # nobody could go on with this call after a wait
         if result is not None:
             self.send({"jsonrpc": "2.0", "id": came["id"], "result": result}, until)
             return
         key = str(came["id"])
-        asked = {key: {"method": "elicitation/create", "params": params}}
-        if left is None:
+        requests = {key: {"method": "elicitation/create", "params": params}}
+        if stream is None:
             self._cancel(identity, "a person must be asked first")
-            raise InputRequired(asked, None)
-        raise InputRequired(asked, parked(left, identity, {key: came["id"]}))
+            raise InputRequired(requests, None)
+        raise InputRequired(requests, parked(stream, identity, {key: came["id"]}))
 
     def _cancel(self, identity: JSON, reason: str) -> None:
         """Tell the server, as far as the transport does not by itself; a server that is gone needs no word."""
@@ -299,17 +301,17 @@ def settled(result: dict[str, JSON]) -> dict[str, JSON]:
     """The final result. Raises InputRequired where the server asks first."""
     if result.get("resultType") != "input_required":
         return result
-    asked, state = result.get("inputRequests") or {}, result.get("requestState")
-    if not isinstance(asked, dict) or not (asked or isinstance(state, str)):
+    requests, state = result.get("inputRequests") or {}, result.get("requestState")
+    if not isinstance(requests, dict) or not (requests or isinstance(state, str)):
         raise McpFailed("bad_answer", "The server requires input and does not say which.")
-    raise InputRequired(asked, {"more": {"requestState": state} if isinstance(state, str) else {}})
+    raise InputRequired(requests, {"more": {"requestState": state} if isinstance(state, str) else {}})
 
 
-def parked(left: Left, identity: JSON, asked: dict[str, JSON]) -> dict[str, JSON]:
+def parked(stream: Left, identity: JSON, requests: dict[str, JSON]) -> dict[str, JSON]:
     """Where a call of an earlier version was left, as JSON."""
-    values: dict[str, Any] = asdict(left)
+    values: dict[str, Any] = asdict(stream)
     event_id = values.pop("position")["event_id"]
-    return {**values, "event_id": event_id, "request": identity, "asked": asked}
+    return {**values, "event_id": event_id, "request": identity, "asked": requests}
 
 
 def reply_to(method: JSON) -> dict[str, JSON]:

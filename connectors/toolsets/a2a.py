@@ -79,11 +79,11 @@ def offered(card: dict[str, JSON], connection: Connection) -> Offered:
     """The whole card is part of the definition, so that any change of it asks for approval again."""
     plain = {name: value for name, value in card.items() if name != "signatures"}
     skills = [one for one in card.get("skills") or () if isinstance(one, dict)]
-    told = [str(card.get("description", "")), *(f"- {one.get('name')}: {one.get('description')}" for one in skills)]
+    lines = [str(card.get("description", "")), *(f"- {one.get('name')}: {one.get('description')}" for one in skills)]
     address = address_in(card)
     return Offered(
         name=str(card.get("name", "")),
-        description=clean("\n".join(told)),
+        description=clean("\n".join(lines)),
         input_schema=INPUT,
         output_schema=None,
         effect=Tool.Effect.DESTRUCTIVE,  # what another agent does is not known
@@ -160,10 +160,10 @@ class Talk:
         if row is None:
             row = RemoteTask.objects.create(pk=call.id, connection=self.connection)
             more = {"contextId": call.arguments["context"]} if call.arguments.get("context") else {}
-            found = self.send(row, call.id, [{"text": call.arguments["message"]}], **more)
+            task = self.send(row, call.id, [{"text": call.arguments["message"]}], **more)
         else:
-            found = self.look(row)
-        return self.followed(call, row, found)
+            task = self.look(row)
+        return self.followed(call, row, task)
 
     def look(self, row: RemoteTask) -> dict[str, JSON]:
         """The task. While the agent is away, the run waits for it. Raises CallPending, ToolFailed, OutcomeUnknown."""
@@ -229,8 +229,8 @@ class Talk:
     def prompt_of(self, task: dict[str, JSON]) -> str:
         """Who asks, then the agent's own words, so that they cannot pass for ours."""
         host = urlsplit(self.url).hostname
-        said = clean(text_in((task.get("status") or {}).get("message")))[:4000]
-        return f"The agent “{self.connection.name}” ({host}) asks, and gets your answer:\n\n{said}"
+        message = clean(text_in((task.get("status") or {}).get("message")))[:4000]
+        return f"The agent “{self.connection.name}” ({host}) asks, and gets your answer:\n\n{message}"
 
     def send(self, row: RemoteTask, id: str, parts: list[JSON], **more: JSON) -> dict[str, JSON]:
         """The task. A message that may have arrived is not sent again. Raises ToolFailed, OutcomeUnknown."""
@@ -241,14 +241,14 @@ class Talk:
             if not row.task:
                 row.delete()  # nothing was sent
             raise
-        found = result.get("task")
+        task = result.get("task")
         if isinstance(result.get("message"), dict):  # an agent may answer without a task
-            found = {"id": "-", "status": {"state": ENDED[0], "message": result["message"]}}
-        if not isinstance(found, dict) or not isinstance(found.get("id"), str):
+            task = {"id": "-", "status": {"state": ENDED[0], "message": result["message"]}}
+        if not isinstance(task, dict) or not isinstance(task.get("id"), str):
             raise failed("bad_answer", "The agent's answer is neither a task nor a message.")
-        row.task = found["id"][:200]
+        row.task = task["id"][:200]
         row.save(update_fields=["task"])
-        return found
+        return task
 
     def cancel(self, row: RemoteTask) -> None:
         cancel(row, self.connection, self.url, self.context.user_id)
@@ -282,17 +282,17 @@ def asked(
     """The result of one request. Raises ToolFailed, OutcomeUnknown."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     answer = exchange(connection, user_id, "POST", url, body)
-    found = answer.body if isinstance(answer.body, dict) else {}
-    if isinstance(found.get("result"), dict):
+    reply = answer.body if isinstance(answer.body, dict) else {}
+    if isinstance(reply.get("result"), dict):
         connection.mark_ok()
-        return found["result"]
+        return reply["result"]
     if method == "GetTask" and answer.status in BUSY:
         raise Away(f"{connection.name} answered {answer.status}.")
-    error = found.get("error") if isinstance(found.get("error"), dict) else {}
-    said = clean(str(error.get("message", f"it answered {answer.status}")))[:1000]
+    error = reply.get("error") if isinstance(reply.get("error"), dict) else {}
+    message = clean(str(error.get("message", f"it answered {answer.status}")))[:1000]
     if method == "GetTask" and error.get("code") == NO_TASK:
-        raise OutcomeUnknown(f"The agent does not know the task any more: {said}")
-    raise failed("remote_error", f"The agent refused the request: {said}")
+        raise OutcomeUnknown(f"The agent does not know the task any more: {message}")
+    raise failed("remote_error", f"The agent refused the request: {message}")
 
 
 # -- HTTP ------------------------------------------------------------------------------------------------------------
@@ -360,13 +360,13 @@ def state_of(task: dict[str, JSON]) -> str:
 def result_of(task: dict[str, JSON], context: ToolContext) -> ToolResult:
     """The artifacts and the last message; everything in it is untrusted."""
     status = task.get("status") or {}
-    said = text_in(status.get("message"))
+    words = text_in(status.get("message"))
     state = state_of(task)
     if state != ENDED[0]:
-        message = f"the agent's task ended as {state.removeprefix('TASK_STATE_').lower()}: {said[:1000]}"
+        message = f"the agent's task ended as {state.removeprefix('TASK_STATE_').lower()}: {words[:1000]}"
         return ToolResult(ok=False, error={"code": "remote_failed", "message": message}, untrusted=True)
     parts = [part for one in task.get("artifacts") or () if isinstance(one, dict) for part in parts_in(one)]
-    text = "\n".join(filter(None, [*(part["text"] for part in parts if isinstance(part.get("text"), str)), said]))
+    text = "\n".join(filter(None, [*(part["text"] for part in parts if isinstance(part.get("text"), str)), words]))
     value: dict[str, JSON] = {"text": cut(text, TEXT_LIMIT)[0]}
     if isinstance(task.get("contextId"), str):
         value["context"] = task["contextId"][:200]

@@ -120,9 +120,9 @@ class McpToolset:
         making = Making(tool, call, connection, context, until, heard)
         try:
             while True:
-                given = [questions.results_of(asked, connection, context) for asked in rounds]  # or CallPending
+                results = [questions.results_of(one, connection, context) for one in rounds]  # or CallPending
                 try:
-                    return making.go_on(rounds, given)
+                    return making.go_on(rounds, results)
                 except InputRequired as error:
                     rounds.append(questions.next_round(error, rounds))
                     making.leave(rounds[-1])
@@ -143,15 +143,15 @@ class Making:
     until: float
     heard: Heard
 
-    def go_on(self, rounds: list[Round], given: list[dict[str, JSON]]) -> dict[str, JSON]:
+    def go_on(self, rounds: list[Round], results: list[dict[str, JSON]]) -> dict[str, JSON]:
         """Start the call, or continue it with the answers to the last round."""
         state = rounds[-1].state if rounds else None
         if state is None:
-            return self.start(questions.replay(rounds, given, self.context))
+            return self.start(questions.replay(rounds, results, self.context))
         listen = questions.fresh(self.context)
         if "session_id" in state:
-            return self.resume(state, given[-1], self.listener(listen))
-        return self.start(listen, {**({"inputResponses": given[-1]} if given[-1] else {}), **state["more"]})
+            return self.resume(state, results[-1], self.listener(listen))
+        return self.start(listen, {**({"inputResponses": results[-1]} if results[-1] else {}), **state["more"]})
 
     def start(self, listen: questions.Answering, more: dict[str, JSON] | None = None) -> dict[str, JSON]:
         """If the server has closed the session, it is opened again once; any other failure ends the
@@ -181,10 +181,10 @@ class Making:
         except McpFailed as error:
             raise sessions.unusable(self.connection, error)
 
-    def leave(self, asked: Round) -> None:
+    def leave(self, request_round: Round) -> None:
         """The session of a stream that was left must not be ended at the server."""
-        if asked.state is not None and "session_id" in asked.state:
-            sessions.leave(self.connection, asked.state["session_id"])
+        if request_round.state is not None and "session_id" in request_round.state:
+            sessions.leave(self.connection, request_round.state["session_id"])
 
     @contextmanager
     def doubtful(self) -> Iterator[None]:

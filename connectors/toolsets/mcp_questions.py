@@ -50,12 +50,12 @@ def next_round(error: InputRequired, before: list[Round]) -> Round:
     """What the server asks now. Raises ToolFailed for what is not answered, and for endless questions."""
     if len(before) >= MAX_ROUNDS or len(error.requests) > MAX_QUESTIONS:
         raise failed("too_many_questions", f"The server asks more than {MAX_ROUNDS} times, or too much at once.")
-    asked = {}
+    requests = {}
     for key, request in error.requests.items():
         if not isinstance(request, dict):
             raise failed("bad_answer", "The server's question cannot be read.")
-        asked[str(key)[:100]] = readable(request)
-    return Round(before[-1].number + 1 if before else 0, asked, error.state)
+        requests[str(key)[:100]] = readable(request)
+    return Round(before[-1].number + 1 if before else 0, requests, error.state)
 
 
 def readable(request: dict[str, JSON]) -> dict[str, JSON]:
@@ -96,29 +96,31 @@ def is_web_address(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and len(url) <= LONGEST
 
 
-def results_of(asked: Round, connection: Connection, context: ToolContext) -> dict[str, JSON]:
+def results_of(request_round: Round, connection: Connection, context: ToolContext) -> dict[str, JSON]:
     """The result for each request of a round. Raises CallPending while the person has not answered."""
     return {
-        key: {"roots": []} if request["method"] == "roots/list" else result_of(key, request, asked, connection, context)
-        for key, request in asked.asked.items()
+        key: {"roots": []}
+        if request["method"] == "roots/list"
+        else result_of(key, request, request_round, connection, context)
+        for key, request in request_round.asked.items()
     }
 
 
 def result_of(
-    key: str, request: dict[str, JSON], asked: Round, connection: Connection, context: ToolContext
+    key: str, request: dict[str, JSON], request_round: Round, connection: Connection, context: ToolContext
 ) -> dict[str, JSON]:
     params = request["params"]
     if context.ask is None:
         return {"action": "cancel"}
     try:
         answer = context.ask(
-            key=f"{asked.number}:{key}",
+            key=f"{request_round.number}:{key}",
             kind="form",
             prompt=prompt_of(params, connection),
             schema=params.get("requestedSchema", NO_FIELDS),
             arguments={"url": params["url"]} if "url" in params else {},
             timeout_s=ANSWER_S,
-            state=asked.as_json(),
+            state=request_round.as_json(),
         )
     except ToolFailed as error:
         return {"action": "cancel" if error.code == "input_expired" else "decline"}
@@ -130,8 +132,8 @@ def result_of(
 def prompt_of(params: dict[str, JSON], connection: Connection) -> str:
     """Who asks, then the server's own words, so that they cannot pass for ours."""
     place = host_of(connection.base_url) or "a program on the server"
-    said = clean(str(params.get("message", "")))[:LONGEST]
-    start = f"The MCP server “{connection.name}” ({place}) asks, and gets your answer:\n\n{said}"
+    message = clean(str(params.get("message", "")))[:LONGEST]
+    start = f"The MCP server “{connection.name}” ({place}) asks, and gets your answer:\n\n{message}"
     if "url" in params:
         start += f"\n\nOpen this page of {host_of(params['url'])}, then confirm: {params['url']}"
     return start
@@ -142,16 +144,16 @@ def fresh(context: ToolContext) -> Answering:
     return lambda params: {"action": "cancel"} if context.ask is None or refusal(params) else None
 
 
-def replay(rounds: list[Round], given: list[dict[str, JSON]], context: ToolContext) -> Answering:
+def replay(rounds: list[Round], result_sets: list[dict[str, JSON]], context: ToolContext) -> Answering:
     """For a call that is made again from the start: each answer is used once, for the same question."""
-    known: dict[str, list[JSON]] = {}
-    for asked, results in zip(rounds, given, strict=True):
+    answers: dict[str, list[JSON]] = {}
+    for request_round, results in zip(rounds, result_sets, strict=True):
         for key, result in results.items():
-            known.setdefault(identity_of(asked.asked[key].get("params", {})), []).append(result)
+            answers.setdefault(identity_of(request_round.asked[key].get("params", {})), []).append(result)
 
     def answer(params: dict[str, JSON]) -> dict[str, JSON] | None:
-        left = known.get(identity_of(params))
-        return left.pop(0) if left else fresh(context)(params)
+        remaining = answers.get(identity_of(params))
+        return remaining.pop(0) if remaining else fresh(context)(params)
 
     return answer
 

@@ -79,29 +79,29 @@ class Heard:
         self._told = 0
         self._lines: list[str] = []
 
-    def progress(self, told: dict[str, JSON]) -> None:
+    def progress(self, params: dict[str, JSON]) -> None:
         """At most one event a second, and a bounded number a call."""
         now = self._clock()
         if self._emit is None or now < self._next or self._told >= self.LINES:
             return
         self._next, self._told = now + self.PAUSE_S, self._told + 1
-        message = clean(str(told.get("message") or ""))[: self.LINE_LIMIT]
-        self._emit("tool.progress", {"message": message, "fraction": fraction_of(told)})
+        message = clean(str(params.get("message") or ""))[: self.LINE_LIMIT]
+        self._emit("tool.progress", {"message": message, "fraction": fraction_of(params)})
 
-    def log(self, told: dict[str, JSON]) -> None:
+    def log(self, params: dict[str, JSON]) -> None:
         if len(self._lines) >= self.LINES:
             return
-        data = told.get("data")
+        data = params.get("data")
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-        self._lines.append(f"{str(told.get('level', 'info'))[:20]}: {clean(text)[: self.LINE_LIMIT]}")
+        self._lines.append(f"{str(params.get('level', 'info'))[:20]}: {clean(text)[: self.LINE_LIMIT]}")
 
     @property
     def printed(self) -> str:
         return "\n".join(self._lines)
 
 
-def fraction_of(told: dict[str, JSON]) -> float | None:
-    done, total = told.get("progress"), told.get("total")
+def fraction_of(params: dict[str, JSON]) -> float | None:
+    done, total = params.get("progress"), params.get("total")
     if not is_number(done) or not is_number(total) or total <= 0:
         return None
     return min(1.0, max(0.0, done / total))

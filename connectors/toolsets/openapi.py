@@ -48,8 +48,8 @@ def import_document(
     operation) in place of those that the methods suggest; what changes later is switched off until it is
     approved. Raises Invalid.
     """
-    where, found = read_document(text or fetched(url), only, base_url or connection.base_url, url)
-    offers = list(found)
+    where, operations = read_document(text or fetched(url), only, base_url or connection.base_url, url)
+    offers = list(operations)
     if unknown := set(effects or {}) - {offered.name for offered in offers}:
         raise Invalid(f"The document has no operation “{min(unknown)[:256]}”.", code="unknown_operation")
     if where != connection.base_url:

@@ -6,15 +6,15 @@ It lies in build/emulate (or EMULATE_HOME): Node, the package, and in `python` G
 import base64
 import os
 import signal
-import socket
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+
+from tests.servers import free_port, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(os.environ.get("EMULATE_HOME", ROOT / "build" / "emulate"))
@@ -75,9 +75,7 @@ class Emulator:
 @contextmanager
 def running(folder: Path, redirect_uri: str) -> Any:
     """The emulator in a process of its own, until the context ends."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     (folder / "seed.yaml").write_text(SEED % redirect_uri)
     command = [str(NODE), str(SCRIPT), "start", "--service", "google"]
     process = subprocess.Popen(
@@ -85,19 +83,8 @@ def running(folder: Path, redirect_uri: str) -> Any:
         cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     try:
-        yield Emulator(wait_for(f"http://127.0.0.1:{port}", process))
+        wait_for(f"http://127.0.0.1:{port}/oauth2/v3/certs", process)
+        yield Emulator(f"http://127.0.0.1:{port}")
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def wait_for(url: str, process: subprocess.Popen[bytes]) -> str:
-    until = monotonic() + 60
-    while monotonic() < until:
-        assert process.poll() is None, "the emulator did not start"
-        try:
-            httpx.get(f"{url}/oauth2/v3/certs", timeout=2, trust_env=False)
-            return url
-        except httpx.HTTPError:
-            sleep(0.05)
-    raise AssertionError("the emulator did not answer within a minute")

@@ -2,12 +2,9 @@
 
 import base64
 import re
-import socket
-import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
-from time import monotonic
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -26,6 +23,7 @@ from connectors.toolsets.mcp import list_tools
 from tests.connectors.fake_mcp_login import FakeMcpLogin
 from tests.connectors.linked import call_tool, spec_of
 from tests.connectors.loopback import Fault
+from tests.servers import free_port, served
 
 API = "/api/v1/connections"
 ROOT = Path(__file__).resolve().parents[3]
@@ -354,22 +352,11 @@ def test_an_authorization_goes_with_its_server(alice_api, row):
 def reference(settings, closed_sessions):
     """In a process of its own; its address."""
     settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = [sys.executable, "-m", "tests.connectors.mcp_login_server", str(port)]
-    process = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
-    until = monotonic() + 60
-    while monotonic() < until:
-        try:
-            httpx.get(f"{url}/.well-known/oauth-authorization-server", timeout=1)
-            break
-        except httpx.HTTPError:
-            assert process.poll() is None, "the server did not start"
-    yield url
-    process.kill()
-    process.wait()
+    command = [sys.executable, "-m", "tests.connectors.mcp_login_server", str(port)]
+    with served(command, f"{url}/.well-known/oauth-authorization-server", cwd=ROOT):
+        yield url
 
 
 def test_the_reference_servers_login_is_found_used_renewed_and_taken_back(alice, alice_api, reference):

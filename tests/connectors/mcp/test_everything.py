@@ -5,8 +5,6 @@ It needs Node.js and `npm install @modelcontextprotocol/server-everything` in an
 
 import os
 import shutil
-import socket
-import subprocess
 from pathlib import Path
 from time import monotonic
 
@@ -19,6 +17,7 @@ from connectors.mcp.http import HttpTransport
 from connectors.mcp.messages import LEGACY
 from connectors.mcp.programs import ProgramTransport
 from connectors.mcp.session import Listener, Session
+from tests.servers import free_port, served
 
 SERVER = os.environ.get("EVERYTHING_SERVER", "")
 pytestmark = pytest.mark.skipif(
@@ -29,23 +28,10 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def address():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {**os.environ, "PORT": str(port)}
-    process = subprocess.Popen(
-        ["node", SERVER, "streamableHttp"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    url, until = f"http://127.0.0.1:{port}/mcp", monotonic() + 60
-    while monotonic() < until:
-        try:
-            httpx.get(url, timeout=1)
-            break
-        except httpx.HTTPError:
-            assert process.poll() is None, "the server did not start"
-    yield url
-    process.kill()
-    process.wait()
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    with served(["node", SERVER, "streamableHttp"], url, PORT=str(port)):
+        yield url
 
 
 @pytest.fixture(params=["http", "stdio"])

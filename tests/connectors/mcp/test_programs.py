@@ -1,14 +1,9 @@
 """MCP servers that are programs on this host, and the reference server over HTTP."""
 
-import os
 import shlex
-import socket
-import subprocess
 import sys
 from pathlib import Path
-from time import monotonic
 
-import httpx
 import psutil
 import pytest
 
@@ -19,6 +14,7 @@ from connectors.toolsets.mcp import list_tools
 from tests.connectors.linked import call_tool, spec_of
 from tests.connectors.mcp.calls import API, call
 from tests.live import command_line
+from tests.servers import free_port, served
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = [sys.executable, "-m", "tests.connectors.mcp_server"]
@@ -93,24 +89,10 @@ def test_a_program_that_floods_is_stopped(alice, program):
 @pytest.fixture
 def reference(allowed, closed_sessions):
     """The SDK's own server, streamable HTTP, in a process of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {**os.environ, "MCP_TEST_PORT": str(port)}
-    process = subprocess.Popen(
-        [*PROGRAM, "streamable-http"], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
+    port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
-    until = monotonic() + 120
-    while monotonic() < until:
-        try:
-            httpx.get(url, timeout=1)
-            break
-        except httpx.HTTPError:
-            assert process.poll() is None, "the server did not start"
-    yield url
-    process.kill()
-    process.wait()
+    with served([*PROGRAM, "streamable-http"], url, cwd=ROOT, MCP_TEST_PORT=str(port)):
+        yield url
 
 
 def test_the_reference_server_is_used_over_streamable_http(alice, reference):
