@@ -31,6 +31,7 @@ from devices.serializers import (
 class PairingView(APIView):
     scope = "devices"
     bodiless = ("post",)
+    secret_answers = ("post",)
 
     @extend_schema(request=None, responses={201: PairingSerializer})
     def post(self, request: Any) -> Response:
@@ -144,10 +145,10 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
         return Response(OfferSerializer(offer).data)
 
     def offer(self, hash: str) -> OfferedTool:
-        found = self.get_object().offers.select_related("device", "tool").filter(hash=hash).first()
-        if found is None:
+        offer = self.get_object().offers.select_related("device", "tool").filter(hash=hash).first()
+        if offer is None:
             raise NotFound("This device has not offered such a tool.")
-        return found
+        return offer
 
 
 def narrowed(rows: QuerySet, query: Any) -> QuerySet:

@@ -36,7 +36,7 @@ CLAIM_S = 3.0  # a frame that is not acknowledged for this long is sent again wi
 
 
 def call_device(
-    wanted: "Wanted", call: ToolCall, context: ToolContext, *, place: Callable[[], tuple[Place | None, bool]] | None
+    request: "Wanted", call: ToolCall, context: ToolContext, *, place: Callable[[], tuple[Place | None, bool]] | None
 ) -> ToolResult:
     """Ask a device and wait a little. Repeating a call id finds the existing row and never makes a
     second call.
@@ -47,7 +47,7 @@ def call_device(
     """
     ANSWERS.listen()
     with ANSWERS.waiter(call.id, Waiter) as waiter:
-        until = create(wanted, call, context, *place()) if place is not None else None
+        until = create(request, call, context, *place()) if place is not None else None
         if until is None:
             return pend_or_answer(DeviceCall.objects.get(pk=call.id))
         if elsewhere(hold, waiter, until, context) and waiter.news is not None:
@@ -68,29 +68,29 @@ class Wanted:
 
 
 def create(
-    wanted: Wanted, call: ToolCall, context: ToolContext, device: Place | None, is_online: bool
+    request: Wanted, call: ToolCall, context: ToolContext, device: Place | None, is_online: bool
 ) -> datetime | None:
     """Write the row before anything is sent, then notify. Returns the time until which an answer
     may come, or None if the call is not new or no device is online.
     """
     now = clock.near()
-    limit = wanted.timeout_s if is_online else settings.DEVICE_WAIT_S
+    limit = request.timeout_s if is_online else settings.DEVICE_WAIT_S
     row = NewCall(
         id=UUID(call.id),
         owner_id=context.user_id,
         device_id=device.pk if device else None,
         run_id=id_of(context.run_id),
         root_id=id_of(context.root_id or context.run_id),
-        tool=wanted.tool,
-        offer=wanted.offer,
+        tool=request.tool,
+        offer=request.offer,
         arguments=call.arguments,
         run_context=run_context(context),
         state=State.SENT.value if is_online else State.QUEUED.value,
-        timeout_s=wanted.timeout_s,
+        timeout_s=request.timeout_s,
         deadline=now + timedelta(seconds=limit),
         created_at=now,
         sent_at=now if is_online else None,
-        waits=wanted.offline == "wait",
+        waits=request.offline == "wait",
     )
     text = frame_of(row, now)  # raised here if it is too large, before anything is written
     return row.deadline if OUTBOX.post(row, text) and is_online else None
@@ -104,7 +104,7 @@ def run_context(context: ToolContext) -> dict[str, Any]:
     """What the device may display and group by. `agent_id` is the client's own stable id for the
     agent.
     """
-    known = {
+    fields = {
         "run": context.run_id,
         "root": context.root_id or context.run_id,
         "agent": context.agent,
@@ -114,15 +114,17 @@ def run_context(context: ToolContext) -> dict[str, Any]:
         "step": context.step,
         "untrusted": context.is_untrusted,
     }
-    return {name: value for name, value in known.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def frame_of(row: NewCall | DeviceCall, now: datetime) -> str:
     """The tool_call frame. Raises DeviceFailed when the arguments do not fit into one."""
-    left = max(0.0, (row.deadline - now).total_seconds()) if row.state != State.QUEUED else row.timeout_s
-    deadline = (now + timedelta(seconds=left)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    remaining_s = max(0.0, (row.deadline - now).total_seconds()) if row.state != State.QUEUED else row.timeout_s
+    deadline = (now + timedelta(seconds=remaining_s)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     attempt = row.attempt if isinstance(row, DeviceCall) else 1
-    frame = protocol.ToolCall(str(row.id), row.tool, row.arguments, row.run_context, deadline, round(left, 3), attempt)
+    frame = protocol.ToolCall(
+        str(row.id), row.tool, row.arguments, row.run_context, deadline, round(remaining_s, 3), attempt
+    )
     try:
         return protocol.encode(frame)
     except BadFrame as error:
@@ -133,8 +135,8 @@ def hold(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
     """Keep this thread until the device has answered, as long as a thread may be kept."""
     until = time.monotonic() + min(settings.DEVICE_HOLD_S, max(0.0, (deadline - clock.near()).total_seconds()))
     release_connection()
-    while (left := until - time.monotonic()) > 0 and not context.is_cancelled():
-        if waiter.wait(min(left, PULSE_S)):
+    while (remaining_s := until - time.monotonic()) > 0 and not context.is_cancelled():
+        if waiter.wait(min(remaining_s, PULSE_S)):
             return True
     return False
 
@@ -215,6 +217,17 @@ def stands_still(row: DeviceCall, now: datetime) -> bool:
 def latest_deadline(row: DeviceCall) -> datetime:
     """However often its device comes and goes."""
     return row.created_at + timedelta(seconds=settings.DEVICE_WAIT_S)
+
+
+def waits_until(run_id: Any) -> datetime | None:
+    """Until when the open calls of a run wait for a device that is away, or may go away; None if none does."""
+    row = WAITING_OF_RUN.first(run=run_id)
+    return latest_deadline(row) if row else None
+
+
+WAITING_OF_RUN = Select(
+    lambda at: DeviceCall.objects.open().filter(run_id=at.run, waits=True).order_by("-created_at")[:1], run=UUIDField()
+)
 
 
 AFTER_SENDING = {

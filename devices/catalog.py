@@ -10,8 +10,8 @@ UNTRUSTED = {"list_directory", "read_file_content", "search_files"}  # files may
 
 def ensure_tools() -> list[Tool]:
     """Create or refresh the site's rows; returns those that changed."""
-    known = {tool.name: tool for tool in Tool.objects.filter(owner=None, team=None, name__in=TOOLS)}
-    return [row for tool in TOOLS.values() if (row := ensure(tool, known.get(tool.name)))]
+    rows = {tool.name: tool for tool in Tool.objects.filter(owner=None, team=None, name__in=TOOLS)}
+    return [row for tool in TOOLS.values() if (row := ensure(tool, rows.get(tool.name)))]
 
 
 def ensure(tool: BuiltIn, row: Tool | None) -> Tool | None:

@@ -19,7 +19,7 @@ from devices import presence, protocol
 from devices.models import Device, DeviceCredential
 from devices.models.device import Admission
 from devices.nudges import channel_of
-from devices.settling import SETTLER, Said
+from devices.settling import SETTLER, Arrival
 from devices.sweeping import SWEEPER
 from devices.threads import in_batch
 from devices.wire import BadFrame
@@ -190,7 +190,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
 
     def note(self, frame: Any) -> None:
         assert self.device is not None
-        SETTLER.put(Said(self.device.pk, frame, clock.near()))
+        SETTLER.put(Arrival(self.device.pk, frame, clock.near()))
 
     async def on_ping(self, frame: protocol.Ping) -> None:
         assert self.device is not None

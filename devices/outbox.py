@@ -53,10 +53,10 @@ class Outbox:
         return bool(letter.is_new)
 
     def take(self) -> list[Letter]:
-        taken: list[Letter] = []
-        while self.pending and len(taken) < MAX_BATCH:
-            taken.append(self.pending.popleft())
-        return taken
+        letters: list[Letter] = []
+        while self.pending and len(letters) < MAX_BATCH:
+            letters.append(self.pending.popleft())
+        return letters
 
 
 OUTBOX = Outbox()

@@ -35,7 +35,11 @@ def make_device(pairing: Pairing, name: str, platform: str, source: str) -> Pair
     if not pairing.use():
         raise refused()
     if Device.objects.live().filter(owner=pairing.owner).count() >= MAX_DEVICES:
-        raise Forbidden(f"This account already has {MAX_DEVICES} devices.", code="too_many_devices")
+        raise Forbidden(
+            f"This account already has {MAX_DEVICES} devices.",
+            code="too_many_devices",
+            hint="Revoke a device that you no longer use.",
+        )
     device = Device.objects.create(owner=pairing.owner, name=name, platform=platform)
     _, credential = device.issue_credential()
     AuditEvent.record("device.paired", device, actor=pairing.owner, source=source, platform=platform)

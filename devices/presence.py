@@ -91,10 +91,10 @@ def keep_offers(device: Device, offers: tuple[protocol.Offer, ...]) -> None:
     """
     usable = {offer.true_hash(): offer for offer in offers if is_usable(offer)}
     rows = OfferedTool.objects.filter(device=device)
-    known = dict(rows.order_by().values_list("hash", "is_offered"))
-    if gone := [hash for hash, is_offered in known.items() if is_offered and hash not in usable]:
+    states = dict(rows.order_by().values_list("hash", "is_offered"))
+    if gone := [hash for hash, is_offered in states.items() if is_offered and hash not in usable]:
         rows.filter(hash__in=gone).update(is_offered=False)
-    if back := [hash for hash, is_offered in known.items() if not is_offered and hash in usable]:
+    if back := [hash for hash, is_offered in states.items() if not is_offered and hash in usable]:
         rows.filter(hash__in=back).update(is_offered=True)
     OfferedTool.objects.bulk_create(
         OfferedTool(
@@ -105,7 +105,7 @@ def keep_offers(device: Device, offers: tuple[protocol.Offer, ...]) -> None:
             hash=hash,
         )
         for hash, offer in usable.items()
-        if hash not in known
+        if hash not in states
     )
 
 

@@ -268,10 +268,10 @@ def plain(value: Any) -> JSON:
     return value
 
 
-def parse(text: str | bytes | None, known: Mapping[str, Any]) -> Frame:
-    """The frame in a text; `known` is FROM_DEVICE or FROM_SERVER. Raises BadFrame."""
+def parse(text: str | bytes | None, kinds: Mapping[str, Any]) -> Frame:
+    """The frame in a text; `kinds` is FROM_DEVICE or FROM_SERVER. Raises BadFrame."""
     body = read_json(text)
-    kind = known.get(body["type"]) if isinstance(body.get("type"), str) else None
+    kind = kinds.get(body["type"]) if isinstance(body.get("type"), str) else None
     if kind is None:
         raise BadFrame("unknown_type", f"there is no frame type {str(body.get('type'))[:40]!r} in this direction")
     values = {}
@@ -324,11 +324,11 @@ def offers_of(value: JSON, name: str) -> tuple[Offer, ...]:
 
 def unfinished_of(value: JSON, name: str) -> tuple[Unfinished, ...]:
     items = [object_of(item, name) for item in list_of(value, name)]
-    found = tuple(Unfinished(text_of(item.get("id"), "id"), text_of(item.get("state"), "state")) for item in items)
-    for item in found:
+    calls = tuple(Unfinished(text_of(item.get("id"), "id"), text_of(item.get("state"), "state")) for item in items)
+    for item in calls:
         if item.state not in UNFINISHED_STATES:
             raise wrong("state", f"one of {', '.join(sorted(UNFINISHED_STATES))}")
-    return found
+    return calls
 
 
 CHECKS: dict[Any, Any] = {

@@ -35,7 +35,7 @@ ENDED = (State.DONE, State.FAILED, State.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Arrival:
     """One frame of a device, and the time it arrived."""
 
     device_id: UUID
@@ -44,30 +44,32 @@ class Said:
 
 
 Work = Callable[[], None]
+Timer = tuple[asyncio.AbstractEventLoop | None, float]  # and the time when it is due
+NO_TIMER: Timer = (None, 0.0)
 
 
 class Settler:
     """`put` and `heard` run on the event loop; everything below `work_for_ever` on the thread."""
 
     def __init__(self) -> None:
-        self.tasks: queue.SimpleQueue[Said | Work] = queue.SimpleQueue()
+        self.tasks: queue.SimpleQueue[Arrival | Work] = queue.SimpleQueue()
         self.started_in = 0
-        self.acks: dict[tuple[UUID, str], Said] = {}
+        self.acks: dict[tuple[UUID, str], Arrival] = {}
         self.seen: set[UUID] = set()
-        self.acks_due = self.seen_due = 0.0
+        self.acks_due = self.seen_due = NO_TIMER
         self.on_settled: Callable[[UUID], Any] | None = None
 
-    def put(self, said: Said) -> None:
+    def put(self, arrival: Arrival) -> None:
         """A result is written at once; an ack or a progress report a little later, unless its
         result comes first.
         """
-        self.heard(said.device_id)
-        key = said.device_id, said.frame.id
-        if isinstance(said.frame, protocol.ToolResult):
+        self.heard(arrival.device_id)
+        key = arrival.device_id, arrival.frame.id
+        if isinstance(arrival.frame, protocol.ToolResult):
             self.acks.pop(key, None)
-            self.do(said)
+            self.do(arrival)
             return
-        self.acks[key] = said
+        self.acks[key] = arrival
         self.acks_due = later(ACK_S, self.flush_acks, self.acks_due)
 
     def heard(self, device_id: UUID) -> None:
@@ -84,7 +86,7 @@ class Settler:
         if seen:
             self.do(lambda: note_seen(seen, clock.near()))
 
-    def do(self, task: Said | Work) -> None:
+    def do(self, task: Arrival | Work) -> None:
         if self.started_in != os.getpid():
             self.started_in = os.getpid()
             threading.Thread(target=self.work_for_ever, name="device-results", daemon=True).start()
@@ -108,7 +110,7 @@ class Settler:
             except Exception:  # one invalid result must not block the others
                 log.exception("A batch of %d results of devices was dropped", len(batch))
 
-    def take(self) -> list[Said | Work]:
+    def take(self) -> list[Arrival | Work]:
         """Everything in the queue, after waiting for the first item."""
         batch = [self.tasks.get()]
         try:
@@ -118,15 +120,15 @@ class Settler:
             pass
         return batch
 
-    def write(self, batch: list[Said | Work]) -> None:
-        results = [task for task in batch if isinstance(task, Said)]
+    def write(self, batch: list[Arrival | Work]) -> None:
+        results = [task for task in batch if isinstance(task, Arrival)]
         if results:
             self.settle(results)
         for task in batch:
-            if not isinstance(task, Said):
+            if not isinstance(task, Arrival):
                 task()
 
-    def settle(self, results: list[Said]) -> None:
+    def settle(self, results: list[Arrival]) -> None:
         settled = settle(results)
         announce([(row.id, outcome_of(row)) for row in settled])
         for run_id in {row.run_id for row in settled if row.is_awaited and row.run_id}:
@@ -143,27 +145,25 @@ class Settler:
 SETTLER = Settler()
 
 
-def later(seconds: float, flush: Work, due: float) -> float:
-    """Make sure that this is flushed later. (Returns a time, not a handle: a timer dies with its
-    loop.)
-    """
+def later(seconds: float, flush: Work, timer: Timer) -> Timer:
+    """Make sure that this is flushed later. A timer dies with its loop."""
     loop = asyncio.get_running_loop()
-    now = loop.time()
-    if now < due:
-        return due
+    now, (its_loop, due) = loop.time(), timer
+    if its_loop is loop and now < due:
+        return timer
     loop.call_later(seconds, flush)
-    return now + seconds
+    return loop, now + seconds
 
 
 @transaction.atomic
-def settle(results: list[Said]) -> list[OpenCall]:
+def settle(results: list[Arrival]) -> list[OpenCall]:
     """Write each result once; duplicates and results for another device's call are ignored."""
-    ids = {said.frame.id: id for said in results if (id := presence.id_of(said.frame.id))}
+    ids = {arrival.frame.id: id for arrival in results if (id := presence.id_of(arrival.frame.id))}
     rows = statements.lock(list(ids.values()))
     changed = {}
-    for said in results:  # in the order they arrived: the first one counts
-        row = rows.get(ids.get(said.frame.id))
-        if row is not None and apply(row, said):
+    for arrival in results:  # in the order they arrived: the first one counts
+        row = rows.get(ids.get(arrival.frame.id))
+        if row is not None and apply(row, arrival):
             changed[row.id] = row
     settled = list(changed.values())
     if settled:
@@ -171,19 +171,19 @@ def settle(results: list[Said]) -> list[OpenCall]:
     return settled
 
 
-def apply(row: OpenCall, said: Said) -> bool:
+def apply(row: OpenCall, arrival: Arrival) -> bool:
     """Store a result in its row. An answer after the deadline is marked late."""
-    if row.device_id != said.device_id:
-        log.warning("Device %s answered call %s, which belongs to another device", said.device_id, row.id)
+    if row.device_id != arrival.device_id:
+        log.warning("Device %s answered call %s, which belongs to another device", arrival.device_id, row.id)
         return False
     if row.state in ENDED and row.finished_at is not None:
         return False
-    frame: protocol.ToolResult = said.frame
-    row.late = row.finished_at is not None or said.at > row.deadline
+    frame: protocol.ToolResult = arrival.frame
+    row.late = row.finished_at is not None or arrival.at > row.deadline
     row.result, row.error = (frame.result, None) if frame.ok else (None, frame.error)
     code = (frame.error or {}).get("code")
     state = State.DONE if frame.ok else State.CANCELLED if code == protocol.CANCELLED else State.FAILED
-    row.state, row.finished_at = state.value, said.at
+    row.state, row.finished_at = state.value, arrival.at
     return True
 
 
@@ -196,11 +196,11 @@ def note_seen(device_ids: set[UUID], now: datetime) -> None:
 
 
 @transaction.atomic
-def note_progress(acks: list[Said]) -> None:
+def note_progress(acks: list[Arrival]) -> None:
     """Running calls and the progress of their tools."""
-    known = [(id, said) for said in acks if (id := presence.id_of(said.frame.id))]
-    for id, said in known:
-        mine = DeviceCall.objects.open().filter(pk=id, device_id=said.device_id)
-        mine.exclude(state=State.ACKED).update(state=State.ACKED, acked_at=said.at)
-        if isinstance(said.frame, protocol.ToolProgress):
-            mine.update(progress={"message": said.frame.message[:500], "fraction": said.frame.fraction})
+    arrivals = [(id, arrival) for arrival in acks if (id := presence.id_of(arrival.frame.id))]
+    for id, arrival in arrivals:
+        mine = DeviceCall.objects.open().filter(pk=id, device_id=arrival.device_id)
+        mine.exclude(state=State.ACKED).update(state=State.ACKED, acked_at=arrival.at)
+        if isinstance(arrival.frame, protocol.ToolProgress):
+            mine.update(progress={"message": arrival.frame.message[:500], "fraction": arrival.frame.fraction})

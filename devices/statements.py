@@ -95,8 +95,8 @@ FEW = 8  # as many prepared statements take as long as building one query for al
 def places(owner_id: Any, call_id: UUID) -> tuple[list[Place], bool]:
     """A person's live devices, and whether this call has a row already (False too where there is no device)."""
     rows = PLACES.all(owner=owner_id, call=call_id)
-    found = [Place(pk, name, tools_of(tools), *rest) for pk, name, tools, *rest, _ in rows]
-    return found, any(row[-1] for row in rows)
+    devices = [Place(pk, name, tools_of(tools), *rest) for pk, name, tools, *rest, _ in rows]
+    return devices, any(row[-1] for row in rows)
 
 
 @lru_cache(maxsize=256)

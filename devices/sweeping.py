@@ -15,6 +15,7 @@ from django.db.models import DateTimeField
 from devices import calls, presence, protocol
 from devices.models import Device
 from plumbing import clock
+from plumbing.sockets import RESTART
 from plumbing.statements import Select
 from plumbing.threads import in_thread
 
@@ -69,22 +70,32 @@ class Sweeper:
                 self.remove(consumer)
 
     async def mend(self) -> None:
-        """What the channel layer lost: unacknowledged calls, revocations."""
+        """What the channel layer lost: unacknowledged calls, revocations. And devices of deactivated accounts."""
         greeted = {consumer.device.pk: consumer for consumer in self.live if consumer.has_greeted}
         if not greeted:
             return
-        lost, revoked = await in_thread(look_up, list(greeted))
+        lost, revoked, deactivated = await in_thread(look_up, list(greeted))
         for device_id, text in lost:
             await greeted[device_id].send(text_data=text)
         for device_id in revoked:
             await greeted[device_id].device_revoked({})
+        for device_id in deactivated:  # it may come back with the account: until then its handshake is refused
+            await greeted[device_id].close(RESTART, "the account of its owner was deactivated")
 
 
-def look_up(device_ids: list[UUID]) -> tuple[list[tuple[Any, str]], list[Any]]:
+def look_up(device_ids: list[UUID]) -> tuple[list[tuple[Any, str]], list[Any], list[Any]]:
+    """(device, frame) of unanswered calls, revoked devices, and devices whose owner is deactivated."""
     now = clock.near()
     presence.sweep(now)
     here, lately = set(device_ids), REVOKED.all(since=now - timedelta(hours=1))
-    return calls.claim_unanswered(here, now), [pk for (pk,) in lately if pk in here]
+    revoked = [pk for (pk,) in lately if pk in here]
+    deactivated = [pk for pk in of_deactivated() if pk in here and pk not in revoked]
+    return calls.claim_unanswered(here, now), revoked, deactivated
+
+
+def of_deactivated() -> Any:
+    rows = Device.objects.filter(owner__is_active=False, revoked_at=None)
+    return rows.order_by().values_list("pk", flat=True)
 
 
 REVOKED = Select(

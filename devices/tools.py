@@ -33,7 +33,7 @@ class DeviceToolset:
         """Raises CallPending, OutcomeUnknown (never for tools that may be repeated) and
         DeviceFailed.
         """
-        wanted = Wanted(
+        request = Wanted(
             tool.source.get("device", tool.name),
             offer=tool.source.get("offer", ""),
             timeout_s=max(context.seconds_left(tool.deadline_s), SHORTEST_S),
@@ -41,93 +41,93 @@ class DeviceToolset:
         )
         devices, is_known = statements.places(context.user_id, UUID(call.id))
         is_known = is_known or (not devices and DeviceCall.objects.filter(pk=call.id).exists())
-        if not is_known and is_for_the_server(wanted, context, devices):
-            return marked(wanted, counted(wanted, run_tool(TOOLS[wanted.tool], call, context)))
-        chosen = None if is_known else lambda: place(wanted, context, devices)
+        if not is_known and is_for_the_server(request, context, devices):
+            return marked(request, counted(request, run_tool(TOOLS[request.tool], call, context)))
+        chosen = None if is_known else lambda: place(request, context, devices)
         try:
-            result = call_device(wanted, call, context, place=chosen)
+            result = call_device(request, call, context, place=chosen)
         except OutcomeUnknown:
             if not tool.is_repeatable:
                 raise
             return ToolResult(False, error={"code": DEADLINE, "message": AGAIN}, details={"device_call": call.id})
-        result = counted(wanted, result) if result.ok else result
-        return with_files(call, context, untrusted(result) if tool.untrusted else marked(wanted, result))
+        result = counted(request, result) if result.ok else result
+        return with_files(call, context, untrusted(result) if tool.untrusted else marked(request, result))
 
 
 AGAIN = "the device did not answer before the deadline; this tool can safely be called again"
 
 
-def is_for_the_server(wanted: Wanted, context: ToolContext, devices: list[Place]) -> bool:
+def is_for_the_server(request: Wanted, context: ToolContext, devices: list[Place]) -> bool:
     """Records of a user without a device that keeps records."""
-    builtin = TOOLS.get(wanted.tool)
-    if wanted.offer or builtin is None or builtin.works_on != "records" or context.device_id:
+    builtin = TOOLS.get(request.tool)
+    if request.offer or builtin is None or builtin.works_on != "records" or context.device_id:
         return False
-    return not able_among(devices, wanted, context)
+    return not able_among(devices, request, context)
 
 
-def place(wanted: Wanted, context: ToolContext, devices: list[Place]) -> tuple[Place | None, bool]:
+def place(request: Wanted, context: ToolContext, devices: list[Place]) -> tuple[Place | None, bool]:
     """The device for a call, and whether it is online. None: whichever of the user's devices comes
     first.
 
     Raises DeviceFailed if none offers the tool, and DeviceOffline if none is online and the policy
     is not to wait.
     """
-    able = able_among(devices, wanted, context)
+    able = able_among(devices, request, context)
     now = clock.near()
     if context.device_id:
         chosen = next((device for device in able if str(device.pk) == str(context.device_id)), None)
-        if chosen is None and wanted.offline != "any":
-            raise not_able(wanted, context, devices)
+        if chosen is None and request.offline != "any":
+            raise not_able(request, context, devices)
         if chosen is not None and chosen.is_online(now):
             return chosen, True
-        if chosen is not None and wanted.offline != "any":
-            return wait_for(chosen, wanted)
+        if chosen is not None and request.offline != "any":
+            return wait_for(chosen, request)
     online = [device for device in able if device.is_online(now)]
     if online:
         return max(online, key=lambda device: device.connected_at or now), True
     if not able:
-        raise not_able(wanted, context, devices)
-    return wait_for(able[0] if len(able) == 1 else None, wanted)
+        raise not_able(request, context, devices)
+    return wait_for(able[0] if len(able) == 1 else None, request)
 
 
-def able_among(devices: list[Place], wanted: Wanted, context: ToolContext) -> list[Place]:
-    if not wanted.offer:
-        return [device for device in devices if wanted.tool in device.tools]
+def able_among(devices: list[Place], request: Wanted, context: ToolContext) -> list[Place]:
+    if not request.offer:
+        return [device for device in devices if request.tool in device.tools]
     offering = OfferedTool.objects.filter(
-        hash=wanted.offer, status=OfferedTool.Status.APPROVED, is_offered=True, device__owner_id=context.user_id
+        hash=request.offer, status=OfferedTool.Status.APPROVED, is_offered=True, device__owner_id=context.user_id
     )
     ids = set(offering.values_list("device_id", flat=True))
     return [device for device in devices if device.pk in ids]
 
 
-def wait_for(device: Place | None, wanted: Wanted) -> tuple[Place | None, bool]:
-    if wanted.offline == "wait":
+def wait_for(device: Place | None, request: Wanted) -> tuple[Place | None, bool]:
+    if request.offline == "wait":
         return device, False
     who = f"“{device.name}” is" if device else "none of the user's devices is"
     raise DeviceOffline(f"{who} not connected; start the device client, or let the grant wait for the device")
 
 
-def not_able(wanted: Wanted, context: ToolContext, devices: list[Place]) -> DeviceFailed:
+def not_able(request: Wanted, context: ToolContext, devices: list[Place]) -> DeviceFailed:
     if context.device_id and str(context.device_id) not in {str(device.pk) for device in devices}:
         return DeviceFailed(
             "the chosen device is not one of this user's devices, or was revoked", code="device_unknown"
         )
     if not devices:
         return DeviceFailed("this user has not paired a device", code="no_device")
-    if wanted.offer:
+    if request.offer:
         return DeviceFailed(
-            f"no device offers the approved “{wanted.tool}”; its definition may have changed: approve it again",
+            f"no device offers the approved “{request.tool}”; its definition may have changed: approve it again",
             code="not_approved",
         )
-    return DeviceFailed(f"the device does not offer “{wanted.tool}”", code="not_offered")
+    return DeviceFailed(f"the device does not offer “{request.tool}”", code="not_offered")
 
 
-def counted(wanted: Wanted, result: ToolResult) -> ToolResult:
+def counted(request: Wanted, result: ToolResult) -> ToolResult:
     """What one success adds to the run's counts; a file counts once, however many parts it was read
     in.
     """
-    tool = TOOLS.get(wanted.tool)
-    if tool is None or wanted.offer or not tool.counts or not result.ok:
+    tool = TOOLS.get(request.tool)
+    if tool is None or request.offer or not tool.counts or not result.ok:
         return result
     value = result.value if isinstance(result.value, dict) else {}
     if tool.counts == "processed" and value.get("offset"):
@@ -135,10 +135,10 @@ def counted(wanted: Wanted, result: ToolResult) -> ToolResult:
     return ToolResult(ok=True, value=result.value, counts={tool.counts: 1}, details=result.details)
 
 
-def marked(wanted: Wanted, result: ToolResult) -> ToolResult:
+def marked(request: Wanted, result: ToolResult) -> ToolResult:
     """Records keep the mark of the run that created or changed them."""
-    tool = TOOLS.get(wanted.tool)
-    if wanted.offer or tool is None or tool.works_on != "records":
+    tool = TOOLS.get(request.tool)
+    if request.offer or tool is None or tool.works_on != "records":
         return result
     return untrusted(result) if any(map(is_marked, records_in(result.value))) else result
 
@@ -150,9 +150,9 @@ def is_marked(record: dict[str, Any]) -> bool:
 def records_in(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
-        yield from (found for one in value.values() for found in records_in(one))
+        yield from (record for one in value.values() for record in records_in(one))
     elif isinstance(value, list):
-        yield from (found for one in value for found in records_in(one))
+        yield from (record for one in value for record in records_in(one))
 
 
 def untrusted(result: ToolResult) -> ToolResult:

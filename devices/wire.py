@@ -110,8 +110,8 @@ COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=
 # -- one check a shape: (value, field name) → the value as a dataclass holds it ----------------------------------------
 
 
-def wrong(name: str, wanted: str) -> BadFrame:
-    return BadFrame("invalid_frame", f"“{name}” must be {wanted}")
+def wrong(name: str, rule: str) -> BadFrame:
+    return BadFrame("invalid_frame", f"“{name}” must be {rule}")
 
 
 def text_of(value: JSON, name: str) -> str:

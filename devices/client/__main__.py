@@ -30,10 +30,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="muster-device", description="Let your agents use tools on this machine.")
-    made.add_argument("--home", help="data directory; default $MUSTER_DEVICE_HOME or ~/.muster-device")
-    made.add_argument("--version", action="version", version=VERSION)
-    commands = made.add_subparsers(required=True, metavar="pair | run | status | review")
+    command_line = argparse.ArgumentParser(
+        prog="muster-device", description="Let your agents use tools on this machine."
+    )
+    command_line.add_argument("--home", help="data directory; default $MUSTER_DEVICE_HOME or ~/.muster-device")
+    command_line.add_argument("--version", action="version", version=VERSION)
+    commands = command_line.add_subparsers(required=True, metavar="pair | run | status | review")
     one = commands.add_parser("pair", help="pair this machine with your account, using a code from the server")
     one.add_argument("--server", required=True, help="for example https://muster.example.org")
     one.add_argument("--code", required=True)
@@ -54,14 +56,15 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--search", default="", metavar="WORDS", help="show only suggestions that contain these words")
     one.add_argument("--reason", default="", help="why you reject; kept with the record")
     one.set_defaults(act=review_suggestions)
-    return made
+    return command_line
 
 
 def pair(home: Home, options: argparse.Namespace) -> int:
     if not options.yes:
-        found = pairing.preview(options.server, options.code)
-        told = f"Pair “{options.name}” with the account {found['account']} at {pairing.checked(options.server)}? [y/N] "
-        if input(told).strip().lower() not in ("y", "yes"):
+        preview = pairing.preview(options.server, options.code)
+        account, server = preview["account"], pairing.checked(options.server)
+        question = f"Pair “{options.name}” with the account {account} at {server}? [y/N] "
+        if input(question).strip().lower() not in ("y", "yes"):
             print("Nothing was paired.")
             return 1
     identity = pairing.pair(home, options.server, options.code, options.name)

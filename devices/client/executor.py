@@ -174,14 +174,14 @@ class Executor:
         """The tool's result, or `cancelled` or `deadline` if it was stopped first."""
         try:
             while not came.done():
-                left = until - time.monotonic()
-                if left <= 0:
+                remaining_s = until - time.monotonic()
+                if remaining_s <= 0:
                     running.stop.set()
                     break
                 if running.stop.is_set():
                     await asyncio.wait([came], timeout=0.5)  # a moment to stop by itself
                     break
-                await asyncio.wait([came], timeout=min(left, 0.1) if left > 0.1 else left)
+                await asyncio.wait([came], timeout=min(remaining_s, 0.1) if remaining_s > 0.1 else remaining_s)
             if came.done() and (result := came.result()) is not None:
                 return result
             if not running.claim():
@@ -226,11 +226,11 @@ class Executor:
         """A tool of a mounted MCP server."""
         calling = asyncio.ensure_future(self.bridge.call(running.call))
         while not calling.done():
-            left = until - time.monotonic()
-            if left <= 0 or running.stop.is_set():
+            remaining_s = until - time.monotonic()
+            if remaining_s <= 0 or running.stop.is_set():
                 calling.cancel()
                 return stopped(running)
-            await asyncio.wait([calling], timeout=min(left, 0.1))
+            await asyncio.wait([calling], timeout=min(remaining_s, 0.1))
         try:
             return fitting(running.call.id, calling.result())
         except ToolRefused as refusal:

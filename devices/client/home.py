@@ -75,12 +75,12 @@ class Home:
     def keep_identity(self, identity: Identity) -> None:
         """Replaced atomically and flushed before use: losing the credential means pairing again."""
         values = {name: getattr(identity, name) for name in Identity.__slots__}
-        made = self.path / ".device.json"
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        path = self.path / ".device.json"
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(values, file)
             file.flush()
             os.fsync(file.fileno())
-        made.replace(self.path / "device.json")
+        path.replace(self.path / "device.json")
 
     def config(self) -> Config:
         """Raises Fatal, naming the invalid line of the file."""
@@ -130,10 +130,10 @@ def read_config(values: Mapping[str, JSON]) -> Config:
 
 
 def table(values: Mapping[str, JSON], name: str) -> dict[str, JSON]:
-    found = values.get(name, {})
-    if not isinstance(found, dict):
+    section = values.get(name, {})
+    if not isinstance(section, dict):
         raise ValueError(f"[{name}] must be a table")
-    return found
+    return section
 
 
 def mode_of(mode: JSON) -> str:

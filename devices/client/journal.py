@@ -87,11 +87,11 @@ class Journal:
             ).fetchall()
         return tuple(Unfinished(row["id"], row["state"]) for row in rows)
 
-    def confirm(self, listed: tuple[Unfinished, ...], wanted: tuple[str, ...]) -> None:
+    def confirm(self, listed: tuple[Unfinished, ...], ids: tuple[str, ...]) -> None:
         """The server has processed the hello: finished calls that it does not ask for need not be
         listed again.
         """
-        done = [(item.id,) for item in listed if item.state != "running" and item.id not in set(wanted)]
+        done = [(item.id,) for item in listed if item.state != "running" and item.id not in set(ids)]
         with self.store.transaction() as db:
             db.executemany("UPDATE calls SET confirmed = 1 WHERE id = ?", done)
 

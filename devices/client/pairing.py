@@ -42,8 +42,8 @@ def post(server: str, body: dict[str, JSON]) -> dict[str, JSON]:
 
 def reason_of(error: urllib.error.HTTPError) -> str:
     try:
-        told = json.load(error)["error"]
-        return f"{told['message']} {told.get('hint', '')}".strip()
+        problem = json.load(error)["error"]
+        return f"{problem['message']} {problem.get('hint', '')}".strip()
     except (ValueError, KeyError, TypeError):
         return f"the server answered {error.code}; is this the address of a Muster site?"
 

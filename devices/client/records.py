@@ -100,10 +100,10 @@ def day_of(text: str) -> str:
 
 def given(**values: JSON) -> dict[str, JSON]:
     """The arguments that were given: None means “no change”."""
-    found = {name: value for name, value in values.items() if value is not None}
-    if not found:
+    changes = {name: value for name, value in values.items() if value is not None}
+    if not changes:
         raise ToolRefused("invalid_arguments", "no field to change was given")
-    return found
+    return changes
 
 
 def names_of(people: list[str]) -> list[str]:

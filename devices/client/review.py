@@ -18,8 +18,8 @@ NOTE = "written after an agent read text from other people: check names, amounts
 
 def listed(store: Store, search: str = "") -> list[str]:
     """Every suggestion with its whole content, as lines for the terminal."""
-    found = [record for record in store.suggestions() if is_found(record, search, None)]
-    return [line for record in found for line in (*shown(record), "")]
+    records = [record for record in store.suggestions() if is_found(record, search, None)]
+    return [line for record in records for line in (*shown(record), "")]
 
 
 def shown(record: Record) -> list[str]:
@@ -77,6 +77,6 @@ def decide(store: Store, ids: list[str], *, approve: bool, reason: str = "") -> 
     """The number of decided suggestions, and the ids that do not exist. “all” means every open
     suggestion.
     """
-    wanted = [record["id"] for record in store.suggestions()] if ids == ["all"] else ids
-    missing = [id for id in wanted if not store.decide(id, is_approved=approve, reason=reason)]
-    return len(wanted) - len(missing), missing
+    record_ids = [record["id"] for record in store.suggestions()] if ids == ["all"] else ids
+    missing = [id for id in record_ids if not store.decide(id, is_approved=approve, reason=reason)]
+    return len(record_ids) - len(missing), missing

@@ -65,14 +65,15 @@ def problems(schema: dict[str, JSON], arguments: dict[str, JSON]) -> list[str]:
 
 def faults(schema: dict[str, JSON], arguments: dict[str, JSON]) -> list[tuple[str, str]]:
     """The same with the name of the argument."""
-    known = schema["properties"]
-    found = [(name, f"“{name}” is missing") for name in schema.get("required", ()) if name not in arguments]
-    found += [(name, f"there is no argument “{name}”") for name in arguments if name not in known]
-    return found + [
-        (name, f"“{name}” must be {wanted(known[name])}")
+    properties = schema["properties"]
+    missing = [(name, f"“{name}” is missing") for name in schema.get("required", ()) if name not in arguments]
+    unknown = [(name, f"there is no argument “{name}”") for name in arguments if name not in properties]
+    wrong = [
+        (name, f"“{name}” must be {wanted(properties[name])}")
         for name, value in arguments.items()
-        if name in known and not fits(known[name], value)
+        if name in properties and not fits(properties[name], value)
     ]
+    return missing + unknown + wrong
 
 
 def wanted(schema: dict[str, JSON]) -> str:

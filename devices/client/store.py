@@ -122,8 +122,8 @@ class Store:
                 f"SELECT * FROM records WHERE {where} ORDER BY updated_at DESC, rowid DESC",  # noqa: S608
                 values,
             )
-            found = (record for record in map(record_of, rows) if is_found(record, search, assignee))
-            return list(islice(found, limit))
+            records = (record for record in map(record_of, rows) if is_found(record, search, assignee))
+            return list(islice(records, limit))
 
     def for_agent(self, agent: str, *, is_untrusted: bool = False) -> "AgentsRecords":
         """The same records, for a call of this agent."""

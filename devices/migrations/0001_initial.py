@@ -149,8 +149,6 @@ class Migration(migrations.Migration):
                 ('version', models.PositiveIntegerField(default=1, editable=False)),
                 ('words', models.TextField(blank=True, editable=False, help_text='Its texts in lower case, for the search.')),
                 ('people', models.TextField(blank=True, editable=False, help_text='Its assignees in lower case, one a line.')),
-                ('idempotency_key', models.CharField(editable=False, max_length=255, null=True)),
-                ('request_hash', models.CharField(blank=True, editable=False, max_length=64)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('about', models.ForeignKey(blank=True, help_text='Of a comment.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='comments', to='devices.record')),
@@ -206,9 +204,5 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='record',
             index=models.Index(fields=['owner', 'review', '-updated_at'], name='record_of_review'),
-        ),
-        migrations.AddConstraint(
-            model_name='record',
-            constraint=models.UniqueConstraint(fields=('owner', 'idempotency_key'), name='record_idempotency'),
         ),
     ]

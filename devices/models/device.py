@@ -149,8 +149,8 @@ class DeviceCredential(models.Model):
         """
         prefix, _, secret = presented.partition(".")
         with transaction.atomic():
-            found = cls.objects.select_for_update(of=("device",)).select_related("device__owner")
-            row = found.filter(prefix=prefix[:20]).first()
+            credentials = cls.objects.select_for_update(of=("device",)).select_related("device__owner")
+            row = credentials.filter(prefix=prefix[:20]).first()
             if row is None or not hmac.compare_digest(row.digest, digest_of(secret)):
                 return None
             device = row.device
@@ -228,8 +228,8 @@ class Pairing(models.Model):
         """The row and its code, such as 7KQW-MX3D-PA9T."""
         now = clock.near()
         cls.objects.filter(expires_at__lt=now - timedelta(days=1)).delete()
-        taken = set(cls.objects.values_list("locator", flat=True))
-        while (locator := letters(4)) in taken:
+        locators = set(cls.objects.values_list("locator", flat=True))
+        while (locator := letters(4)) in locators:
             pass
         secret = letters(8)
         row = cls.objects.create(

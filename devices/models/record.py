@@ -55,8 +55,6 @@ class Record(models.Model):
     version = models.PositiveIntegerField(default=1, editable=False)
     words = models.TextField(blank=True, editable=False, help_text="Its texts in lower case, for the search.")
     people = models.TextField(blank=True, editable=False, help_text="Its assignees in lower case, one a line.")
-    idempotency_key = models.CharField(max_length=255, null=True, editable=False)
-    request_hash = models.CharField(max_length=64, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -67,9 +65,6 @@ class Record(models.Model):
         indexes = [
             models.Index(fields=["owner", "kind", "-updated_at"], name="record_of_kind"),
             models.Index(fields=["owner", "review", "-updated_at"], name="record_of_review"),
-        ]
-        constraints = [
-            models.UniqueConstraint(fields=["owner", "idempotency_key"], name="record_idempotency"),
         ]
 
     def __str__(self) -> str:

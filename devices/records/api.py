@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.resources import version_seen
-from agents.http.strict import OBJECT
+from agents.http.strict import OBJECT, without_echo
 from agents.http.throttles import address_of
 from agents.http.viewsets import read
 from devices.models import Record
@@ -21,9 +21,6 @@ from .filters import RecordFilter
 from .serializers import CommentSerializer, ReasonSerializer, RecordChangeSerializer, RecordSerializer
 from .shapes import COLLECTIONS, COMMENT, SHAPES, Shape
 
-KEY = OpenApiParameter(
-    "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key with the same body returns the same row."
-)
 MATCH = OpenApiParameter(
     "If-Match", str, OpenApiParameter.HEADER,
     description="The ETag that was read, such as \"3\": 412 if the record has changed since.",
@@ -80,17 +77,11 @@ class RecordViewSet(AllRecords):
         """One record; the ETag of the answer is its version."""
         return self.answer(self.get_object())
 
-    @extend_schema(
-        request=CREATED, responses={200: RecordSerializer, 201: RecordSerializer}, parameters=[COLLECTION, KEY],
-        examples=[TASK],
-    )  # fmt: skip
+    @extend_schema(request=CREATED, responses={201: RecordSerializer}, parameters=[COLLECTION], examples=[TASK])
     def create(self, request: Any, collection: str) -> Response:
         """Create a record of your own; it needs no approval. Comments are created at their record."""
-        key = key_of(request)
-        made, is_new = review.create_once(
-            request.user, self.shape.kind, self.body(), key=key, source=address_of(request)
-        )
-        return self.answer(made, status=201 if is_new else 200)
+        record = review.create(request.user, self.shape.kind, self.body(), source=address_of(request))
+        return self.answer(record, status=201)
 
     @extend_schema(
         request=CHANGED, responses={200: RecordSerializer, **STALE}, parameters=[COLLECTION, MATCH], examples=[DONE]
@@ -98,7 +89,9 @@ class RecordViewSet(AllRecords):
     def partial_update(self, request: Any, collection: str, pk: Any) -> Response:
         """Change fields of a record, or of a suggestion, which stays a suggestion."""
         seen, source = version_seen(request), address_of(request)
-        return self.answer(review.edit(self.get_object(), self.body(), by=request.user, expected=seen, source=source))
+        row = self.get_object()
+        body = without_echo(self.body(), RecordSerializer(row).data, RecordSerializer.Meta.fields)
+        return self.answer(review.edit(row, body, by=request.user, expected=seen, source=source))
 
     @extend_schema(parameters=[COLLECTION, MATCH], responses={204: None, **STALE})
     def destroy(self, request: Any, collection: str, pk: Any) -> Response:
@@ -160,10 +153,3 @@ class RecordViewSet(AllRecords):
         self.page_ordering = ordering
         page = self.paginate_queryset(rows)
         return self.get_paginated_response(serializer(page, many=True).data)
-
-
-def key_of(request: Any) -> str:
-    key = request.headers.get("Idempotency-Key") or ""
-    if len(key) > 255:
-        raise Invalid("Idempotency-Key is longer than 255 characters.", hint="Use a UUID.")
-    return key

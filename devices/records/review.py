@@ -5,11 +5,10 @@ The fields follow the rules of the client's tools, because the same functions wr
 
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from agents.exceptions import Conflict, Invalid, NotFound
 from agents.models import AuditEvent
-from agents.schema import sha256_of
 from agents.unknown import extra, refuse
 from devices.client import schema
 from devices.client.exceptions import ToolRefused
@@ -23,37 +22,6 @@ from .storage import Author, PersonsRecords, check_version, differences, save
 JSON = Any
 Action, Review = RecordChange.Action, Record.Review
 MAX_REASON = 500
-
-
-def create_once(user: Any, kind: str, values: dict[str, JSON], *, key: str, source: str = "") -> tuple[Record, bool]:
-    """A new record, or the one that the same request created before; whether it is new.
-
-    Raises Invalid, and Conflict for the same key with other values.
-    """
-    asked = sha256_of([kind, values])
-    if key and (row := made_with(user, key, asked)):
-        return row, False
-    try:
-        with transaction.atomic():
-            row = create(user, kind, values, source=source)
-            if key:
-                Record.objects.filter(pk=row.pk).update(idempotency_key=key, request_hash=asked)
-            return row, True
-    except IntegrityError:  # the same request came twice at the same time
-        if row := made_with(user, key, asked):
-            return row, False
-        raise
-
-
-def made_with(user: Any, key: str, asked: str) -> Record | None:
-    row = Record.objects.visible_to(user).filter(idempotency_key=key).first()
-    if row is not None and row.request_hash != asked:
-        raise Conflict(
-            "This Idempotency-Key was used with another body.",
-            code="idempotency_mismatch",
-            hint="Use a new Idempotency-Key for another request.",
-        )
-    return row
 
 
 @transaction.atomic
@@ -106,7 +74,9 @@ def approve(row: Record, *, by: Any, expected: int | None = None, source: str = 
         save(row, Action.APPROVED, Author(by.get_username()), {})
         approve_comments(row, by)
     else:
-        raise Conflict(f"This {row.kind} has already been approved.", code="nothing_to_decide")
+        raise Conflict(
+            f"This {row.kind} has already been approved.", code="nothing_to_decide", hint="GET it to see its state."
+        )
     AuditEvent.record("record.approved", row, actor=by, source=source, version=row.version)
     return row
 
@@ -143,7 +113,7 @@ def reject(row: Record, reason: str = "", *, by: Any, expected: int | None = Non
     elif row.review == Review.SUGGESTED:
         row.review, row.reason = Review.REJECTED, reason
     else:
-        hint = "Delete it if you do not want it." if row.review == Review.APPROVED else ""
+        hint = "Delete it if you do not want it." if row.review == Review.APPROVED else "GET it to see why."
         raise Conflict(f"This {row.kind} has already been {row.review}.", code="nothing_to_decide", hint=hint)
     save(row, Action.REJECTED, Author(by.get_username()), fields, note_text=reason)
     AuditEvent.record("record.rejected", row, actor=by, source=source, version=row.version)

@@ -115,9 +115,9 @@ async def test_a_result_is_listed_until_the_server_no_longer_asks_for_it(device)
     await device.run("list_tasks")
     listed = device.journal.unfinished()
     assert [item.id for item in listed] == ["c1"]
-    device.journal.confirm(listed, wanted=("c1",))
+    device.journal.confirm(listed, ids=("c1",))
     assert device.journal.unfinished() == listed
-    device.journal.confirm(listed, wanted=())
+    device.journal.confirm(listed, ids=())
     assert device.journal.unfinished() == ()
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from tests.devices.flapping import FlappingProxy
 from tests.devices.machine import Machine
-from tests.live import ROOT, Live, data_directory, database_of, free_port, wait_for
+from tests.live import ROOT, Live, data_directory, database_of, wait_for
+from tests.servers import free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 SLOW = Path(__file__).with_name("slow_server.py")

@@ -67,8 +67,8 @@ def search_files(workspace: Workspace, query: str, path: str = ".", limit: int =
 
 def words_of(query: str) -> list[str]:
     """The beginnings of words to look for: “parcels” finds “parcel” too."""
-    found = list(dict.fromkeys(WORD.findall(query.casefold())))[:20]
-    longer = [word for word in found if len(word) > 2] or found
+    words = list(dict.fromkeys(WORD.findall(query.casefold())))[:20]
+    longer = [word for word in words if len(word) > 2] or words
     return list(dict.fromkeys(word[:-1] if len(word) > 4 and word.endswith("s") else word for word in longer))
 
 
@@ -192,32 +192,32 @@ class KnownPages:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.known: OrderedDict[tuple[int, ...], Pages] = OrderedDict()
+        self.pages: OrderedDict[tuple[int, ...], Pages] = OrderedDict()
 
     def read(self, path: str, opened: Opened, until: float) -> Pages:
         if opened.info.st_size > documents.MAX_DOCUMENT_BYTES:
             raise ToolRefused("too_large", f"“{path}” is too large")
         key = (opened.info.st_dev, opened.info.st_ino, opened.info.st_mtime_ns, opened.info.st_size)
         with self.lock:
-            found = self.known.setdefault(key, Pages([]))
-            self.known.move_to_end(key)
-            while len(self.known) > KEPT_DOCUMENTS:
-                self.known.popitem(last=False)
-            if not found.is_complete:
-                self.go_on(path, opened, found, until)
-            return Pages(list(found.texts), found.is_complete)
+            pages = self.pages.setdefault(key, Pages([]))
+            self.pages.move_to_end(key)
+            while len(self.pages) > KEPT_DOCUMENTS:
+                self.pages.popitem(last=False)
+            if not pages.is_complete:
+                self.go_on(path, opened, pages, until)
+            return Pages(list(pages.texts), pages.is_complete)
 
-    def go_on(self, path: str, opened: Opened, found: Pages, until: float) -> None:
+    def go_on(self, path: str, opened: Opened, pages: Pages, until: float) -> None:
         with os.fdopen(os.dup(opened.fd), "rb") as file:
             file.seek(0)
             if path.lower().endswith(".docx"):
-                found.texts, found.is_complete = [documents.docx_text(file)], True
+                pages.texts, pages.is_complete = [documents.docx_text(file)], True
                 return
-            for text in documents.pdf_pages(file, first=len(found.texts)):
-                found.texts.append(text)
+            for text in documents.pdf_pages(file, first=len(pages.texts)):
+                pages.texts.append(text)
                 if time.monotonic() >= until:
                     return
-        found.is_complete = True
+        pages.is_complete = True
 
 
 PAGES = KnownPages()
