@@ -64,8 +64,8 @@ TOOLS: dict[str, dict[str, Any]] = {
 
 def ensure_tools() -> list[Tool]:
     """Create or refresh the site's rows; returns those that changed."""
-    known = {tool.name: tool for tool in Tool.objects.filter(owner=None, team=None, name__in=TOOLS)}
-    return [row for name, shape in TOOLS.items() if (row := ensure(name, shape, known.get(name)))]
+    tools = {tool.name: tool for tool in Tool.objects.filter(owner=None, team=None, name__in=TOOLS)}
+    return [row for name, shape in TOOLS.items() if (row := ensure(name, shape, tools.get(name)))]
 
 
 def ensure(name: str, shape: dict[str, Any], row: Tool | None) -> Tool | None:

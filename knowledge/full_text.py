@@ -51,7 +51,7 @@ def vector_of(tokens: Sequence[str]) -> str:
     places: dict[str, list[int]] = {}
     for position, token in enumerate(tokens, 1):
         places.setdefault(token, []).append(min(position, POSITIONS))
-    return " ".join(f"{quoted(token)}:{','.join(map(str, found[:255]))}" for token, found in places.items())
+    return " ".join(f"{quoted(token)}:{','.join(map(str, positions[:255]))}" for token, positions in places.items())
 
 
 def quoted(token: str) -> str:
@@ -128,12 +128,12 @@ def usual(
     dialect: Any, collection: int, version: int, weights: dict[str, float], limit: int
 ) -> list[tuple[int, float]]:
     """What has all of these common words, then the rarer half of them, until there are enough."""
-    wanted = sorted(weights, key=lambda token: -weights[token])
-    found: dict[int, float] = {}
-    while wanted and len(found) < limit:
-        found |= dict(dialect.having(collection, version, weights, wanted, limit))
-        wanted = wanted[: len(wanted) // 2]
-    return sorted(found.items(), key=lambda one: (-one[1], one[0]))[:limit]
+    tokens = sorted(weights, key=lambda token: -weights[token])
+    scores: dict[int, float] = {}
+    while tokens and len(scores) < limit:
+        scores |= dict(dialect.having(collection, version, weights, tokens, limit))
+        tokens = tokens[: len(tokens) // 2]
+    return sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit]
 
 
 def rarest(counts: dict[str, int]) -> list[str]:
@@ -217,11 +217,11 @@ class Sqlite:
 
     @classmethod
     def having(
-        cls, collection: int, version: int, weights: dict[str, float], wanted: list[str], limit: int
+        cls, collection: int, version: int, weights: dict[str, float], tokens: list[str], limit: int
     ) -> list[tuple[int, float]]:
         times = " + ".join(cls.TIMES.format(length=len(token) + 2) for token in weights)
         sql = cls.HAVING.format(of_version=OF_VERSION, times=times, found=FOUND, scored=SCORED)
-        match = " AND ".join(map(cls.term, wanted))
+        match = " AND ".join(map(cls.term, tokens))
         weighed = [value for token, weight in weights.items() for value in (weight, f" {token} ")]
         return rows(sql, [match, collection, version, version, *weighed, limit])
 
@@ -285,17 +285,17 @@ class Postgres:
 
     @classmethod
     def having(
-        cls, collection: int, version: int, weights: dict[str, float], wanted: list[str], limit: int
+        cls, collection: int, version: int, weights: dict[str, float], tokens: list[str], limit: int
     ) -> list[tuple[int, float]]:
         """The index finds these too: reading the table until enough are found would read the words of each row."""
         hits = cls.HAVING.format(of_version=OF_VERSION, found=FOUND)
-        match = " & ".join(map(quoted, wanted))
+        match = " & ".join(map(quoted, tokens))
         of_version = (collection, version, version)
         with transaction.atomic():
             rows("SELECT set_config('enable_seqscan', 'off', true)", [])
-            found = cls.ranked(hits, [match, *of_version, *of_version], weights, limit)
+            scores = cls.ranked(hits, [match, *of_version, *of_version], weights, limit)
             rows("SELECT set_config('enable_seqscan', 'on', true)", [])
-        return found
+        return scores
 
     @classmethod
     def ranked(cls, hits: str, values: list[Any], weights: dict[str, float], limit: int) -> list[tuple[int, float]]:
@@ -314,7 +314,7 @@ def rows(sql: str, parameters: Sequence[Any]) -> list[Any]:
 def scrub() -> None:
     """SQLite: rewrite the index and empty the log, so that no erased word is left in the database's files.
 
-    The connection overwrites what it deletes (`secure_delete`, config/settings.py). Must not be called in a
+    The connection overwrites what it deletes (`secure_delete`, config/settings/database.py). Must not be called in a
     transaction. PostgreSQL's VACUUM removes what was deleted by itself.
     """
     if database().vendor != "sqlite":

@@ -28,24 +28,24 @@ def find(user: Any, text: str) -> list[Result]:
     in its own collection and by the words that it shares with the text, the rarer among all results the more.
     """
     rows = list(usable(user).nearest_first(user)[:MOST])
-    each = [[(row, found) for found in search(row, text, limit=RESULTS)] for row in rows]
-    results = {found.chunk.pk: (row, found) for one in each for row, found in one}
-    scores = {found.chunk.pk: 1 / (SMOOTH + rank) for one in each for rank, (_, found) in enumerate(one, 1)}
+    each = [(row, search(row, text, limit=RESULTS)) for row in rows]
+    results = {piece.chunk.pk: (row, piece) for row, pieces in each for piece in pieces}
+    scores = {piece.chunk.pk: 1 / (SMOOTH + rank) for _, pieces in each for rank, piece in enumerate(pieces, 1)}
     for rank, pk in enumerate(by_words(text, results), 1):
         scores[pk] += 1 / (SMOOTH + rank)
     return [results[pk] for pk in sorted(results, key=lambda pk: (-scores[pk], pk))[:RESULTS]]
 
 
 def by_words(text: str, results: dict[int, Result]) -> list[int]:
-    asked = set(stems_of(text))
-    shared = {pk: asked & words_of(found) for pk, (_, found) in results.items()}
+    stem_set = set(stems_of(text))
+    shared = {pk: stem_set & words_of(piece) for pk, (_, piece) in results.items()}
     having = Counter(stem for stems in shared.values() for stem in stems)
     weights = {pk: sum(math.log(1 + len(results) / having[stem]) for stem in stems) for pk, stems in shared.items()}
     return sorted(results, key=lambda pk: (-weights[pk], pk))
 
 
-def words_of(found: Found) -> set[str]:
-    chunk = found.chunk
+def words_of(piece: Found) -> set[str]:
+    chunk = piece.chunk
     return set(stems_of(f"{chunk.document.name} . {chunk.heading} . {chunk.text}"))
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
-from rest_framework import mixins, viewsets
+from rest_framework import mixins
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
@@ -11,7 +11,7 @@ from agents.exceptions import Invalid, NotFound
 from agents.http.parsers import FileParser, JSONParser
 from agents.http.resources import located
 from agents.http.versioned import NUMBER, WITHOUT_LISTS
-from agents.http.viewsets import Audited, NamedViewSet, read
+from agents.http.viewsets import NamedViewSet, read
 from agents.models import StoredFile
 from agents.storage import clean_name
 from knowledge.models import Collection, Document
@@ -30,6 +30,7 @@ from .serializers import (
     SearchSerializer,
     UploadedDocumentSerializer,
 )
+from .viewsets import InCollection
 
 RETURNS = OpenApiExample("A question", request_only=True, value={"query": "How long may goods be returned?"})
 RULES = OpenApiExample(
@@ -64,25 +65,23 @@ class CollectionViewSet(NamedViewSet):
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def search(self, request: Any, name: str) -> Response:
         """The pieces of its documents that fit the question, and excerpts of your own devices, best first."""
-        asked = read(SearchSerializer, request)
-        collection = Collection.objects.for_use(request.user, name)
+        query = read(SearchSerializer, request)
+        collection = self.named_for_use(Collection.objects.all())
         answer = search_all(
-            collection, asked["query"], Asker(request.user.pk), limit=asked["limit"], version=asked.get("version")
+            collection, query["query"], Asker(request.user.pk), limit=query["limit"], version=query.get("version")
         )
         return Response(shown(answer))
 
 
-class DocumentViewSet(Audited, mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
+class DocumentViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, InCollection):
     """The documents of a collection. A new one waits until a worker has read it."""
 
-    scope = "collections"
     queryset = Document.objects.none()
     serializer_class = DocumentSerializer
     parser_classes = [JSONParser, FileParser]
     filterset_class = DocumentFilter
     search_fields = ("name", "url")
     orderings = ("name", "created_at")
-    page_ordering: tuple[str, ...] = ("-id",)
     bodiless = ("reindex",)
     parameters = {"list": ("version",)}
 
@@ -93,14 +92,6 @@ class DocumentViewSet(Audited, mixins.RetrieveModelMixin, mixins.ListModelMixin,
             return rows
         number = version_in(self.request)
         return rows.current() if number is None else rows.of_version(number)
-
-    def collection(self) -> Collection:
-        if getattr(self, "swagger_fake_view", False):
-            return Collection()
-        row: Collection = Collection.objects.named(self.request.user, self.kwargs["name"])
-        if self.request.method not in ("GET", "HEAD", "OPTIONS"):
-            row.require_edit(self.request.user)
-        return row
 
     @extend_schema(parameters=[OpenApiParameter("version", NUMBER, description="The documents of this version.")])
     def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:

@@ -29,30 +29,30 @@ def run(tool: ToolSpec, call: ToolCall, asker: Asker) -> ToolResult:
     return action(collection, version, call.arguments, asker)
 
 
-def find(collection: Collection, version: int | None, asked: dict[str, Any], asker: Asker) -> ToolResult:
+def find(collection: Collection, version: int | None, arguments: dict[str, Any], asker: Asker) -> ToolResult:
     """{"results": [{"id", "title", "url", "text"}]}. Untrusted as soon as one of the documents is. `not_searched` names
     folders of devices that did not answer, or not about all their files.
     """
-    answer = search_all(collection, asked["query"], asker, limit=asked.get("limit", 8), version=version)
-    value: dict[str, Any] = {"results": [shown(collection, one) for one in answer.found]}
+    answer = search_all(collection, arguments["query"], asker, limit=arguments.get("limit", 8), version=version)
+    value: dict[str, Any] = {"results": [shown(collection, hit) for hit in answer.hits]}
     if answer.absent:
         value["not_searched"] = [f"{one.path} on {one.device}: {one.reason}" for one in answer.absent]
-    is_untrusted = any(isinstance(one, Excerpt) or one.chunk.document.untrusted for one in answer.found)
+    is_untrusted = any(isinstance(hit, Excerpt) or hit.chunk.document.untrusted for hit in answer.hits)
     return ToolResult(ok=True, value=value, untrusted=is_untrusted)
 
 
-def shown(collection: Collection, found: Found | Excerpt) -> dict[str, Any]:
-    if isinstance(found, Excerpt):
-        return {"id": found.id, "title": found.title, "url": None, "device": found.device, "text": found.text}
-    return {**reference(collection, found.chunk), "text": found.chunk.text}
+def shown(collection: Collection, hit: Found | Excerpt) -> dict[str, Any]:
+    if isinstance(hit, Excerpt):
+        return {"id": hit.id, "title": hit.title, "url": None, "device": hit.device, "text": hit.text}
+    return {**reference(collection, hit.chunk), "text": hit.chunk.text}
 
 
-def fetch(collection: Collection, version: int | None, asked: dict[str, Any], asker: Asker) -> ToolResult:
+def fetch(collection: Collection, version: int | None, arguments: dict[str, Any], asker: Asker) -> ToolResult:
     """{"id", "title", "url", "text", "metadata"}: the text from a little before the place on."""
-    if asked["id"].startswith(PREFIX):
-        return fetch_file(collection, version, asked["id"], asker)
+    if arguments["id"].startswith(PREFIX):
+        return fetch_file(collection, version, arguments["id"], asker)
     version = version or collection.version
-    document_id, position = place_in(asked["id"])
+    document_id, position = place_in(arguments["id"])
     document = Document.objects.filter(collection=collection, pk=document_id).of_version(version).first()
     if document is None:
         raise RetryTool("There is no document with this id. Use an id of the search.", code="not_found")

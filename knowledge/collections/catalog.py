@@ -39,9 +39,9 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def list_tools(row: Collection) -> None:
     """Create or refresh the collection's tools; they are owned and shared like it."""
-    known = {tool.source["verb"]: tool for tool in Tool.objects.filter(**row.listed_as())}
+    tools = {tool.source["verb"]: tool for tool in Tool.objects.filter(**row.listed_as())}
     for verb, (description, schema) in VERBS.items():
-        tool = known.get(verb) or Tool()
+        tool = tools.get(verb) or Tool()
         about = f" ({row.description})" if row.description else ""
         tool.name, tool.kind, tool.effect = f"{verb}-{row.name}", Tool.Kind.KNOWLEDGE, Tool.Effect.READ
         tool.source = {"collection": row.pk, "verb": verb}

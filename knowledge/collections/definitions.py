@@ -55,20 +55,20 @@ class CollectionKind:
         self.names: list[str] = []  # of these bytes in the storage
 
     def unknown(self, definition: Definition) -> dict[str, str]:
-        found = extra(definition, {"kind", "name", *SHAPES})
+        fields = extra(definition, {"kind", "name", *SHAPES})
         for name, one in islice(documents_in(definition).items(), MOST):
-            found |= extra(one, PAGE if is_page(one) else DOCUMENT, f"documents.{str(name)[:100]}.")
+            fields |= extra(one, PAGE if is_page(one) else DOCUMENT, f"documents.{str(name)[:100]}.")
         for number, one in enumerate(questions_in(definition)[: evaluation.QUESTIONS]):
-            found |= extra(one, QUESTION, f"questions.{number}.")
-        return found
+            fields |= extra(one, QUESTION, f"questions.{number}.")
+        return fields
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
-        found = shapes.faults(definition, SHAPES)
+        faults = shapes.faults(definition, SHAPES)
         if len(documents_in(definition)) > MOST:
-            return [*found, fault("documents", f"A file has at most {MOST} documents of a collection.")]
+            return [*faults, fault("documents", f"A file has at most {MOST} documents of a collection.")]
         for name, one in documents_in(definition).items():
-            found += faults_in_document(name, one)
-        return found + faults_in_questions(questions_in(definition))
+            faults += faults_in_document(name, one)
+        return faults + faults_in_questions(questions_in(definition))
 
     def rows(self, owner: Any) -> Iterable[Collection]:
         return Collection.objects.filter(owner=owner).select_related("team").order_by("name")
@@ -206,8 +206,8 @@ def provider_named(name: str, owner: Any) -> Provider | None:
     """Raises NotFound, Forbidden, Conflict. The site uses its own."""
     if owner is None:
         return Provider.objects.filter(owner=None, name=name).first()
-    found: Provider = Provider.objects.for_use(owner, name)
-    return found
+    provider: Provider = Provider.objects.for_use(owner, name)
+    return provider
 
 
 # -- documents ---------------------------------------------------------------------------------------------------------
@@ -228,10 +228,10 @@ def documents_of(row: Collection) -> dict[str, Document]:
     if row.owner_id is None:
         return {}
     rows = carried(collection=row).order_by("id").select_related("file", "collection")[: 2 * MOST + 1]
-    found = {one.name: one for one in rows}
-    if len(found) > MOST:
+    documents = {one.name: one for one in rows}
+    if len(documents) > MOST:
         raise TooLarge(f"The collection “{row.name}” has more than {MOST} documents.", hint=LARGE)
-    return found
+    return documents
 
 
 def exported(row: Document) -> Any:
@@ -289,8 +289,8 @@ def declared_of(one: Any) -> str:
 
 
 def documents_in(definition: Definition) -> dict[str, Any]:
-    found = definition.get("documents")
-    return found if isinstance(found, dict) else {}
+    documents = definition.get("documents")
+    return documents if isinstance(documents, dict) else {}
 
 
 def faults_in_document(name: Any, one: Any) -> list[dict[str, str]]:
@@ -301,8 +301,8 @@ def faults_in_document(name: Any, one: Any) -> list[dict[str, str]]:
         return []
     if not isinstance(one, dict) or len(one.keys() & set(CONTENTS)) != 1:
         return [fault(place, "Write a text, or a mapping with one of text, base64 and url.")]
-    if found := shapes.faults(one, DOCUMENT, f"{place}."):
-        return found
+    if faults := shapes.faults(one, DOCUMENT, f"{place}."):
+        return faults
     if is_page(one):
         is_address = one["url"].startswith(("http://", "https://")) and is_line(one["url"], URL)
         return [] if is_address else [fault(f"{place}.url", "It must begin with http:// or https://.")]
@@ -317,25 +317,25 @@ def faults_in_document(name: Any, one: Any) -> list[dict[str, str]]:
 
 
 def questions_in(definition: Definition) -> list[Any]:
-    found = definition.get("questions")
-    return found if isinstance(found, list) else []
+    questions = definition.get("questions")
+    return questions if isinstance(questions, list) else []
 
 
 def faults_in_questions(questions: list[Any]) -> list[dict[str, str]]:
     if len(questions) > evaluation.QUESTIONS:
         return [fault("questions", f"A collection can have {evaluation.QUESTIONS} questions.")]
-    found: list[dict[str, str]] = []
-    asked: set[str] = set()
+    faults: list[dict[str, str]] = []
+    known_texts: set[str] = set()
     for number, one in enumerate(questions):
         texts = {**one, "place": "-" if one.get("place", "") == "" else one["place"]} if isinstance(one, dict) else {}
         if not all(is_line(texts.get(name), most) for name, most in QUESTION.items()):
             message = "Write {question, document, place}: texts of at most 500, 200 and 200 characters."
-            found.append(fault(f"questions.{number}", message))
-        elif texts["question"] in asked:
-            found.append(fault(f"questions.{number}", "This question occurs twice."))
+            faults.append(fault(f"questions.{number}", message))
+        elif texts["question"] in known_texts:
+            faults.append(fault(f"questions.{number}", "This question occurs twice."))
         else:
-            asked.add(texts["question"])
-    return found
+            known_texts.add(texts["question"])
+    return faults
 
 
 def read_questions(row: Collection) -> dict[str, Definition]:

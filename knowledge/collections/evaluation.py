@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict
-from knowledge.models import Chunk, Collection, Evaluation, EvaluationQuestion
+from knowledge.models import Chunk, Collection, Document, Evaluation, EvaluationQuestion
 
 from .search import MOST, Found, search_each
 from .storage import hold
@@ -24,7 +24,9 @@ def add_question(collection: Collection, question: str, document: str, place: st
     row = questions_of(collection).filter(question=question).first()
     if row is None and questions_of(collection).count() >= QUESTIONS:
         raise Conflict(
-            _("A collection can have %(number)s questions.") % {"number": QUESTIONS}, code="too_many_questions"
+            _("A collection can have %(number)s questions.") % {"number": QUESTIONS},
+            code="too_many_questions",
+            hint=_("Remove one first."),
         )
     row = row or EvaluationQuestion(collection=collection, question=question)
     row.document, row.place = document, place
@@ -33,11 +35,14 @@ def add_question(collection: Collection, question: str, document: str, place: st
 
 
 def evaluate(collection: Collection) -> Evaluation:
-    """Search each question in the present version, and keep the result. Raises Conflict without questions."""
+    """Search each question in the present version, and keep the result. Raises Conflict without questions, or if the
+    document of one is still being read.
+    """
     version = collection.version
     questions = list(questions_of(collection)[:QUESTIONS])
-    each = search_each(collection, [one.question for one in questions], limit=MOST, version=version)
-    ranks = [ranked(found, one) for found, one in zip(each, questions, strict=True)]
+    check_documents(collection, {question.document for question in questions})
+    each = search_each(collection, [question.question for question in questions], limit=MOST, version=version)
+    ranks = [ranked(pieces, question) for pieces, question in zip(each, questions, strict=True)]
     if not ranks:
         raise Conflict(
             _("This collection has no questions."), code="no_questions", hint=_("Add some to its questions.")
@@ -53,25 +58,39 @@ def evaluate(collection: Collection) -> Evaluation:
     return row
 
 
+def check_documents(collection: Collection, names: set[str]) -> None:
+    """A document that is read for the first time cannot be found: the figures would say that the search is bad. One
+    that is read again is searched as it was.
+    """
+    current = Document.objects.filter(collection=collection, name__in=names).current()
+    searched = current.filter(status=Document.Status.READY).values("name")
+    reading = current.filter(status__in=(Document.Status.WAITING, Document.Status.INDEXING)).exclude(name__in=searched)
+    if name := reading.order_by("name").values_list("name", flat=True).first():
+        raise Conflict(
+            _("The document “%(name)s” is still being read, so no question finds it.") % {"name": name},
+            code="document_not_ready", hint=_("Evaluate when its status is ready."),
+        )  # fmt: skip
+
+
 def questions_of(collection: Collection) -> QuerySet[EvaluationQuestion]:
     return EvaluationQuestion.objects.filter(collection=collection)
 
 
-def ranked(found: list[Found], asked: EvaluationQuestion) -> dict[str, Any]:
-    rank = next((number for number, one in enumerate(found, 1) if answers(one.chunk, asked)), None)
-    return {"question": asked.question, "document": asked.document, "place": asked.place, "rank": rank}
+def ranked(pieces: list[Found], question: EvaluationQuestion) -> dict[str, Any]:
+    rank = next((number for number, piece in enumerate(pieces, 1) if answers(piece.chunk, question)), None)
+    return {"question": question.question, "document": question.document, "place": question.place, "rank": rank}
 
 
-def answers(chunk: Chunk, asked: EvaluationQuestion) -> bool:
+def answers(chunk: Chunk, question: EvaluationQuestion) -> bool:
     places = {f"page {chunk.page}", chunk.heading.lower(), chunk.place.lower()}
-    return chunk.document.name == asked.document and (not asked.place or asked.place.lower() in places)
+    return chunk.document.name == question.document and (not question.place or question.place.lower() in places)
 
 
 def figures(ranks: list[dict[str, Any]]) -> tuple[float, float]:
     """Recall@5 and MRR, each between 0 and 1, of at least one question."""
-    found = [one["rank"] for one in ranks if one["rank"]]
-    recall = sum(rank <= FIRST for rank in found) / len(ranks)
-    return round(recall, 4), round(sum(1 / rank for rank in found) / len(ranks), 4)
+    hit_ranks = [one["rank"] for one in ranks if one["rank"]]
+    recall = sum(rank <= FIRST for rank in hit_ranks) / len(ranks)
+    return round(recall, 4), round(sum(1 / rank for rank in hit_ranks) / len(ranks), 4)
 
 
 def lowered(before: Evaluation, ranks: list[dict[str, Any]]) -> str:

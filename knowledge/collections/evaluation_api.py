@@ -3,16 +3,17 @@
 from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
-from rest_framework import mixins, viewsets
+from rest_framework import mixins
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from agents.http.versioned import WITHOUT_LISTS
-from agents.http.viewsets import Audited, read
-from knowledge.models import Collection, Evaluation, EvaluationQuestion
+from agents.http.viewsets import read
+from knowledge.models import Evaluation, EvaluationQuestion
 
 from . import evaluation
 from .serializers import EvaluationQuestionSerializer, EvaluationSerializer, NewEvaluationQuestionSerializer
+from .viewsets import InCollection
 
 HOURS = OpenApiExample(
     "A question", request_only=True,
@@ -20,22 +21,7 @@ HOURS = OpenApiExample(
 )  # fmt: skip
 
 
-class OfCollection(Audited, viewsets.GenericViewSet):
-    """Everyone who sees the collection reads; its editors write."""
-
-    scope = "collections"
-    page_ordering: tuple[str, ...] = ("-id",)
-
-    def collection(self) -> Collection:
-        if getattr(self, "swagger_fake_view", False):
-            return Collection()
-        row: Collection = Collection.objects.named(self.request.user, self.kwargs["name"])
-        if self.request.method not in ("GET", "HEAD", "OPTIONS"):
-            row.require_edit(self.request.user)
-        return row
-
-
-class QuestionViewSet(mixins.ListModelMixin, OfCollection):
+class QuestionViewSet(mixins.ListModelMixin, InCollection):
     """The evaluation set of a collection: questions, each with the document that answers it."""
 
     queryset = EvaluationQuestion.objects.none()
@@ -62,7 +48,7 @@ class QuestionViewSet(mixins.ListModelMixin, OfCollection):
         return Response(status=204)
 
 
-class EvaluationViewSet(mixins.ListModelMixin, OfCollection):
+class EvaluationViewSet(mixins.ListModelMixin, InCollection):
     """How well the search of a collection answered its questions, version by version, newest first."""
 
     queryset = Evaluation.objects.none()

@@ -64,25 +64,25 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    found: list[Found | Excerpt] = field(default_factory=list)
+    hits: list[Found | Excerpt] = field(default_factory=list)
     absent: list[Absent] = field(default_factory=list)
 
 
 def search_all(collection: Collection, text: str, asker: Asker, *, limit: int, version: int | None = None) -> Results:
     """Pieces of documents and excerpts of the asker's own devices, best first."""
-    found = search(collection, text, limit=limit, version=version)
+    pieces = search(collection, text, limit=limit, version=version)
     folders = list(CollectionFolder.objects.filter(collection=collection, owner_id=asker.user_id))
     if version is not None or not folders:
-        return Results(list(found))
+        return Results(list(pieces))
     excerpts, absent = devices().search(folders, text, asker, limit)
-    return Results(merged(found, excerpts)[:limit], absent)
+    return Results(merged(pieces, excerpts)[:limit], absent)
 
 
-def merged(found: list[Found], excerpts: list[Excerpt]) -> list[Found | Excerpt]:
+def merged(pieces: list[Found], excerpts: list[Excerpt]) -> list[Found | Excerpt]:
     """Both lists merged by rank, because the scores of a device and of the index have no common scale."""
     if not excerpts:
-        return list(found)
-    ranked: list[Found | Excerpt] = [Found(one.chunk, 1 / (SMOOTH + rank)) for rank, one in enumerate(found, 1)]
+        return list(pieces)
+    ranked: list[Found | Excerpt] = [Found(piece.chunk, 1 / (SMOOTH + rank)) for rank, piece in enumerate(pieces, 1)]
     ranked += excerpts
     return sorted(ranked, key=lambda one: -one.score)
 
@@ -90,20 +90,20 @@ def merged(found: list[Found], excerpts: list[Excerpt]) -> list[Found | Excerpt]
 def shown(results: Results) -> dict[str, Any]:
     """The results in the form of the REST API."""
     absent = [{"device": one.device, "path": one.path, "reason": one.reason} for one in results.absent]
-    return {"results": [result_of(one) for one in results.found], "not_searched": absent}
+    return {"results": [result_of(hit) for hit in results.hits], "not_searched": absent}
 
 
-def result_of(found: Found | Excerpt) -> dict[str, Any]:
-    if isinstance(found, Excerpt):
-        document = {"id": "", "name": found.path, "untrusted": True, "device": found.device}
-        place = {"page": found.page, "heading": "", "position": None, "line": found.line, "text": found.place}
-        return {"document": document, "place": place, "text": found.text, "score": round(found.score, 6)}
-    row = found.chunk.document
+def result_of(hit: Found | Excerpt) -> dict[str, Any]:
+    if isinstance(hit, Excerpt):
+        document = {"id": "", "name": hit.path, "untrusted": True, "device": hit.device}
+        place = {"page": hit.page, "heading": "", "position": None, "line": hit.line, "text": hit.place}
+        return {"document": document, "place": place, "text": hit.text, "score": round(hit.score, 6)}
+    row = hit.chunk.document
     return {
         "document": {"id": str(row.pk), "name": row.name, "untrusted": row.untrusted, "device": None},
-        "place": {**place_of(found.chunk), "line": None},
-        "text": found.chunk.text,
-        "score": round(found.score, 6),
+        "place": {**place_of(hit.chunk), "line": None},
+        "text": hit.chunk.text,
+        "score": round(hit.score, 6),
     }
 
 
@@ -120,8 +120,8 @@ def of_place(collection: Collection, id: str, asker: Asker, size: int) -> dict[s
     folder = rows.first()
     if folder is None or not (offset.isascii() and offset.isdigit()) or not is_inside(folder.path, path):
         return None
-    found: dict[str, Any] | None = devices().read(folder, path, int(offset), asker, size)
-    return found
+    passage: dict[str, Any] | None = devices().read(folder, path, int(offset), asker, size)
+    return passage
 
 
 def devices() -> Any:

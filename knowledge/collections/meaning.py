@@ -36,36 +36,36 @@ def nearest(
     """
     if collection.dimensions is None:
         return None
-    asked: list[bytes] | None = import_string(settings.COLLECTION_VECTORS)(collection, texts)
-    if asked is None or {len(one) for one in asked} != {collection.dimensions * BYTES}:
+    vectors: list[bytes] | None = import_string(settings.COLLECTION_VECTORS)(collection, texts)
+    if vectors is None or {len(one) for one in vectors} != {collection.dimensions * BYTES}:
         return None
     documents = Document.objects.filter(collection=collection).of_version(version)
     rows = ChunkVector.objects.filter(number=collection.vectors_number, chunk__document__in=documents)
     if (documents.aggregate(count=Sum("chunk_count"))["count"] or 0) <= COMPARED:
-        return best(asked, stored(rows), limit)
-    return [best([one], stored(rows.filter(pk__in=few)), limit)[0] for one, few in zip(asked, among, strict=True)]
+        return best(vectors, stored(rows), limit)
+    return [best([one], stored(rows.filter(pk__in=few)), limit)[0] for one, few in zip(vectors, among, strict=True)]
 
 
 def stored(rows: Any) -> Iterator[tuple[int, Any]]:
-    found: Iterator[tuple[int, Any]] = rows.values_list("pk", "vector").iterator(chunk_size=BLOCK)
-    return found
+    vectors: Iterator[tuple[int, Any]] = rows.values_list("pk", "vector").iterator(chunk_size=BLOCK)
+    return vectors
 
 
-def best(asked: Sequence[bytes], rows: Iterable[tuple[int, Any]], limit: int) -> list[list[int]]:
+def best(vectors: Sequence[bytes], rows: Iterable[tuple[int, Any]], limit: int) -> list[list[int]]:
     """For each vector the nearest rows that are near enough. All vectors are compared in one pass over the rows."""
     import numpy  # 0.1 s, and only collections with vectors need it
 
-    questions = numpy.frombuffer(b"".join(asked), dtype="<f4").reshape(len(asked), -1).T
-    kept: list[list[tuple[float, int]]] = [[] for _ in asked]
-    left = iter(rows)
-    while block := list(islice(left, BLOCK)):
+    questions = numpy.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), -1).T
+    kept: list[list[tuple[float, int]]] = [[] for _ in vectors]
+    iterator = iter(rows)
+    while block := list(islice(iterator, BLOCK)):
         matrix = numpy.frombuffer(b"".join(one for _, one in block), dtype="<f4").reshape(len(block), -1)
         for number, scores in enumerate((matrix @ questions).T.tolist()):
             near = (
                 (score, pk) for score, (pk, _) in zip(scores, block, strict=True) if score >= settings.COLLECTION_NEAR
             )
             kept[number] = sorted([*kept[number], *near], key=lambda one: (-one[0], one[1]))[:limit]
-    return [[pk for _, pk in found] for found in kept]
+    return [[pk for _, pk in pairs] for pairs in kept]
 
 
 # -- making vectors ----------------------------------------------------------------------------------------------------
@@ -91,8 +91,8 @@ def claim(lease_s: float) -> Collection | None:
 
 def lacking(collection: Collection, limit: int) -> Iterator[list[Chunk]]:
     """Pieces without a vector, in batches that belong together; their documents are done after each batch."""
-    wanted = ~Q(vectors_number=collection.vectors_number) | Q(vectors_number=None)
-    rows = Document.objects.filter(wanted, collection=collection, status=Document.Status.READY).order_by("id")
+    outdated = ~Q(vectors_number=collection.vectors_number) | Q(vectors_number=None)
+    rows = Document.objects.filter(outdated, collection=collection, status=Document.Status.READY).order_by("id")
     have = ChunkVector.objects.filter(chunk=OuterRef("pk"), number=collection.vectors_number)
     while documents := list(rows.values_list("pk", flat=True)[:DOCUMENTS]):
         chunks = Chunk.objects.filter(~Exists(have), document__in=documents).select_related("document").defer("words")
@@ -119,9 +119,9 @@ def keep(collection: Collection, vectors: dict[int, bytes]) -> bool:
         return False
     Collection.objects.filter(pk=row.pk).update(dimensions=max(dimensions), embeddings_error="")
     there = Chunk.objects.filter(pk__in=vectors).values_list("pk", flat=True)
-    made = [ChunkVector(chunk_id=pk, number=row.vectors_number, vector=vectors[pk]) for pk in there]
+    chunk_vectors = [ChunkVector(chunk_id=pk, number=row.vectors_number, vector=vectors[pk]) for pk in there]
     ChunkVector.objects.bulk_create(
-        made, update_conflicts=True, unique_fields=["chunk"], update_fields=["number", "vector"]
+        chunk_vectors, update_conflicts=True, unique_fields=["chunk"], update_fields=["number", "vector"]
     )
     return True
 

@@ -53,8 +53,8 @@ def cut(text: str) -> Iterator[str]:
 def break_in(text: str, start: int) -> int:
     least, most = start + LENGTH // 2, start + LENGTH
     for sign in BREAKS:
-        if (found := text.rfind(sign, least, most)) >= 0:
-            return found + len(sign)
+        if (position := text.rfind(sign, least, most)) >= 0:
+            return position + len(sign)
     return most
 
 

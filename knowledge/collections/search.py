@@ -30,8 +30,8 @@ def search_each(
 ) -> Iterator[list[Found]]:
     """The same for several texts, whose vectors are asked for at once."""
     number = collection.version if version is None else version
-    for found in scored(collection, number, texts, min(limit, MOST)):
-        scores = dict(found)
+    for ranking in scored(collection, number, texts, min(limit, MOST)):
+        scores = dict(ranking)
         rows = Chunk.objects.filter(pk__in=scores).select_related("document").defer("words")
         chunks = {row.pk: row for row in rows}
         yield [Found(chunks[pk], score) for pk, score in scores.items() if pk in chunks]
@@ -40,14 +40,14 @@ def search_each(
 def scored(collection: Collection, version: int, texts: Sequence[str], limit: int) -> list[list[tuple[int, float]]]:
     """By words; also by meaning where the collection has a model that answers."""
     pool = POOL if collection.embeddings else limit
-    words = [full_text.search(collection.pk, version, text, pool) for text in texts]
+    rankings = [full_text.search(collection.pk, version, text, pool) for text in texts]
     if not collection.embeddings:
-        return words
-    found = [[pk for pk, _ in one] for one in words]
-    near = meaning.nearest(collection, version, texts, POOL, found)
+        return rankings
+    pks = [[pk for pk, _ in ranking] for ranking in rankings]
+    near = meaning.nearest(collection, version, texts, POOL, pks)
     if near is None:
-        return [one[:limit] for one in words]
-    return [fused(*both)[:limit] for both in zip(found, near, strict=True)]
+        return [ranking[:limit] for ranking in rankings]
+    return [fused(*both)[:limit] for both in zip(pks, near, strict=True)]
 
 
 def fused(*lists: list[int]) -> list[tuple[int, float]]:

@@ -81,7 +81,7 @@ class NewDocumentSerializer(StrictSerializer):
 
     name = Text(max_length=NAME, required=False, help_text="Needed for a text; else the file's name or the URL.")
     text = Text(required=False, trim_whitespace=False)
-    media_type = serializers.ChoiceField(choices=TEXTS, default="text/plain", help_text="Of a text.")
+    media_type = Choice(choices=TEXTS, default="text/plain", help_text="Of a text.")
     url = Text(max_length=URL, required=False, help_text="A public page; a worker fetches it.")
     file = serializers.UUIDField(required=False, help_text="The id of a file of yours.")
     untrusted = Flag(default=True, help_text="False only for what you wrote yourself or trust like that.")

@@ -38,8 +38,8 @@ def add_content(
 ) -> tuple[Document, bool]:
     """A document with this content, bytes or a file of Django; see `add_file`. Must not be called in a transaction."""
     digest = sha256(content).hexdigest() if isinstance(content, bytes) else files.digest_of(content)
-    if known := same(collection, name, digest):
-        return known, False
+    if document := same(collection, name, digest):
+        return document, False
     file = files.prepared(user_id, name, content, declared=declared, untrusted=untrusted)
     return add_prepared(collection, file, name=name, source=source, untrusted=untrusted)
 
@@ -65,8 +65,8 @@ def add_file(
     already. Raises Conflict.
     """
     hold(collection)
-    if known := same(collection, name, file.sha256):
-        return known, False
+    if document := same(collection, name, file.sha256):
+        return document, False
     row = Document(
         collection=collection,
         name=name,
@@ -210,8 +210,8 @@ def chunks_of(collection_id: int, read: Read) -> list[Chunk]:
 
 
 def pieces_of(documents: QuerySet[Document]) -> int:
-    found: int | None = documents.aggregate(count=Sum("chunk_count"))["count"]
-    return found or 0
+    count: int | None = documents.aggregate(count=Sum("chunk_count"))["count"]
+    return count or 0
 
 
 def fail(document: Document, code: str, error: str) -> None:
@@ -276,11 +276,11 @@ def erase_collection(row: Collection) -> None:
 
 def discard(rows: QuerySet[Document]) -> int:
     """Delete documents, and the files that were stored for them and are used nowhere else."""
-    found = list(rows.values_list("pk", "file_id", "source"))
-    Document.objects.filter(pk__in=[pk for pk, _, _ in found]).delete()
-    own = {file for _, file, source in found if file and source != Source.FILE}
+    entries = list(rows.values_list("pk", "file_id", "source"))
+    Document.objects.filter(pk__in=[pk for pk, _, _ in entries]).delete()
+    own = {file for _, file, source in entries if file and source != Source.FILE}
     files.delete(StoredFile.objects.filter(pk__in=own).unreferenced())
-    return len(found)
+    return len(entries)
 
 
 def hold(collection: Collection) -> Collection:

@@ -11,10 +11,11 @@ from agents import diff
 from agents.exceptions import Invalid, NotFound
 from agents.http.openapi import IF_MATCH
 from agents.http.resources import located, version_seen
+from agents.http.strict import without_echo
 from agents.http.throttles import address_of
 from agents.http.version_serializers import DiffSerializer
 from agents.http.versioned import NUMBER, WITHOUT_LISTS, number_in
-from agents.http.viewsets import read
+from agents.http.viewsets import kept, read
 from knowledge.models import Memory, MemoryVersion
 from knowledge.models.memory import MemoryQuerySet
 
@@ -73,8 +74,11 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
     @extend_schema(request=ChangeSerializer, responses={200: MemorySerializer, **STALE}, parameters=[IF_MATCH])
     def partial_update(self, request: Any, pk: Any) -> Response:
         """The next version. A suggestion stays one, and the mark `untrusted` stays."""
-        body = read(ChangeSerializer, request)
-        return answer(review.edit(self.get_object(), body, **self.by()))
+        row = self.get_object()
+        fixed = set(MemorySerializer.Meta.fields) - set(Memory.CONTENT)
+        sent = without_echo(request.data, MemorySerializer(row).data, fixed)
+        body = kept(ChangeSerializer).run_validation({} if sent is None else sent)
+        return answer(review.edit(row, body, **self.by()))
 
     @extend_schema(responses={204: None, **STALE}, parameters=[IF_MATCH])
     def destroy(self, request: Any, pk: Any) -> Response:
@@ -136,8 +140,8 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
         """Approved memories that fit the words, best first, each with the reason."""
         text, limit = question_of(request)
         rows = recall.candidates(self.get_queryset().active(), text, None)
-        found = recall.search(rows, text, user_id=request.user.pk, limit=limit)
-        return Response({"results": [{**MemorySerializer(one.row).data, "because": one.because} for one in found]})
+        memories = recall.search(rows, text, user_id=request.user.pk, limit=limit)
+        return Response({"results": [{**MemorySerializer(one.row).data, "because": one.because} for one in memories]})
 
     @extend_schema(responses=ExportSerializer)
     @action(detail=False, **WITHOUT_LISTS)

@@ -8,8 +8,10 @@ from django.utils.dateparse import parse_datetime
 
 from agents.exceptions import MusterError
 from agents.models import Agent
+from agents.models.team import others_among
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult
-from knowledge.models import Memory, memory
+from knowledge.models import Memory
+from knowledge.models.memory import may_use_own_notes
 
 from . import recall, storage
 from .storage import Author, Place
@@ -30,13 +32,18 @@ def run(verb: str, call: ToolCall, context: ToolContext, similar: recall.Similar
 
 
 def remember(call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
-    asked, by, at_once = call.arguments, author_of(call, context), holds_at_once(context)
-    content = {"text": asked["text"], **{name: asked[name] for name in ("kind", "subject") if name in asked}}
-    if "valid_until" in asked:
-        content["valid_until"] = moment(asked["valid_until"])
-    if "replaces" in asked:
-        return answer(storage.agents_change(find(asked["replaces"], context), content, by, at_once=at_once), "changed")
-    row, is_new = storage.add(place_of(asked, context), content, by, at_once=at_once)
+    arguments, by, at_once = call.arguments, author_of(call, context), holds_at_once(context)
+    content = {
+        "text": arguments["text"],
+        **{name: arguments[name] for name in ("kind", "subject") if name in arguments},
+    }
+    if "valid_until" in arguments:
+        content["valid_until"] = moment(arguments["valid_until"])
+    if "replaces" in arguments:
+        return answer(
+            storage.agents_change(find(arguments["replaces"], context), content, by, at_once=at_once), "changed"
+        )
+    row, is_new = storage.add(place_of(arguments, context), content, by, at_once=at_once)
     return answer(row, "created" if is_new else "")
 
 
@@ -50,13 +57,13 @@ def search(call: ToolCall, context: ToolContext, similar: recall.Similar | None)
     """What is approved. The result is untrusted as soon as one of the memories is."""
     query, limit = call.arguments["query"], call.arguments.get("limit", 10)
     rows = recall.candidates(known_to(context).active(), query, similar)
-    found = recall.search(rows, query, user_id=context.user_id, similar=similar, limit=limit)
+    memories = recall.search(rows, query, user_id=context.user_id, similar=similar, limit=limit)
     shown = [
         {"id": str(one.row.pk), "text": one.row.text, "kind": one.row.kind, "subject": one.row.subject,
          "since": one.row.created_at.date().isoformat(), "because": one.because}
-        for one in found
+        for one in memories
     ]  # fmt: skip
-    is_untrusted = any(one.row.untrusted for one in found)
+    is_untrusted = any(one.row.untrusted for one in memories)
     return ToolResult(ok=True, value={"memories": shown}, untrusted=is_untrusted)
 
 
@@ -71,15 +78,7 @@ def answer(row: Memory, done: str) -> ToolResult:
 
 
 def known_to(context: ToolContext) -> Any:
-    return Memory.objects.for_run(context.user_id, context.agent_id, author_id=author_id(context))
-
-
-def author_id(context: ToolContext) -> int | None:
-    """The owner of the agent or chain that calls; None if it is the site's. Of an agent that is gone: nobody, 0."""
-    if context.agent_id is not None:
-        found = Agent.objects.filter(pk=context.agent_id).values_list("owner_id").first()
-        return found[0] if found else 0
-    return context.author() if context.author else context.user_id
+    return Memory.objects.for_run(context.user_id, context.agent_id, authors=context.authors())
 
 
 def find(id: str, context: ToolContext) -> Memory:
@@ -90,15 +89,21 @@ def find(id: str, context: ToolContext) -> Memory:
         raise RetryTool("There is no memory with this id.", code="not_found")
 
 
-def place_of(asked: dict[str, JSON], context: ToolContext) -> Place:
-    """An agent of somebody else writes only what it alone knows."""
-    is_own = memory.is_own(author_id(context), context.user_id)
-    if is_own and asked.get("scope") != Memory.Scope.PERSON_AGENT:
+def place_of(arguments: dict[str, JSON], context: ToolContext) -> Place:
+    """An agent of somebody else writes only what it alone knows; an agent that somebody else's has called, nothing."""
+    authors = context.authors()
+    is_own = not others_among(authors, context.user_id)
+    if is_own and arguments.get("scope") != Memory.Scope.PERSON_AGENT:
         return Place(context.user_id)
     if context.agent_id is None and is_own:
         raise RetryTool("Only an agent can have memories of its own; use the scope person.")
     if context.agent_id is None:
         raise ToolFailed("A chain of somebody else writes nothing to the person's memory.", code="not_yours")
+    if not may_use_own_notes(authors, context.user_id):
+        raise ToolFailed(
+            "A run that somebody else's agent or chain has started writes nothing to the person's memory.",
+            code="not_yours",
+        )
     return Place(context.user_id, Memory.Scope.PERSON_AGENT, context.agent_id)
 
 
@@ -118,9 +123,9 @@ def holds_at_once(context: ToolContext) -> bool:
 
 def moment(text: str) -> Any:
     try:
-        found = parse_datetime(text)
+        time = parse_datetime(text)
     except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+        time = None
+    if time is None or time.tzinfo is None:
         raise RetryTool("valid_until must be a date and time with a time zone, such as 2026-12-31T00:00:00Z.")
-    return found
+    return time

@@ -43,7 +43,7 @@ class Found:
 class Recalled:
     """What is put into a prompt. `left_out` counts what also fits and comes from text of strangers."""
 
-    found: list[Found]
+    memories: list[Found]
     left_out: int = 0
 
     def as_json(self) -> dict[str, Any]:
@@ -51,21 +51,22 @@ class Recalled:
         shown = [
             {"id": str(one.row.pk), "version": one.row.version, "kind": one.row.kind, "scope": one.row.scope,
              "because": one.because}
-            for one in self.found
+            for one in self.memories
         ]  # fmt: skip
         return {"memories": shown, "left_out": self.left_out}
 
 
 def for_prompt(
-    user_id: int, agent_id: int, text: str, *, author_id: int | None, tokens: int, similar: Similar | None = None
+    user_id: int, agent_id: int, text: str, *, authors: Sequence[int | None], tokens: int,
+    similar: Similar | None = None,
 ) -> Recalled:  # fmt: skip
-    """The memories for a prompt of an agent of `author_id`: preferences, then what fits the message, as far as there
-    is room.
+    """The memories for a prompt of a run of `authors`: preferences, then what fits the message, as far as there is
+    room.
 
     Text of strangers is never among them: an agent can read it with `recall`, whose result is marked.
     """
-    known = Memory.objects.for_run(user_id, agent_id, author_id=author_id).active()
-    rows = candidates(known, text, similar, besides=Q(kind=Memory.Kind.PREFERENCE))
+    query = Memory.objects.for_run(user_id, agent_id, authors=authors).active()
+    rows = candidates(query, text, similar, besides=Q(kind=Memory.Kind.PREFERENCE))
     fitting = search(rows, text, user_id=user_id, similar=similar)
     named = {one.row.pk for one in fitting}
     preferences = [
@@ -74,9 +75,9 @@ def for_prompt(
         if row.kind == Memory.Kind.PREFERENCE and row.pk not in named
     ]
     trusted = [one for one in fitting if not one.row.untrusted]
-    found = [*trusted, *(one for one in preferences if not one.row.untrusted)]
-    found.sort(key=lambda one: one.row.kind != Memory.Kind.PREFERENCE)
-    return Recalled(within(found, tokens * CHARS_PER_TOKEN), len(fitting) - len(trusted))
+    memories = [*trusted, *(one for one in preferences if not one.row.untrusted)]
+    memories.sort(key=lambda one: one.row.kind != Memory.Kind.PREFERENCE)
+    return Recalled(within(memories, tokens * CHARS_PER_TOKEN), len(fitting) - len(trusted))
 
 
 def candidates(rows: QuerySet, text: str, similar: Similar | None, *, besides: Q | None = None) -> list[Memory]:
@@ -89,10 +90,10 @@ def candidates(rows: QuerySet, text: str, similar: Similar | None, *, besides: Q
     return list(rows[:CANDIDATES])
 
 
-def within(found: Iterable[Found], room: int) -> list[Found]:
+def within(memories: Iterable[Found], room: int) -> list[Found]:
     """Those that fit in so many characters; a long one does not keep shorter ones out."""
     kept: list[Found] = []
-    for one in found:
+    for one in memories:
         size = len(line_of(one.row, one.row.created_at)) + 1
         if size <= room and len(kept) < MOST:
             room -= size
@@ -127,34 +128,34 @@ def meanings(rows: Sequence[Memory], text: str, user_id: int, similar: Similar |
 
 def rank(rows: Sequence[Memory], text: str) -> list[Found]:
     """Rows that share words with the text, as BM25 weighs them: a rare word counts more, in a long memory less."""
-    asked = question(text)
+    stem_weights = question(text)
     sets = [(row, frozenset(row.words.split())) for row in rows]
-    having = Counter(stem for _, stems in sets for stem in stems & asked.keys())
-    found = []
+    having = Counter(stem for _, stems in sets for stem in stems & stem_weights.keys())
+    memories = []
     for row, stems in sets:
-        if shared := stems & asked.keys():
+        if shared := stems & stem_weights.keys():
             weight = sum(math.log(1 + CANDIDATES / (having[stem] + 0.5)) for stem in shared)
             rarest = sorted(shared, key=lambda stem: (having[stem], stem))[:3]
-            because = "it has " + ", ".join(f"“{asked[stem]}”" for stem in rarest)
-            found.append(Found(row, weight * 2.2 / (1 + 1.2 * (0.25 + 0.75 * len(stems) / USUAL)), because))
-    return sorted(found, key=lambda one: (-one.score, -one.row.created_at.timestamp()))
+            because = "it has " + ", ".join(f"“{stem_weights[stem]}”" for stem in rarest)
+            memories.append(Found(row, weight * 2.2 / (1 + 1.2 * (0.25 + 0.75 * len(stems) / USUAL)), because))
+    return sorted(memories, key=lambda one: (-one.score, -one.row.created_at.timestamp()))
 
 
 def question(text: str) -> dict[str, str]:
     """The stems of a text, each with the word it stands for."""
-    asked: dict[str, str] = {}
+    stems: dict[str, str] = {}
     for word in re.findall(r"\d[\d.,:/-]*\d|\w+", text):
         for stem in stems_of(word):
-            asked.setdefault(stem, word[:40])
-    return asked
+            stems.setdefault(stem, word[:40])
+    return stems
 
 
 # -- the text in the prompt --------------------------------------------------------------------------------------------
 
 
-def block(found: Sequence[Found]) -> str:
+def block(memories: Sequence[Found]) -> str:
     """The part of the instructions with these memories; empty without any."""
-    return text_of([line_of(one.row, one.row.created_at) for one in found])
+    return text_of([line_of(one.row, one.row.created_at) for one in memories])
 
 
 def block_of(kept: Sequence[Sequence[Any]]) -> str:

@@ -27,7 +27,10 @@ def place_for(user: Any, scope: str, *, agent: str = "", team: str = "") -> Plac
     if scope == Scope.AGENT:
         row = Agent.objects.named(user, agent)
         if row.owner_id != user.pk:
-            raise Forbidden(_("Only the owner of an agent writes what it knows for everyone."))
+            raise Forbidden(
+                _("Only the owner of an agent writes what it knows for everyone."),
+                hint=_("Ask its owner, or write a memory of your own."),
+            )
         return Place(user.pk, scope, agent_id=row.pk)
     if scope == Scope.TEAM:
         return Place(user.pk, scope, team_id=team_for(user, team).pk)
@@ -40,7 +43,11 @@ def team_for(user: Any, name: str) -> Team:
         raise NotFound(_("There is no team “%(name)s” that you are in.") % {"name": name[:80]})
     membership = Membership.of(user, row.pk)
     if membership is None or membership.role not in Membership.USERS:
-        raise Forbidden(_("Viewers of a team do not write its memories."), code="role")
+        raise Forbidden(
+            _("Viewers of a team do not write its memories."),
+            code="role",
+            hint=_("Ask an administrator of the team for another role."),
+        )
     return row
 
 

@@ -96,11 +96,12 @@ class NewMemorySerializer(ChangeSerializer):
     team = Text(max_length=64, required=False, help_text="Name of the team, for the scope team.")
 
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
-        needed = {"person_agent": "agent", "agent": "agent", "team": "team"}.get(fields["scope"])
-        for name in ("agent", "team"):
-            if (name == needed) != (name in fields):
-                said = "needs this field" if name == needed else "does not have this field"
-                raise serializers.ValidationError({name: f"The scope {fields['scope']} {said}."})
+        scope = fields["scope"]
+        needed = {"person_agent": "agent", "agent": "agent", "team": "team"}.get(scope)
+        if needed and needed not in fields:
+            raise serializers.ValidationError({needed: f"The scope {scope} needs this field."})
+        if unused := [name for name in ("agent", "team") if name in fields and name != needed]:
+            raise serializers.ValidationError({unused[0]: f"The scope {scope} does not have this field."})
         return fields
 
 

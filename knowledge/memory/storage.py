@@ -111,7 +111,9 @@ def approve(row: Memory, by: Author, *, expected: int | None = None) -> Memory:
     hold(row.owner_id)
     row = locked(row, expected)
     if not row.is_suggested:
-        raise Conflict("This memory has already been approved.", code="nothing_to_decide")
+        raise Conflict(
+            "This memory has already been approved.", code="nothing_to_decide", hint="GET it to see its state."
+        )
     if row.replaces_id is None:
         check_total(row.owner_id)
         row.status = Status.ACTIVE

@@ -1,5 +1,6 @@
 """What is remembered: one row for each memory, and every version of it."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents.models import Agent, Membership, Team
+from agents.models.team import others_among
 from plumbing import clock
 
 TEXT, SUBJECT = 2000, 200  # characters
@@ -36,26 +38,28 @@ class MemoryQuerySet(models.QuerySet):
     def suggested(self) -> Self:
         return self.filter(status=Memory.Status.SUGGESTED)
 
-    def for_run(self, user_id: Any, agent_id: Any, *, author_id: Any) -> Self:
-        """What an agent of `author_id` (None: of the site) may know when it works for this person.
+    def for_run(self, user_id: Any, agent_id: Any, *, authors: Sequence[Any]) -> Self:
+        """What an agent may know when it works for this person. `authors` are the owners (None: the site) of the agent,
+        first, and of the agents and chains above it, which get its answer.
 
-        A memory of an agent belongs to the owner of the agent; everyone who may use the agent gets it. An agent of
-        somebody else knows nothing that is for the person's own agents: its owner chose where it sends things.
+        A memory of an agent belongs to the owner of the agent; everyone who may use the agent gets it. Where an author
+        is somebody else, nothing is known that is for the person's own agents: that author chose where the answer goes.
         """
         scopes = Memory.Scope
-        found = Q(scope=scopes.PERSON_AGENT, owner_id=user_id, agent_id=agent_id)
-        found |= Q(scope=scopes.AGENT, agent_id=agent_id)
+        condition = Q(scope=scopes.AGENT, agent_id=agent_id)
         of_team = Q(scope=scopes.TEAM, team_id__in=teams_of(user_id))
-        if is_own(author_id, user_id):
-            found |= Q(scope=scopes.PERSON, owner_id=user_id)
-        else:
+        for author_id in others_among(authors, user_id):
             of_team &= Q(team_id__in=teams_of(author_id))
-        return self.filter(found | of_team)
+        if may_use_own_notes(authors, user_id):
+            condition |= Q(scope=scopes.PERSON_AGENT, owner_id=user_id, agent_id=agent_id)
+        if not others_among(authors, user_id):
+            condition |= Q(scope=scopes.PERSON, owner_id=user_id)
+        return self.filter(condition | of_team)
 
 
-def is_own(author_id: Any, user_id: Any) -> bool:
-    """Whether an agent or a chain of this owner (None: of the site) counts as the person's."""
-    return author_id is None or author_id == user_id
+def may_use_own_notes(authors: Sequence[Any], user_id: Any) -> bool:
+    """Whether an agent knows what it alone noted of this person: only its own author may get to know it."""
+    return others_among(authors, user_id) <= {authors[0]}
 
 
 def teams_of(user_id: Any, roles: Any = Membership.Role.values) -> models.QuerySet:

@@ -23,6 +23,7 @@ from plumbing.untrusted.archives import MOST_BYTES, MOST_FILES
 from . import files, store
 from .serializers import (
     PublishSkillSerializer,
+    ReplacedSkillSerializer,
     SkillSerializer,
     SkillSummarySerializer,
     SkillUsersSerializer,
@@ -94,25 +95,35 @@ class SkillViewSet(VersionedViewSet):
         skill = self.stored(Skill(owner=request.user))
         return Response(self.get_serializer(skill).data, status=201, headers=located(request, skill.name))
 
-    @extend_schema(request=BODIES, responses={200: SkillSerializer}, parameters=[IF_MATCH])
+    @extend_schema(
+        request={**BODIES, "application/json": ReplacedSkillSerializer},
+        responses={200: SkillSerializer},
+        parameters=[IF_MATCH],
+    )
     def update(self, request: Any, name: str) -> Response:
-        """Replace the working row: SKILL.md and, as far as they are sent, all other files."""
-        return Response(self.get_serializer(self.stored(self.get_object())).data)
+        """Replace the working row: SKILL.md and, as far as they are sent, its team and all other files."""
+        skill = self.get_object()
+        with refusals("skill", request.user):
+            return Response(self.get_serializer(self.stored(skill)).data)
 
     @extend_schema(request=SkillSerializer, responses={200: SkillSerializer}, parameters=[IF_MATCH])
     def partial_update(self, request: Any, name: str) -> Response:
         """Change SKILL.md (`text`), or the team that it is shared with. Files stay as they are."""
         skill = self.get_object()
-        serializer = self.get_serializer(skill, data=request.data, partial=True)
-        serializer.is_valid(raise_exception=True)
         with refusals("skill", request.user):
-            if "team" in serializer.validated_data:
-                team = serializer.validated_data["team"]
-                store.share(skill, team, user=request.user, source=address_of(request))
-            if "text" in serializer.validated_data:
-                text = serializer.validated_data["text"]
-                store.save(skill, text, None, user=request.user, untrusted=False, source=address_of(request))
+            fields = self.shared(skill, request.data)
+            if "text" in fields:
+                store.save(skill, fields["text"], None, user=request.user, untrusted=False, source=address_of(request))
         return Response(self.get_serializer(skill).data)
+
+    def shared(self, skill: Skill, sent: Any) -> dict[str, Any]:
+        """The fields of a change, whose team is stored."""
+        serializer = self.get_serializer(skill, data=sent, partial=True)
+        serializer.is_valid(raise_exception=True)
+        fields: dict[str, Any] = serializer.validated_data
+        if "team" in fields and fields["team"] != skill.team:
+            store.share(skill, fields["team"], user=self.request.user, source=address_of(self.request))
+        return fields
 
     def perform_destroy(self, skill: Skill) -> None:
         with refusals("skill", self.request.user):
@@ -121,10 +132,11 @@ class SkillViewSet(VersionedViewSet):
     def stored(self, skill: Skill) -> Skill:
         """The working row with what the request contains."""
         user, source = self.request.user, address_of(self.request)
-        if isinstance(self.request.data, dict) and not hasattr(self.request.data, "getlist"):
-            body = read(WrittenSkillSerializer, self.request)
-            sent = {one["path"]: one["content"] for one in body["files"]} if "files" in body else None
-            contents = files.checked(sent) if sent is not None else None
+        if not hasattr(self.request.data, "getlist"):  # JSON, and no form
+            body = read(ReplacedSkillSerializer if skill.pk else WrittenSkillSerializer, self.request)
+            contents = files.checked(files.with_kept(skill, body["files"])) if "files" in body else None
+            if "team" in body:
+                self.shared(skill, {"team": body["team"]})
             return store.save(skill, body["text"], contents, user=user, untrusted=False, source=source)
         folder, text, contents = received(self.request.data, self.request.FILES)
         return store.save(skill, text, contents, user=user, untrusted=True, source=source, folder=folder)

@@ -26,16 +26,16 @@ class SkillKind:
     name = "skill"
 
     def unknown(self, definition: Definition) -> dict[str, str]:
-        found = extra(definition, {"kind", "name", "team", "draft", "live", *CONTENT})
-        found |= extra(definition.get("live"), CONTENT, "live.")
-        return found
+        fields = extra(definition, {"kind", "name", "team", "draft", "live", *CONTENT})
+        fields |= extra(definition.get("live"), CONTENT, "live.")
+        return fields
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
-        known: dict[str, Any] = {"text": (str,), "files": (dict,), "untrusted": (bool,)}
-        found = shapes.faults(definition, {**known, **shapes.SHARED}) + faults_in_files(definition)
+        shape: dict[str, Any] = {"text": (str,), "files": (dict,), "untrusted": (bool,)}
+        faults = shapes.faults(definition, {**shape, **shapes.SHARED}) + faults_in_files(definition)
         if isinstance(live := definition.get("live"), dict):
-            found += shapes.faults(live, known, "live.") + faults_in_files(live, "live.")
-        return found
+            faults += shapes.faults(live, shape, "live.") + faults_in_files(live, "live.")
+        return faults
 
     def rows(self, owner: Any) -> Iterable[Skill]:
         rows = Skill.objects.filter(owner=owner).order_by("name")
@@ -83,11 +83,11 @@ class SkillKind:
 
 
 def content_of(row: Any) -> Definition:
-    found = files.read_all(row)
-    found.pop(files.MAIN)
+    contents = files.read_all(row)
+    contents.pop(files.MAIN)
     return {
         "text": row.text,
-        **({"files": {path: written(content) for path, content in sorted(found.items())}} if found else {}),
+        **({"files": {path: written(content) for path, content in sorted(contents.items())}} if contents else {}),
         **({"untrusted": True} if row.untrusted else {}),
     }
 

@@ -59,12 +59,12 @@ def read(text: str, folder: str = "") -> Document:
 
 
 def parted(text: str) -> tuple[dict[str, Any], str]:
-    found = FENCED.match(text)
-    if "\0" in text or found is None or len(found[1]) > FRONT:
+    match = FENCED.match(text)
+    if "\0" in text or match is None or len(match[1]) > FRONT:
         hint = "Begin SKILL.md with ---, the fields name and description as YAML, and --- again."
         raise Invalid(_("SKILL.md has no front matter."), code="invalid_skill", hint=hint)
     try:
-        front = apart.read("yaml", found[1])
+        front = apart.read("yaml", match[1])
     except (apart.Refused, apart.TooMuch) as error:
         hint = "Put texts with a colon in quotes."
         raise Invalid(
@@ -72,7 +72,7 @@ def parted(text: str) -> tuple[dict[str, Any], str]:
         )
     if not isinstance(front, dict):
         raise Invalid(_("The front matter of SKILL.md must be fields with values."), code="invalid_skill")
-    return front, found[2]
+    return front, match[2]
 
 
 def problems_of(front: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -31,6 +31,20 @@ def from_archive(content: bytes, folder: str = "") -> tuple[str, str, dict[str, 
     return (folder.strip("/").rpartition("/")[2] or name, *divided(files))
 
 
+def with_kept(row: Any, sent: list[dict[str, Any]]) -> dict[str, bytes]:
+    """The files that were sent; one that names a hash in place of a content is a file of the skill. Raises Invalid."""
+    names = {one["sha256"]: one["path"] for one in row.files}
+    stored = read_all(row) if any("content" not in one for one in sent) else {}
+    for one in sent:
+        if "content" not in one and one["sha256"] not in names:
+            raise Invalid(
+                _("The skill has no file with the hash of “%(path)s”.") % {"path": one["path"]},
+                code="unknown_file",
+                hint=_("Send its content as “text” or as “data” (base64)."),
+            )
+    return {one["path"]: one["content"] if "content" in one else stored[names[one["sha256"]]] for one in sent}
+
+
 def from_parts(parts: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
     """(SKILL.md, the other files) of files that were sent one by one, by their paths. Raises Invalid."""
     return divided(checked(parts))

@@ -67,15 +67,31 @@ class WrittenSkillSerializer(StrictSerializer):
     """What a person writes. `files` replaces all other files."""
 
     text = Text(max_length=TEXT, trim_whitespace=False, help_text="SKILL.md: front matter and instructions.")
-    files = SentFileSerializer(many=True, required=False)
+    files = SentFileSerializer(many=True, required=False, max_length=MOST_FILES)  # type: ignore[call-arg]
 
     def validate_files(self, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        if len(sent) > MOST_FILES:
-            raise serializers.ValidationError(f"Send at most {MOST_FILES} files.")
         paths = [one["path"] for one in sent]
         if files.MAIN in paths or len(set(paths)) < len(paths):
             raise serializers.ValidationError(f"Each path occurs once, and {files.MAIN} is the field “text”.")
         return sent
+
+
+class ReplacingFileSerializer(SentFileSerializer):
+    """One file; as it was answered, without a content, the skill keeps the file with this hash."""
+
+    echoed = ("size", "media_type")
+    sha256 = Text(required=False, max_length=64, help_text="Of a file of the skill, in place of its content.")
+
+    def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
+        return fields if fields.keys() == {"path", "sha256"} else super().validate(fields)
+
+
+class ReplacedSkillSerializer(WrittenSkillSerializer):
+    """A skill as a GET answered it, changed or not."""
+
+    echoed = tuple(name for name in SkillSerializer.Meta.fields if name not in ("text", "files", "team"))
+    files = ReplacingFileSerializer(many=True, required=False)
+    team = Text(required=False, allow_null=True, help_text="Share with everyone in this team.")
 
 
 class SkillVersionSerializer(NumberedSerializer):

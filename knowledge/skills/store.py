@@ -62,7 +62,11 @@ def save(
         with transaction.atomic():
             skill.save()
     except IntegrityError:
-        raise Conflict(_("A skill named “%(skill)s” already exists.") % {"skill": skill.name}, code="name_taken")
+        raise Conflict(
+            _("A skill named “%(skill)s” already exists.") % {"skill": skill.name},
+            code="name_taken",
+            hint=_("Choose another name."),
+        )
     record("created" if is_new else "changed", skill, user, source, untrusted=skill.untrusted)
     return skill
 
@@ -88,9 +92,9 @@ def require_free_name(skill: Skill) -> None:
     own = tool_of(skill.pk)
     others = Tool.objects.filter(name=skill.name).exclude(pk=own.pk if own else None)
     of_team = others.filter(team=skill.team) if skill.team_id else others.none()
-    if taken := (others.filter(owner=skill.owner) | of_team).first():
+    if namesake := (others.filter(owner=skill.owner) | of_team).first():
         raise Conflict(
-            _("A %(kind)s tool named “%(skill)s” already exists.") % {"kind": taken.kind, "skill": skill.name},
+            _("A %(kind)s tool named “%(skill)s” already exists.") % {"kind": namesake.kind, "skill": skill.name},
             code="name_taken",
             hint=_("Choose another name for the skill."),
         )
@@ -213,8 +217,8 @@ def as_pinned(tool: ToolSpec, number: int) -> ToolSpec:
 
 def used_by(skill: Skill, user: Any) -> list[dict[str, Any]]:
     """The agents and chains with a grant: [{kind, name, mode, version}]; empty names for those this user cannot see."""
-    found = ToolGrant.objects.filter(tool__kind=Tool.Kind.SKILL, tool__source__skill=skill.pk)
-    grants = list(found.select_related("agent", "chain"))
+    rows = ToolGrant.objects.filter(tool__kind=Tool.Kind.SKILL, tool__source__skill=skill.pk)
+    grants = list(rows.select_related("agent", "chain"))
     agents, chains = (
         seen(Agent, {one.agent_id for one in grants}, user),
         seen(Chain, {one.chain_id for one in grants}, user),
@@ -232,5 +236,5 @@ def used_by(skill: Skill, user: Any) -> list[dict[str, Any]]:
 
 def seen(model: Any, keys: set[Any], user: Any) -> dict[int, str]:
     """The names of those of these rows that this user can see. One statement, or none."""
-    known = keys - {None}
-    return dict(model.objects.visible_to(user).filter(pk__in=known).values_list("pk", "name")) if known else {}
+    ids = keys - {None}
+    return dict(model.objects.visible_to(user).filter(pk__in=ids).values_list("pk", "name")) if ids else {}

@@ -172,7 +172,7 @@ def test_a_page_with_a_private_address_is_not_fetched(alice, monkeypatch):
     apply(definition(documents={"inside": {"url": "http://127.0.0.1:9/"}}), alice)
     work.tick()
     row = Document.objects.get()
-    assert (row.status, row.error_code, row.untrusted) == ("failed", "address_refused", True)
+    assert (row.status, row.error_code, row.untrusted) == ("failed", "private_address", True)
 
 
 def test_agents_of_the_same_file_are_granted_its_tools(alice):

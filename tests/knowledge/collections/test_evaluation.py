@@ -46,6 +46,18 @@ def test_a_change_that_lowers_the_figures_is_warned_of(alice_api, handbook):
     assert alice_api.post(EVALUATE).json()["warning"] == "", "no worse than the time before"
 
 
+def test_a_document_that_is_still_being_read_is_waited_for(alice_api, handbook):
+    alice_api.post(QUESTIONS, PARCELS)
+    add(handbook, "hours.md", "Parcels leave on Mondays.")
+    refusal = alice_api.post(EVALUATE)
+    assert (refusal.status_code, refusal.json()["error"]["code"]) == (409, "document_not_ready")
+    assert "hours.md" in refusal.json()["error"]["message"] and not Evaluation.objects.exists()
+    index()
+    assert alice_api.post(EVALUATE).json()["recall_at_5"] == 1.0
+    add(handbook, "hours.md", "Parcels leave on Tuesdays.")
+    assert alice_api.post(EVALUATE).json()["recall_at_5"] == 1.0, "its last text is searched meanwhile"
+
+
 def test_a_new_question_that_is_not_found_is_no_change_for_the_worse(alice_api, handbook):
     alice_api.post(QUESTIONS, ASKED)
     alice_api.post(EVALUATE)

@@ -29,8 +29,9 @@ def call(alice, agent, tools):
     def make(name, *, untrusted=False, person=None, call_id="", mode="auto", root=RUN, **arguments):
         Agent.objects.filter(pk=agent.pk).update(memory=mode)
         context = ToolContext(
-            (person or alice).pk, agent="librarian", agent_id=agent.pk, run_id=RUN, root_id=root, is_untrusted=untrusted
-        )
+            (person or alice).pk, agent="librarian", agent_id=agent.pk, run_id=RUN, root_id=root, is_untrusted=untrusted,
+            authors=lambda: (agent.owner_id,),
+        )  # fmt: skip
         spec = factory.make_tool_spec(tools[name], grant_of(tools[name]), 30.0)
         return toolsets.call(spec, ToolCall(call_id or str(uuid.uuid4()), name, arguments), context)
 
@@ -103,7 +104,7 @@ def test_people_do_not_meet_each_others_memories(call, bob, agent, alice):
         with pytest.raises(RetryTool):
             call("remember", text="x", replaces=other, person=bob)
     elsewhere = Agent.objects.create(name="other", owner=alice, provider=agent.provider)
-    known = Memory.objects.for_run(alice.pk, elsewhere.pk, author_id=alice.pk).values_list("text", flat=True)
+    known = Memory.objects.for_run(alice.pk, elsewhere.pk, authors=[alice.pk]).values_list("text", flat=True)
     assert list(known) == ["Alice likes tea."], "another agent does not get what is for one alone"
 
 
@@ -211,7 +212,7 @@ def test_an_agent_knows_of_a_team_only_while_its_owner_is_in_it(call, bob, alice
 
 def test_a_chain_of_somebody_else_has_no_memory_of_mine(tools, alice, bob):
     def run(name, author, **arguments):
-        context = ToolContext(bob.pk, chain="report", author=lambda: author)
+        context = ToolContext(bob.pk, chain="report", authors=lambda: (author,))
         spec = factory.make_tool_spec(tools[name], grant_of(tools[name]), 30.0)
         return toolsets.call(spec, ToolCall(str(uuid.uuid4()), name, arguments), context)
 

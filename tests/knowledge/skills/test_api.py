@@ -201,3 +201,26 @@ def test_data_must_be_base64(alice_api):
     assert alice_api.post(V1, {"text": skill_md(), "files": [{"path": "a", "data": "!"}]}).status_code == 422
     both = {"path": "a", "data": good, "text": "1"}
     assert alice_api.post(V1, {"text": skill_md(), "files": [both]}).status_code == 422
+
+
+def test_a_put_keeps_the_files_that_are_sent_back_without_their_content(alice_api):
+    upload(alice_api, zipped(whole()))
+    read = alice_api.get(f"{V1}invoices").json()
+    assert alice_api.put(f"{V1}invoices", read, **JSON).json()["files"] == read["files"]
+    moved = [{**one, "path": f"other/{one['path']}"} for one in read["files"]]
+    answer = alice_api.put(f"{V1}invoices", {**read, "files": [*moved, {"path": "new.txt", "text": "hello"}]}, **JSON)
+    assert answer.status_code == 200 and len(answer.json()["files"]) == len(moved) + 1
+    assert answer.json()["untrusted"], "an edit does not remove the mark"
+    path = f"{V1}invoices/files/{moved[0]['path']}"
+    assert alice_api.get(path).content == whole()[read["files"][0]["path"]]
+    unknown = [{"path": "a.txt", "sha256": "0" * 64}]
+    refused = alice_api.put(f"{V1}invoices", {**read, "files": unknown}, **JSON)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "unknown_file")
+    assert alice_api.put(f"{V1}invoices", {**read, "files": [{"path": "a.txt"}]}, **JSON).status_code == 422
+
+
+def test_a_file_of_another_skill_is_not_reached_by_its_hash(alice_api, bob_api):
+    upload(alice_api, zipped(whole()))
+    theirs = alice_api.get(f"{V1}invoices").json()["files"]
+    write(bob_api)
+    assert bob_api.put(f"{V1}invoices", {"text": skill_md(), "files": theirs}, **JSON).status_code == 422
