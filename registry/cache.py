@@ -22,23 +22,23 @@ class Cache(Generic[Key, Value]):
         self._lock = threading.Lock()
 
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
-        found = self.get(key)
-        return found if found is not None else self._keep(key, make())
+        value = self.get(key)
+        return value if value is not None else self._keep(key, make())
 
     def get(self, key: Key) -> Value | None:
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
+            value = self._kept.get(key)
+            if value is not None:
                 self._kept.move_to_end(key)
-        return found
+        return value
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Value]:
         """The cached values among these keys, in the given order, with the lock taken once."""
         with self._lock:
-            found = {key: value for key in keys if (value := self._kept.get(key)) is not None}
-            for key in found:
+            values = {key: value for key in keys if (value := self._kept.get(key)) is not None}
+            for key in values:
                 self._kept.move_to_end(key)
-        return found
+        return values
 
     def _keep(self, key: Key, value: Value) -> Value:
         with self._lock:

@@ -58,5 +58,5 @@ def result_of(value: JSON) -> ToolResult:
     """
     if isinstance(value, ToolResult):
         return value
-    said = {name: value[name] for name in ("reply", "output", "agent", "run") if value.get(name) is not None}
-    return ToolResult(ok=True, value=said, untrusted=bool(value.get("untrusted")))
+    answer = {name: value[name] for name in ("reply", "output", "agent", "run") if value.get(name) is not None}
+    return ToolResult(ok=True, value=answer, untrusted=bool(value.get("untrusted")))

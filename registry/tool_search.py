@@ -36,7 +36,9 @@ class Described(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of one definition: its word stems with their weights, and a text for an embedding."""
+    """The searchable form of one definition: its word stems with their weights, and a text for an
+    embedding.
+    """
 
     key: Key
     weights: dict[str, float]

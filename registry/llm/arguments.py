@@ -37,18 +37,18 @@ class Finder:
     def fill(self, schema: dict[str, JSON], *, optional: bool = True) -> dict[str, JSON]:
         """Properties that were found. A required property that was not found is absent."""
         properties: dict[str, JSON] = schema.get("properties", {})
-        written = self.told_numbers(properties) | self.written_object()
+        written = self.numbers_after_names(properties) | self.written_object()
         required = schema.get("required", list(properties))
-        found: dict[str, JSON] = {}
+        arguments: dict[str, JSON] = {}
         # A list keeps its order in every database, the keys of an object do not: `required` gives the order.
         for name in sorted(properties, key=lambda name: required.index(name) if name in required else len(required)):
             value = written[name] if name in written else self.value(name, properties[name], name in required)
             if value is not NOTHING:
-                found[name] = value
-        return {name: found[name] for name in properties if name in found}
+                arguments[name] = value
+        return {name: arguments[name] for name in properties if name in arguments}
 
-    def missing(self, schema: dict[str, JSON], found: dict[str, JSON]) -> list[str]:
-        return [name for name in schema.get("required", []) if name not in found]
+    def missing(self, schema: dict[str, JSON], arguments: dict[str, JSON]) -> list[str]:
+        return [name for name in schema.get("required", []) if name not in arguments]
 
     def written_object(self) -> dict[str, JSON]:
         """A JSON object contained in the message."""
@@ -82,32 +82,32 @@ class Finder:
         """The value after `name:` or `name=`: a quoted text, a list or a word; for strings,
         everything up to the next `name:`.
         """
-        said = re.escape(name).replace("_", "[_ ]")
+        spelling = re.escape(name).replace("_", "[_ ]")
         bare = r".+?(?=(?: and)?\s*(?:[,;\n]|\b\w+\s*[:=]|$))" if kind == "string" else r"[^\s,;]+"
-        pattern = rf"\b{said}\s*[:=]\s*(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|{bare})"
+        pattern = rf"\b{spelling}\s*[:=]\s*(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|{bare})"
         match = re.search(pattern, self.text, re.IGNORECASE)
         return match.group(1) if match else None
 
-    def told_numbers(self, properties: dict[str, JSON]) -> dict[str, JSON]:
+    def numbers_after_names(self, properties: dict[str, JSON]) -> dict[str, JSON]:
         """Numbers directly after a property's name, as in “rate 7” or “a rate of 7”; no other
         property uses them then.
         """
-        told: dict[str, JSON] = {}
+        values: dict[str, JSON] = {}
         for name, rule in properties.items():
             kind = kind_of(rule) if isinstance(rule, dict) and not {"enum", "const"} & rule.keys() else ""
-            said = re.escape(name).replace("_", "[_ ]")
-            match = re.search(rf"\b{said}\s+(?:of\s+|is\s+)?({NUMBER.pattern})", self.text, re.IGNORECASE)
+            spelling = re.escape(name).replace("_", "[_ ]")
+            match = re.search(rf"\b{spelling}\s+(?:of\s+|is\s+)?({NUMBER.pattern})", self.text, re.IGNORECASE)
             if kind in ("number", "integer") and match and match.group(1) in self.numbers:
                 value = converted(match.group(1), kind)
                 if value is not NOTHING:
                     self.numbers.remove(match.group(1))
-                    told[name] = value
-        return told
+                    values[name] = value
+        return values
 
     def choice(self, rule: dict[str, JSON], named: str | None, required: bool) -> JSON:
-        said = (named or self.text).lower()
+        text = (named or self.text).lower()
         for option in rule["enum"]:
-            if re.search(rf"(?<!\w){re.escape(str(option).lower())}(?!\w)", said):
+            if re.search(rf"(?<!\w){re.escape(str(option).lower())}(?!\w)", text):
                 return option
         if "default" in rule or not required:
             return NOTHING
@@ -136,35 +136,35 @@ class Finder:
         each = rule.get("items") if isinstance(rule.get("items"), dict) else {}
         kind = kind_of(each or {})
         if kind in ("number", "integer"):
-            taken, self.numbers = self.numbers, []
-            return [value for text in taken if (value := converted(text, kind)) is not NOTHING]
+            batch, self.numbers = self.numbers, []
+            return [value for text in batch if (value := converted(text, kind)) is not NOTHING]
         if kind == "object":
             return [self.fill(each or {})]
         if self.quoted:
-            taken, self.quoted = self.quoted, []
-            return taken
+            batch, self.quoted = self.quoted, []
+            return batch
         return [part.strip(" .") for part in LISTED.findall(self.tail()) if part.strip(" .")]
 
     def string(self, name: str, rule: dict[str, JSON]) -> JSON:
-        form, said = rule.get("format", ""), name.lower()
-        if form == "email" or "email" in said:
+        form, label = rule.get("format", ""), name.lower()
+        if form == "email" or "email" in label:
             return first(EMAIL, self.text)
-        if form in ("uri", "url") or said in ("url", "uri", "link"):
+        if form in ("uri", "url") or label in ("url", "uri", "link"):
             return first(URL, self.text)
         if form == "date-time":
             return first(TIME, self.text)
         if (
             form == "date"
-            or "date" in said.split("_")
-            or said in ("day", "start", "end", "first", "second")
+            or "date" in label.split("_")
+            or label in ("day", "start", "end", "first", "second")
             and self.dates
         ):
             return self.dates.pop(0) if self.dates else NOTHING
         if self.quoted:
             return self.quoted.pop(0)
-        if "expression" in said or "formula" in said:
+        if "expression" in label or "formula" in label:
             return max((text.strip() for text in EXPRESSION.findall(self.text)), key=len, default=NOTHING)
-        return self.preposition(said) or self.tail()
+        return self.preposition(label) or self.tail()
 
     def preposition(self, name: str) -> str:
         """`to_unit` is the word after "to", `from_unit` the word after "from" or after the number."""
@@ -187,7 +187,7 @@ def kind_of(rule: dict[str, JSON]) -> str:
     kind = rule.get("type")
     if kind is None:
         options = [option for key in ("anyOf", "oneOf") for option in rule.get(key, []) if isinstance(option, dict)]
-        kinds = [found for option in options if (found := kind_of(option)) != "null"]
+        kinds = [kind for kind in map(kind_of, options) if kind != "null"]
         return kinds[0] if kinds else ("object" if "properties" in rule else "string")
     if isinstance(kind, list):
         return next((one for one in kind if one != "null"), "null")

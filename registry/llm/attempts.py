@@ -21,18 +21,18 @@ def ask(model: ChatModel, question: Question, fallbacks: Sequence[str]) -> tuple
     spoken = Spoken(question.on_delta)
     question = replace(question, on_delta=spoken.hear if question.on_delta else None)
     failed: AttemptFailed | None = None
-    made = 0
+    attempts = 0
     for name in (question.model_name, *fallbacks):
         for attempt in range(TRIES):
             question.watch.check()
-            made += 1
+            attempts += 1
             spoken.begin()
             try:
-                return model.ask(replace(question, model_name=name)), name, made
+                return model.ask(replace(question, model_name=name)), name, attempts
             except AttemptFailed as error:
                 failed = error
             except ModelFailed as error:
-                raise ModelFailed(error.code, error.message, made) from error
+                raise ModelFailed(error.code, error.message, attempts) from error
             wait = wait_before(attempt + 1, failed)
             if wait is None:
                 break
@@ -40,7 +40,7 @@ def ask(model: ChatModel, question: Question, fallbacks: Sequence[str]) -> tuple
         if failed and failed.code == "model_key_refused":
             break  # another model of the same account would be refused as well
     assert failed is not None
-    raise ModelFailed(failed.code, failed.message, made) from failed
+    raise ModelFailed(failed.code, failed.message, attempts) from failed
 
 
 def wait_before(attempt: int, error: AttemptFailed) -> float | None:

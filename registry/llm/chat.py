@@ -49,7 +49,7 @@ class ChatModel(Protocol):
     def ask(self, question: Question) -> Answer: ...
 
     def warm(self, model_name: str, tools: Sequence[ToolSpec] = ()) -> None:
-        """Load what the first question with these tools would load. Nothing is sent."""
+        """Load the packages that the first question with these tools needs. Nothing is sent."""
 
 
 def text_of(content: Any) -> str:

@@ -42,10 +42,9 @@ def chat_model(provider: Provider, params: ModelParams) -> ChatModel:
 
 
 def make_model(provider: Provider, params: ModelParams) -> ChatModel:
-    if provider.base_url and (why := url_refusal(provider.base_url, settings.PRIVATE_HOSTS_ALLOWED)):
-        raise CannotBuild(
-            "private_address",
-            why,
+    if provider.base_url:
+        check_address(
+            provider.base_url,
             "Use a public address, or ask an administrator to allow the host (MUSTER_PRIVATE_HOSTS).",
         )
     maker = KINDS.get(provider.kind)
@@ -54,6 +53,21 @@ def make_model(provider: Provider, params: ModelParams) -> ChatModel:
     model = maker(provider, params)
     wants_schema = provider.tool_calling == Provider.ToolCalling.SCHEMA and provider.kind != Provider.Kind.OFFLINE
     return SchemaModel(model) if wants_schema else model
+
+
+def check_address(url: str, hint: str) -> None:
+    """Raises CannotBuild. The `hint` says how to allow a private address; it is left out if the host
+    cannot be found.
+    """
+    allowed = settings.PRIVATE_HOSTS_ALLOWED
+    if why := url_refusal(url, allowed, must_resolve=False):
+        raise CannotBuild("private_address", why, hint)
+    if why := url_refusal(url, allowed):
+        raise CannotBuild(
+            "model_unreachable",
+            why,
+            "Check the base URL of the provider, and whether this machine can look the host up.",
+        )
 
 
 def make_offline(provider: Provider, params: ModelParams) -> ChatModel:
@@ -136,12 +150,7 @@ def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
     from .langchain_models import LangChainModel
 
     base_url = provider.base_url or OLLAMA_URL
-    if why := url_refusal(base_url, settings.PRIVATE_HOSTS_ALLOWED):
-        raise CannotBuild(
-            "private_address",
-            why,
-            "Ask an administrator to allow the host, for example MUSTER_PRIVATE_HOSTS=127.0.0.1.",
-        )
+    check_address(base_url, "Ask an administrator to allow the host, for example MUSTER_PRIVATE_HOSTS=127.0.0.1.")
     shared = {"model_provider": "ollama", "base_url": base_url}
     shared |= given(params, penalties=False, max_tokens="num_predict")
     return LangChainModel(from_langchain(shared), takes_response_format=False, blocks=True)

@@ -38,8 +38,8 @@ class OfflineModel:
 
     def ask(self, question: Question) -> Answer:
         question.watch.check()
-        asked, results = last_exchange(question.messages)
-        answer = self._recite(question, len(results)) or self._reply(question, asked, results)
+        text, results = last_exchange(question.messages)
+        answer = self._recite(question, len(results)) or self._reply(question, text, results)
         if question.on_delta:
             for piece in re.findall(r"\S+\s*", answer.text):
                 question.on_delta(piece)
@@ -59,30 +59,30 @@ class OfflineModel:
         ]
         return Answer(line.say, tuple(calls))
 
-    def _reply(self, question: Question, asked: str, results: list[tuple[str, JSON]]) -> Answer:
-        if not results and (calls := wanted_calls(asked, question.tools, len(question.messages))):
+    def _reply(self, question: Question, text: str, results: list[tuple[str, JSON]]) -> Answer:
+        if not results and (calls := wanted_calls(text, question.tools, len(question.messages))):
             return Answer("", calls)
         if question.output_schema is not None:
-            return Answer(json.dumps(shaped(question.output_schema, asked, results), ensure_ascii=False))
+            return Answer(json.dumps(shaped(question.output_schema, text, results), ensure_ascii=False))
         if results:
             return Answer(f"{' '.join(sentence(name, value) for name, value in results)} {SAYS_SO}")
-        return Answer(f"{nothing_to_call(asked, question.tools)} {SAYS_SO}")
+        return Answer(f"{nothing_to_call(text, question.tools)} {SAYS_SO}")
 
 
 def last_exchange(messages: Sequence[dict[str, JSON]]) -> tuple[str, list[tuple[str, JSON]]]:
     """The last message of the user, and the (tool, result) pairs since then."""
-    asked = ""
+    text = ""
     names: dict[str, str] = {}
     results: list[tuple[str, JSON]] = []
     for message in messages:
         if message["role"] == "user":
-            asked, results = text_of(message.get("content") or ""), []
+            text, results = text_of(message.get("content") or ""), []
         for call in message.get("tool_calls") or ():
             names[call["id"]] = call["name"]
         if message["role"] == "tool":
             value = read_value(text_of(message.get("content") or ""))
             results.append((names.get(message.get("tool_call_id") or "", "the tool"), value))
-    return asked, results
+    return text, results
 
 
 def read_value(text: str) -> JSON:
@@ -92,16 +92,16 @@ def read_value(text: str) -> JSON:
         return text
 
 
-def wanted_calls(asked: str, tools: Sequence[ToolSpec], salt: int) -> tuple[ModelToolCall, ...]:
+def wanted_calls(text: str, tools: Sequence[ToolSpec], salt: int) -> tuple[ModelToolCall, ...]:
     """The tools that the message names, else the best match whose required arguments can be found
     in the message.
     """
-    named = [tool for tool in tools if re.search(rf"(?<![\w-]){re.escape(tool.name)}(?![\w-])", asked)]
-    scored = sorted(((points(asked, tool), tool) for tool in tools), key=lambda pair: (-pair[0], pair[1].name))
+    named = [tool for tool in tools if re.search(rf"(?<![\w-]){re.escape(tool.name)}(?![\w-])", text)]
+    scored = sorted(((points(text, tool), tool) for tool in tools), key=lambda pair: (-pair[0], pair[1].name))
     fitting = named or [tool for score, tool in scored if score >= ENOUGH]
     calls: list[ModelToolCall] = []
     for tool in fitting:
-        finder = Finder(without(asked, tool.name))
+        finder = Finder(without(text, tool.name))
         arguments = finder.fill(tool.input_schema)
         if not finder.missing(tool.input_schema, arguments):
             fault = fault_in(arguments)
@@ -111,45 +111,45 @@ def wanted_calls(asked: str, tools: Sequence[ToolSpec], salt: int) -> tuple[Mode
     return tuple(calls)
 
 
-def points(asked: str, tool: ToolSpec) -> float:
+def points(text: str, tool: ToolSpec) -> float:
     """Words of the name count double; words of the description and the parameters count once."""
-    said = set(words_of(asked))
+    words = set(words_of(text))
     name = set(words_of(tool.name.replace("-", " ")))
     about = set(words_of(tool.description)) - name
     parameters = set(words_of(" ".join(tool.input_schema.get("properties", {})))) - name - about
-    return 2.0 * len(said & name) + len(said & about) + 0.5 * len(said & parameters)
+    return 2.0 * len(words & name) + len(words & about) + 0.5 * len(words & parameters)
 
 
-def without(asked: str, name: str) -> str:
+def without(text: str, name: str) -> str:
     """The message without the tool's own name when it is used as a command."""
-    return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", asked, count=1).strip()
+    return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", text, count=1).strip()
 
 
-def shaped(schema: dict[str, JSON], asked: str, results: list[tuple[str, JSON]]) -> JSON:
+def shaped(schema: dict[str, JSON], message: str, results: list[tuple[str, JSON]]) -> JSON:
     """JSON of the schema: results by property name, then values from the message, then a plain
     value of the type.
     """
-    known: dict[str, JSON] = {}
+    values: dict[str, JSON] = {}
     for name, value in results:
-        known |= {"result": value, name: value, **(value if isinstance(value, dict) else {})}
-    said = " ".join(sentence(name, value) for name, value in results) or asked
-    return complete(schema, Finder(said, known).fill(schema), said)
+        values |= {"result": value, name: value, **(value if isinstance(value, dict) else {})}
+    text = " ".join(sentence(name, value) for name, value in results) or message
+    return complete(schema, Finder(text, values).fill(schema), text)
 
 
-def complete(schema: dict[str, JSON], found: dict[str, JSON], said: str) -> JSON:
+def complete(schema: dict[str, JSON], value: dict[str, JSON], text: str) -> JSON:
     """Fill required properties that are still absent with the plainest value the schema allows."""
     if schema.get("type", "object") != "object":
-        return plainest(schema, said)
+        return plainest(schema, text)
     for name in schema.get("required", []):
         rule = schema.get("properties", {}).get(name, {})
-        if name not in found:
-            found[name] = plainest(rule, said)
-        elif isinstance(found[name], dict):
-            found[name] = complete(rule, found[name], said)
-    return found
+        if name not in value:
+            value[name] = plainest(rule, text)
+        elif isinstance(value[name], dict):
+            value[name] = complete(rule, value[name], text)
+    return value
 
 
-def plainest(rule: dict[str, JSON], said: str) -> JSON:
+def plainest(rule: dict[str, JSON], text: str) -> JSON:
     if "default" in rule:
         return rule["default"]
     if rule.get("enum"):
@@ -159,9 +159,9 @@ def plainest(rule: dict[str, JSON], said: str) -> JSON:
     if kind in ("integer", "number"):
         return rule.get("minimum", 0)
     if kind == "string":
-        return said[: rule.get("maxLength", 2000)]
+        return text[: rule.get("maxLength", 2000)]
     if kind == "object":
-        return complete(rule, {}, said)
+        return complete(rule, {}, text)
     return {"boolean": False, "array": [], "null": None}.get(kind)
 
 
@@ -171,12 +171,12 @@ def sentence(name: str, value: JSON) -> str:
         return f"{name} failed: {reason}"
     if isinstance(value, dict) and set(value) == {"result"}:
         value = value["result"]
-    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"{name} returned {said}."
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"{name} returned {text}."
 
 
-def nothing_to_call(asked: str, tools: Sequence[ToolSpec]) -> str:
+def nothing_to_call(text: str, tools: Sequence[ToolSpec]) -> str:
     if not tools:
-        return f"You said: {asked[:500]}"
+        return f"You said: {text[:500]}"
     names = ", ".join(tool.name for tool in tools[:12])
-    return f"No tool matches “{asked[:200]}”. Available tools: {names}."
+    return f"No tool matches “{text[:200]}”. Available tools: {names}."

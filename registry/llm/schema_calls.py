@@ -37,14 +37,14 @@ class SchemaModel:
         if not question.tools and not has_calls(question.messages):
             return self._inner.ask(question)
         listener = question.on_delta
-        asked = replace(
+        schema_question = replace(
             question,
             messages=spelled_out(question),
             tools=(),
             output_schema=choice_schema(question.tools, question.output_schema) if question.tools else None,
             on_delta=None,  # the raw output is JSON; the listener receives the text once it is known
         )
-        answer = read_choice(self._ask_constrained(asked), question)
+        answer = read_choice(self._ask_constrained(schema_question), question)
         if listener and answer.text:
             listener(answer.text)
         return answer
@@ -86,34 +86,34 @@ def spelled_out(question: Question) -> list[dict[str, JSON]]:
     messages.
     """
     names: dict[str, str] = {}
-    told: list[dict[str, JSON]] = []
+    messages: list[dict[str, JSON]] = []
     for message in question.messages:
         calls = message.get("tool_calls") or ()
         names |= {call["id"]: call["name"] for call in calls}
         if calls:
             written = [written_call(call["name"], call["arguments"]) for call in calls]
-            told.append({"role": "assistant", "content": "\n".join(written)})
+            messages.append({"role": "assistant", "content": "\n".join(written)})
         elif message["role"] == "tool":
             name = names.get(message.get("tool_call_id") or "", "the tool")
-            told.append({"role": "user", "content": f"Result of {name}: {text_of(message.get('content') or '')}"})
+            messages.append({"role": "user", "content": f"Result of {name}: {text_of(message.get('content') or '')}"})
         else:
-            told.append({"role": message["role"], "content": message.get("content") or ""})
-    return instructed(merged(told), question)
+            messages.append({"role": message["role"], "content": message.get("content") or ""})
+    return instructed(merged(messages), question)
 
 
 def merged(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     """Joins consecutive results into one message: many chat templates refuse two messages of one
     role in a row.
     """
-    told: list[dict[str, JSON]] = []
+    turns: list[dict[str, JSON]] = []
     for message in messages:
-        last = told[-1] if told else None
+        last = turns[-1] if turns else None
         both_text = last and isinstance(last["content"], str) and isinstance(message["content"], str)
         if last and both_text and last["role"] == message["role"] == "user":
-            told[-1] = {"role": "user", "content": f"{last['content']}\n{message['content']}"}
+            turns[-1] = {"role": "user", "content": f"{last['content']}\n{message['content']}"}
         else:
-            told.append(message)
-    return told
+            turns.append(message)
+    return turns
 
 
 def instructed(messages: list[dict[str, JSON]], question: Question) -> list[dict[str, JSON]]:
@@ -142,12 +142,12 @@ def instruction(tools: Sequence[ToolSpec]) -> str:
 
 def example(tool: ToolSpec) -> JSON:
     """The first example of the tool's schema, else plain values by type."""
-    given = tool.input_schema.get("examples")
-    if isinstance(given, list) and given and isinstance(given[0], dict):
-        return given[0]
+    examples = tool.input_schema.get("examples")
+    if isinstance(examples, list) and examples and isinstance(examples[0], dict):
+        return examples[0]
     properties = tool.input_schema.get("properties", {})
-    wanted = tool.input_schema.get("required", list(properties))
-    return {name: sample(rule) for name, rule in properties.items() if name in wanted}
+    names = tool.input_schema.get("required", list(properties))
+    return {name: sample(rule) for name, rule in properties.items() if name in names}
 
 
 def sample(rule: JSON) -> JSON:
@@ -166,7 +166,7 @@ def read_choice(answer: Answer, question: Question) -> Answer:
     """The model's choice. Prose counts as its answer; a call of an unknown tool reports that the
     tool is unknown.
     """
-    known = {tool.name for tool in question.tools}
+    names = {tool.name for tool in question.tools}
     calls: list[ModelToolCall] = []
     for number, value in enumerate(objects_in(answer.text)):
         name = next((str(value[key]) for key in NAMES if isinstance(value.get(key), str)), "")
@@ -175,11 +175,11 @@ def read_choice(answer: Answer, question: Question) -> Answer:
                 return replace(answer, text=as_text(value.get("text", "")))
             continue
         if name:
-            calls.append(read_call(name, value, known, f"schema_{len(question.messages)}_{number}"))
+            calls.append(read_call(name, value, names, f"schema_{len(question.messages)}_{number}"))
     return replace(answer, text="", calls=tuple(calls)) if calls else replace(answer, text=unfenced(answer.text))
 
 
-def read_call(name: str, value: dict[str, JSON], known: set[str], id: str) -> ModelToolCall:
+def read_call(name: str, value: dict[str, JSON], names: set[str], id: str) -> ModelToolCall:
     arguments: JSON = next((value[key] for key in ARGUMENTS if key in value), {})
     if isinstance(arguments, str):
         try:
@@ -191,7 +191,7 @@ def read_call(name: str, value: dict[str, JSON], known: set[str], id: str) -> Mo
     if fault := parsers.fault_in(arguments):
         return ModelToolCall(id, name, {}, f"The arguments are not valid JSON: {fault}")
     problem = (
-        "" if name in known else f"There is no tool “{name}”. Available tools: {', '.join(sorted(known)) or 'none'}."
+        "" if name in names else f"There is no tool “{name}”. Available tools: {', '.join(sorted(names)) or 'none'}."
     )
     return ModelToolCall(id, name, arguments, problem)
 
@@ -228,7 +228,7 @@ def as_text(value: JSON) -> str:
 
 def unfenced(text: str) -> str:
     """The text without a code fence around it."""
-    said = text.strip()
-    if said.startswith("```") and said.endswith("```") and "\n" in said:
-        return said[said.index("\n") + 1 : -3].strip()
+    block = text.strip()
+    if block.startswith("```") and block.endswith("```") and "\n" in block:
+        return block[block.index("\n") + 1 : -3].strip()
     return text

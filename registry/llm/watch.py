@@ -48,8 +48,8 @@ class Watch:
 
     def at_most(self, seconds: float | None) -> float | None:
         """Not longer than until the deadline."""
-        left = self.remaining()
-        return left if seconds is None else seconds if left is None else min(seconds, left)
+        remaining_s = self.remaining()
+        return remaining_s if seconds is None else seconds if remaining_s is None else min(seconds, remaining_s)
 
     def pause(self, seconds: float) -> None:
         """Sleep, but wake on a cancellation or at the deadline."""

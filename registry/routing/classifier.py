@@ -51,13 +51,9 @@ class Purse(Protocol):
 
 def classify(user: Any, text: str, profiles: Sequence[Profile], purse: Purse | None = None) -> Verdict | None:
     """None if no model is configured, its budget is used up, or it does not answer properly."""
-    if not settings.ROUTER_MODEL:
+    if (configured := configured_model(user, settings.ROUTER_MODEL)) is None:
         return None
-    provider_name, _, model_name = settings.ROUTER_MODEL.partition(":")
-    provider = provider_named(user, provider_name)
-    if provider is None:
-        log.warning("router_provider_missing", provider=provider_name)
-        return None
+    provider, model_name = configured
     names = [profile.name for profile in profiles]
     question = Question(
         model_name=model_name,
@@ -71,7 +67,7 @@ def classify(user: Any, text: str, profiles: Sequence[Profile], purse: Purse | N
     if longest == 0:
         return None
     try:
-        answer, asked, _ = ask(chat_model(provider, ModelParams(temperature=0, max_tokens=longest)), question, ())
+        answer, model_name, _ = ask(chat_model(provider, ModelParams(temperature=0, max_tokens=longest)), question, ())
     except (ModelFailed, CannotBuild) as error:
         log.warning("router_model_failed", reason=str(error))
         if purse:
@@ -79,7 +75,7 @@ def classify(user: Any, text: str, profiles: Sequence[Profile], purse: Purse | N
         return None
     if purse:
         spent = answer.input_tokens, answer.output_tokens
-        purse.take(*spent, provider.cost(asked, *spent))
+        purse.take(*spent, provider.cost(model_name, *spent))
     return read_verdict(answer.text, names)
 
 
@@ -88,6 +84,17 @@ def bid_of(question: Question, provider: Provider) -> Bid:
         return units(provider.cost(question.model_name, input_tokens, output_tokens))
 
     return bid(question.messages, (), question.output_schema, max_tokens=None, cost=cost)
+
+
+def configured_model(user: Any, setting: str) -> tuple[Provider, str] | None:
+    """The provider and the model that a setting names as `provider:model`; None if it is empty, or no
+    such provider is enabled.
+    """
+    name, _, model_name = setting.partition(":")
+    provider = provider_named(user, name) if setting else None
+    if setting and provider is None:
+        log.warning("router_provider_missing", provider=name)
+    return (provider, model_name) if provider else None
 
 
 def provider_named(user: Any, name: str) -> Provider | None:
@@ -119,8 +126,10 @@ def schema_of(names: Sequence[str]) -> dict[str, Any]:
 
 def read_verdict(text: str, names: Sequence[str]) -> Verdict | None:
     try:
-        said = parsers.read(text[text.index("{") : text.rindex("}") + 1].encode())
-        verdict = Verdict(str(said["agent"]), float(said.get("confidence", 0.5)), str(said.get("reason", ""))[:200])
+        answer = parsers.read(text[text.index("{") : text.rindex("}") + 1].encode())
+        verdict = Verdict(
+            str(answer["agent"]), float(answer.get("confidence", 0.5)), str(answer.get("reason", ""))[:200]
+        )
     except (ValueError, KeyError, TypeError):
         return None
     return verdict if verdict.agent in (*names, NOBODY) else None

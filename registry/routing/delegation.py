@@ -15,12 +15,13 @@ def for_capability(
     *,
     excluding: Collection[int] = (),
     track_record: TrackRecord | None = None,
+    also_for: Collection[int] = (),
 ) -> Route:
     """Ranks the agents with the capability by words of the task and by their track record.
 
-    `excluding` holds ids of agents that already work above the caller.
+    `excluding` holds ids of agents that already work above the caller. `also_for` as in `profiles_for`.
     """
-    able = matching.able(profiles_for(user), capability)
+    able = matching.able(profiles_for(user, also_for), capability)
     profiles = [profile for profile in able if profile.id not in excluding]
     if not profiles:
         why = "is already working above this call" if able else "has this capability"
@@ -39,11 +40,11 @@ def weighed(profiles: Sequence[Profile], task: str, figures: Mapping[int, Figure
     """(profile, score, reason): half for matching words, half for the success score; an unknown score
     counts as average.
     """
-    found = {one.profile.id: one for one in matching.ranked(profiles, task)}
-    top = max((one.score for one in found.values()), default=0.0) or 1.0
+    matches = {one.profile.id: one for one in matching.ranked(profiles, task)}
+    top = max((one.score for one in matches.values()), default=0.0) or 1.0
     weights = []
     for profile in profiles:
-        fit = found[profile.id].score / top if profile.id in found else 0.0
+        fit = matches[profile.id].score / top if profile.id in matches else 0.0
         figure = figures.get(profile.id)
         scored = figure.success_score if figure else 0.5
         reason = f"has the capability; words {fit:.2f}; " + (

@@ -24,7 +24,7 @@ from registry.cache import Cache
 from registry.exceptions import AttemptFailed, ModelFailed
 from registry.llm.watch import Watch, watching
 
-from .classifier import provider_named
+from .classifier import configured_model
 from .profiles import Profile
 
 BATCH = 256
@@ -61,11 +61,11 @@ def similarities(user: Any, text: str, abouts: Sequence[str]) -> list[float] | N
     if ask is None:
         return None
     try:
-        (wanted, *others) = ask(abouts, passing=passed(text))
+        (target, *others) = ask(abouts, passing=passed(text))
     except (AttemptFailed, ModelFailed) as error:
         log.warning("search_embeddings_failed", reason=str(error))
         return None
-    return [cosine(wanted, other) for other in others]
+    return [cosine(target, other) for other in others]
 
 
 def similar_for(user_id: int, text: str, abouts: Sequence[str]) -> list[float] | None:
@@ -76,15 +76,9 @@ def similar_for(user_id: int, text: str, abouts: Sequence[str]) -> list[float] |
 
 
 def asker(user: Any) -> Callable[..., list[Vector]] | None:
-    """Asks the configured model for vectors; None if there is none."""
-    if not settings.ROUTER_EMBEDDINGS:
-        return None
-    provider_name, _, model_name = settings.ROUTER_EMBEDDINGS.partition(":")
-    provider = provider_named(user, provider_name)
-    if provider is None:
-        log.warning("router_provider_missing", provider=provider_name)
-        return None
-    return partial(vectors, provider, model_name)
+    """A function that asks the configured model for vectors; None if no model is configured."""
+    configured = configured_model(user, settings.ROUTER_EMBEDDINGS)
+    return partial(vectors, *configured) if configured else None
 
 
 def passed(text: str) -> str:
@@ -103,11 +97,11 @@ def closely(message: Vector, near: Ranked, ask: Callable[[Sequence[str]], list[V
 
     A single vector for all of an agent's words would hide the one that matches well.
     """
-    texts = list(dict.fromkeys(text for profile, _ in near for said in profile.passages for text in said))
-    found = dict(zip(texts, ask(texts), strict=True))
+    texts = list(dict.fromkeys(text for profile, _ in near for group in profile.passages for text in group))
+    by_text = dict(zip(texts, ask(texts), strict=True))
     scored = []
     for profile, about in near:
-        best = [max(cosine(message, found[text]) for text in said) for said in profile.passages]
+        best = [max(cosine(message, by_text[text]) for text in group) for group in profile.passages]
         scored.append((profile, (about + sum(best)) / (1 + len(best))))
     return sorted(scored, key=lambda pair: (-pair[1], pair[0].name))
 
@@ -136,18 +130,18 @@ def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passin
     """
     model = f"{provider.pk}:{provider.revision}:{model_name}"
     keys = {f"embedding:{sha256(f'{model}:{text}'.encode()).hexdigest()}": text for text in texts}
-    known = _vectors.get_many(keys)
-    found = known | read_kept([key for key in keys if key not in known])
-    asked = {key: text for key, text in keys.items() if key not in found}
+    local = _vectors.get_many(keys)
+    cached = local | read_kept([key for key in keys if key not in local])
+    missing = {key: text for key, text in keys.items() if key not in cached}
     first = [] if passing is None else [passing]
-    fresh = embed(provider, model_name, [*first, *asked.values()])
+    fresh = embed(provider, model_name, [*first, *missing.values()])
     passed = fresh[: len(first)]
-    made = dict(zip(asked, fresh[len(passed) :], strict=True))
-    write_kept(made)
-    found |= made
-    for key in found.keys() - known.keys():
-        _vectors.get_or_make(key, partial(found.__getitem__, key))
-    by_text = {text: found[key] for key, text in keys.items()}
+    new = dict(zip(missing, fresh[len(passed) :], strict=True))
+    write_kept(new)
+    cached |= new
+    for key in cached.keys() - local.keys():
+        _vectors.get_or_make(key, partial(cached.__getitem__, key))
+    by_text = {text: cached[key] for key, text in keys.items()}
     return [*passed, *(by_text[text] for text in texts)]
 
 
@@ -162,24 +156,24 @@ def counted(
     """Unit vectors, and the number of tokens that the server counted: estimated if it counts none.
     `limit_s` bounds the whole request.
 
-    Raises ModelFailed (no_embeddings, private_address), AttemptFailed.
+    Raises ModelFailed (no_embeddings, private_address, model_unreachable), AttemptFailed.
     """
     if not texts:
         return [], 0
     if provider.kind == Provider.Kind.OFFLINE:
         return [of_words(text, dimensions or OFFLINE_DIMENSIONS) for text in texts], sum(map(estimated, texts))
-    endpoint, found, tokens = endpoint_of(provider), [], 0
-    asked: dict[str, Any] = {"model": model_name, **({"dimensions": dimensions} if dimensions else {})}
+    endpoint, vectors, tokens = endpoint_of(provider), [], 0
+    body: dict[str, Any] = {"model": model_name, **({"dimensions": dimensions} if dimensions else {})}
     deadline = None if limit_s is None else clock.near() + timedelta(seconds=limit_s)
     with watching(Watch(deadline=deadline)):
         for start in range(0, len(texts), BATCH):
             batch = list(texts[start : start + BATCH])
-            answer = endpoint.post({**asked, "input": batch})
-            found += read_vectors(answer)
+            answer = endpoint.post({**body, "input": batch})
+            vectors += read_vectors(answer)
             tokens += tokens_in(answer) or sum(map(estimated, batch))
-    if len(found) != len(texts):
+    if len(vectors) != len(texts):
         raise AttemptFailed("bad_answer", "The embedding server sent the wrong number of vectors.")
-    return found, tokens
+    return vectors, tokens
 
 
 def endpoint_of(provider: Provider) -> Any:
@@ -191,10 +185,21 @@ def endpoint_of(provider: Provider) -> Any:
         raise ModelFailed("no_embeddings", f"Providers of kind “{provider.kind}” have no embeddings here.")
     is_ollama = provider.kind == kinds.OLLAMA
     base_url = (provider.base_url or (OLLAMA_URL if is_ollama else OPENAI_URL)).rstrip("/")
-    if provider.base_url and (why := url_refusal(base_url, settings.PRIVATE_HOSTS_ALLOWED)):
-        raise ModelFailed("private_address", why)
+    if provider.base_url:
+        check_address(base_url)
     path = "/v1/embeddings" if is_ollama else "/embeddings"
     return Endpoint(f"{base_url}{path}", {"Authorization": f"Bearer {provider.api_key or 'none'}"})
+
+
+def check_address(url: str) -> None:
+    """Raises ModelFailed. To allow a host in the settings helps with a private address, but not with a host that
+    cannot be found.
+    """
+    allowed = settings.PRIVATE_HOSTS_ALLOWED
+    if why := url_refusal(url, allowed, must_resolve=False):
+        raise ModelFailed("private_address", why)
+    if why := url_refusal(url, allowed):
+        raise ModelFailed("model_unreachable", why)
 
 
 def of_words(text: str, dimensions: int) -> Vector:

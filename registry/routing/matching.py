@@ -71,9 +71,7 @@ def capability_hits(profiles: Sequence[Profile], text: str) -> list[tuple[Profil
 
 
 def sharpest(winners: list[tuple[Profile, str]], profiles: Sequence[Profile], text: str) -> list[tuple[Profile, str]]:
-    """Among agents with a matching capability, those whose other words match best; ties are all
-    kept.
-    """
+    """Of the agents with a matching capability, those whose other words match best. All of a tie are kept."""
     able = [profile for profile, _ in winners]
     scores = {match.profile.id: match.score for match in ranked(profiles, text, able)}
     best = max(scores.get(profile.id, 0.0) for profile, _ in winners)
@@ -84,11 +82,17 @@ def able(profiles: Sequence[Profile], capability: str) -> list[Profile]:
     """Agents with this capability: the same text, else one with all its words, else one that shares
     a word.
     """
-    wanted = frozenset(words_of(capability))
-    said = capability.strip().lower()
-    same = [one for one in profiles if any(text.strip().lower() == said for text, _ in one.capabilities)]
-    whole = [one for one in profiles if wanted and any(wanted <= words for _, words in one.capabilities)]
-    some = [one for one in profiles if wanted and any(words and words <= wanted for _, words in one.capabilities)]
+    capability_words = frozenset(words_of(capability))
+    phrase = capability.strip().lower()
+    same = [one for one in profiles if any(text.strip().lower() == phrase for text, _ in one.capabilities)]
+    whole = [
+        one for one in profiles if capability_words and any(capability_words <= words for _, words in one.capabilities)
+    ]
+    some = [
+        one
+        for one in profiles
+        if capability_words and any(words and words <= capability_words for _, words in one.capabilities)
+    ]
     return same or whole or some
 
 
@@ -97,5 +101,5 @@ def shortlist(profiles: Sequence[Profile], text: str, size: int) -> list[Profile
     if len(profiles) <= size:
         return list(profiles)
     first = [match.profile for match in ranked(profiles, text)[:size]]
-    taken = {profile.id for profile in first}
-    return (first + [profile for profile in profiles if profile.id not in taken])[:size]
+    ids = {profile.id for profile in first}
+    return (first + [profile for profile in profiles if profile.id not in ids])[:size]

@@ -1,6 +1,6 @@
 """What the router knows about an agent, derived from its published spec and cached by content."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import IntegerField
 
 from agents.models import Agent, AgentVersion
+from agents.models.team import closed_to
 from agents.spec import AgentSpec
 from plumbing.statements import Select
 from plumbing.words import words_of
@@ -38,17 +39,17 @@ class Profile:
     @property
     def passages(self) -> list[tuple[str, ...]]:
         """The agent's capabilities and examples, as groups of texts. Empty groups are left out."""
-        return [said for said in (tuple(text for text, _ in self.capabilities), self.examples) if said]
+        return [group for group in (tuple(text for text, _ in self.capabilities), self.examples) if group]
 
     @property
     def text(self) -> str:
         """Everything about the agent that a classifier reads."""
-        said = [f"{self.name}: {self.description}"]
+        lines = [f"{self.name}: {self.description}"]
         if self.capabilities:
-            said.append("Can do: " + ", ".join(text for text, _ in self.capabilities))
+            lines.append("Can do: " + ", ".join(text for text, _ in self.capabilities))
         if self.examples:
-            said.append("For example: " + " / ".join(self.examples[:6]))
-        return "\n".join(said)
+            lines.append("For example: " + " / ".join(self.examples[:6]))
+        return "\n".join(lines)
 
 
 _profiles: Cache[tuple[int, str], Profile] = Cache(20_000)
@@ -63,21 +64,25 @@ def usable(at: Any) -> Any:
 USABLE = Select(usable, user=IntegerField())
 
 
-def profiles_for(user: Any) -> list[Profile]:
+def profiles_for(user: Any, also_for: Collection[int] = ()) -> list[Profile]:
     """The published agents that this user can use, nearest owner first among equal names. A name
-    that only teams share, and two of them, means none.
+    that only teams share, and two of them, means none. `also_for` are ids of people who must be able to use them too.
 
     One query when all profiles are cached.
     """
     named: dict[str, list[tuple[int, str, bool]]] = {}
-    for pk, name, live_hash, owner, team in USABLE.all(user=user.pk) if user.is_authenticated else []:
+    rows = USABLE.all(user=user.pk) if user.is_authenticated else []
+    closed = closed_to({pk: (owner, team) for pk, _, _, owner, team in rows}, also_for) if also_for else ()
+    for pk, name, live_hash, owner, team in rows:
+        if pk in closed:
+            continue
         named.setdefault(name, []).append((pk, live_hash, owner != user.pk and team is not None))
-    keys = [rows[0][:2] for rows in named.values() if len(rows) == 1 or not rows[0][2]]
-    found = _profiles.get_many(keys)
-    if len(found) == len(keys):
-        return list(found.values())
-    found |= made([key for key in keys if key not in found])
-    return [found[key] for key in keys if key in found]
+    keys = [same[0][:2] for same in named.values() if len(same) == 1 or not same[0][2]]
+    profiles = _profiles.get_many(keys)
+    if len(profiles) == len(keys):
+        return list(profiles.values())
+    profiles |= made([key for key in keys if key not in profiles])
+    return [profiles[key] for key in keys if key in profiles]
 
 
 def made(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Profile]:
@@ -104,8 +109,8 @@ def profile_of(spec: AgentSpec, id: int = 0, hash: str = "") -> Profile:
         "examples": spec.examples,
         "description": [spec.description],
     }
-    for field, said in texts.items():
-        for stem in set(words_of(" . ".join(map(str, said)))):
+    for field, phrases in texts.items():
+        for stem in set(words_of(" . ".join(map(str, phrases)))):
             weights[stem] = max(weights.get(stem, 0.0), WEIGHTS[field])
     return Profile(
         id=id,

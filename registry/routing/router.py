@@ -72,8 +72,9 @@ def route(
     track_record: TrackRecord | None = None,
     methods: Sequence[str] | None = None,
     purse: classifier.Purse | None = None,
+    also_for: Collection[int] = (),
 ) -> Route:
-    """Choose among the published agents that this user can see.
+    """Choose among the published agents that this user can see; `also_for` as in `profiles_for`.
 
     Raises NotFound if `explicit` names no such agent. `methods` limits the methods (for
     benchmarks). `purse` pays for asking a model; if it is empty, no model is asked.
@@ -82,7 +83,7 @@ def route(
         return named(user, explicit)
     if session_agent is not None and session_agent.enabled and session_agent.published_id is not None:
         return Route(session_agent, "session", reason="The conversation is with this agent.")
-    profiles = profiles_for(user)
+    profiles = profiles_for(user, also_for)
     if not profiles:
         return Route(None, "nobody", reason="There is no published agent that you can use.")
     decision = decide(profiles, text, user=user, track_record=track_record, methods=methods, purse=purse)
@@ -116,15 +117,15 @@ def decide(
     for method, ask in METHODS.items():
         if methods is not None and method not in methods:
             continue
-        found = ask(profiles, text, asker)
-        if found is None:
+        proposal = ask(profiles, text, asker)
+        if proposal is None:
             continue  # not configured, or failing
-        considered = found.candidates or considered
-        winners = tie_break(found.winners, track_record)
+        considered = proposal.candidates or considered
+        winners = tie_break(proposal.winners, track_record)
         if winners:
-            return Decision(winners[0], method, considered[:SHOWN], reason_for(winners, found))
-        if found.is_final:
-            return Decision(None, method, considered[:SHOWN], found.reason)
+            return Decision(winners[0], method, considered[:SHOWN], reason_for(winners, proposal))
+        if proposal.is_final:
+            return Decision(None, method, considered[:SHOWN], proposal.reason)
     return Decision(None, "nobody", considered[:SHOWN], "No agent fits this message well enough; name an agent.")
 
 
@@ -137,7 +138,7 @@ class Asker:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Proposal:
     """The result of a method: equally good winners (none if it is not sure), and the candidates."""
 
     winners: list[Profile]
@@ -146,7 +147,7 @@ class Found:
     is_final: bool = False
 
 
-def by_capability(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | None:
+def by_capability(profiles: Sequence[Profile], text: str, asker: Asker) -> Proposal | None:
     """Agents that have a capability whose words all occur in the message; the longest capability
     wins.
     """
@@ -157,34 +158,34 @@ def by_capability(profiles: Sequence[Profile], text: str, asker: Asker) -> Found
     shown = [Candidate(one.name, 1.0, f"can do {what_it_can(one, winners)}") for one in able.values()]
     if len(able) > 1:
         able = {profile.id: profile for profile, _ in matching.sharpest(winners, profiles, text)}
-    return Found(list(able.values()), shown, shown[0].reason if shown else "")
+    return Proposal(list(able.values()), shown, shown[0].reason if shown else "")
 
 
 def what_it_can(profile: Profile, winners: Sequence[tuple[Profile, str]]) -> str:
     return ", ".join(f"“{capability}”" for able, capability in winners if able.id == profile.id)
 
 
-def by_classifier(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | None:
-    """The answer of the configured model; its "nobody" is final."""
+def by_classifier(profiles: Sequence[Profile], text: str, asker: Asker) -> Proposal | None:
+    """The choice of the configured model. If it chooses no agent, the router does not look further."""
     shown_to_it = matching.shortlist(profiles, text, classifier.AT_MOST)
     verdict = classifier.classify(asker.user, text, shown_to_it, asker.purse)
     if verdict is None:
         return None
     chosen = [profile for profile in profiles if profile.name == verdict.agent]
     shown = [Candidate(verdict.agent, verdict.confidence, verdict.reason)] if chosen else []
-    return Found(chosen, shown, verdict.reason or "the model found no fitting agent", is_final=True)
+    return Proposal(chosen, shown, verdict.reason or "the model found no fitting agent", is_final=True)
 
 
-def by_embeddings(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | None:
+def by_embeddings(profiles: Sequence[Profile], text: str, asker: Asker) -> Proposal | None:
     """The nearest agent, if an embedding model is configured and the distance is small enough."""
     ranked = embeddings.ranked(asker.user, text, profiles)
     if ranked is None:
         return None
     shown = [Candidate(one.name, round(score, 4), "similar in meaning") for one, score in ranked[:SHOWN]]
-    return Found(embeddings.winners(ranked), shown, "nearest in meaning")
+    return Proposal(embeddings.winners(ranked), shown, "nearest in meaning")
 
 
-def by_words(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | None:
+def by_words(profiles: Sequence[Profile], text: str, asker: Asker) -> Proposal | None:
     """The agent whose description shares the most distinctive words, if it leads clearly."""
     ranked = matching.ranked(profiles, text)
     shown = [
@@ -193,10 +194,10 @@ def by_words(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | No
     ]
     is_sure = bool(ranked) and ranked[0].confidence >= matching.SURE
     winners = [one.profile for one in ranked if one.score == ranked[0].score] if is_sure else []
-    return Found(winners, shown, shown[0].reason if shown else "")
+    return Proposal(winners, shown, shown[0].reason if shown else "")
 
 
-METHODS: dict[str, Callable[[Sequence[Profile], str, Asker], Found | None]] = {
+METHODS: dict[str, Callable[[Sequence[Profile], str, Asker], Proposal | None]] = {
     "capability": by_capability,
     "classifier": by_classifier,
     "embeddings": by_embeddings,
@@ -228,8 +229,8 @@ def tie_break(winners: list[Profile], track_record: TrackRecord | None) -> list[
     return sorted(winners, key=rank)
 
 
-def reason_for(winners: list[Profile], found: Found) -> str:
-    first = next((one.reason for one in found.candidates if one.agent == winners[0].name), found.reason)
+def reason_for(winners: list[Profile], proposal: Proposal) -> str:
+    first = next((one.reason for one in proposal.candidates if one.agent == winners[0].name), proposal.reason)
     if len(winners) == 1:
         return first
     others = ", ".join(profile.name for profile in winners[1:4])

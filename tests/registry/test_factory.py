@@ -93,6 +93,8 @@ def test_an_unpublished_agent_is_refused(alice, make_agent):
         ({"kind": "anthropic"}, "provider_key_missing"),
         ({"kind": "openai-compatible"}, "base_url_missing"),
         ({"kind": "openai-compatible", "base_url": "http://192.168.1.4/v1"}, "private_address"),
+        ({"kind": "openai-compatible", "base_url": "https://models.invalid/v1"}, "model_unreachable"),
+        ({"kind": "ollama", "base_url": "https://models.invalid"}, "model_unreachable"),
     ],
 )
 def test_a_provider_that_lacks_something_says_what(alice, make_agent, fields, code):
