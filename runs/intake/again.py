@@ -52,7 +52,7 @@ def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool,
     if message is None:
         raise Conflict("The message of this run was deleted.", code="message_gone", hint="Send it again.")
     session = session_of(run, message)
-    taken = intake.accept_message(
+    acceptance = intake.accept_message(
         user=user,
         parts=message.content,
         agent=agent_of(run, user),
@@ -66,9 +66,9 @@ def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool,
         untrusted_input=run.metadata.get("untrusted_input", "") if input is None else "",
         **more,
     )
-    if taken.session.pk != session.pk:
+    if acceptance.session.pk != session.pk:
         session.delete()  # an unused fork: the same request arrived twice at once
-    return taken.run
+    return acceptance.run
 
 
 def refuse(run: Run) -> None:
@@ -102,7 +102,11 @@ def agent_of(run: Run, user: Any) -> Agent | None:
     agents = Agent.objects.usable_by(user).select_related("published", "provider")
     agent = agents.filter(pk=run.agent_id).first()
     if agent is None:
-        raise Conflict("You can no longer use the agent of this run.", code="target_not_visible")
+        raise Conflict(
+            "You can no longer use the agent of this run.",
+            code="target_not_visible",
+            hint="Ask its owner to share it with you again, or send the message to another agent.",
+        )
     return agent
 
 

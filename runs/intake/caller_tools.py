@@ -23,10 +23,10 @@ FIELDS = frozenset(["name", "description", "input_schema", "timeout_s"])
 RESERVED = frozenset(["complete", "read_skill", "search_tools"])
 
 
-def checked(tools: Any, taken: Collection[str] = ()) -> list[dict[str, Any]]:
+def checked(tools: Any, reserved: Collection[str] = ()) -> list[dict[str, Any]]:
     """The tools as they are stored: {"name", "description", "input_schema", "timeout_s"}.
 
-    `taken` are the names of the agent's own tools. Raises Invalid with one detail per problem.
+    `reserved` are the names of the agent's own tools. Raises Invalid with one detail per problem.
     """
     if not isinstance(tools, list) or len(tools) > MOST:
         raise Invalid(f"“tools” must be a list of at most {MOST} tools.", code="invalid_tools")
@@ -36,7 +36,7 @@ def checked(tools: Any, taken: Collection[str] = ()) -> list[dict[str, Any]]:
         for field, message in problems_of(tool)
     ]
     if not problems:
-        problems = name_problems([tool["name"] for tool in tools], taken)
+        problems = name_problems([tool["name"] for tool in tools], reserved)
     if not problems and len(schema.canonical_json(tools).encode()) > MOST_BYTES:
         problems = [{"field": "tools", "code": "too_large", "message": f"more than {MOST_BYTES} bytes of JSON"}]
     if problems:
@@ -49,28 +49,28 @@ def problems_of(tool: Any) -> list[tuple[str, str]]:
     """(field, message) of each problem of one tool."""
     if not isinstance(tool, dict):
         return [("", "this must be an object")]
-    found = [(str(name)[:100], "there is no such field") for name in tool if name not in FIELDS]
+    problems = [(str(name)[:100], "there is no such field") for name in tool if name not in FIELDS]
     if not isinstance(tool.get("name"), str) or not NAME.fullmatch(tool["name"]):
-        found.append(("name", "a name has 1 to 64 letters, digits, “_” or “-”"))
+        problems.append(("name", "a name has 1 to 64 letters, digits, “_” or “-”"))
     if not isinstance(tool.get("description", ""), str):
-        found.append(("description", "this must be text"))
+        problems.append(("description", "this must be text"))
     timeout = tool.get("timeout_s", TIMEOUT_S)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 1 <= timeout <= 86_400:
-        found.append(("timeout_s", "this must be a number of seconds from 1 to 86400"))
+        problems.append(("timeout_s", "this must be a number of seconds from 1 to 86400"))
     if tool.get("input_schema") is not None:
-        found += [
+        problems += [
             (f"input_schema{problem['path']}", problem["message"])
             for problem in schema.check_schema(tool["input_schema"])
         ]
-    return found
+    return problems
 
 
-def name_problems(names: list[str], taken: Collection[str]) -> list[dict[str, str]]:
+def name_problems(names: list[str], reserved: Collection[str]) -> list[dict[str, str]]:
     """Each name once, and none that a tool of the agent has: a caller cannot replace it."""
     return [
         {"field": f"tools.{place}.name", "code": "name_taken", "message": f"the name “{name}” is already used"}
         for place, name in enumerate(names)
-        if name in names[:place] or name in taken or name in RESERVED
+        if name in names[:place] or name in reserved or name in RESERVED
     ]
 
 

@@ -16,7 +16,7 @@ from runs.exceptions import LeaseLost, SessionBusy
 from runs.lifecycle import choice, endings, queue
 from runs.models import Run, RunEvent, Session, StepRun, ToolCallRecord
 
-from . import checks, options
+from . import authors, checks, options
 from .parts import ids_in
 
 KEPT = (StepRun.Status.SUCCEEDED, StepRun.Status.SKIPPED)
@@ -76,8 +76,8 @@ def insert(runs: list[Run], *, pinned: Sequence[StepRun] = ()) -> None:
 
 
 def queued(run: Run) -> RunEvent:
-    told = {"trigger": run.trigger, "chain": run.chain_version.read_spec().name}
-    return RunEvent(run=run, seq=1, type="run.queued", at=run.created_at, data=told)
+    event_data = {"trigger": run.trigger, "chain": run.chain_version.read_spec().name}
+    return RunEvent(run=run, seq=1, type="run.queued", at=run.created_at, data=event_data)
 
 
 def told_of_pin(row: StepRun) -> dict[str, Any]:
@@ -97,6 +97,7 @@ def create_child(
     """The run of a chain that a chain or an agent starts; a chain links it to its step in the same
     transaction.
     """
+    authors.check(parent, version.chain)
     child = create(
         user=parent.principal,
         version=version,
@@ -133,7 +134,11 @@ def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **
     checks.check_ended(run)
     chain = Chain.objects.usable_by(user).filter(pk=run.chain_version.chain_id).first()
     if chain is None or not chain.enabled:
-        raise Conflict("You can no longer use the chain of this run, or it is switched off.", code="target_not_visible")
+        raise Conflict(
+            "You can no longer use the chain of this run, or it is switched off.",
+            code="target_not_visible",
+            hint="Ask its owner to share it with you again or to switch it on, or start another chain.",
+        )
     spec = run.chain_version.read_spec()
     begin = starting_points(run, spec, step)
     redone = begin | downstream(spec, begin)
@@ -160,12 +165,12 @@ def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **
 
 
 def replaced(run: Run, redone: set[str]) -> dict[str, Any]:
-    """In one session for the whole run: what the repeated steps said before is not shown again."""
+    """In one session for the whole run, hide the messages of the steps that are repeated."""
     if run.session_id is None:
         return {}
-    said = Run.objects.filter(parent=run, session=run.session_id, policy__step__in=sorted(redone))
+    earlier_runs = Run.objects.filter(parent=run, session=run.session_id, policy__step__in=sorted(redone))
     before = ids_in(run.metadata.get("instead_of"))
-    return {"instead_of": [str(pk) for pk in (*before, *said.values_list("pk", flat=True))]}
+    return {"instead_of": [str(pk) for pk in (*before, *earlier_runs.values_list("pk", flat=True))]}
 
 
 def require_free(session: Session | None) -> None:
@@ -183,10 +188,10 @@ def starting_points(run: Run, spec: ChainSpec, step: str | None) -> set[str]:
             raise Invalid(f"This chain has no step “{step}”.", code="unknown_step")
         return {step}
     unfinished = StepRun.objects.filter(run=run, item=-1).exclude(status__in=KEPT)
-    found = set(unfinished.values_list("key", flat=True))
-    if not found and run.status == Run.Status.SUCCEEDED:
+    keys = set(unfinished.values_list("key", flat=True))
+    if not keys and run.status == Run.Status.SUCCEEDED:
         raise Conflict("This run succeeded; there is nothing to retry.", hint="Name a step, or start the chain again.")
-    return found
+    return keys
 
 
 def copy_steps(run: Run, again: Run, spec: ChainSpec, begin: set[str], input: Any) -> None:
@@ -248,15 +253,15 @@ def copied(row: StepRun, again: Run) -> StepRun:
 def downstream(spec: ChainSpec, begin: set[str]) -> set[str]:
     """All steps that depend on these, including fallbacks that replace them."""
     from_needs = needs_map(spec)
-    found: set[str] = set()
+    keys: set[str] = set()
     waiting = list(begin)
     while waiting:
         key = waiting.pop()
         for follower in from_needs.get(key, ()):
-            if follower not in found:
-                found.add(follower)
+            if follower not in keys:
+                keys.add(follower)
                 waiting.append(follower)
-    return found
+    return keys
 
 
 def needs_map(spec: ChainSpec) -> dict[str, list[str]]:

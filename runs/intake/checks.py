@@ -46,8 +46,8 @@ def require_shared(run: Run, *rows: Agent | Chain | Provider | None) -> None:
     for row in rows:
         if row is None or row.owner_id == run.principal_id or (row.owner_id is None and row.team_id is None):
             continue
-        found: Any = type(row)._default_manager
-        now = found.filter(pk=row.pk).values_list("owner_id", "team_id").first()
+        rows_of_kind: Any = type(row)._default_manager
+        now = rows_of_kind.filter(pk=row.pk).values_list("owner_id", "team_id").first()
         if now is None or not is_open(now[0], now[1], run.principal_id):
             kind = row._meta.verbose_name_raw
             raise RunEnded(Run.Status.FAILED, "not_shared", f"the {kind} “{row}” is not shared with the run's person")
@@ -57,13 +57,13 @@ def version_of_agent(agent: Agent, version: AgentVersion | int | None = None) ->
     """The version that will run; by default the published one. Raises NotPublished,
     ProviderDisabled, Invalid.
     """
-    found = version_of(agent, version)
+    chosen = version_of(agent, version)
     if not agent.provider.enabled:
         raise ProviderDisabled(
             _("The provider “%(provider)s” is switched off.") % {"provider": agent.provider.name},
             hint=_("Switch it on, or choose another provider."),
         )
-    return found
+    return chosen
 
 
 def version_of_chain(chain: Chain, version: ChainVersion | int | None = None) -> ChainVersion:
@@ -122,9 +122,17 @@ def check_depth(parent: Run, agent: Agent) -> None:
     """
     limit = depth_limit(parent)
     if parent.depth + 1 > limit:
-        raise Conflict(_("Agents can be nested %(limit)s deep here.") % {"limit": limit}, code="too_deep")
+        raise Conflict(
+            _("Agents can be nested %(limit)s deep here.") % {"limit": limit},
+            code="too_deep",
+            hint=_("Raise max_agent_depth of the first agent, or let one agent do more of the work."),
+        )
     if agent.pk in {run.agent_id for run in lineage(parent)}:
-        raise Conflict(_("Agent “%(agent)s” is already working above this call.") % {"agent": agent.name}, code="cycle")
+        raise Conflict(
+            _("Agent “%(agent)s” is already working above this call.") % {"agent": agent.name},
+            code="cycle",
+            hint=_("An agent cannot call itself, nor one that called it. Give the work to another agent."),
+        )
 
 
 def depth_limit(run: Run) -> int:
@@ -154,18 +162,20 @@ def check_nesting(parent: Run, chain: Chain) -> None:
         if run.chain_version_id:
             if run.chain_version.chain_id == chain.pk:
                 raise Conflict(
-                    _("Chain “%(chain)s” is already working above this call.") % {"chain": chain.name}, code="cycle"
+                    _("Chain “%(chain)s” is already working above this call.") % {"chain": chain.name},
+                    code="cycle",
+                    hint=_("A chain cannot start itself, directly or through others. Take the step out of the circle."),
                 )
             below += 1
 
 
 def lineage(run: Run | None) -> list[Run]:
     """This run and its ancestors, nearest first."""
-    found: list[Run] = []
+    runs: list[Run] = []
     while run is not None:
-        found.append(run)
+        runs.append(run)
         run = run.parent
-    return found
+    return runs
 
 
 def check_ended(run: Run) -> None:

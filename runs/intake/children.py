@@ -2,7 +2,8 @@
 before a row is created.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -13,7 +14,7 @@ from agents.tools import CallPending, ToolFailed, ToolResult
 from runs.lifecycle import choice, queue
 from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
 
-from . import chains, checks, context, options
+from . import authors, chains, checks, context, options
 
 
 def spawn(
@@ -35,17 +36,11 @@ def spawn(
     """
     child = Run.objects.filter(parent_call=call).select_related("agent").first()
     if child is None:
-        try:
-            found = callable_agent(parent, agent)
+        with refusal_fails_the_call():
+            called = callable_agent(parent, agent)
             more: dict[str, Any] = {"sources": sources, "limit_s": limit_s, "asked": asked}
-            child = start_child(parent, found, text=text, input=input, call=call, **more)
-        except NewerFormat:
-            raise
-        except MusterError as error:
-            raise ToolFailed(str(error), code=error.code, details=error.details)
-    if not child.is_done:
-        raise CallPending("child", until=child.deadline, reference=str(child.pk))
-    return ToolResult(ok=True, value=result_of(child), untrusted=child.has_untrusted)
+            child = start_child(parent, called, text=text, input=input, call=call, **more)
+    return ended(child)
 
 
 def spawn_chain(
@@ -54,12 +49,24 @@ def spawn_chain(
     """The same for a chain; the result's value is {"output", "run", "chain", "status"}."""
     child = Run.objects.filter(parent_call=call).select_related("chain_version__chain").first()
     if child is None:
-        try:
+        with refusal_fails_the_call():
             child = start_chain(parent, chain, input, call=call, limit_s=limit_s)
-        except NewerFormat:
-            raise
-        except MusterError as error:
-            raise ToolFailed(str(error), code=error.code, details=error.details)
+    return ended(child)
+
+
+@contextmanager
+def refusal_fails_the_call() -> Iterator[None]:
+    """If the child may not be started, the call fails with the reason. Raises ToolFailed, NewerFormat."""
+    try:
+        yield
+    except NewerFormat:
+        raise
+    except MusterError as error:
+        raise ToolFailed(str(error), code=error.code, details=error.details)
+
+
+def ended(child: Run) -> ToolResult:
+    """Raises CallPending until the child has ended."""
     if not child.is_done:
         raise CallPending("child", until=child.deadline, reference=str(child.pk))
     return ToolResult(ok=True, value=result_of(child), untrusted=child.has_untrusted)
@@ -67,11 +74,11 @@ def spawn_chain(
 
 def start_chain(parent: Run, chain: Chain, input: Any, *, call: ToolCallRecord, limit_s: float | None) -> Run:
     """A queued run of the chain for the parent's person. Raises MusterError, ToolFailed."""
-    found = Chain.objects.select_related("published").usable_by(parent.principal).filter(pk=chain.pk).first()
-    if found is None:
+    usable = Chain.objects.select_related("published").usable_by(parent.principal).filter(pk=chain.pk).first()
+    if usable is None:
         raise ToolFailed(f"There is no chain “{chain.name}” that this run's user can use.", code="unknown_chain")
-    version = checks.version_of_chain(found)
-    checks.check_nesting(parent, found)
+    version = checks.version_of_chain(usable)
+    checks.check_nesting(parent, usable)
     try:
         with transaction.atomic():
             return chains.create_child(parent, version, input, timeout_s=limit_s, call=call)
@@ -79,14 +86,14 @@ def start_chain(parent: Run, chain: Chain, input: Any, *, call: ToolCallRecord, 
         return Run.objects.select_related("chain_version__chain").get(parent_call=call)
 
 
-def callable_agent(parent: Run, wanted: Agent | str) -> Agent:
+def callable_agent(parent: Run, choice: Agent | str) -> Agent:
     """The agent (by its name for the principal), within the depth limit and not among the
     ancestors.
     """
     agents = Agent.objects.usable_by(parent.principal).select_related("published", "provider")
-    name = wanted if isinstance(wanted, str) else wanted.name
+    name = choice if isinstance(choice, str) else choice.name
     try:
-        agent = agents.named(parent.principal, name) if isinstance(wanted, str) else agents.filter(pk=wanted.pk).first()
+        agent = agents.named(parent.principal, name) if isinstance(choice, str) else agents.filter(pk=choice.pk).first()
     except MusterError as error:
         raise ToolFailed(str(error), code="unknown_agent")
     if agent is None:
@@ -120,9 +127,10 @@ def start_child(
     without a budget, since that of the root run holds.
     """
     version = checks.version_of_agent(agent, version)
+    authors.check(parent, agent)
     spec = version.read_spec()
     checks.check_input(spec, input)
-    given = options.read({**(asked or {}), "budget": None})
+    values = options.read({**(asked or {}), "budget": None})
     asker = context.Asker.of(parent) if sources else context.Asker(parent.principal_id)
     texts = context.gather(asker, sources)
     marked = parent.has_untrusted or context.is_untrusted(asker, sources)
@@ -139,7 +147,7 @@ def start_child(
         trigger=trigger,
         input=input,
         policy={**(policy or {}), **({"context": texts} if texts else {})},
-        options={"asked": given} if given else {},
+        options={"asked": values} if values else {},
         has_untrusted=marked,
         metadata={**parent.metadata, **(metadata or {})},
         deadline=checks.deadline(None if timeout_s else spec, timeout_s or limit_s, parent=parent),
@@ -234,6 +242,6 @@ def reply_text(run: Run) -> str:
     return message.text if message else ""
 
 
-def own_input(given: dict[str, Any]) -> dict[str, Any] | None:
+def own_input(input: dict[str, Any]) -> dict[str, Any] | None:
     """The agent's own part of a step's input, without the message and the step's settings."""
-    return {name: value for name, value in given.items() if name not in ("message", "allowed_tools")} or None
+    return {name: value for name, value in input.items() if name not in ("message", "allowed_tools")} or None

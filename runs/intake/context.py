@@ -63,8 +63,8 @@ def gather(asker: Asker, sources: Sequence[Source]) -> str:
 def read(asker: Asker, source: Source) -> str:
     reader = READERS.get(str(source.get("source", "")))
     if reader is None:
-        known = ", ".join(sorted(READERS))
-        raise ToolFailed(f"unknown context source {source.get('source')!r}; known: {known}", code="unknown_source")
+        names = ", ".join(sorted(READERS))
+        raise ToolFailed(f"unknown context source {source.get('source')!r}; known: {names}", code="unknown_source")
     text = reader(asker, source)
     return text if len(text) <= LIMIT else f"{text[:LIMIT]}\n[cut: {len(text) - LIMIT} more characters]"
 
@@ -95,8 +95,8 @@ def file(asker: Asker, source: Source) -> str:
 
 def own_session(asker: Asker, source: Source) -> Session:
     """The asker's session, or another one of the same user."""
-    wanted = checked_id(source) if source.get("id") else asker.session_id
-    session = Session.objects.filter(pk=wanted, owner_id=asker.owner_id).first() if wanted else None
+    session_id = checked_id(source) if source.get("id") else asker.session_id
+    session = Session.objects.filter(pk=session_id, owner_id=asker.owner_id).first() if session_id else None
     if session is None:
         raise ToolFailed("there is no such session", code="unknown_session")
     return session

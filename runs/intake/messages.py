@@ -8,22 +8,23 @@ from django.db import IntegrityError, models, transaction
 from django.utils.translation import gettext_noop as known
 
 from agents import schema
-from agents.exceptions import Conflict, Invalid
+from agents.exceptions import Conflict, IdempotencyMismatch, Invalid
 from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
 from agents.spec import AgentSpec
 from plumbing import tracing
 from plumbing.statements import Select, insert, insert_each
 from runs.events import record as events
-from runs.exceptions import IdempotencyMismatch
 from runs.lifecycle import choice, queue
 from runs.models import Message, Run, RunEvent, Session
 from runs.models.session import SCHEDULED, text_of
 
 from . import caller_tools, chains, checks, options, pins, sessions
 from . import context as contexts
+from .parts import MOST as MOST_PARTS
 from .parts import are_untrusted, problem_of
 
-NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
+# Nothing is built here, and the contents of versions are kept.
+NAMED = Agent.objects.select_related("published", "provider").defer("published__spec", "provider__api_key")
 ON_BUSY = ("reject", "enqueue", "interrupt")
 
 
@@ -64,8 +65,8 @@ def accept_message(
     """
     content = checked_parts(user, text, parts)
     if idempotency_key:
-        asked = {**more, "device": device, "parent": parent}
-        request_hash = request_hash or hash_of_request(content, agent, session, input, asked)
+        fields = {**more, "device": device, "parent": parent}
+        request_hash = request_hash or hash_of_request(content, agent, session, input, fields)
     if idempotency_key and (earlier := find_earlier(user, idempotency_key, request_hash)):
         return earlier
     run = message_run(user=user, agent=agent, input=input, **more)
@@ -140,10 +141,10 @@ def message_run(
     chosen, version, spec = checked_agent(user, agent, version, draft=draft)
     checks.check_input(spec, input)
     if tools:
-        taken = [grant.tool for grant in spec.grants] if spec else []
-        policy = {**(policy or {}), caller_tools.POLICY: caller_tools.checked(tools, taken)}
-    given = options.read({**(asked or {}), "timeout": timeout} if timeout else asked)
-    timeout = given.get("timeout")
+        names = [grant.tool for grant in spec.grants] if spec else []
+        policy = {**(policy or {}), caller_tools.POLICY: caller_tools.checked(tools, names)}
+    values = options.read({**(asked or {}), "timeout": timeout} if timeout else asked)
+    timeout = values.get("timeout")
     about = contexts.of_message(user, context or [])
     is_foreign = bool(about) and contexts.is_untrusted(contexts.Asker(user.pk), context or [])
     run = Run(
@@ -156,7 +157,7 @@ def message_run(
         policy={**(policy or {}), **about},
         embed=embed,
         has_untrusted=is_foreign or embed is not None,
-        options=options.recorded(given, [tool["name"] for tool in tools or ()]),
+        options=options.recorded(values, [tool["name"] for tool in tools or ()]),
         metadata=metadata or {},
         trace_parent=tracing.PARENT.get(),
         deadline=checks.deadline(spec, timeout),
@@ -164,7 +165,7 @@ def message_run(
     )
     choice.classify(run, is_batch=options.is_batch(run))
     limit = min(timeout, spec.timeout_s) if timeout and spec else None
-    options.settle(run, spec, timeout=limit, taken=[tool["name"] for tool in tools or ()])
+    options.settle(run, spec, timeout=limit, reserved=[tool["name"] for tool in tools or ()])
     return run
 
 
@@ -207,9 +208,9 @@ def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: st
     request_hash = hash_of_start(chain, input, more) if idempotency_key else ""
     if idempotency_key and (earlier := earlier_run(user, idempotency_key, request_hash)):
         return earlier
-    given = more.pop("pinned", None)
+    pinned_outputs = more.pop("pinned", None)
     run = chain_run(user=user, chain=chain, input=input, **more)
-    pinned = pins.rows(run, chain, given) if given else []
+    pinned = pins.rows(run, chain, pinned_outputs) if pinned_outputs else []
     run.idempotency_key, run.request_hash = idempotency_key, request_hash
     try:
         chains.insert([run], pinned=pinned)
@@ -252,17 +253,17 @@ def chain_run(
     return run
 
 
-def hash_of_start(chain: Chain, input: Any, asked: dict[str, Any]) -> str:
-    return schema.sha256_of(["chain", chain.name, input, *rest_of(asked)])
+def hash_of_start(chain: Chain, input: Any, fields: dict[str, Any]) -> str:
+    return schema.sha256_of(["chain", chain.name, chain.pk, input, *rest_of(fields)])
 
 
-def hash_of_request(content: Any, agent: Any, session: Any, input: Any, asked: dict[str, Any]) -> str:
-    names = [getattr(agent, "name", agent), str(getattr(session, "pk", session) or "")]
-    return schema.sha256_of([content, *names, input, *rest_of(asked)])
+def hash_of_request(content: Any, agent: Any, session: Any, input: Any, fields: dict[str, Any]) -> str:
+    names = [getattr(agent, "pk", agent), str(getattr(session, "pk", session) or "")]
+    return schema.sha256_of([content, *names, input, *rest_of(fields)])
 
 
-def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
-    """The other parts of a request that change what is done; empty if there are none."""
+def rest_of(fields: dict[str, Any]) -> list[dict[str, Any]]:
+    """The other parts of a request that change what the run does, for its hash; empty if there are none."""
     names = (
         "metadata",
         "timeout",
@@ -276,10 +277,10 @@ def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
         "until",
         "pinned",
     )
-    found = {name: asked[name] for name in names if asked.get(name)}
-    if version := asked.get("version"):
-        found["version"] = getattr(version, "number", version)
-    return [found] if found else []
+    rest = {name: fields[name] for name in names if fields.get(name)}
+    if version := fields.get("version"):
+        rest["version"] = getattr(version, "number", version)
+    return [rest] if rest else []
 
 
 def find_earlier(user: Any, idempotency_key: str, request_hash: str) -> Accepted | None:
@@ -322,6 +323,8 @@ def checked_parts(user: Any, text: str | None, parts: list[dict[str, Any]] | Non
     problem.
     """
     content = parts if parts is not None else [{"type": "text", "text": text or ""}]
+    if len(content) > MOST_PARTS:
+        raise Invalid(f"A message can have at most {MOST_PARTS} parts.", code="too_many_parts")
     problems = [
         {"field": f"message.{place}", "code": "invalid", "message": problem}
         for place, part in enumerate(content)

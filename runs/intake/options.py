@@ -62,25 +62,25 @@ class Asked(Part):
     priority: Literal["batch"] | None = None
 
 
-def read(asked: dict[str, JSON] | None) -> dict[str, JSON]:
+def read(body: dict[str, JSON] | None) -> dict[str, JSON]:
     """The options that were given, checked for their types. Raises Invalid."""
-    given = {name: value for name, value in (asked or {}).items() if value is not None}
+    values = {name: value for name, value in (body or {}).items() if value is not None}
     try:
-        return Asked.model_validate(given).model_dump(exclude_none=True) if given else {}
+        return Asked.model_validate(values).model_dump(exclude_none=True) if values else {}
     except pydantic.ValidationError as error:
-        found = [detail(".".join(map(str, one["loc"])), one["type"], one["msg"]) for one in error.errors()]
-        raise refused(found)
+        problems = [detail(".".join(map(str, one["loc"])), one["type"], one["msg"]) for one in error.errors()]
+        raise refused(problems)
 
 
-def recorded(given: dict[str, JSON], tools: list[str]) -> dict[str, JSON]:
+def recorded(values: dict[str, JSON], tools: list[str]) -> dict[str, JSON]:
     """What the run's row keeps, before it is merged. `tools`: names of the caller's."""
-    return {**({"asked": given} if given else {}), **({"tools": tools} if tools else {})}
+    return {**({"asked": values} if values else {}), **({"tools": tools} if tools else {})}
 
 
 def for_chain(priority: str | None) -> dict[str, JSON]:
     """The options of a chain's run, which may only ask for a priority. Raises Invalid."""
-    given = read({"priority": priority})
-    return {"asked": given} if given else {}
+    values = read({"priority": priority})
+    return {"asked": values} if values else {}
 
 
 def is_batch(run: Run) -> bool:
@@ -92,40 +92,44 @@ def refused(details: list[dict[str, str]]) -> Invalid:
     return Invalid(f"The options of this message are not valid: {first}", code="invalid_options", details=details)
 
 
-def settle(run: Run, spec: AgentSpec | None, *, timeout: float | None = None, taken: Collection[str] = ()) -> None:
+def settle(run: Run, spec: AgentSpec | None, *, timeout: float | None = None, reserved: Collection[str] = ()) -> None:
     """Merge what the run's options ask for with the definition, and put the result into its row.
 
-    Without an agent (the router chooses later) nothing is merged yet. `taken` are names of the
+    Without an agent (the router chooses later) nothing is merged yet. `reserved` are names of the
     caller's own tools, `timeout` is the time limit where it is not the agent's own. Raises Invalid
     with one detail per problem.
     """
-    asked = run.options.get("asked", {})
-    if spec is None or not (asked or spec.variables):
+    fields = run.options.get("asked", {})
+    if spec is None or not (fields or spec.variables):
         return
     assert run.agent is not None
-    values, found = prompts.filled(spec.variables, asked.get("variables", {}))
-    found += [*model_problems(run, spec, asked), *tool_problems(spec, asked, taken), *limit_problems(spec, asked)]
-    found += [
-        detail(f"output_schema{one['path']}", one["code"], one["message"])
-        for one in (check_schema(asked["output_schema"]) if "output_schema" in asked else ())
+    values, problems = prompts.filled(spec.variables, fields.get("variables", {}))
+    problems += [
+        *model_problems(run, spec, fields),
+        *tool_problems(spec, fields, reserved),
+        *limit_problems(spec, fields),
     ]
-    if found:
-        raise refused(found)
+    problems += [
+        detail(f"output_schema{one['path']}", one["code"], one["message"])
+        for one in (check_schema(fields["output_schema"]) if "output_schema" in fields else ())
+    ]
+    if problems:
+        raise refused(problems)
     merged = {
-        "model": asked.get("model", spec.model_name),
-        "model_params": {**spec.model_params.model_dump(exclude_none=True), **asked.get("model_params", {})},
-        "instructions": asked.get("instructions", ""),
+        "model": fields.get("model", spec.model_name),
+        "model_params": {**spec.model_params.model_dump(exclude_none=True), **fields.get("model_params", {})},
+        "instructions": fields.get("instructions", ""),
         "variables": values,
-        "tool_policy": asked.get("tool_policy", Narrowing().model_dump()),
-        "output_schema": asked.get("output_schema", spec.output_schema),
-        "max_steps": asked.get("max_steps", spec.max_steps),
+        "tool_policy": fields.get("tool_policy", Narrowing().model_dump()),
+        "output_schema": fields.get("output_schema", spec.output_schema),
+        "max_steps": fields.get("max_steps", spec.max_steps),
         "timeout": timeout or spec.timeout_s,
-        "budget": asked.get("budget"),
+        "budget": fields.get("budget"),
     }
     if spec.variables:
         merged["system_prompt"] = prompts.rendered(spec.system_prompt, shown(values, run))
-    run.options = {**run.options, "asked": asked, "merged": merged}
-    run.policy = {**run.policy, **narrowed(run.policy, asked)}
+    run.options = {**run.options, "asked": fields, "merged": merged}
+    run.policy = {**run.policy, **narrowed(run.policy, fields)}
 
 
 def shown(values: dict[str, JSON], run: Run) -> dict[str, JSON]:
@@ -141,11 +145,11 @@ def marked(value: JSON) -> JSON:
     return {name: marked(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
-def narrowed(policy: dict[str, JSON], asked: dict[str, JSON]) -> dict[str, JSON]:
+def narrowed(policy: dict[str, JSON], values: dict[str, JSON]) -> dict[str, JSON]:
     """The run's policy, never wider than before."""
-    if "tool_policy" not in asked:
+    if "tool_policy" not in values:
         return {}
-    more, allowed = asked["tool_policy"], policy.get("allowed")
+    more, allowed = values["tool_policy"], policy.get("allowed")
     if more.get("allowed") is not None:
         allowed = [name for name in more["allowed"] if allowed is None or name in allowed]
     lists = {name: [*policy.get(name, ()), *more.get(name, ())] for name in ("blocked", "ask")}
@@ -155,8 +159,8 @@ def narrowed(policy: dict[str, JSON], asked: dict[str, JSON]) -> dict[str, JSON]
 # -- what is wrong ----------------------------------------------------------------------------------------------------
 
 
-def model_problems(run: Run, spec: AgentSpec, asked: dict[str, JSON]) -> list[dict[str, str]]:
-    model = asked.get("model")
+def model_problems(run: Run, spec: AgentSpec, values: dict[str, JSON]) -> list[dict[str, str]]:
+    model = values.get("model")
     if model is None or model in (spec.model_name, *spec.fallback_models):
         return []
     if may_choose(run.agent, run.principal, model):
@@ -173,31 +177,31 @@ def may_choose(agent: Any, user: Any, model: str) -> bool:
 
 
 def has_price(provider: Any, model: str) -> bool:
-    """Or none of its models has one."""
+    """Whether the provider has a price for this model; true if it has no prices at all."""
     return not provider.prices or model in provider.prices or "*" in provider.prices
 
 
-def tool_problems(spec: AgentSpec, asked: dict[str, JSON], taken: Collection[str]) -> list[dict[str, str]]:
-    policy, known = asked.get("tool_policy", {}), {*(grant.tool for grant in spec.grants), *taken}
-    found = []
+def tool_problems(spec: AgentSpec, values: dict[str, JSON], reserved: Collection[str]) -> list[dict[str, str]]:
+    policy, names = values.get("tool_policy", {}), {*(grant.tool for grant in spec.grants), *reserved}
+    problems = []
     for field in ("allowed", "blocked", "ask"):
-        unknown = unknown_names((name for name in policy.get(field) or () if name not in known), "tool", known)
-        found += [
+        unknown = unknown_names((name for name in policy.get(field) or () if name not in names), "tool", names)
+        problems += [
             detail(f"tool_policy.{field}", "unknown_tool", f"“{name[:64]}”: {why}") for name, why in unknown.items()
         ]
-    return found
+    return problems
 
 
-def limit_problems(spec: AgentSpec, asked: dict[str, JSON]) -> list[dict[str, str]]:
-    found = []
-    if asked.get("max_steps", 0) > spec.max_steps:
+def limit_problems(spec: AgentSpec, values: dict[str, JSON]) -> list[dict[str, str]]:
+    problems = []
+    if values.get("max_steps", 0) > spec.max_steps:
         steps = f"The agent allows {spec.max_steps} steps; a message can only ask for fewer."
-        found.append(detail("max_steps", "above_limit", steps))
+        problems.append(detail("max_steps", "above_limit", steps))
     most = spec.model_params.max_tokens
-    if most is not None and asked.get("model_params", {}).get("max_tokens", 0) > most:
+    if most is not None and values.get("model_params", {}).get("max_tokens", 0) > most:
         tokens = f"The agent allows answers of {most} tokens; a message can only ask for fewer."
-        found.append(detail("model_params.max_tokens", "above_limit", tokens))
-    return found
+        problems.append(detail("model_params.max_tokens", "above_limit", tokens))
+    return problems
 
 
 # -- what is made of it -----------------------------------------------------------------------------------------------
@@ -208,9 +212,9 @@ def spec_of(run: Run, spec: AgentSpec) -> AgentSpec:
     merged = run.options.get("merged")
     if not merged:
         return spec
-    said = [merged.get("system_prompt", spec.system_prompt), merged["instructions"]]
+    instructions = [merged.get("system_prompt", spec.system_prompt), merged["instructions"]]
     changed = {
-        "system_prompt": "\n\n".join(filter(None, said)),
+        "system_prompt": "\n\n".join(filter(None, instructions)),
         "model_name": merged["model"],
         "model_params": ModelParams(**merged["model_params"]),
         "output_schema": merged["output_schema"],
@@ -230,6 +234,6 @@ def as_json(run: Run) -> dict[str, JSON] | None:
     """The merged options, the names of the caller's tools, and the names of what was `asked`; null for nothing."""
     if not run.options:
         return None
-    asked = {name: run.options[name] for name in ("asked", "tools") if name in run.options}
-    asked |= asked.pop("asked", {})
-    return {**asked, **run.options.get("merged", {}), "asked": sorted(asked)}
+    values = {name: run.options[name] for name in ("asked", "tools") if name in run.options}
+    values |= values.pop("asked", {})
+    return {**values, **run.options.get("merged", {}), "asked": sorted(values)}

@@ -26,6 +26,7 @@ FIELDS = {
     "file": ("type", "file"),
 }
 TYPES = tuple(FIELDS)
+MOST = 200  # parts of a message
 IMAGE_SIZE = 4_000  # characters that an image counts in a budget: models charge about a thousand tokens
 FILE_LIMIT = 40_000  # characters of one file shown to a model
 
@@ -88,8 +89,8 @@ def is_base64(data: Any) -> bool:
 
 def files_of(rows: Iterable[Message], owner_id: Any) -> Files:
     """The existing files of this user that these messages refer to."""
-    wanted = {file_id for row in rows for file_id in files_in(row.content)}
-    return StoredFile.objects.filter(owner_id=owner_id).in_bulk(wanted) if wanted else {}
+    file_ids = {file_id for row in rows for file_id in files_in(row.content)}
+    return StoredFile.objects.filter(owner_id=owner_id).in_bulk(file_ids) if file_ids else {}
 
 
 def shown(row: Message, files: Files) -> str | list[Part]:
@@ -110,8 +111,8 @@ def shown_file(part: Part, files: Files) -> Part:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
-        told = f"[file {row.name}, {row.media_type}, {len(content)} bytes: cannot be read as text]"
-        return {"type": "text", "text": told}
+        note = f"[file {row.name}, {row.media_type}, {len(content)} bytes: cannot be read as text]"
+        return {"type": "text", "text": note}
     if len(text) > FILE_LIMIT:
         text = f"{text[:FILE_LIMIT]}\n[cut: {len(text) - FILE_LIMIT} more characters]"
     shown = marked(text, f"file {row.name}") if row.untrusted else text
@@ -127,10 +128,10 @@ def size_of(content: str | list[Part]) -> int:
 
 def ids_in(value: Any) -> list[UUID]:
     """The run ids in a list; metadata may contain anything."""
-    found = []
+    ids = []
     for one in value if isinstance(value, list) else ():
         try:
-            found.append(UUID(str(one)))
+            ids.append(UUID(str(one)))
         except ValueError:
             continue
-    return found
+    return ids

@@ -21,7 +21,7 @@ def rows(run: Run, chain: Chain, pinned: Pins) -> list[StepRun]:
     """An ended row for each pinned step, not stored. Sets the run's mark. Raises Invalid."""
     spec = run.chain_version.read_spec()
     if unknown := sorted(pinned.keys() - {step.key for step in spec.steps}):
-        raise refused(unknown[0], "unknown_step", f"“{unknown[0]}” is not a step of what is tried.")
+        raise refused(unknown[0], "unknown_step", f"“{unknown[0]}” is not one of the steps that this try runs.")
     earlier = earlier_runs(run, chain, pinned)
     outputs = outputs_of(earlier)
     run.has_untrusted = run.has_untrusted or any(one.has_untrusted for one in earlier.values())
@@ -41,13 +41,13 @@ def earlier_runs(run: Run, chain: Chain, pinned: Pins) -> dict[str, Run]:
     if not named:
         return {}
     own = Run.objects.visible_to(run.principal).filter(pk__in=named, chain_version__chain=chain)
-    found = {str(one.pk): one for one in own}
+    runs = {str(one.pk): one for one in own}
     for pk, key in named.items():
-        if pk not in found:
+        if pk not in runs:
             raise refused(
                 key, "unknown_run", f"The pin of step “{key}” names a run that is not yours or of this chain."
             )
-    return found
+    return runs
 
 
 def outputs_of(earlier: dict[str, Run]) -> dict[tuple[str, str], Any]:

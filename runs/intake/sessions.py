@@ -14,6 +14,7 @@ from runs.models.session import SCHEDULED
 from .parts import parsed_id
 
 DEEPEST = 100  # sessions below each other
+INTERRUPTED = "interrupted by another message"
 UNATTENDED = (Run.Trigger.SCHEDULE, Run.Trigger.EVENT)  # nobody wrote their message
 
 
@@ -43,6 +44,8 @@ def place(
         return session
     if parent is not None:
         raise Invalid(_("A message has a session or the parent of a new one, not both."), code="session_and_parent")
+    if on_busy == "interrupt":
+        interrupt(run.principal, session)
     run.session = locked_session(run.principal, session)
     if run.session.status == Session.Status.CLOSED:
         raise SessionClosed(hint=_("Start another session."))
@@ -55,6 +58,16 @@ def place(
     if busy := endings.session_is_busy(run.session):
         queue_behind(run, busy, on_busy)
     return run.session
+
+
+def interrupt(user: Any, session: Session | str) -> None:
+    """Before the session is locked, since a run that ends locks its own row first. If the message is refused, this is
+    rolled back.
+    """
+    session_id = session.pk if isinstance(session, Session) else parsed_id(session)
+    row = Session.objects.visible_to(user).filter(pk=session_id).first() if session_id else None
+    if row is not None:
+        endings.clear(row, by=user, reason=INTERRUPTED)
 
 
 def place_below(run: Run, parent: str) -> None:
@@ -73,12 +86,12 @@ def place_below(run: Run, parent: str) -> None:
 
 
 def locked_session(user: Any, session: Session | str) -> Session:
-    wanted = session.pk if isinstance(session, Session) else parsed_id(session)
+    session_id = session.pk if isinstance(session, Session) else parsed_id(session)
     rows = Session.objects.visible_to(user).select_for_update(of=("self",)).select_related("agent")
-    found = rows.filter(pk=wanted).first() if wanted else None
-    if found is None:
+    locked = rows.filter(pk=session_id).first() if session_id else None
+    if locked is None:
         raise NotFound(_("There is no such session that you can see."), hint=_("Leave “session” out to start one."))
-    return found
+    return locked
 
 
 def queue_behind(run: Run, busy: Run, on_busy: str) -> None:
@@ -89,4 +102,4 @@ def queue_behind(run: Run, busy: Run, on_busy: str) -> None:
     run.after = busy
     if on_busy == "interrupt":
         assert run.session is not None  # the session is busy
-        run.after = endings.clear(run.session, by=run.principal, reason="interrupted by another message")
+        run.after = endings.clear(run.session, by=run.principal, reason=INTERRUPTED)  # what came since then
