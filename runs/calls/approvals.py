@@ -16,6 +16,7 @@ from runs.events import record as events
 from runs.exceptions import AlreadyDecided
 from runs.intake.children import own_input
 from runs.lifecycle import endings
+from runs.lifecycle.locks import lock
 from runs.models import Approval, Run
 
 DECISIONS = {"approve": Approval.Status.APPROVED, "deny": Approval.Status.DENIED}
@@ -46,7 +47,7 @@ def decide(
     if status is None:
         raise Invalid(_("“%(decision)s” is not a decision.") % {"decision": decision}, hint=_("Send approve or deny."))
     check_edited(approval, arguments)
-    endings.lock(approval.run_id)
+    lock(approval.run_id)
     now = clock.near()
     fields = {"status": status, "decided_by": by, "decided_at": now, "note": note[:500], "edited_arguments": arguments}
     alive = Run.objects.live().filter(pk=approval.run_id, cancel_requested_at=None)
@@ -55,12 +56,12 @@ def decide(
         approval.refresh_from_db()
         raise AlreadyDecided(
             _("This approval is already %(status)s.") % {"status": why_closed(approval, now)},
-            hint=_("GET it to see who decided, and when."),
+            hint=_("The list of approvals says who decided, and when."),
         )
     approval.refresh_from_db()
     call = str(approval.call_id) if approval.call_id else None
-    told = {"id": str(approval.pk), "call": call, "status": status, "by": by.get_username(), "note": note}
-    events.record(approval.run, "approval.decided", told)
+    event_data = {"id": str(approval.pk), "call": call, "status": status, "by": by.get_username(), "note": note}
+    events.record(approval.run, "approval.decided", event_data)
     AuditEvent.record(f"approval.{decision}", approval, actor=by, source=source, run=str(approval.run_id), note=note)
     endings.wake(approval.run_id)  # also if it waits for something else as well: what is approved starts now
     return approval
@@ -71,7 +72,7 @@ def check_decider(approval: Approval, by: Any) -> None:
         return
     if approval.not_starter and approval.run.principal_id == by.pk:
         raise Forbidden(_("The user whose run asks must not decide this."), hint=_("Ask a user who may."))
-    raise Forbidden(_("You are not allowed to decide this."), hint=_("GET it to see who is."))
+    raise Forbidden(_("You are not allowed to decide this."), hint=_("The list of approvals says who decides it."))
 
 
 def why_closed(approval: Approval, now: datetime) -> str:
@@ -84,11 +85,12 @@ def check_edited(approval: Approval, arguments: dict[str, Any] | None) -> None:
     """Edited arguments must match the schema of their target, like the model's own arguments."""
     if arguments is None:
         return
-    rule, given = rule_for(approval, arguments)
-    problems = schema.validate(rule, given) if rule else []
+    rule, value = rule_for(approval, arguments)
+    problems = schema.validate(rule, value) if rule else []
     if problems:
         details = [
-            {"field": f"arguments{found['path']}", "code": "schema", "message": found["message"]} for found in problems
+            {"field": f"arguments{problem['path']}", "code": "schema", "message": problem["message"]}
+            for problem in problems
         ]
         raise Invalid(_("The edited arguments do not match the tool's schema."), details=details)
 
@@ -120,5 +122,5 @@ def rule_of_target(step: StepSpec, arguments: dict[str, Any]) -> tuple[Any, Any]
     if row is None:
         return None, arguments
     pinned = row.versions.filter(number=step.target_version).first() if step.target_version else row.published
-    given = own_input(arguments) if step.target_kind == "agent" else arguments
-    return (pinned.read_spec().input_schema if pinned else None), given
+    value = own_input(arguments) if step.target_kind == "agent" else arguments
+    return (pinned.read_spec().input_schema if pinned else None), value

@@ -58,9 +58,9 @@ def read(run: Run, file_id: str) -> bytes | None:
 
 
 def reachable(run: Run) -> QuerySet[StoredFile]:
-    made = Artifact.objects.of_tree(run)
+    artifacts = Artifact.objects.of_tree(run)
     sent = Attachment.objects.filter(message__session=run.session_id) if run.session_id else Attachment.objects.none()
-    ids = Q(pk__in=made.values("file")) | Q(pk__in=sent.values("file"))
+    ids = Q(pk__in=artifacts.values("file")) | Q(pk__in=sent.values("file"))
     return StoredFile.objects.filter(ids, owner=run.principal_id)
 
 

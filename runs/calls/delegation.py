@@ -9,7 +9,7 @@ from agents.tools import ToolFailed
 from registry.routing import delegation
 from runs.events import record as events
 from runs.figures import track_records
-from runs.intake import checks, children
+from runs.intake import authors, checks, children
 from runs.models import Run, ToolCallRecord
 
 
@@ -31,12 +31,12 @@ def choose(run: Run, call: ToolCallRecord, capability: str, task: str) -> Agent:
         raise ToolFailed(f"You may delegate {', '.join(map(str, may))}, not “{capability}”.", code="not_delegable")
     busy = {above.agent_id for above in checks.lineage(run) if above.agent_id}
     route = delegation.for_capability(
-        run.principal, capability, task, excluding=busy, track_record=track_records.lately
+        run.principal, capability, task, excluding=busy, track_record=track_records.lately, also_for=authors.others(run)
     )
     if route.agent is None:
         raise ToolFailed(f"No agent can take this: {route.reason}", code="nobody_fits")
-    told = route.as_json()
-    choice = {"capability": capability} | {name: told[name] for name in ("agent", "reason", "candidates")}
+    decision = route.as_json()
+    choice = {"capability": capability} | {name: decision[name] for name in ("agent", "reason", "candidates")}
     call.details = {**call.details, "delegated": choice}
     call.save(update_fields=["details"])
     events.record(run, "child.chosen", {"id": str(call.pk), **choice})

@@ -24,7 +24,7 @@ from plumbing.threads import release_connection
 from registry import toolsets
 from runs.events import record as events
 from runs.exceptions import DATABASE_GONE, LeaseLost
-from runs.intake import children
+from runs.intake import authors, children
 from runs.lifecycle.leases import Lease
 from runs.models import Approval, Run, ToolCallRecord
 from runs.rules import limits, policy
@@ -33,6 +33,7 @@ from runs.rules.provenance import Call, Finding, Origins
 from . import (
     artifacts,
     callbacks,
+    consent,
     deciders,
     delegation,
     grants,
@@ -82,6 +83,7 @@ class Desk:
         self.hooks = hooked or hooks.Hooks(run)
         self.grants: dict[int, grants.Grant] = {}
         self.unshared: set[int] = set()  # tools that the run's person may use no longer
+        self.unasked: frozenset[str] = frozenset()  # names of tools whose first call the run's person has to approve
         self.closed: frozenset[str] = frozenset()  # names of tools that the visitor it serves may not use
         self.called_back: set[UUID] = set()  # calls whose function has called tools
         self.wrote: set[UUID] = set()  # those among them that called one which must not be called twice
@@ -94,7 +96,9 @@ class Desk:
         if not self.tools:
             return
         self.grants = grants.read(self.run, self.tools.values())
-        self.unshared = grants.unshared(self.grants, self.run.principal_id)
+        above = authors.above(self.run)
+        self.unshared = grants.unshared(self.grants, self.run, above)
+        self.unasked = consent.missing(self.run, self.tools, above)
         self.closed = visitors.closed(self.run, self.tools)
 
     def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
@@ -116,7 +120,7 @@ class Desk:
         if tool is None:
             return policy.Decision(policy.DENY, f"there is no tool “{name}” here")
         if tool.id in self.unshared:
-            return policy.Decision(policy.DENY, f"“{name}” is not shared with the person this run works for")
+            return policy.Decision(policy.DENY, f"“{name}” is not shared with everybody this run works for")
         if name in self.closed:
             return policy.Decision(policy.DENY, f"“{name}” is not open to visitors")
         grant = self.grants.get(tool.id)
@@ -136,6 +140,7 @@ class Desk:
                 is_delegation=origins.is_delegation(tool),
                 ask_effects=settings.ASK_EFFECTS,
                 is_callback=is_callback,
+                needs_consent=name in self.unasked,
             )
         )
 
@@ -193,6 +198,7 @@ class Desk:
 
     def approval_for(self, record: ToolCallRecord) -> Approval:
         until = clock.near() + timedelta(seconds=settings.APPROVAL_S)
+        is_first = record.name in self.unasked
         return Approval(
             run=self.run,
             call=record,
@@ -202,9 +208,13 @@ class Desk:
             findings=record.details.pop("findings", []),
             arguments=record.arguments,
             expires_at=until,
-            default=Approval.Default.DENY if self.run.has_untrusted else settings.APPROVAL_DEFAULT,
-            **deciders.of(self.run, self.grants.get(skills.subject_of(self, record).id)),
+            default=Approval.Default.DENY if is_first or self.run.has_untrusted else settings.APPROVAL_DEFAULT,
+            **({} if is_first else self.deciders(record)),
         )
+
+    def deciders(self, record: ToolCallRecord) -> dict[str, Any]:
+        """Who decides by the grant, as columns of the approval; {}: the run's person."""
+        return deciders.of(self.run, self.grants.get(skills.subject_of(self, record).id))
 
     def perform(self, records: list[ToolCallRecord]) -> None:
         """Make every call that can be made now, in parallel. Waiting ones keep their `waiting_for`."""
@@ -272,7 +282,7 @@ class Desk:
             session_id=str(run.session_id) if run.session_id else None,
             device_id=device_of(run),
             chain=run.policy.get("chain", ""),
-            author=lambda: run.chain_version.chain.owner_id if run.chain_version else run.principal_id,
+            authors=lambda: authors.of(run),
             step=run.policy.get("step", ""),
             deadline=self.deadline(tool, record),
             is_untrusted=run.has_untrusted or record.untrusted,

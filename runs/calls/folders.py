@@ -71,8 +71,8 @@ def is_for_visitor(asker: Asker) -> bool:
 def devices_of(folders: Sequence[CollectionFolder]) -> dict[UUID, Device]:
     """Those that still belong to the folder's owner."""
     owners = {folder.owner_id for folder in folders}
-    found = Device.objects.live().filter(pk__in={folder.device_id for folder in folders}, owner__in=owners)
-    return {device.pk: device for device in found}
+    devices = Device.objects.live().filter(pk__in={folder.device_id for folder in folders}, owner__in=owners)
+    return {device.pk: device for device in devices}
 
 
 def problem_of(device: Device | None, folder: CollectionFolder, tool: str) -> str:
@@ -97,14 +97,14 @@ def failure_of(answer: Answer) -> str:
 def excerpts_of(folder: CollectionFolder, devices: dict[UUID, Device], answer: Answer) -> list[Excerpt]:
     """What a device answers is not believed: other shapes are passed over."""
     listed = answer.result.get("results") if isinstance(answer.result, dict) else None
-    found = [one for one in listed if is_excerpt(one)] if isinstance(listed, list) else []
+    entries = [one for one in listed if is_excerpt(one)] if isinstance(listed, list) else []
     return [
         Excerpt(
             folder.pk, name_of(devices, folder), path_here(folder, devices, one["path"]), one["text"][:TEXT],
             offset=number_in(one.get("offset")) or 0, line=number_in(one.get("line")), page=number_in(one.get("page")),
             score=1 / (SMOOTH + rank),
         )
-        for rank, one in enumerate(found[:20], 1)
+        for rank, one in enumerate(entries[:20], 1)
     ]  # fmt: skip
 
 
@@ -182,11 +182,12 @@ def add(collection: Collection, user: Any, device_id: UUID, path: str) -> tuple[
         )  # fmt: skip
     storage.hold(collection)
     mine = CollectionFolder.objects.filter(collection=collection, owner=user)
-    if known := mine.filter(device_id=device_id, path=path).first():
-        return known, False
+    if folder := mine.filter(device_id=device_id, path=path).first():
+        return folder, False
     if mine.count() >= settings.COLLECTION_FOLDERS_EACH:
         raise Conflict(
             _("You can add %(number)s folders to a collection.") % {"number": settings.COLLECTION_FOLDERS_EACH},
             code="too_many_folders",
+            hint=_("Remove one first."),
         )
     return CollectionFolder.objects.create(collection=collection, owner=user, device_id=device_id, path=path), True

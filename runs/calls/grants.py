@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.db.models import IntegerField
 
 from agents.models import ToolGrant
-from agents.models.team import is_open
+from agents.models.team import closed_to
 from agents.tools import ToolSpec
 from plumbing.statements import Select
 from runs.intake import caller_tools
@@ -45,11 +45,9 @@ def read(run: Run, tools: Iterable[ToolSpec]) -> dict[int, Grant]:
     return grants | {tool.id: OF_CALLER for tool in tools if tool.kind == caller_tools.KIND}
 
 
-def unshared(grants: dict[int, Grant], user_id: int) -> set[int]:
-    """The tools that this person may no longer use. Asks the database once for each team that shares some."""
-    is_open_by_owner: dict[tuple[int | None, int | None], bool] = {}
-    for grant in grants.values():
-        place = (grant.owner, grant.team)
-        if place not in is_open_by_owner:
-            is_open_by_owner[place] = is_open(*place, user_id)
-    return {tool for tool, grant in grants.items() if not is_open_by_owner[grant.owner, grant.team]}
+def unshared(grants: dict[int, Grant], run: Run, above: set[int]) -> set[int]:
+    """The tools that the run's person may no longer use, or that an owner of an agent or chain above the
+    run may not use.
+    """
+    places = {tool: (grant.owner, grant.team) for tool, grant in grants.items()}
+    return closed_to(places, [run.principal_id, *above])

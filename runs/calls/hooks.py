@@ -184,7 +184,7 @@ def before(hooks: Hooks, tool: ToolSpec, arguments: dict[str, Any]) -> Outcome:
 
 
 def after(hooks: Hooks, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult) -> tuple[ToolResult, Outcome]:
-    """The result as the hooks leave it: what was printed goes with a value that is replaced or withheld."""
+    """The result after the hooks. If they replace or withhold its value, its printed text is removed too."""
     shown = {"name": tool.name, "kind": tool.kind, "effect": tool.effect}
     value = result.value if result.ok else (result.error or {}).get("message", "")
     outcome = hooks.ask(
@@ -223,16 +223,16 @@ def events_of(requested: Iterable[Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def noted(record: ToolCallRecord, requested: Any) -> str:
-    """Write what the hooks said into the call's details; returns why they denied it, or nothing."""
+    """Write the decisions of the hooks into the call's details; returns the reason of a denial, or ""."""
     if not isinstance(requested, Checked):
         return ""
     note(record, requested.outcome, requested.asked)
     return requested.outcome.reason if requested.outcome.kind == DENY else ""
 
 
-def note(record: ToolCallRecord, outcome: Outcome, asked: dict[str, Any]) -> None:
-    """`hooks` says that these arguments were checked; `asked` holds those that were replaced."""
-    changed = {"asked": asked} if outcome.kind == REPLACE else {}
+def note(record: ToolCallRecord, outcome: Outcome, arguments: dict[str, Any]) -> None:
+    """`hooks` says that the arguments were checked, `asked` keeps those of the model if a hook replaced them."""
+    changed = {"asked": arguments} if outcome.kind == REPLACE else {}
     record.details = {**record.details, "hooks": outcome.notes, **changed}
 
 
@@ -254,9 +254,9 @@ def check_now(desk: Any, tool: ToolSpec, record: ToolCallRecord) -> str:
     """Why this call may not be made; empty if it may. Replaced arguments are judged again, and only what is allowed
     without asking is made.
     """
-    asked = record.arguments
-    outcome = before(desk.hooks, tool, asked)
-    note(record, outcome, asked)
+    arguments = record.arguments
+    outcome = before(desk.hooks, tool, arguments)
+    note(record, outcome, arguments)
     record.arguments = outcome.value
     ToolCallRecord.objects.filter(pk=record.pk).update(arguments=record.arguments, details=record.details)
     if outcome.events:

@@ -13,6 +13,7 @@ from plumbing import clock
 from runs.events import record as events
 from runs.exceptions import AlreadyAnswered
 from runs.lifecycle import endings
+from runs.lifecycle.locks import lock
 from runs.models import InputRequest, Run, ToolCallRecord
 
 Status = InputRequest.Status
@@ -25,8 +26,7 @@ def ask(run: Run, record: ToolCallRecord, key: str = "", **question: Any) -> Too
     is_trusted, timeout_s, and `state`, which `earlier` returns. Raises ToolFailed (input_declined,
     input_expired, or the caller's own code).
     """
-    found = InputRequest.objects.filter(call=record, key=key).first()
-    request = found or created(run, record, key=key, **question)
+    request = InputRequest.objects.filter(call=record, key=key).first() or created(run, record, key=key, **question)
     if request.status == Status.OPEN and request.expires_at <= clock.near():
         expire(request)
     if request.status == Status.OPEN:
@@ -56,7 +56,7 @@ def created(run: Run, record: ToolCallRecord, *, timeout_s: float, **fields: Any
     request = InputRequest(
         run=run, call=record, name=record.name, expires_at=clock.near() + timedelta(seconds=timeout_s), **fields
     )
-    endings.lock(run.pk)
+    lock(run.pk)
     request.save(force_insert=True)
     events.record(run, "input.requested", requested_data(request))
     return request
@@ -77,7 +77,7 @@ def requested_data(request: InputRequest) -> dict[str, Any]:
 
 @transaction.atomic
 def expire(request: InputRequest) -> None:
-    endings.lock(request.run_id)
+    lock(request.run_id)
     if InputRequest.objects.open().filter(pk=request.pk).update(status=Status.EXPIRED, answered_at=clock.near()):
         events.record(request.run, "input.answered", {"id": str(request.pk), "status": Status.EXPIRED, "by": ""})
     request.refresh_from_db()
@@ -87,7 +87,8 @@ def answer(request: InputRequest, *, by: Any, value: Any = None, error: dict[str
     """Send the answer, or with `error` {"code", "message"} a failure. Raises Invalid, AlreadyAnswered."""
     if error is None and request.schema is not None and (problems := schema.validate(request.schema, value)):
         details = [
-            {"field": f"value{found['path']}", "code": "schema", "message": found["message"]} for found in problems
+            {"field": f"value{problem['path']}", "code": "schema", "message": problem["message"]}
+            for problem in problems
         ]
         raise Invalid("The answer does not match its schema.", code="invalid_answer", details=details)
     return close(request, Status.ANSWERED, by=by, value=value, error=error)
@@ -100,7 +101,7 @@ def decline(request: InputRequest, *, by: Any) -> InputRequest:
 
 @transaction.atomic
 def close(request: InputRequest, status: str, *, by: Any, **fields: Any) -> InputRequest:
-    endings.lock(request.run_id)
+    lock(request.run_id)
     now = clock.near()
     alive = Run.objects.live().filter(pk=request.run_id, cancel_requested_at=None)
     mine = InputRequest.objects.open().filter(Exists(alive), pk=request.pk, expires_at__gt=now)
@@ -108,7 +109,7 @@ def close(request: InputRequest, status: str, *, by: Any, **fields: Any) -> Inpu
         request.refresh_from_db()
         raise AlreadyAnswered(hint="GET it to see its status.")
     request.refresh_from_db()
-    told = {"id": str(request.pk), "status": status, "by": by.get_username()}
-    events.record(request.run, "input.answered", told)
+    event_data = {"id": str(request.pk), "status": status, "by": by.get_username()}
+    events.record(request.run, "input.answered", event_data)
     endings.wake(request.run_id)
     return request

@@ -73,9 +73,8 @@ class Offer:
 
 
 def with_search(tools: dict[str, ToolSpec], allowed: Iterable[str] | None) -> dict[str, ToolSpec]:
-    """The tools, with the search if there are more than a model should be shown.
-
-    `allowed` is what the step leaves of them; None: all.
+    """The tools, with `search_tools` added if there are more than a model should be shown. `allowed`:
+    the names that the step's policy allows; None for all.
     """
     shown = {name for name, tool in tools.items() if not skills.is_shown_together(tool)}
     candidates = shown if allowed is None else shown & set(allowed)
@@ -85,20 +84,22 @@ def with_search(tools: dict[str, ToolSpec], allowed: Iterable[str] | None) -> di
 
 
 def described(tools: dict[str, ToolSpec]) -> str:
-    """The search's description names what there is to find, so that a model knows what to search for."""
+    """The description of `search_tools`. It counts the tools by the first part of their names, so that a
+    model knows what it can search for.
+    """
     groups = Counter(name.partition("_")[0] for name in tools)
     named = ", ".join(f"{name} ({number})" for name, number in sorted(groups.most_common(GROUPS)))
     return f"{SEARCH.description} There are {len(tools)} tools, here by the first part of their names: {named}."
 
 
 def of(desk: Any, records: Sequence[ToolCallRecord]) -> Offer:
-    """What the model is shown in the next turn."""
+    """The tools that the model is shown in the next turn."""
     search = desk.tools.get(SEARCH.name)
     if not is_search(search):
         return Offer(desk.offered(), skills.offered(desk))
     core = list(core_of(desk))
-    found = [name for name in found_in(records) if name not in core and is_usable(desk, name)]
-    return Offer(core, (*skills.offered(desk), search, *(desk.tools[name] for name in found[-MOST_FOUND:])))
+    names = [name for name in found_in(records) if name not in core and is_usable(desk, name)]
+    return Offer(core, (*skills.offered(desk), search, *(desk.tools[name] for name in names[-MOST_FOUND:])))
 
 
 def is_search(tool: ToolSpec | None) -> bool:
@@ -115,7 +116,7 @@ def core_of(desk: Any) -> Iterator[str]:
 
 
 def is_granted(tool: ToolSpec) -> bool:
-    """Neither the runner's own, nor sent by the caller, whose tools are always shown, nor a skill."""
+    """Whether the tool comes from a grant: not one of the runner's own, of the caller or of a skill."""
     return bool(tool.id) and tool.kind not in (caller_tools.KIND, skills.KIND)
 
 
@@ -136,8 +137,8 @@ def search(desk: Any, arguments: dict[str, Any]) -> ToolResult:
     usable = {name: tool for name, tool in desk.tools.items() if is_granted(tool) and is_usable(desk, name)}
     by_key = {tool_search.key_of(tool): tool for tool in usable.values()}
     entries = [tool_search.entry_of(tool) for tool in usable.values()]
-    found = tool_search.search(desk.run.principal, entries, arguments["query"], arguments.get("limit", RESULTS))
-    tools = [by_key[match.key] for match in found.matches]
+    ranking = tool_search.search(desk.run.principal, entries, arguments["query"], arguments.get("limit", RESULTS))
+    tools = [by_key[match.key] for match in ranking.matches]
     shown = [{"name": tool.name, "description": tool.description[:SHORT]} for tool in tools]
     hint = "You can call these tools now." if shown else "No tool fits. Try other words."
     return ToolResult(ok=True, value={"tools": shown, "hint": hint})

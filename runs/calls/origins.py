@@ -61,9 +61,9 @@ def say(origins: Origins, line: list[Run]) -> None:
     if root.input is not None:
         origin = root.metadata.get("untrusted_input")
         origins.mark(root.input, str(origin)) if origin else origins.say(root.input)
-    asked = [root.options.get("asked", {}).get(name) for name in ("instructions", "variables")]
+    values = [root.options.get("asked", {}).get(name) for name in ("instructions", "variables")]
     origin = root.metadata.get("untrusted_input")
-    for value in filter(None, asked):
+    for value in filter(None, values):
         origins.mark(value, str(origin)) if origin else origins.say(value)
     edited = Approval.objects.filter(run__in=line, edited_arguments__isnull=False)
     for arguments in edited.values_list("edited_arguments", flat=True):
@@ -105,11 +105,11 @@ def mark_files(origins: Origins, root: Run) -> None:
 
 def mark_tasks(origins: Origins, line: list[Run]) -> None:
     """What a child run was given by one that had read strangers' text."""
-    given = [run for run in line[:-1] if run.has_untrusted]
-    messages = Message.objects.filter(run__in=given, role=Message.Role.USER, untrusted=True)
+    sources = [run for run in line[:-1] if run.has_untrusted]
+    messages = Message.objects.filter(run__in=sources, role=Message.Role.USER, untrusted=True)
     tasks = [text_of(message.content) for message in messages]
-    tasks += [run.input for run in given if run.input is not None]
-    tasks += [run.options["asked"] for run in given if run.options.get("asked")]
+    tasks += [run.input for run in sources if run.input is not None]
+    tasks += [run.options["asked"] for run in sources if run.options.get("asked")]
     if tasks:
         origins.mark(tasks, TASK)
 
@@ -150,4 +150,4 @@ def is_derived(findings: list[Finding] | None) -> bool:
     """Requested with untrusted words, or not judged: then the answer is not trusted either, whatever
     tool gives it.
     """
-    return findings is None or any(found.source not in CLEAN for found in findings)
+    return findings is None or any(finding.source not in CLEAN for finding in findings)

@@ -36,20 +36,20 @@ def of(runs: Iterable[Run]) -> dict[UUID, list[dict[str, JSON]]]:
 
     At most three queries, however many runs; none if no run waits for an answer.
     """
-    found = defaultdict[UUID, list[dict[str, JSON]]](list)
+    requests = defaultdict[UUID, list[dict[str, JSON]]](list)
     waiting = [run for run in runs if run.waiting_for and not run.is_done]
     if not waiting:
-        return found
+        return requests
     above = tree_of(waiting)
     still = {"run__in": above, "expires_at__gt": clock.near()}
     for request in InputRequest.objects.open().filter(**still).order_by("id"):
-        found[request.run_id].append(request_json(request))
+        requests[request.run_id].append(request_json(request))
     for approval in Approval.objects.open().filter(**still).order_by("id"):
-        found[approval.run_id].append(approval_json(approval))
+        requests[approval.run_id].append(approval_json(approval))
     for run, root in above.items():
         if root != run:
-            found[root] += found[run]
-    return found
+            requests[root] += requests[run]
+    return requests
 
 
 def tree_of(runs: list[Run]) -> dict[UUID, UUID]:
@@ -89,11 +89,11 @@ def approval_json(approval: Approval) -> dict[str, JSON]:
 def find(run: Run, ids: Collection[UUID], user: Any) -> tuple[dict[UUID, InputRequest], dict[UUID, Approval]]:
     """The requests with these ids of this run, or of the runs below it, also closed ones. Raises NotFound."""
     tree = [run.pk, *(Run.objects.filter(root=run).values_list("pk", flat=True) if run.root_id is None else ())]
-    asked = InputRequest.objects.visible_to(user).filter(pk__in=ids, run__in=tree).select_related("run").in_bulk()
+    requests = InputRequest.objects.visible_to(user).filter(pk__in=ids, run__in=tree).select_related("run").in_bulk()
     decided = Approval.objects.visible_to(user).filter(pk__in=ids, run__in=tree).select_related("run").in_bulk()
-    if lacking := [str(one) for one in ids if one not in asked and one not in decided]:
+    if lacking := [str(one) for one in ids if one not in requests and one not in decided]:
         raise unknown(lacking)
-    return asked, decided
+    return requests, decided
 
 
 def unknown(ids: Iterable[str]) -> NotFound:
@@ -107,7 +107,7 @@ def unknown(ids: Iterable[str]) -> NotFound:
 
 @transaction.atomic
 def resume(
-    asked: Mapping[UUID, InputRequest],
+    requests: Mapping[UUID, InputRequest],
     decided: Mapping[UUID, Approval],
     answers: Mapping[UUID, dict[str, JSON]],
     *,
@@ -118,19 +118,19 @@ def resume(
 
     Raises Invalid, Forbidden, AlreadyAnswered, AlreadyDecided.
     """
-    rows: list[InputRequest | Approval] = [*asked.values(), *decided.values()]
+    rows: list[InputRequest | Approval] = [*requests.values(), *decided.values()]
     for row in sorted(rows, key=lambda one: (one.run_id, one.pk)):  # runs are locked in one order
-        given = answers[row.pk]
+        answer = answers[row.pk]
         if isinstance(row, Approval):
-            approvals.decide(row, by=by, source=source, **decision_in(row, given))
+            approvals.decide(row, by=by, source=source, **decision_in(row, answer))
         else:
-            value = given["result"] if "result" in given else given.get("answer")
-            inputs.answer(row, by=by, value=value, error=given.get("error"))
+            value = answer["result"] if "result" in answer else answer.get("answer")
+            inputs.answer(row, by=by, value=value, error=answer.get("error"))
 
 
-def decision_in(approval: Approval, given: Mapping[str, JSON]) -> dict[str, JSON]:
+def decision_in(approval: Approval, fields: Mapping[str, JSON]) -> dict[str, JSON]:
     """The arguments of `approvals.decide`. A plain “approve” or “deny” is a decision too. Raises Invalid."""
-    answer = given.get("answer")
+    answer = fields.get("answer")
     decision = {"decision": answer} if isinstance(answer, str) else answer
     if schema.validate(DECISION, decision):
         message = 'An approval is answered with {"answer": {"decision": "approve" or "deny"}}.'

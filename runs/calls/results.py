@@ -72,7 +72,7 @@ def write_result(run: Run, record: ToolCallRecord, result: ToolResult, where: di
 
 
 def still_open(record: ToolCallRecord) -> dict[str, Any]:
-    """The call has no outcome yet, and nobody makes it a second time."""
+    """The conditions of an update: the call has no outcome, and no other attempt has begun."""
     return {"outcome": "", "attempt": record.attempt}
 
 

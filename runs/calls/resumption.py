@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 
 from agents import schema
+from agents.models import ToolGrant
 from agents.tools import OutcomeUnknown, ToolResult
 from registry import toolsets
 from runs.models import Approval, ToolCallRecord
@@ -80,13 +81,15 @@ def follow_yes(desk: "Desk", record: ToolCallRecord, approval: Approval) -> None
     desk.tell()  # of two workers one may start it
     tool = desk.tools.get(record.name)
     decision = desk.judge(tool, record.name)
-    asked = skills.subject_of(desk, record)
+    skill = skills.subject_of(desk, record)
     if approval.edited_arguments is not None:
         record.arguments = approval.edited_arguments
         record.details.pop("hooks", None)  # they are asked again
     if tool is None or decision.mode == policy.DENY:
         deny(desk, record, "denied", decision.reason)
-    elif skills.subject_of(desk, record) is not asked:
+    elif decision.mode == policy.ASK and is_for_others(desk, record, approval):
+        deny(desk, record, "approval_needed", "the user agreed that this tool is used; others must approve each call")
+    elif skills.subject_of(desk, record) is not skill:
         deny(desk, record, "denied", "the edit names another skill, which needs its own approval")
     elif problems := schema.validate(tool.input_schema, record.arguments):
         close(record, Outcome.FAILED, error=invalid_arguments(problems))
@@ -96,6 +99,12 @@ def follow_yes(desk: "Desk", record: ToolCallRecord, approval: Approval) -> None
         record.waiting_for = ""
         start(record)
         record.save()
+
+
+def is_for_others(desk: "Desk", record: ToolCallRecord, approval: Approval) -> bool:
+    """The person agreed that somebody else's agent uses the tool; the grant lets others decide about its calls."""
+    was_first = approval.decides == ToolGrant.Decider.STARTER and not approval.not_starter
+    return was_first and bool(desk.deciders(record))
 
 
 @transaction.atomic

@@ -12,6 +12,7 @@ from registry.routing import router
 from runs.events import record as events
 from runs.exceptions import RunEnded, RunWaits
 from runs.figures import track_records
+from runs.intake import authors
 from runs.lifecycle import budgets
 from runs.models import RouteDecision, Run
 
@@ -21,8 +22,10 @@ def choose(user: Any, text: str, *, run: Run | None = None, session_agent: Agent
 
     If a model is asked, `run` pays for it; without a run nothing is written (a dry run).
     """
-    purse = Purse(user, run)
-    return router.route(user, text, session_agent=session_agent, track_record=track_records.lately, purse=purse)
+    purse, others = Purse(user, run), authors.others(run) if run else ()
+    return router.route(
+        user, text, session_agent=session_agent, track_record=track_records.lately, purse=purse, also_for=others
+    )
 
 
 class Purse:
@@ -56,6 +59,6 @@ class Purse:
 
 def record(run: Run, route: router.Route) -> None:
     """Store the decision with its run."""
-    told = route.as_json()
-    RouteDecision.objects.create(run=run, **(told | {"agent": route.agent}))
-    events.record(run, "run.routed", told)
+    decision = route.as_json()
+    RouteDecision.objects.create(run=run, **(decision | {"agent": route.agent}))
+    events.record(run, "run.routed", decision)

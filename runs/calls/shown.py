@@ -21,6 +21,12 @@ OF_RUN = Select(
     session=UUIDField(),
     run=UUIDField(),
 )
+ANSWERS = Select(
+    lambda at: ModelCall.objects.filter(run_id=at.run, error__isnull=True).order_by("turn", "id"), run=UUIDField()
+)
+CALLS = Select(
+    lambda at: ToolCallRecord.objects.filter(run_id=at.run, parent_call=None).order_by("id"), run=UUIDField()
+)
 
 
 def opening(run: Run, spec: AgentSpec, memory: str = "") -> list[dict[str, Any]]:
@@ -38,23 +44,23 @@ def opening(run: Run, spec: AgentSpec, memory: str = "") -> list[dict[str, Any]]
 
 
 def instructions(run: Run, spec: AgentSpec, memory: str = "") -> str:
-    said = [spec.system_prompt]
+    sections = [spec.system_prompt]
     session = run.session
     if session is not None and session.summary and spec.session_context != "none":
         summary = marks.marked(session.summary, "summary") if session.has_untrusted else session.summary
-        said.append(f"Summary of the conversation so far:\n{summary}")
-    said.append(memory)
+        sections.append(f"Summary of the conversation so far:\n{summary}")
+    sections.append(memory)
     if context := run.policy.get("context"):
-        said.append(f"Context:\n{marks.marked(context, 'context') if run.has_untrusted else context}")
+        sections.append(f"Context:\n{marks.marked(context, 'context') if run.has_untrusted else context}")
     if run.input is not None:
         text = json.dumps(run.input, ensure_ascii=False)
-        said.append(f"Input:\n{marks.marked(text, 'input') if run.has_untrusted else text}")
+        sections.append(f"Input:\n{marks.marked(text, 'input') if run.has_untrusted else text}")
     if run.has_untrusted or (session is not None and session.has_untrusted):
-        said.append(marks.NOTE)
+        sections.append(marks.NOTE)
     if spec.output_schema:
         schema = json.dumps(spec.output_schema, ensure_ascii=False)
-        said.append(f"Answer only with JSON that matches this JSON Schema:\n{schema}")
-    return "\n\n".join(part for part in said if part)
+        sections.append(f"Answer only with JSON that matches this JSON Schema:\n{schema}")
+    return "\n\n".join(section for section in sections if section)
 
 
 def own_messages(run: Run) -> list[Message]:
@@ -129,14 +135,24 @@ def size_of(message: dict[str, Any]) -> int:
     return parts.size_of(message["content"]) + len(json.dumps(message.get("tool_calls", "")))
 
 
-def turns(run: Run) -> list[dict[str, Any]]:
-    """This run's own turns from its rows: the model's texts and the results of its calls."""
+def answers(run: Run) -> list[ModelCall]:
+    """The model's answers in this run so far, one for each turn."""
+    return ANSWERS.all(run=run.pk)
+
+
+def calls(run: Run) -> list[ToolCallRecord]:
+    """The calls that the model asked for in this run so far, in their order."""
+    return CALLS.all(run=run.pk)
+
+
+def turns(run: Run, answered: Iterable[ModelCall]) -> list[dict[str, Any]]:
+    """This run's own turns: the model's texts, and the results of its calls as their rows are now."""
     records: dict[int, list[ToolCallRecord]] = {}
-    for record in ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id"):
+    for record in calls(run):
         records.setdefault(record.turn, []).append(record)
     warned = run.policy.get("warned") or {}
     shown: list[dict[str, Any]] = []
-    for call in ModelCall.objects.filter(run=run, error__isnull=True).order_by("turn", "id"):
+    for call in answered:
         response = call.response or {}
         shown += turn_messages(response.get("text", ""), records.get(call.turn, []))
         if note := response.get("note"):

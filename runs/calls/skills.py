@@ -59,18 +59,18 @@ def is_shown_together(tool: ToolSpec) -> bool:
 
 def offered(desk: Any) -> tuple[ToolSpec, ...]:
     """`read_skill` with the skills that this run may read; empty without such skills."""
-    found = usable(desk) if is_reader(desk.tools.get(READ.name)) else []
-    if not found:
+    skills = usable(desk) if is_reader(desk.tools.get(READ.name)) else []
+    if not skills:
         return ()
-    names = {**NAME, "enum": [tool.name for tool in found]}
+    names = {**NAME, "enum": [tool.name for tool in skills]}
     schema = {**READ.input_schema, "properties": {**READ.input_schema["properties"], "name": names}}
-    return (replace(READ, description=f"{READ.description}\n\nSkills:\n{described(found)}", input_schema=schema),)
+    return (replace(READ, description=f"{READ.description}\n\nSkills:\n{described(skills)}", input_schema=schema),)
 
 
-def described(found: Iterable[ToolSpec]) -> str:
+def described(skills: Iterable[ToolSpec]) -> str:
     """A line for each; the first descriptions in full, as far as there is room."""
     lines, room = [], ROOM
-    for tool in found:
+    for tool in skills:
         description = " ".join(tool.description.split())[:room]
         room -= len(description)
         lines.append(f"- {tool.name}: {description}" if description else f"- {tool.name}")
@@ -78,7 +78,7 @@ def described(found: Iterable[ToolSpec]) -> str:
 
 
 def usable(desk: Any) -> list[ToolSpec]:
-    """The skills whose grant does not refuse."""
+    """The skills whose grants do not deny them."""
     skills = [tool for tool in desk.tools.values() if tool.kind == KIND]
     return [tool for tool in skills if desk.judge(tool, tool.name).mode != policy.DENY]
 
@@ -127,11 +127,11 @@ def readable(desk: Any) -> list[ToolSpec]:
     """Those that are allowed. One that asks is read through `read_skill`, which can wait for the answer; once this run
     has read it, Python finds it too.
     """
-    found = usable(desk)
-    allowed = {tool.name for tool in found if desk.judge(tool, tool.name).mode == policy.ALLOW}
-    if len(allowed) < len(found):
+    skills = usable(desk)
+    allowed = {tool.name for tool in skills if desk.judge(tool, tool.name).mode == policy.ALLOW}
+    if len(allowed) < len(skills):
         allowed |= names_read(desk.run)
-    return [tool for tool in found if tool.name in allowed]
+    return [tool for tool in skills if tool.name in allowed]
 
 
 def names_read(run: Any) -> set[str]:

@@ -35,9 +35,9 @@ class RunValues:
         others = RunValue.objects.filter(run__principal_id=self.run.principal_id, run__status__in=Run.LIVE)
         others = others.exclude(run=self.run, key=key)
         mine = Q(run=self.run)
-        found = others.aggregate(keys=Count("pk", filter=mine), bytes=Sum("size", filter=mine), all=Sum("size"))
-        check_room(found["keys"], found["bytes"] or 0, size, "run")
-        if (found["all"] or 0) + size > MAX_VALUES_OF_PERSON:
+        totals = others.aggregate(keys=Count("pk", filter=mine), bytes=Sum("size", filter=mine), all=Sum("size"))
+        check_room(totals["keys"], totals["bytes"] or 0, size, "run")
+        if (totals["all"] or 0) + size > MAX_VALUES_OF_PERSON:
             raise ValueError(f"the values of a user's runs may have {MAX_VALUES_OF_PERSON >> 20} MB of JSON in total")
         mark = self.run.has_untrusted or self.record.untrusted
         kept = {"value": value, "size": size, "untrusted": mark}

@@ -54,9 +54,11 @@ def hold(watch: budgets.Watch, provider: Provider, model: str, most: int) -> Non
     try:
         watch.hold(lambda: bid)
     except RunEnded as error:
-        raise RateLimited(str(error), code="budget_exhausted")
+        raise RateLimited(str(error), code="budget_exhausted", hint="Wait until the budget's period ends, or raise it.")
     except RunWaits:
-        raise RateLimited("Other work holds what is left of a budget.", code="budget_held", hint="Try again soon.")
+        raise RateLimited(
+            "Calls in progress have reserved the rest of a budget.", code="budget_held", hint="Try again soon."
+        )
 
 
 @transaction.atomic
@@ -70,4 +72,8 @@ def record(run: Run, watch: budgets.Watch, tokens: int, cost: Any) -> None:
 def refusal(error: ModelFailed | AttemptFailed) -> Exception:
     if error.code in ("no_embeddings", "private_address"):
         return Invalid(error.message, code=error.code)
-    return Unavailable(f"The embedding server did not answer as it should: {error.message}", code="embeddings_failed")
+    return Unavailable(
+        f"The embedding server did not answer as it should: {error.message}",
+        code="embeddings_failed",
+        hint="Try again. If it lasts, check the provider of the embedding model.",
+    )

@@ -42,17 +42,20 @@ class Step:
     @classmethod
     def of(cls, record: Any) -> "Step":
         code = str((record.error or {}).get("code", ""))
-        name, kind, said = record.name, record.kind, record.result
-        if isinstance(said, dict) and is_agent_call(record):
-            name, kind = str(said.get("agent") or name), "agent"
-            said = {"reply": said.get("reply"), "output": said.get("output")}  # each child run has an id of its own
-        answer = canonical_json(said) if record.outcome == "ok" else f"{record.outcome}: {code}"
+        name, kind, result = record.name, record.kind, record.result
+        if isinstance(result, dict) and is_agent_call(record):
+            name, kind = str(result.get("agent") or name), "agent"
+            result = {
+                "reply": result.get("reply"),
+                "output": result.get("output"),
+            }  # each child run has an id of its own
+        answer = canonical_json(result) if record.outcome == "ok" else f"{record.outcome}: {code}"
         arguments = canonical_json(record.arguments)
         return cls(name, arguments, answer, record.turn, kind, record.outcome, code, record.effect)
 
     @cached_property
     def call(self) -> tuple[str, str]:
-        """What was asked; letter case and spacing are ignored."""
+        """The call without differences of letter case and spacing."""
         return self.name, "".join(self.arguments.casefold().split()) if self.is_read else self.arguments
 
     @cached_property
@@ -94,9 +97,9 @@ class Step:
     def wrote(self) -> bool:
         return not self.is_read and not self.is_failure
 
-    def says_more_than(self, said: set[str]) -> bool:
+    def says_more_than(self, earlier_words: set[str]) -> bool:
         """An agent that repeats what its caller said says nothing new."""
-        return len(self.words - said - words_in(self.arguments)) >= NEW_WORDS
+        return len(self.words - earlier_words - words_in(self.arguments)) >= NEW_WORDS
 
 
 def is_agent_call(record: Any) -> bool:
@@ -119,11 +122,11 @@ def gets_on(answers: Iterable[str]) -> bool:
     """Whether one answer follows from the other: numbers move in one direction, and replaced words
     never return.
     """
-    told: set[str] = set()
+    wordings: set[str] = set()
     for words, alike in groupby(answers, key=wording):
-        if words in told or not goes_one_way([list(map(float, NUMBER.findall(one))) for one in alike]):
+        if words in wordings or not goes_one_way([list(map(float, NUMBER.findall(one))) for one in alike]):
             return False
-        told.add(words)
+        wordings.add(words)
     return True
 
 
@@ -162,5 +165,5 @@ def stems(text: str) -> set[str]:
 
 def hands_over(step: Step, names: Collection[str]) -> bool:
     """A short answer that refers to another of these agents."""
-    said = words_in(step.answer)
-    return step.is_short and any(words_in(name) <= said for name in names if name != step.name)
+    words = words_in(step.answer)
+    return step.is_short and any(words_in(name) <= words for name in names if name != step.name)

@@ -30,4 +30,4 @@ def in_words(line: str, language: str = "en") -> str:
         words = cron_descriptor.get_description(line, STYLES.get(language, STYLES["en"]))
     except Exception:  # the library raises different kinds, and a description is a courtesy
         return line
-    return NAMES.sub(lambda found: GERMAN[found[0]], words) if language == "de" else words
+    return NAMES.sub(lambda match: GERMAN[match[0]], words) if language == "de" else words

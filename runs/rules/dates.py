@@ -39,19 +39,19 @@ class Day:
 
 def moment(value: Any) -> Day | None:
     """The day of a value that is a date, or a date and a time."""
-    found = MOMENT.match(value.strip()) if isinstance(value, str) else None
-    return day(*map(int, found.groups())) if found else None
+    match = MOMENT.match(value.strip()) if isinstance(value, str) else None
+    return day(*map(int, match.groups())) if match else None
 
 
 def dates_in(text: str) -> set[Day]:
     """Every date that the text mentions."""
-    found = [day(int(year), int(month), int(of)) for year, month, of in ISO.findall(text)]
-    found += [day(int(year), int(month), int(of)) for of, month, year in DOTTED.findall(text)]
-    found += [day(int(year), *pair) for one, two, year in SLASHED.findall(text) for pair in either(one, two)]
-    found += [day(year_of(year), MONTHS[month.lower()], int(of)) for month, of, year in MONTH_FIRST.findall(text)]
-    found += [day(year_of(year), MONTHS[month.lower()], int(of)) for of, month, year in DAY_FIRST.findall(text)]
-    found += [day(year_of(year), MONTHS[month.lower()], int(of)) for of, _, month, year in RANGE.findall(text)]
-    return {one for one in found if one}
+    days = [day(int(year), int(month), int(of)) for year, month, of in ISO.findall(text)]
+    days += [day(int(year), int(month), int(of)) for of, month, year in DOTTED.findall(text)]
+    days += [day(int(year), *pair) for one, two, year in SLASHED.findall(text) for pair in either(one, two)]
+    days += [day(year_of(year), MONTHS[month.lower()], int(of)) for month, of, year in MONTH_FIRST.findall(text)]
+    days += [day(year_of(year), MONTHS[month.lower()], int(of)) for of, month, year in DAY_FIRST.findall(text)]
+    days += [day(year_of(year), MONTHS[month.lower()], int(of)) for of, _, month, year in RANGE.findall(text)]
+    return {one for one in days if one}
 
 
 def without_dates(text: str) -> str:

@@ -19,5 +19,5 @@ DOTS = str.maketrans("。｡．", "...")
 def handles_in(text: str) -> Iterator[str]:
     shown = unicodedata.normalize("NFKC", text.translate(DOTS)).translate(DOTS)
     shown = "".join(one for one in shown if unicodedata.category(one) != "Cf")
-    for found in HANDLE.finditer(shown):
-        yield found.group().rstrip(".,;:!?)]}»”’'\"")
+    for match in HANDLE.finditer(shown):
+        yield match.group().rstrip(".,;:!?)]}»”’'\"")

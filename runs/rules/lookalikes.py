@@ -14,7 +14,7 @@ HIDDEN = ("Mn", "Cf", "Cc")  # categories of characters that do not show
 
 
 class Table(dict[int, str]):
-    """For str.translate; what it is asked for is looked up once."""
+    """A table for str.translate that computes each entry at its first use."""
 
     def __missing__(self, code: int) -> str:
         one = chr(code)

@@ -49,24 +49,24 @@ class Plan:
 
 def plan(spec: ChainSpec, states: dict[str, State], base: dict[str, Any]) -> Plan:
     """The next moves. `base` is the scope without steps: {"input", "variables", "run"}."""
-    made = Plan()
+    result = Plan()
     settled = settle_fallbacks(spec, states)
     stopper = next((step.key for step in spec.steps if stops_the_run(step, settled)), "")
     if stopper:
-        made.cause = stopper
+        result.cause = stopper
         if not under_way(states):
-            made.status = "failed"
-        return made
+            result.status = "failed"
+        return result
     scope = scope_of(states, settled, base)
     needs, spare = needs_of(spec), fallback_keys(spec)
     for step in spec.steps:
         if step.key not in states and step.key not in spare:
-            consider(step, needs[step.key], settled, scope, made)
-    choose(spec, states, made)
-    start_fallbacks(spec, states, made)
-    if not (made.start or made.skip or made.broken or under_way(states)):
-        made.status, made.cause = ending(spec, settled)
-    return made
+            consider(step, needs[step.key], settled, scope, result)
+    choose(spec, states, result)
+    start_fallbacks(spec, states, result)
+    if not (result.start or result.skip or result.broken or under_way(states)):
+        result.status, result.cause = ending(spec, settled)
+    return result
 
 
 def settle_fallbacks(spec: ChainSpec, states: dict[str, State]) -> dict[str, State]:
@@ -103,42 +103,42 @@ def under_way(states: dict[str, State]) -> bool:
 
 
 def consider(
-    step: StepSpec, needs: Iterable[str], settled: dict[str, State], scope: dict[str, Any], made: Plan
+    step: StepSpec, needs: Iterable[str], settled: dict[str, State], scope: dict[str, Any], result: Plan
 ) -> None:
     needed = [settled.get(need) for need in needs]
     if any(state is None for state in needed):
         return
     if needed and all(state.status == "skipped" for state in needed if state):
-        made.skip.append((step.key, "everything it needs was skipped"))
+        result.skip.append((step.key, "everything it needs was skipped"))
         return
     try:
-        wanted = not step.when or holds(step.when, scope)
+        applies = not step.when or holds(step.when, scope)
     except MappingError as error:
-        made.broken.append((step.key, error))
+        result.broken.append((step.key, error))
         return
-    if wanted:
-        made.start.append(step.key)
+    if applies:
+        result.start.append(step.key)
     else:
-        made.skip.append((step.key, f"its condition is false: {step.when}"))
+        result.skip.append((step.key, f"its condition is false: {step.when}"))
 
 
-def choose(spec: ChainSpec, states: dict[str, State], made: Plan) -> None:
+def choose(spec: ChainSpec, states: dict[str, State], result: Plan) -> None:
     """A router takes the first alternative whose condition holds and skips the others."""
     among = alternatives(spec)
-    taken = next((key for key in among if key in states and states[key].status != "skipped"), None)
-    taken = taken or next((key for key in among if key in made.start), None)
-    if taken is None:
+    winner = next((key for key in among if key in states and states[key].status != "skipped"), None)
+    winner = winner or next((key for key in among if key in result.start), None)
+    if winner is None:
         return
-    lost = [key for key in made.start if key in among and key != taken]
-    made.start = [key for key in made.start if key not in lost]
-    made.skip += [(key, f"“{taken}” was chosen") for key in lost]
+    lost = [key for key in result.start if key in among and key != winner]
+    result.start = [key for key in result.start if key not in lost]
+    result.skip += [(key, f"“{winner}” was chosen") for key in lost]
 
 
-def start_fallbacks(spec: ChainSpec, states: dict[str, State], made: Plan) -> None:
+def start_fallbacks(spec: ChainSpec, states: dict[str, State], result: Plan) -> None:
     for step in spec.steps:
         failed = step.key in states and states[step.key].status == "failed"
-        if failed and step.on_error == "fallback" and step.fallback not in states and step.fallback not in made.start:
-            made.start.append(step.fallback)
+        if failed and step.on_error == "fallback" and step.fallback not in states and step.fallback not in result.start:
+            result.start.append(step.fallback)
 
 
 def ending(spec: ChainSpec, settled: dict[str, State]) -> tuple[str, str]:

@@ -27,7 +27,8 @@ class Rules:
     `allowed` None means every granted tool; `blocked` wins over `allowed`, and over `ask`. `findings` gives the
     origin of each argument if the run has read untrusted content; None while no arguments are
     checked. A delegation has no effect of its own: the calls of the child run are checked, and it
-    carries the same mark.
+    carries the same mark. `needs_consent`: an agent or chain of somebody else uses the person's own device or
+    account for the first time.
     """
 
     tool: str
@@ -43,6 +44,7 @@ class Rules:
     is_delegation: bool = False
     ask_effects: Collection[str] = ()
     is_callback: bool = False
+    needs_consent: bool = False
 
 
 def decide(rules: Rules) -> Decision:
@@ -55,11 +57,18 @@ def decide(rules: Rules) -> Decision:
 
 def opinions(rules: Rules) -> list[Decision]:
     return [
+        of_person(rules),
         of_grant(rules),
         of_step(rules),
         of_effect(rules),
         of_untrusted(rules),
     ]
+
+
+def of_person(rules: Rules) -> Decision:
+    if rules.needs_consent:
+        return Decision(ASK, f"somebody else's agent or chain wants to use “{rules.tool}” on your device or account")
+    return Decision(ALLOW, "the person's own, the site's, or approved before")
 
 
 def of_grant(rules: Rules) -> Decision:
@@ -70,12 +79,12 @@ def of_grant(rules: Rules) -> Decision:
     if not rules.is_enabled:
         return Decision(DENY, f"“{rules.tool}” is switched off")
     if rules.grant == DENY:
-        return Decision(DENY, f"the grant of “{rules.tool}” says deny")
+        return Decision(DENY, f"“{rules.tool}” is set to refuse every call")
     if rules.grant == ASK:
-        return Decision(ASK, f"the grant of “{rules.tool}” says ask")
+        return Decision(ASK, f"“{rules.tool}” is set to ask before every call")
     if rules.grant == ALLOW:
         return Decision(ALLOW, "granted")
-    return Decision(DENY, f"the grant of “{rules.tool}” has an unknown mode")
+    return Decision(DENY, f"“{rules.tool}” is granted with an unknown mode")
 
 
 def of_step(rules: Rules) -> Decision:
@@ -86,7 +95,7 @@ def of_step(rules: Rules) -> Decision:
     if rules.allowed is not None and rules.tool not in rules.allowed:
         return Decision(DENY, f"this step does not allow “{rules.tool}”")
     if rules.tool in rules.ask:
-        return Decision(ASK, f"this step asks before “{rules.tool}”")
+        return Decision(ASK, f"this step is set to ask before every call of “{rules.tool}”")
     return Decision(ALLOW, "allowed by the step")
 
 
@@ -94,7 +103,7 @@ def of_effect(rules: Rules) -> Decision:
     if rules.effect not in EFFECTS:
         return Decision(DENY, f"the effect “{rules.effect}” is unknown")
     if rules.effect in rules.ask_effects:
-        return Decision(ASK, f"its effect is “{rules.effect}”")
+        return Decision(ASK, f"this site asks before every call with the effect “{rules.effect}”")
     return Decision(ALLOW, "its effect needs no approval")
 
 

@@ -80,14 +80,14 @@ class Origins:
     """Every text that the run has received, in order: from the user, from trusted records, from others."""
 
     def __init__(self) -> None:
-        self.said = Words()
+        self.user_words = Words()
         self.looked_up = Words()
         self.trusted = Words()
         self.marked: list[tuple[str, Marked]] = []
 
     def say(self, value: Any) -> None:
         """The user's own words."""
-        self.said.add(value)
+        self.user_words.add(value)
 
     def trust(self, value: Any) -> None:
         self.trusted.add(value)
@@ -101,13 +101,13 @@ class Origins:
         whatever tool gives it.
         """
         findings = self.examine(call, explain=False)
-        is_foreign = bool(self.marked) and any(found.is_foreign for found in findings)
+        is_foreign = bool(self.marked) and any(finding.is_foreign for finding in findings)
         if is_foreign:  # before the first untrusted text no value can be untrusted
             self.mark(result, f"the result of “{call.name}”")
             return
-        is_named = any(found.names_something for found in findings) and size_of(result) <= FEW
+        is_named = any(finding.names_something for finding in findings) and size_of(result) <= FEW
         records = self.looked_up if is_named else self.trusted
-        if not call.untrusted and not any(found.source == MODEL for found in findings):
+        if not call.untrusted and not any(finding.source == MODEL for finding in findings):
             records.add(result)
             return
         pairs = list(leaves(result))
@@ -118,8 +118,8 @@ class Origins:
         """One finding for each value of the call's arguments. To `explain` where a value was read takes time."""
         choices = choices_of(call.schema)
         pairs = leaves(call.arguments, names=names_of(call.schema))
-        found = [judge(path, value, self, call.effect, choices) for path, value in pairs]
-        return [explained(one, self) if explain and one.source == UNKNOWN else one for one in found]
+        findings = [judge(path, value, self, call.effect, choices) for path, value in pairs]
+        return [explained(one, self) if explain and one.source == UNKNOWN else one for one in findings]
 
     def distrust(self) -> None:
         """There was more text than can be checked: only the user's own words count now."""
@@ -153,12 +153,14 @@ def may_pass(findings: Collection[Finding], effect: str) -> bool:
     largest file”.
     """
     enough = {PERSON, TRUSTED} if effect in OWN_WORK else {PERSON}
-    return not any(found.is_foreign for found in findings) and any(found.source in enough for found in findings)
+    return not any(finding.is_foreign for finding in findings) and any(finding.source in enough for finding in findings)
 
 
 def reason(findings: Collection[Finding]) -> str:
     """The reason for asking: an untrusted value before an unknown one."""
-    bad = sorted((found for found in findings if found.is_foreign), key=lambda found: found.source != STRANGER)
+    bad = sorted(
+        (finding for finding in findings if finding.is_foreign), key=lambda finding: finding.source != STRANGER
+    )
     if not bad:
         return "the run has read untrusted content, and you named nothing in this call"
     first = f"“{visible(bad[0].path)[:60]}” ({visible(str(bad[0].value)[:60])})"
@@ -171,16 +173,18 @@ def judge(path: str, value: Any, origins: Origins, effect: str, choices: Collect
     if value is None or isinstance(value, bool) or value == "":
         return Finding(path, value, NEUTRAL)
     in_order = effect not in SEARCHES
-    if origins.said.holds(value, in_order=in_order) or (effect != "destructive" and origins.looked_up.holds(value)):
+    if origins.user_words.holds(value, in_order=in_order) or (
+        effect != "destructive" and origins.looked_up.holds(value)
+    ):
         return Finding(path, value, PERSON)
     if isinstance(value, str) and value in choices:
         return Finding(path, value, NEUTRAL)
     if field_of(path) in CONTENT and effect in LENIENT:
         return of_prose(path, str(value), origins)
-    found = of_target(path, value, origins, in_order=in_order)
-    if found.source == UNKNOWN and effect in LENIENT and moment(value) and not origins.origin_of(value):
+    finding = of_target(path, value, origins, in_order=in_order)
+    if finding.source == UNKNOWN and effect in LENIENT and moment(value) and not origins.origin_of(value):
         return Finding(path, value, NEUTRAL)
-    return found
+    return finding
 
 
 def of_target(path: str, value: Any, origins: Origins, *, in_order: bool = True) -> Finding:
@@ -190,10 +194,10 @@ def of_target(path: str, value: Any, origins: Origins, *, in_order: bool = True)
     return Finding(path, value, STRANGER if origin else TRUSTED, origin)
 
 
-def explained(found: Finding, origins: Origins) -> Finding:
-    """Unknown, but for what stands in a stranger's text."""
-    origin = next(filter(None, map(origins.origin_of, [found.value, *handles_in(str(found.value))])), "")
-    return Finding(found.path, found.value, STRANGER, origin) if origin else found
+def explained(finding: Finding, origins: Origins) -> Finding:
+    """The finding, as a stranger's if its value or an address in it occurs in a stranger's text."""
+    origin = next(filter(None, map(origins.origin_of, [finding.value, *handles_in(str(finding.value))])), "")
+    return Finding(finding.path, finding.value, STRANGER, origin) if origin else finding
 
 
 def of_prose(path: str, text: str, origins: Origins) -> Finding:
@@ -201,11 +205,11 @@ def of_prose(path: str, text: str, origins: Origins) -> Finding:
     if len(text.split()) == 1 and (origin := origins.origin_of(text)):
         return Finding(path, text, STRANGER, origin)
     for handle in handles_in(text):
-        if origins.said.holds(handle) or origins.looked_up.holds(handle):
+        if origins.user_words.holds(handle) or origins.looked_up.holds(handle):
             continue
-        found = of_target(path, handle, origins)
-        if found.is_foreign:
-            return Finding(path, text, found.source, found.origin)
+        finding = of_target(path, handle, origins)
+        if finding.is_foreign:
+            return Finding(path, text, finding.source, finding.origin)
     return Finding(path, text, PERSON if is_mostly_said(text, origins) else MODEL)
 
 
@@ -214,11 +218,11 @@ def is_mostly_said(text: str, origins: Origins) -> bool:
     record's.
     """
     words = longer_words(text)
-    said = sum(word in origins.said.bag for word in words)
-    known = sum(
-        word in bag for word in words for bag in [origins.said.bag | origins.looked_up.bag | origins.trusted.bag]
+    own_count = sum(word in origins.user_words.bag for word in words)
+    trusted_count = sum(
+        word in bag for word in words for bag in [origins.user_words.bag | origins.looked_up.bag | origins.trusted.bag]
     )
-    return bool(words) and said * 2 >= len(words) and known * 4 >= len(words) * 3
+    return bool(words) and own_count * 2 >= len(words) and trusted_count * 4 >= len(words) * 3
 
 
 def choices_of(schema: Any) -> set[str]:

@@ -24,15 +24,15 @@ def json_of(text: str, output_schema: dict[str, Any]) -> tuple[Any, str | None]:
         problems = schema.validate(output_schema, value)
         if not problems:
             return value, None
-        problem = "; ".join(f"{found['path'] or 'value'}: {found['message']}" for found in problems[:5])
+        problem = "; ".join(f"{violation['path'] or 'value'}: {violation['message']}" for violation in problems[:5])
     return None, problem
 
 
 def candidates(text: str) -> list[str]:
     """The whole text, then fenced blocks, then the widest {…} or […]."""
-    found = [one for one in (text.strip(), *(block.strip() for block in FENCE.findall(text))) if one]
+    texts = [one for one in (text.strip(), *(block.strip() for block in FENCE.findall(text))) if one]
     for start, end in ("{}", "[]"):
         first, last = text.find(start), text.rfind(end)
         if 0 <= first < last:
-            found.append(text[first : last + 1])
-    return found
+            texts.append(text[first : last + 1])
+    return texts

@@ -43,8 +43,8 @@ def key_of(secret: str) -> bytes:
 
 def verify(secret: str, headers: Mapping[str, str], body: bytes, *, now: float, window_s: int) -> str:
     """The message's id if one of its signatures is valid. Raises BadSignature."""
-    message_id, stamp, given = (headers.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
-    if not message_id or not stamp or not given:
+    message_id, stamp, signatures = (headers.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
+    if not message_id or not stamp or not signatures:
         raise BadSignature("unsigned", f"The headers {ID}, {TIMESTAMP} and {SIGNATURE} are required.")
     if len(message_id) > 128 or not stamp.isascii() or not stamp.isdigit() or len(stamp) > 12:
         raise BadSignature("unsigned", f"{ID} can have at most 128 characters; {TIMESTAMP} must be seconds since 1970.")
@@ -52,7 +52,7 @@ def verify(secret: str, headers: Mapping[str, str], body: bytes, *, now: float, 
     if age > window_s or age < -TOLERATED_AHEAD_S:
         raise BadSignature("stale", f"The message is {round(age)} seconds old; {window_s} are allowed.")
     expected = digest(secret, message_id, int(stamp), body).encode()
-    candidates = [part[3:].encode() for part in given.split()[:8] if part.startswith("v1,")]
+    candidates = [part[3:].encode() for part in signatures.split()[:8] if part.startswith("v1,")]
     if not any([hmac.compare_digest(expected, candidate) for candidate in candidates]):  # noqa: C419 (constant time)
         raise BadSignature("bad_signature", "The signature is not valid.")
     return message_id

@@ -44,10 +44,10 @@ def check(steps: Iterable[Step], *, was_warned: bool) -> Verdict | None:
     turns = [list(turn) for _, turn in groupby(steps, key=lambda step: step.turn)]
     if len(turns) < FIRST_CHECK:
         return None
-    found = [(count - limit, reason) for count, limit, reason in circles(turns) if count >= limit]
-    if not found:
+    overruns = [(count - limit, reason) for count, limit, reason in circles(turns) if count >= limit]
+    if not overruns:
         return None
-    beyond, reason = max(found)
+    beyond, reason = max(overruns)
     if not was_warned:
         return Verdict(
             f"You seem to be going round in circles: {reason}. Do something else, or answer with what you have.",
@@ -59,11 +59,11 @@ def check(steps: Iterable[Step], *, was_warned: bool) -> Verdict | None:
 def circles(turns: Sequence[Turn]) -> list[tuple[int, int, str]]:
     """(number of turns, limit, description) for each kind of circle."""
     last = turns[-1][-1]
-    told = [news_of(turn) for turn in turns]
+    all_news = [news_of(turn) for turn in turns]
     to_and_fro = f"“{last.name}” and another agent keep referring to each other"
     return [
-        (again(told), AGAIN, f"“{last.name}” was called again with the same arguments and the same answer"),
-        (rounds(turns, told), ROUND, f"“{last.name}” was called again with the same arguments and the same answer"),
+        (again(all_news), AGAIN, f"“{last.name}” was called again with the same arguments and the same answer"),
+        (rounds(turns, all_news), ROUND, f"“{last.name}” was called again with the same arguments and the same answer"),
         (wandering(turns), WANDERING, f"“{last.name}” was called repeatedly with inconclusive answers"),
         (polled(turns), POLLED, f"“{last.name}” was called repeatedly with the same arguments"),
         (failing(turns), FAILING, f"“{last.name}” failed again in the same way ({last.code or 'error'})"),
@@ -81,12 +81,12 @@ def news_of(turn: Turn) -> News:
     return frozenset((*step.call, step.news) for step in turn)
 
 
-def again(told: Sequence[News]) -> int:
+def again(all_news: Sequence[News]) -> int:
     """The number of identical turns at the end."""
-    return in_a_row(told, lambda news: news == told[-1])
+    return in_a_row(all_news, lambda news: news == all_news[-1])
 
 
-def rounds(turns: Sequence[Turn], told: Sequence[News]) -> int:
+def rounds(turns: Sequence[Turn], all_news: Sequence[News]) -> int:
     """The number of repeated turns at the end, each counted once however often it was made in
     parallel.
 
@@ -95,8 +95,8 @@ def rounds(turns: Sequence[Turn], told: Sequence[News]) -> int:
     seen: set[tuple[str, str, str]] = set()
     since_written: set[tuple[str, str, str]] = set()
     row: list[bool] = []  # for each barren turn: whether there was no reason for it
-    for place, (turn, news) in enumerate(zip(turns, told, strict=True)):
-        if place and news == told[place - 1]:
+    for place, (turn, news) in enumerate(zip(turns, all_news, strict=True)):
+        if place and news == all_news[place - 1]:
             continue
         if news <= seen:
             row.append(news <= since_written or not all(step.is_read for step in turn))
@@ -115,8 +115,8 @@ def same_call(turns: Sequence[Turn]) -> Sequence[Turn]:
     """The turns at the end that made identical calls for short answers; working through a list is
     progress.
     """
-    wanted = {step.call for step in turns[-1]}
-    row = in_a_row(turns, lambda turn: {step.call for step in turn} == wanted and all(step.is_short for step in turn))
+    calls = {step.call for step in turns[-1]}
+    row = in_a_row(turns, lambda turn: {step.call for step in turn} == calls and all(step.is_short for step in turn))
     return turns[len(turns) - row :]
 
 
@@ -166,8 +166,8 @@ def empty(turns: Sequence[Turn]) -> int:
     """
     name = turns[-1][-1].name
     row = in_a_row(turns, lambda turn: all(step.name == name and step.is_empty for step in turn))
-    asked = [step for turn in turns[len(turns) - row :] for step in turn]
-    is_one_question = all(any(rephrases(one, other) for other in asked if other is not one) for one in asked)
+    steps = [step for turn in turns[len(turns) - row :] for step in turn]
+    is_one_question = all(any(rephrases(one, other) for other in steps if other is not one) for one in steps)
     return row if is_one_question else 0
 
 
@@ -187,11 +187,11 @@ def idle_talk(turns: Sequence[Turn]) -> int:
     before them.
     """
     row = [turn[0] for turn in by_turns(turns)]
-    said: set[str] = set()
+    earlier_words: set[str] = set()
     idle = 0
     for place, step in enumerate(row):
-        is_new = step.says_more_than(said)
-        said |= step.words
+        is_new = step.says_more_than(earlier_words)
+        earlier_words |= step.words
         idle = 0 if is_new and place >= 2 else idle + 1
     return idle
 

@@ -79,7 +79,7 @@ def read_line(line: str, zone: str = "UTC") -> Crontab:
 
 def field(name: str, text: str, size: int, lowest: int = 0) -> set[int]:
     """The numbers that the field names: parts with commas in between. A range may go round: 22-2, fri-mon."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(",") if len(text) <= 240 else [""]:
         match = PART.fullmatch(part)
         if match is None or match[3] and not int(match[3]):
@@ -87,10 +87,10 @@ def field(name: str, text: str, size: int, lowest: int = 0) -> set[int]:
         first, last, step, single = match.groups()
         low = number(name, single or first, size, lowest) if single or first else lowest
         high = number(name, single or last, size, lowest) if single or last else lowest + size - 1
-        found.update(
+        numbers.update(
             (low - lowest + place) % size + lowest for place in range(0, (high - low) % size + 1, int(step or 1))
         )
-    return found
+    return numbers
 
 
 def number(name: str, text: str, size: int, lowest: int) -> int:
@@ -192,11 +192,11 @@ def of_even_day(crontab: Crontab, midnight: datetime, after: datetime) -> Iterat
 
 def of_changing_day(crontab: Crontab, zone: ZoneInfo, day: date) -> Iterator[datetime]:
     every_hour = len(crontab.hours) == 24
-    found = set()
+    times = set()
     for hour in crontab.hours:
         for minute in crontab.minutes:
-            found |= moments(datetime.combine(day, time(hour, minute)), zone, both=every_hour)
-    yield from sorted(found)
+            times |= moments(datetime.combine(day, time(hour, minute)), zone, both=every_hour)
+    yield from sorted(times)
 
 
 def moments(wall: datetime, zone: ZoneInfo, *, both: bool) -> set[datetime]:

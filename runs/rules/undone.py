@@ -41,8 +41,8 @@ class Call:
     @classmethod
     def of(cls, record: Any) -> "Call":
         code = str((record.error or {}).get("code", ""))
-        said = record.result if record.kind in ("agent", "builtin") else None
-        is_partial = isinstance(said, dict) and "run" in said and said.get("status") == "partial"
+        result = record.result if record.kind in ("agent", "builtin") else None
+        is_partial = isinstance(result, dict) and "run" in result and result.get("status") == "partial"
         return cls(record.name, canonical_json(record.arguments), record.effect, record.outcome, code, is_partial)
 
     @property

@@ -26,8 +26,8 @@ def read(answer: Any, place: str) -> Verdict:
     if kind == DENY:
         return Verdict(DENY, reason=str(answer.get("reason") or "")[:REASON_LIMIT])
     if kind == REPLACE:
-        wanted = VALUES.get(place, object)
-        if "value" not in answer or not isinstance(answer["value"], wanted):
+        type_ = VALUES.get(place, object)
+        if "value" not in answer or not isinstance(answer["value"], type_):
             raise ValueError(f"a replacement at {place} needs a “value” of the right type")
         return Verdict(REPLACE, value=answer["value"])
     return Verdict(ALLOW)

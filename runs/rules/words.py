@@ -34,7 +34,7 @@ class Words:
             self.texts.append(f" {plain(text)} ")
             self.dateless.append(f" {plain(dateless)} ")
             self.bag.update(tokens(dateless), (word for word in tokens(text) if not word.isdigit()))
-            self.numbers.update(number(found) for found in ALONE.findall(dateless))
+            self.numbers.update(number(digits) for digits in ALONE.findall(dateless))
             self.days |= dates_in(text)
 
     def holds(self, value: Any, *, in_order: bool = True) -> bool:
@@ -43,12 +43,12 @@ class Words:
             return number(value) in self.numbers
         if (day := moment(value)) and any(day.is_on(one) for one in self.days):
             return True
-        wanted = plain(str(value))
-        if not wanted:
+        needle = plain(str(value))
+        if not needle:
             return False
         if in_order:
-            return any(stands_in(wanted, text) for text in (self.dateless if wanted.isdigit() else self.texts))
-        return all(word in self.bag or word.strip(" \"'“”,;") in self.bag for word in wanted.split())
+            return any(stands_in(needle, text) for text in (self.dateless if needle.isdigit() else self.texts))
+        return all(word in self.bag or word.strip(" \"'“”,;") in self.bag for word in needle.split())
 
 
 class Marked:
@@ -69,7 +69,7 @@ class Marked:
 
     @cached_property
     def numbers(self) -> set[str]:
-        return {number(found) for found in NUMBER.findall(self.text)}
+        return {number(digits) for digits in NUMBER.findall(self.text)}
 
     @cached_property
     def days(self) -> set[Day]:
@@ -80,19 +80,19 @@ class Marked:
             return number(value) in self.numbers
         if (day := moment(value)) and any(day.is_on(one) for one in self.days):
             return True
-        wanted = squeezed(str(value))
-        if len(wanted) < SHORT:
-            return wanted in self.alone
-        return wanted in self.squeezed
+        needle = squeezed(str(value))
+        if len(needle) < SHORT:
+            return needle in self.alone
+        return needle in self.squeezed
 
 
-def stands_in(wanted: str, text: str) -> bool:
+def stands_in(word: str, text: str) -> bool:
     """Whether it occurs in the text as whole words. The text begins and ends with a space."""
-    place = text.find(wanted)
+    place = text.find(word)
     while place >= 0:
-        if begins_at(text, place) and ends_at(text, place + len(wanted)):
+        if begins_at(text, place) and ends_at(text, place + len(word)):
             return True
-        place = text.find(wanted, place + 1)
+        place = text.find(word, place + 1)
     return False
 
 
@@ -115,8 +115,8 @@ def plain(text: str) -> str:
 
 def tokens(text: str) -> list[str]:
     """Its words, without surrounding punctuation."""
-    found = (word.strip(WRAPPING) for word in re.split(r"[\s,;]+", plain(text)))
-    return [re.sub(r"['’]s$", "", word) for word in found if word]
+    words = (word.strip(WRAPPING) for word in re.split(r"[\s,;]+", plain(text)))
+    return [re.sub(r"['’]s$", "", word) for word in words if word]
 
 
 def longer_words(text: str) -> list[str]:

@@ -85,7 +85,7 @@ def test_what_was_denied_after_the_question_is_not_called_whatever_the_answer(
     answer(alice_api, worker, asked.approvals.get())
     call = asked.tool_calls.get()
     assert functions.asked == [] and (call.outcome, call.error["code"]) == ("denied", "denied")
-    assert "says deny" in call.error["message"]
+    assert "set to refuse every call" in call.error["message"]
 
 
 def test_a_yes_does_not_wait_for_what_else_the_run_waits_for(

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from agents import membership
 from agents.models import Agent, Membership, Provider, Tool
 from runs.lifecycle import endings
 from runs.models import Approval, Run
@@ -88,6 +89,26 @@ def test_who_left_the_team_decides_no_more(ask, worker, bob, bob_api):
     assert listed(bob_api) == [] and answer(bob_api, worker, approval) == 404
 
 
+@pytest.mark.parametrize("leaves", ["alice", "bob"])
+def test_a_person_who_is_no_longer_with_the_owner_in_the_team_is_answered_for_no_more(
+    ask, worker, alice, bob, alice_api, leaves
+):
+    """Neither an owner who left sees the calls of those who stayed, nor the other way round."""
+    approval = ask(by=bob, decides="owner")
+    assert listed(alice_api) == [str(approval.pk)]
+    membership.end(Membership.objects.get(user={"alice": alice, "bob": bob}[leaves]))
+    assert listed(alice_api) == [] and answer(alice_api, worker, approval) == 404
+    assert list(approval.deciders()) == []
+
+
+def test_the_team_answers_no_more_for_who_left_it(ask, worker, alice, bob, bob_api):
+    approval = ask(decides="team")
+    assert bob in approval.deciders()
+    membership.end(Membership.objects.get(user=alice))
+    assert listed(bob_api) == [] and answer(bob_api, worker, approval) == 404
+    assert list(approval.deciders()) == []
+
+
 def test_a_viewer_of_the_team_only_looks(ask, worker, bob, bob_api, functions):
     approval = ask(decides="team")
     Membership.objects.filter(user=bob).update(role="viewer")
@@ -148,6 +169,7 @@ def test_who_may_not_decide_is_shown_the_question_without_the_buttons(ask, alice
     ask(decides="team", not_starter=True)
     page = signed_in(alice).get("/approvals/").content.decode()
     assert "Another user decides" in page and 'value="approve"' not in page
+    assert "If nobody answers: deny" in page
 
 
 # -- time -------------------------------------------------------------------------------------------------------------
@@ -231,3 +253,10 @@ def test_a_stranger_decides_none_of_several(ask, charlie, signed_in):
     approval.refresh_from_db()
     assert approval.status == "open"
     assert browser.get("/approvals/count").json() == {"open": 0}
+
+
+def test_each_person_is_told_whether_they_may_decide(ask, alice_api, bob_api):
+    approval = ask(decides="team", not_starter=True)
+    path = f"/api/v1/approvals/{approval.pk}"
+    assert [api.get(path).json()["may_decide"] for api in (alice_api, bob_api)] == [False, True]
+    assert [one["may_decide"] for one in bob_api.get("/api/v1/approvals/").json()["results"]] == [True]

@@ -84,7 +84,7 @@ async def test_the_owners_search_has_excerpts_of_the_device_and_nothing_stays_on
         assert (call["name"], call["args"]) == ("search_files", {"query": "returned goods", "path": ".", "limit": 5})
         await device.answer(call, FOUND)
         answer = await asked
-    piece, excerpt = answer.found
+    piece, excerpt = answer.hits
     assert piece.chunk.document.name == "returns.md" and answer.absent == []
     assert (excerpt.title, excerpt.text) == ("docs/contract.txt on laptop, line 7", "Goods go back in 14 days.")
     assert not await DeviceCall.objects.aexists()
@@ -126,7 +126,7 @@ async def test_only_the_owner_of_the_device_reaches_it(alice, bob, charlie, hand
         id = f"device:{folder.pk}:0:docs/contract.txt"
         for person in (bob, charlie):
             answer = await searching(handbook, person)
-            assert (len(answer.found), answer.absent) == (1, [])
+            assert (len(answer.hits), answer.absent) == (1, [])
             with pytest.raises(RetryTool):
                 await asyncio.to_thread(use, "fetch", person, handbook, id=id)
         assert await device.silent()
@@ -138,14 +138,14 @@ async def test_a_visitor_of_an_embed_reaches_no_device(alice, handbook, laptop, 
     async with ScriptedDevice(laptop[1]) as device:
         await device.hello(folders=["docs"])
         answer = await searching(handbook, alice, run_id=str(run.pk))
-        assert (len(answer.found), answer.absent) == (1, [])
+        assert (len(answer.hits), answer.absent) == (1, [])
         assert await device.silent()
 
 
 async def test_an_absent_or_slow_device_is_named_and_the_rest_is_answered(alice, handbook, laptop, folder, settings):
     settings.COLLECTION_DEVICE_S = 0.3
     answer = await searching(handbook, alice)
-    assert len(answer.found) == 1 and [(one.device, one.path) for one in answer.absent] == [("laptop", "docs")]
+    assert len(answer.hits) == 1 and [(one.device, one.path) for one in answer.absent] == [("laptop", "docs")]
     assert "not connected" in answer.absent[0].reason
     with pytest.raises(ToolFailed, match="not connected"):
         await asyncio.to_thread(use, "fetch", alice, handbook, id=f"device:{folder.pk}:0:docs/a.txt")
@@ -154,7 +154,7 @@ async def test_an_absent_or_slow_device_is_named_and_the_rest_is_answered(alice,
         asked = searching(handbook, alice)
         call = await device.expect("tool_call")
         answer = await asked
-        assert len(answer.found) == 1 and "in time" in answer.absent[0].reason
+        assert len(answer.hits) == 1 and "in time" in answer.absent[0].reason
         assert (await device.expect("tool_cancel"))["id"] == call["id"]
         await device.answer(call, FOUND)  # too late: nobody keeps it
         await device.send(type="ping")
@@ -187,7 +187,7 @@ async def test_what_a_device_answers_is_not_believed(alice, handbook, laptop, fo
             asked = searching(handbook, alice)
             await device.answer(await device.expect("tool_call"), result)
             answer = await asked
-            assert all(len(one.text) <= folders.TEXT and one.line is None for one in answer.found[1:])
+            assert all(len(one.text) <= folders.TEXT and one.line is None for one in answer.hits[1:])
 
 
 def test_an_earlier_version_asks_no_device_and_no_place_outside_the_folder_is_read(alice, handbook, laptop, folder):

@@ -4,9 +4,11 @@ import json
 from decimal import Decimal
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 
 from agents.models import Provider
+from runs.calls import routing
 from runs.models import Budget, RouteDecision, Run, Session
 from tests.fakes import StubOpenAI, says
 
@@ -168,3 +170,20 @@ def test_a_worker_that_serves_the_agent_s_pool_goes_on_at_once(send, make_agent,
     told = send("/api/v1/messages", "Two recipes, please")
     run = Run.objects.get(pk=told["id"])
     assert (run.status, run.pool, run.attempt) == ("succeeded", "gpu", 1)
+
+
+def test_a_worker_that_lost_the_run_while_it_chose_records_no_decision(worker, alice_api, make_agent, monkeypatch):
+    make_agent("cook", **COOK)
+
+    def chosen_by_another_worker_meanwhile(*arguments, **options):
+        Run.objects.update(attempt=F("attempt") + 1, lease_owner="another:1")
+        return choose(*arguments, **options)
+
+    choose = routing.choose
+    monkeypatch.setattr(routing, "choose", chosen_by_another_worker_meanwhile)
+    with worker.capture(execute=True):
+        alice_api.post("/api/v1/messages", {"message": "Two recipes, please"}, headers={"Prefer": "respond-async"})
+    worker.work()
+    run = Run.objects.get()
+    assert run.status == "running" and run.agent is None
+    assert not RouteDecision.objects.exists() and not run.events.filter(type="run.routed").exists()

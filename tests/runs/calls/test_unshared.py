@@ -2,9 +2,12 @@
 
 import pytest
 
+from agents import membership
 from agents.models import Agent, Chain, Membership, Provider, Tool
 from agents.tools import ToolResult
+from runs.calls import approvals
 from runs.chains import slices
+from runs.intake import messages as intake
 from tests.fakes import calls, says
 
 
@@ -65,6 +68,37 @@ def test_a_mate_s_private_provider_is_not_lent_with_the_agent(worker, bob, share
     stub.script(says("never said"))
     run = worker.send_message(bob, "look", shared)
     assert (run.error["code"], stub.requests) == ("not_shared", [])
+
+
+def test_the_conversation_of_a_person_who_was_removed_is_not_summed_up(worker, bob, shared, stub):
+    """The summary would be a model call before the first turn."""
+    Agent.objects.update(session_context="summary", context_messages=2)
+    shared.refresh_from_db()
+    shared.publish()
+    session = None
+    for text in ("one", "two"):
+        stub.script(says("well"))
+        session = worker.send_message(bob, text, shared, session=session).session
+    with worker.capture(execute=True):
+        run = intake.accept_message(user=bob, text="three", agent=shared, session=session).run
+    membership.end(Membership.objects.get(user=bob))
+    stub.script(says("never said"))
+    worker.work()
+    run.refresh_from_db()
+    assert (run.error["code"], len(stub.requests)) == ("not_shared", 2)
+
+
+def test_a_call_that_was_approved_too_late_is_not_made(worker, bob, shared, stub, functions):
+    Tool.objects.update(owner=None, team=None)
+    shared.grants.update(mode="ask")
+    stub.script(calls(("lookup", {})), says("never said"))
+    run = worker.send_message(bob, "look", shared)
+    membership.end(Membership.objects.get(user=bob))
+    with worker.capture(execute=True):
+        approvals.decide(run.approvals.get(), "approve", by=bob)
+    worker.work()
+    run.refresh_from_db()
+    assert (run.error["code"], functions.asked) == ("not_shared", [])
 
 
 @pytest.fixture

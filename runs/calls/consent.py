@@ -1,0 +1,41 @@
+"""Tools on a person's devices and accounts that an agent or chain of somebody else uses: the person decides first.
+
+The author chose the modes of the grants, and tools that can send what these read anywhere. So the person whose device
+or account it is approves the first call of each such tool, once for each published version. See docs/adr/0112.
+"""
+
+from collections.abc import Mapping
+
+from agents.models.team import others_among
+from agents.tools import ToolSpec
+from runs.intake import authors
+from runs.models import Approval, Run
+
+KINDS = frozenset({"device", "connector"})  # on the devices of the run's person, records included, and their accounts
+
+
+def missing(run: Run, tools: Mapping[str, ToolSpec], above: set[int]) -> frozenset[str]:
+    """Names of tools that the person has not approved yet. `above`: the other owners above the run. No query for an
+    agent or chain of the person, or of the site.
+    """
+    names = frozenset(name for name, tool in tools.items() if tool.kind in KINDS)
+    if not names or not (above or others_among([authors.own(run)], run.principal_id)):
+        return frozenset()
+    return names - given(run, names)
+
+
+def given(run: Run, names: frozenset[str]) -> set[str]:
+    """What the person approved for this version. Below another run it counts for the children of that run alone,
+    because another author above would read the answers too.
+    """
+    is_line_known = run.parent_id is not None or authors.is_first(run.parent_id, run.trigger)
+    if not is_line_known or not (run.version_id or run.chain_version_id):
+        return set()
+    approved = Approval.objects.filter(
+        status=Approval.Status.APPROVED, decided_by=run.principal_id, tool__in=names, call__kind__in=KINDS,
+        run__principal=run.principal_id, run__version=run.version_id, run__chain_version=run.chain_version_id,
+        run__parent=run.parent_id,
+    )  # fmt: skip
+    if run.parent_id is None:
+        approved = approved.exclude(run__trigger__in=authors.STARTED_BY_RUNS)  # their parent was deleted
+    return set(approved.order_by().values_list("tool", flat=True))
