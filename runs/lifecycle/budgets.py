@@ -234,16 +234,16 @@ def release(hold: Hold) -> bool:
 
 def covering(run: Run) -> list[Budget]:
     """Budgets of the principal, the agent, its team, and of everyone; in a child run also what its root may use."""
-    found = COVERING.all(user=run.principal_id, agent=run.agent_id, root=run.root_pk, embed=run.embed)
+    budgets = COVERING.all(user=run.principal_id, agent=run.agent_id, root=run.root_pk, embed=run.embed)
     if run._state.adding:  # a dry run of the router
-        return [budget for budget in found if budget.period != Budget.Period.RUN]
+        return [budget for budget in budgets if budget.period != Budget.Period.RUN]
     if run.root_id is None:
-        return found
+        return budgets
     root_agent = Run.objects.filter(pk=run.root_id).values_list("agent_id", flat=True).first()
     of_root = COVERING.all(user=run.principal_id, agent=root_agent, root=run.root_pk, embed=run.embed)
-    known = {budget.pk for budget in found}
-    tree = [one for one in of_root if one.period == Budget.Period.RUN and one.pk not in known]
-    return sorted(found + tree, key=lambda budget: budget.pk)
+    ids = {budget.pk for budget in budgets}
+    tree = [one for one in of_root if one.period == Budget.Period.RUN and one.pk not in ids]
+    return sorted(budgets + tree, key=lambda budget: budget.pk)
 
 
 def of_work(user: Any, agent: Any, root: Any, embed: Any, *, shared: Any) -> QuerySet:

@@ -7,6 +7,7 @@ front. People who use agents of one team take larger steps, so that the team as 
 share of a person.
 """
 
+from collections import Counter
 from typing import Any
 
 from django.db import models, transaction
@@ -16,7 +17,7 @@ from django.db.models.functions import Coalesce
 from agents.models import Membership, SiteHold
 from agents.spec import FORMAT
 from plumbing.computed import Computed
-from plumbing.statements import Bound, Select, Update
+from plumbing.statements import Bound, Select, Update, update_each
 from runs.models import Run, StepRun
 from runs.models.run import CLAIM, taken
 
@@ -62,6 +63,26 @@ def line_up(run: Run) -> None:
     run.place = place_of(run) if stands else None  # type: ignore[assignment]
 
 
+def line_up_again(runs: list[Run]) -> None:
+    """Give stored runs that have lost their place a new one, from the front on: they have had their
+    turn. Their people share the places fairly. Must be called in a transaction that locked the rows.
+    """
+    fronts: dict[tuple[str, int], int] = {}
+    counts: Counter[tuple[str, int, Any]] = Counter()
+    for run in sorted(runs, key=lambda run: run.pk):  # the oldest first
+        queue = run.pool, run.priority
+        if queue not in fronts:
+            fronts[queue] = front_of(*queue)
+        run.place = fronts[queue] + counts[*queue, run.principal_id]
+        counts[*queue, run.principal_id] += 1
+    update_each(runs, ("place",))
+
+
+def front_of(pool: str, priority: int) -> int:
+    first = FRONT.first(pool=pool, priority=priority)
+    return first[0] if first else 0
+
+
 def place_of(run: Run) -> Bound:
     """The end of its person's rows, computed by the statement that stores it."""
     key = {"pool": run.pool, "priority": run.priority, "principal": run.principal_id}
@@ -102,6 +123,11 @@ KEY: dict[str, models.Field] = {
     "principal": models.BigIntegerField(),
 }
 PLACE = Computed(Run, lambda at: behind(Run.objects, at, Value(1)), **KEY)
+FRONT = Select(
+    lambda at: queued(Run.objects, at).order_by("place").values_list("place")[:1],
+    pool=KEY["pool"],
+    priority=KEY["priority"],
+)
 TEAM_PLACE = Computed(Run, lambda at: behind(Run.objects, at, mates(at)), **KEY, team=models.BigIntegerField())
 STEP_PLACE = Computed(StepRun, lambda at: behind(StepRun.objects, at, Value(1)), **KEY)
 

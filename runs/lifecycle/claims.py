@@ -32,8 +32,8 @@ def claim(run_id: str) -> Run | None:
     """The run, if it is free, and its event."""
     run = take(run_id, worker_name(), numbers=1)
     if run is not None and run.seen is not None:
-        told = (how_claimed(run), {"attempt": run.attempt})
-        events.write(run, [told], run.last_event, is_heard=run.seen.is_heard)
+        entry = (how_claimed(run), {"attempt": run.attempt})
+        events.write(run, [entry], run.last_event, is_heard=run.seen.is_heard)
     return run
 
 
@@ -96,7 +96,10 @@ def take(run_id: Any, worker: str, *, numbers: int = 0) -> Run | None:
 
 def begin(run: Run) -> None:
     run.seen = seen(run)
-    pauses.resume(run)
+    if run.parent_id is None:
+        pauses.resume(run)
+    elif run.paused_until is not None:  # its row is locked, and those above it come first
+        transaction.on_commit(lambda: pauses.resume(run))
 
 
 def seen(run: Any) -> Seen:

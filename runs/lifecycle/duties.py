@@ -11,7 +11,7 @@ from runs.models import Duty
 
 
 def take(name: str, owner: str, lease_s: float) -> bool:
-    """Whether this worker has the duty now: it had it, or it is due and nobody does it."""
+    """Try to take or keep the duty; True if this worker has it now."""
     mine = Duty.objects.filter(name=name, owner=owner, lease_expires_at__gt=clock.Now())
     return bool(mine.update(lease_expires_at=clock.Now(lease_s)) or take_free(name, owner, lease_s))
 
@@ -23,7 +23,7 @@ def take_free(name: str, owner: str, lease_s: float) -> bool:
 
 
 def unowned() -> QuerySet[Duty]:
-    """Due, and done by nobody."""
+    """The condition of a duty that is due and that no live worker holds."""
     is_due = Q(next_at=None) | Q(next_at__lte=clock.Now())
     return Duty.objects.filter(is_due).filter(Q(owner="") | Q(lease_expires_at__lte=clock.Now()))
 

@@ -17,6 +17,7 @@ from runs.models import Approval, InputRequest, Message, Run, Session, StepRun, 
 
 from . import choice, pauses, queue
 from .leases import Lease, tell_cancelled
+from .locks import lock_above
 
 Status = Run.Status
 
@@ -37,22 +38,21 @@ def finish(
     output: Any = None,
     error: dict[str, Any] | None = None,
     tool_calls: list[dict[str, Any]] | None = None,
-    told: list[events.Entry] | None = None,
+    entries: list[events.Entry] | None = None,
 ) -> bool:
     """End a run once. With a lease, raises LeaseLost if another worker took over.
 
-    `told` are events that come before its end. False if the run had ended already.
+    `entries` are events that come before its end. False if the run had ended already.
     """
-    if run.parent_id:
-        lock(run.parent_id)  # before its own row, in the order of a parent's cancellation
+    lock_above(run)
     values = as_ended(run, status, output, error)
     before = {name: getattr(run, name) for name in values}
     for name, value in values.items():
         setattr(run, name, value)
-    entries = [*(told or []), ("run.finished", summary_of(run, reply))]
+    entries = [*(entries or []), ("run.finished", summary_of(run, reply))]
     where = lease.conditions() if lease else None
-    asked = [device_calls.WORKED_FOR.any(run=run.pk)]
-    answers = events.change(run, **values, entries=entries, where=where, asking=asked)
+    questions = [device_calls.WORKED_FOR.any(run=run.pk)]
+    answers = events.change(run, **values, entries=entries, where=where, asking=questions)
     if answers is None:
         for name, value in before.items():
             setattr(run, name, value)
@@ -83,15 +83,6 @@ def add_reply(run: Run, reply: str, tool_calls: list[dict[str, Any]]) -> Message
     return run.session.add_message(
         Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls, untrusted=run.has_untrusted
     )
-
-
-def lock(run_id: Any) -> None:
-    """Lock this run's row until the transaction ends.
-
-    Rows are locked in one order to avoid deadlocks: a parent before its children, a run before its
-    calls and approvals, those before budgets.
-    """
-    list(Run.objects.select_for_update().filter(pk=run_id).order_by().values_list("pk"))
 
 
 def as_ended(run: Run, status: str, output: Any, error: dict[str, Any] | None) -> dict[str, Any]:
@@ -178,13 +169,13 @@ FOLLOWERS = Select(
 )
 
 
-def release_followers(run: Run, said: Message | None) -> None:
+def release_followers(run: Run, reply: Message | None) -> None:
     """Wake the parent that waits for this child, and the next message of the session, whose row
-    `said` has locked.
+    `reply` has locked.
     """
     if run.parent_id:
         wake(run.parent_id, waiting_for="child")
-    if said is not None and is_last_word(run, said):
+    if reply is not None and is_last_word(run, reply):
         return
     for follower in FOLLOWERS.all(run=run.pk):
         behind = Run.objects.filter(pk=follower.pk, after=run)
@@ -198,14 +189,15 @@ def release(follower: Run, row: Any) -> None:
     """It is its turn: a worker may take it, or the outside program that it is for."""
     follower.after_id = None
     choice.line_up(follower)
-    if row.update(after=None, queued_at=clock.near(), place=follower.place):
+    queued = row.filter(status=Status.QUEUED, finished_at=None)  # not if it was cancelled in the meantime
+    if queued.update(after=None, queued_at=clock.near(), place=follower.place):
         queue.enqueue(follower)
 
 
-def is_last_word(run: Run, said: Message) -> bool:
+def is_last_word(run: Run, reply: Message) -> bool:
     """Whether a later message exists: none if the claim saw none and this is the very next number."""
     seen = run.seen
-    return seen is not None and not seen.is_followed and said.seq == seen.last_seq + 1
+    return seen is not None and not seen.is_followed and reply.seq == seen.last_seq + 1
 
 
 def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
@@ -223,9 +215,11 @@ def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
 WAITING = Select(lambda at: Run.objects.filter(pk=at.run, status=Status.WAITING).order_by(), run=UUIDField())
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None) -> None:
-    """Release the worker. What the run waits for may have arrived: the caller checks after this."""
+    """Release the worker. What the run waits for may have arrived: the caller checks after this, in the same
+    transaction.
+    """
     pauses.pause(run)
     wake_at = min(filter(None, [until, run.deadline]), default=None)
     until_text = events.rfc3339(wake_at) if wake_at else None
@@ -260,6 +254,7 @@ def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
     """Stop a run, its children and what they wait for. The worker is notified at once. Raises
     RunFinished.
     """
+    lock_above(run)
     now = clock.near()
     if not Run.objects.filter(pk=run.pk, status__in=Run.LIVE).update(
         cancel_requested_at=now, cancel_reason=reason[:200]
@@ -283,9 +278,9 @@ def cancelled_error(run: Run) -> dict[str, str]:
 
 def clear(session: Session, *, by: Any, reason: str) -> Run | None:
     """Stop everything in progress in a session, queued runs first; returns the run whose worker
-    must still release it.
+    must still release it. The session must not be locked yet: a run is locked before its session.
     """
-    for run in Run.objects.filter(session=session).live().order_by("-id"):
+    for run in Run.objects.filter(session=session, cancel_requested_at=None).live().order_by("-id"):
         with suppress(RunFinished):  # it ended by itself
             cancel(run, by=by, reason=reason)
     return session_is_busy(session)

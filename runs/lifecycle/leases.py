@@ -182,10 +182,10 @@ class Keeper:
                 lease.renew()
         rows = Run.objects.filter(pk__in={lease.run_id for lease in held})
         columns = rows.values("pk", "attempt", "lease_owner", "status", "cancel_requested_at")
-        found = {str(row["pk"]): row for row in columns}
+        states = {str(row["pk"]): row for row in columns}
         for lease in held:
-            if lease.run_id in found:
-                lease.check(found[lease.run_id])
+            if lease.run_id in states:
+                lease.check(states[lease.run_id])
 
     def hear(self, run_ids: bytes | None) -> None:
         """A cancel reaches the worker at once; if the broker is unavailable, the renewal notices

@@ -35,10 +35,10 @@ class LimitReached(Exception):
 def limits(run: Run) -> list[tuple[Any, Any, int]]:
     """(model, key, limit) of what limits this claimed run, in the order in which the rows are locked."""
     agent, seen = run.agent, run.seen
-    found: list[tuple[Any, Any, int | None]] = [(Team, seen.team, seen.team_limit)]
+    bounds: list[tuple[Any, Any, int | None]] = [(Team, seen.team, seen.team_limit)]
     if agent is not None:
-        found = [(Agent, agent.pk, agent.max_running), (Provider, agent.provider_id, seen.provider_limit), *found]
-    return [(model, key, limit) for model, key, limit in found if limit is not None]
+        bounds = [(Agent, agent.pk, agent.max_running), (Provider, agent.provider_id, seen.provider_limit), *bounds]
+    return [(model, key, limit) for model, key, limit in bounds if limit is not None]
 
 
 def check(run: Run) -> None:
@@ -73,26 +73,26 @@ def take(*, pool: str, floor: int, **claim: Any) -> list[Any]:
     if not keys:
         return []
     keys += [keys[-1]] * (FEW - len(keys))
-    found = CHOOSE_OF.keys(**{f"key{number}": key for number, key in enumerate(keys)}, **claim)
-    if not found:
+    chosen_keys = CHOOSE_OF.keys(**{f"key{number}": key for number, key in enumerate(keys)}, **claim)
+    if not chosen_keys:
         raise LimitReached  # other workers are taking all of them, and may be refused
-    return found
+    return chosen_keys
 
 
 def candidates(pool: str, floor: int) -> list[Any]:
     """The keys of the best rows whose agents and chains have room, the best first."""
-    found: list[Position] = WITHOUT_OWNER.all(pool=pool, floor=floor)
+    positions: list[Position] = WITHOUT_OWNER.all(pool=pool, floor=floor)
     heads = OF_AGENTS.all(pool=pool, floor=floor) + OF_CHAINS.all(pool=pool, floor=floor)
     for *first, agent, version in sorted(heads):
-        if len(found) == FEW and found[-1] < tuple(first):
+        if len(positions) == FEW and positions[-1] < tuple(first):
             break
         rows = (
             ROWS_OF_CHAIN.all(pool=pool, floor=floor, version=version)
             if agent is None
             else ROWS_OF_AGENT.all(pool=pool, floor=floor, agent=agent)
         )
-        found = sorted([*found, *rows])[:FEW]
-    return [key for _, _, key in found]
+        positions = sorted([*positions, *rows])[:FEW]
+    return [key for _, _, key in positions]
 
 
 def agents_with_room() -> Any:
@@ -113,7 +113,7 @@ def full_teams() -> Any:
 
 
 def full(model: Any, *ours: Q, **of_row: Any) -> Any:
-    """The keys of rows of this model whose `max_running` is reached."""
+    """The keys of rows of this model that have reached their `max_running`."""
     running = at_work().filter(*ours, **of_row).order_by().values("status").annotate(number=Count("pk"))
     number = Coalesce(Subquery(running.values("number")), Value(0))
     return model.objects.filter(max_running__isnull=False, max_running__lte=number).order_by().values("pk")

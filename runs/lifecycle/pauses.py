@@ -1,29 +1,33 @@
-"""Waiting for a person does not count against any deadline: those of the run and its ancestors are
-extended meanwhile.
+"""Waiting for a person, or for a device that may be away (`offline: wait`), does not count against any
+deadline: those of the run and its ancestors are extended meanwhile.
 
-They are extended by the longest time that the person has. The unused part is taken back when the
-run continues, so code that checks a deadline need not know which run waits for which.
+They are extended by the longest time that the person or the device has. The unused part is taken
+back when the run continues, so code that checks a deadline need not know which run waits for which.
 """
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import transaction
 from django.db.models import F, Max
 
+from devices import calls as device_calls
 from plumbing import clock
 from runs.models import Approval, InputRequest, Run
 
+from .locks import ancestors, lock_above
+
 
 def pause(run: Run, now: datetime | None = None) -> None:
-    """Extend the deadlines if an approval or an input request is open."""
-    asked = max(filter(None, (open_until(rows, run) for rows in (Approval, InputRequest))), default=None)
-    longest = (asked - (now or clock.near())) if asked else timedelta()
+    """Extend the deadlines if an approval, an input request or a call that waits for its device is open."""
+    ends = open_until(Approval, run), open_until(InputRequest, run), device_calls.waits_until(run.pk)
+    last = max(filter(None, ends), default=None)
+    longest = (last - (now or clock.near())) if last else timedelta()
     if longest <= timedelta():
         return
     move([run.pk, *ancestors(run)], longest)
-    Run.objects.filter(pk=run.pk).update(paused_until=asked)
-    run.paused_until = asked
+    Run.objects.filter(pk=run.pk).update(paused_until=last)
+    run.paused_until = last
     run.deadline = run.deadline + longest if run.deadline else None
 
 
@@ -31,24 +35,19 @@ def open_until(rows: type[Approval] | type[InputRequest], run: Run) -> datetime 
     return rows.objects.open().filter(run=run).aggregate(until=Max("expires_at"))["until"]
 
 
+@transaction.atomic(savepoint=False)
 def resume(run: Run, now: datetime | None = None) -> None:
-    """The person has answered, or the time is over: take back the unused time."""
+    """The person or the device has answered, or the time is over: take back the unused time, once."""
     if run.paused_until is None:
         return
-    left = max(run.paused_until - (now or clock.near()), timedelta())
-    move([run.pk, *ancestors(run)], -left)
-    Run.objects.filter(pk=run.pk).update(paused_until=None)
+    lock_above(run)
+    remaining = max(run.paused_until - (now or clock.near()), timedelta())
+    if Run.objects.filter(pk=run.pk, paused_until=run.paused_until).update(paused_until=None):
+        move([run.pk, *ancestors(run)], -remaining)
     run.paused_until = None
-    run.deadline = run.deadline - left if run.deadline else None
+    run.deadline = run.deadline - remaining if run.deadline else None
 
 
-def move(run_ids: Any, by: timedelta) -> None:
-    for pk in run_ids:
+def move(run_ids: list[Any], by: timedelta) -> None:
+    for pk in reversed(run_ids):  # parents before their children, as everybody locks them
         Run.objects.live().filter(pk=pk, deadline__isnull=False).update(deadline=F("deadline") + by)
-
-
-def ancestors(run: Run) -> Iterator[Any]:
-    parent = run.parent_id
-    while parent is not None:
-        yield parent
-        parent = Run.objects.filter(pk=parent).values_list("parent_id", flat=True).first()

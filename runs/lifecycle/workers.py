@@ -42,8 +42,8 @@ def known_hashes(user: Any) -> dict[str, dict[str, Any]]:
     published.
     """
     rows = Agent.objects.all() if user.is_superuser else Agent.objects.visible_to(user)
-    found = rows.exclude(live_hash="").values_list("live_hash", "name", "published__number")
-    return {live_hash: {"agent": name, "version": number, "hash": live_hash} for live_hash, name, number in found}
+    agents = rows.exclude(live_hash="").values_list("live_hash", "name", "published__number")
+    return {live_hash: {"agent": name, "version": number, "hash": live_hash} for live_hash, name, number in agents}
 
 
 def is_alive(worker: Worker, now: datetime | None = None) -> bool:

@@ -32,29 +32,29 @@ def device_came_online(device_id: UUID) -> None:
         triggers.device_came(device_id, owner)
 
 
-def start_for_device(device_id: UUID, asked: RunRequest) -> str:
+def start_for_device(device_id: UUID, request: RunRequest) -> str:
     """The id of a run requested by the device's owner. Raises the MusterError of intake."""
-    check(asked)
+    check(request)
     device = Device.objects.select_related("owner").get(pk=device_id)
     roles.require(device.owner, roles.ACT)
-    metadata = {"device": str(device.pk), **({"agent_id": asked.agent_id} if asked.agent_id else {})}
-    key = f"device:{device.pk}:{asked.request_id}" if asked.request_id else None
+    metadata = {"device": str(device.pk), **({"agent_id": request.agent_id} if request.agent_id else {})}
+    key = f"device:{device.pk}:{request.request_id}" if request.request_id else None
     common: dict[str, Any] = {"trigger": Run.Trigger.DEVICE, "metadata": metadata, "idempotency_key": key}
-    if asked.chain:
-        return str(intake.start_chain(user=device.owner, chain=asked.chain, input=asked.input, **common).pk)
-    values = asked.input if isinstance(asked.input, dict) else {}
-    text = asked.input if isinstance(asked.input, str) else values.get("message") or values.get("text") or "Begin."
+    if request.chain:
+        return str(intake.start_chain(user=device.owner, chain=request.chain, input=request.input, **common).pk)
+    values = request.input if isinstance(request.input, dict) else {}
+    text = request.input if isinstance(request.input, str) else values.get("message") or values.get("text") or "Begin."
     accepted = intake.accept_message(
-        user=device.owner, agent=asked.agent, text=str(text), input=values or None, device=str(device.pk), **common
+        user=device.owner, agent=request.agent, text=str(text), input=values or None, device=str(device.pk), **common
     )
     return str(accepted.run.pk)
 
 
-def check(asked: RunRequest) -> None:
+def check(request: RunRequest) -> None:
     """Raises Invalid."""
-    if not asked.agent and not asked.chain:
+    if not request.agent and not request.chain:
         raise Invalid("A run_request must name an agent or a chain.", code="invalid_request")
-    if len(asked.request_id) > MAX_ID or len(asked.agent_id) > MAX_ID:
+    if len(request.request_id) > MAX_ID or len(request.agent_id) > MAX_ID:
         raise Invalid(f"“request_id” and “agent_id” can have at most {MAX_ID} characters.", code="invalid_request")
-    if asked.agent and not asked.chain and not isinstance(asked.input, str | dict | None):
+    if request.agent and not request.chain and not isinstance(request.input, str | dict | None):
         raise Invalid("“input” for an agent must be a text or an object.", code="invalid_request")

@@ -42,8 +42,8 @@ def start_open(now: datetime) -> int:
     """
     due = ScheduleOccurrence.objects.filter(outcome=Outcome.DUE, start_at__lte=now).order_by("start_at", "id")
     started = start_together(due)
-    found = list(joined(due)[:BATCH]) + [row for row in waiting_for_nothing() if is_in_window(row, now)]
-    return started + sum(start(occurrence) for occurrence in found)
+    rows = list(joined(due)[:BATCH]) + [row for row in waiting_for_nothing() if is_in_window(row, now)]
+    return started + sum(start(occurrence) for occurrence in rows)
 
 
 # -- many at once -----------------------------------------------------------------------------------------------------
@@ -54,12 +54,12 @@ def start_together(due: Any) -> int:
     started = 0
     for _ in range(BATCH // GROUP):
         try:
-            found = start_group(due)
+            count = start_group(due)
         except IntegrityError as error:
             log.info("A group of occurrences will be started one by one: %s", error)
             break
-        started += found
-        if found < GROUP:
+        started += count
+        if count < GROUP:
             break
     return started
 
@@ -205,8 +205,8 @@ def clear_the_way(occurrence: ScheduleOccurrence) -> bool:
     if decision == "wait":
         still_open(occurrence).update(outcome=Outcome.WAITING_OVERLAP, reason=reason)
         return False
-    for one in running if decision == "cancel" else []:
-        cancel_earlier(one.run)
+    for predecessor in running if decision == "cancel" else []:
+        cancel_earlier(predecessor.run)
     return True
 
 
@@ -238,11 +238,11 @@ def begin(occurrence: ScheduleOccurrence) -> bool:
 def start_target(occurrence: ScheduleOccurrence) -> Run:
     schedule = occurrence.schedule
     target = checks.visible(schedule.target, schedule.owner)
-    asked = {**order(occurrence), "idempotency_key": key_of(occurrence)}
+    fields = {**order(occurrence), "idempotency_key": key_of(occurrence)}
     if schedule.chain is not None:
-        return intake.start_chain(chain=target, priority=schedule.options.get("priority"), **asked)
+        return intake.start_chain(chain=target, priority=schedule.options.get("priority"), **fields)
     more = {"text": text_of(schedule), "device": device_of(schedule), "asked": schedule.options}
-    return intake.accept_message(agent=target, **more, **asked).run
+    return intake.accept_message(agent=target, **more, **fields).run
 
 
 def order(occurrence: ScheduleOccurrence) -> dict[str, Any]:
@@ -266,8 +266,8 @@ def key_of(occurrence: ScheduleOccurrence) -> str:
 
 def told(occurrence: ScheduleOccurrence) -> dict[str, Any]:
     schedule = occurrence.schedule
-    said = {"schedule": schedule.name, "occurrence": str(occurrence.pk), "due_at": occurrence.due_at.isoformat()}
-    return {**said, "device": str(schedule.device)} if schedule.device else said
+    fields = {"schedule": schedule.name, "occurrence": str(occurrence.pk), "due_at": occurrence.due_at.isoformat()}
+    return {**fields, "device": str(schedule.device)} if schedule.device else fields
 
 
 def with_last_run(schedule: Schedule) -> Any:
@@ -323,18 +323,18 @@ def wait_for_device(occurrence: ScheduleOccurrence) -> bool:
 def settle_started() -> int:
     """Occurrences whose run has ended: succeeded, failed, cancelled; failures are counted."""
     ended = ScheduleOccurrence.objects.filter(outcome=Outcome.STARTED, run__status__in=Run.DONE)
-    found = list(ended.select_related("run", "schedule__owner")[:BATCH])
-    well = [row for row in found if row.run.status == Run.Status.SUCCEEDED]
-    return settle_well(well) + sum(settle(row) for row in found if row.run.status != Run.Status.SUCCEEDED)
+    rows = list(ended.select_related("run", "schedule__owner")[:BATCH])
+    well = [row for row in rows if row.run.status == Run.Status.SUCCEEDED]
+    return settle_well(well) + sum(settle(row) for row in rows if row.run.status != Run.Status.SUCCEEDED)
 
 
 @transaction.atomic
-def settle_well(found: list[ScheduleOccurrence]) -> int:
+def settle_well(rows: list[ScheduleOccurrence]) -> int:
     now = clock.near()
-    for occurrence in found:
+    for occurrence in rows:
         occurrence.outcome, occurrence.settled_at = Outcome.SUCCEEDED, now
-    settled = update_each(found, ("outcome", "settled_at"), where={"outcome": Outcome.STARTED})
-    Schedule.objects.filter(pk__in={row.schedule_id for row in found}).exclude(failures=0).update(failures=0)
+    settled = update_each(rows, ("outcome", "settled_at"), where={"outcome": Outcome.STARTED})
+    Schedule.objects.filter(pk__in={row.schedule_id for row in rows}).exclude(failures=0).update(failures=0)
     return settled
 
 
@@ -365,20 +365,20 @@ def pause(schedule: Schedule, reason: str) -> int:
     if not Schedule.objects.filter(pk=schedule.pk, enabled=True).update(enabled=False, paused_reason=reason[:200]):
         return 0
     AuditEvent.record("schedule.paused", schedule, reason=reason[:200])
-    told = {"schedule": schedule.name, "reason": reason[:200]}
-    transaction.on_commit(lambda: notify(schedule, told))
+    notice = {"schedule": schedule.name, "reason": reason[:200]}
+    transaction.on_commit(lambda: notify(schedule, notice))
     return 0
 
 
-def notify(schedule: Schedule, told: dict[str, Any]) -> None:
+def notify(schedule: Schedule, notice: dict[str, Any]) -> None:
     """By webhook and by e-mail; a failing mail server is logged."""
     if schedule.owner_id:
-        outbox.queue_notice(schedule.owner_id, "schedule.paused", told)
+        outbox.queue_notice(schedule.owner_id, "schedule.paused", notice)
     if schedule.notify_email:
         try:
             send_mail(
                 f"Schedule “{schedule.name}” was paused",
-                f"{told['reason']}\n\n{settings.PUBLIC_URL}/admin/runs/schedule/{schedule.pk}/change/",
+                f"{notice['reason']}\n\n{settings.PUBLIC_URL}/admin/runs/schedule/{schedule.pk}/change/",
                 None,
                 [schedule.notify_email],
             )

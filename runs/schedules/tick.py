@@ -85,18 +85,18 @@ def come_round(schedule: Schedule, now: datetime) -> list[ScheduleOccurrence]:
     """Its due times up to now; the row in memory is advanced, or paused if its timing is invalid."""
     assert schedule.next_due_at is not None  # as `due` selected it
     try:
-        found = come_due(schedule.timing(), schedule.next_due_at, now, end=schedule.ends_at)
+        times = come_due(schedule.timing(), schedule.next_due_at, now, end=schedule.ends_at)
     except (TimingError, OverflowError) as error:
         schedule.enabled = False
         occurrences.pause(schedule, f"its timing is not valid: {error}")
         return []
-    schedule.next_due_at = found.following
-    schedule.last_due_at = found.due[-1] if found.due else schedule.last_due_at
-    return occurrences_of(schedule, found, now)
+    schedule.next_due_at = times.following
+    schedule.last_due_at = times.due[-1] if times.due else schedule.last_due_at
+    return occurrences_of(schedule, times, now)
 
 
-def occurrences_of(schedule: Schedule, found: Missed, now: datetime) -> list[ScheduleOccurrence]:
-    verdicts = settle_missed(found.due, now, schedule.missed_policy, schedule.missed_window_s)
+def occurrences_of(schedule: Schedule, times: Missed, now: datetime) -> list[ScheduleOccurrence]:
+    verdicts = settle_missed(times.due, now, schedule.missed_policy, schedule.missed_window_s)
     rows = [
         ScheduleOccurrence(
             schedule=schedule,
@@ -108,9 +108,9 @@ def occurrences_of(schedule: Schedule, found: Missed, now: datetime) -> list[Sch
         )
         for verdict in verdicts
     ]
-    if found.older and rows:
-        rows[0].count += found.older
-        rows[0].reason = f"{rows[0].reason} (and {found.older} earlier due times)"
+    if times.older and rows:
+        rows[0].count += times.older
+        rows[0].reason = f"{rows[0].reason} (and {times.older} earlier due times)"
     return rows
 
 
@@ -186,12 +186,12 @@ def why_not(schedule: Schedule) -> str:
             "reason": shown(last.reason),
         }
     if last and last.outcome in (Outcome.MISSED, Outcome.SKIPPED, Outcome.REFUSED, Outcome.FAILED):
-        said = {
+        values = {
             "at": date_format(last.due_at, "DATETIME_FORMAT"),
             "outcome": gettext(last.outcome),
             "reason": shown(last.reason),
         }
-        return gettext("The due time %(at)s UTC was %(outcome)s: %(reason)s.") % said
+        return gettext("The due time %(at)s UTC was %(outcome)s: %(reason)s.") % values
     if schedule.next_due_at is None:
         return gettext("It has no due time left.")
     return gettext("The next due time is %(at)s UTC.") % {"at": date_format(schedule.next_due_at, "DATETIME_FORMAT")}

@@ -17,13 +17,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from rest_framework.exceptions import ParseError
 
-from agents.exceptions import MusterError, NewerFormat, NotFound
+from agents.exceptions import IdempotencyMismatch, MusterError, NewerFormat, NotFound
 from agents.http import parsers
 from agents.mapping import MappingError, map_input
 from agents.models import SiteHold
 from plumbing import clock
 from plumbing.statements import Select
-from runs.exceptions import IdempotencyMismatch
 from runs.intake import checks
 from runs.intake import messages as intake
 from runs.models import Run, Trigger, TriggerFiring
@@ -98,10 +97,10 @@ def device_came(device_id: Any, owner_id: Any, now: datetime | None = None) -> i
 
 def tick(now: datetime | None = None) -> int:
     """Start the firings that were not started yet."""
-    found = PENDING.all()
-    for firing in found:
+    firings = PENDING.all()
+    for firing in firings:
         start(firing)
-    return len(found)
+    return len(firings)
 
 
 PENDING = Select(
@@ -149,14 +148,18 @@ def refusal_of(trigger: Trigger, firing: TriggerFiring, now: datetime) -> str:
 
 def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
     input = map_input(trigger.input, {"event": firing.event}) if trigger.input else firing.event
-    told = {"trigger": trigger.name, "firing": str(firing.pk), "line": [*firing.event.get("line", []), trigger.name]}
+    metadata = {
+        "trigger": trigger.name,
+        "firing": str(firing.pk),
+        "line": [*firing.event.get("line", []), trigger.name],
+    }
     key = f"firing:{firing.pk}"
     origin = f"the event of trigger “{trigger.name}”" if firing.untrusted else ""
     if trigger.chain is not None:
         chain = checks.visible(trigger.chain, trigger.owner)
         return intake.start_chain(
             user=trigger.owner, chain=chain, input=input, trigger=Run.Trigger.EVENT, idempotency_key=key,
-            metadata=told, untrusted_input=origin, priority=trigger.options.get("priority"),
+            metadata=metadata, untrusted_input=origin, priority=trigger.options.get("priority"),
         )  # fmt: skip
     accepted = intake.accept_message(
         user=trigger.owner,
@@ -165,7 +168,7 @@ def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
         input=input,
         trigger=Run.Trigger.EVENT,
         idempotency_key=key,
-        metadata=told,
+        metadata=metadata,
         untrusted_input=origin,
         asked=trigger.options,
     )

@@ -59,8 +59,11 @@ DUE = Select(
 def deliver(delivery_id: str) -> None:
     """One attempt. 2xx means accepted; anything else is retried until the attempts are used up."""
     waiting = WebhookDelivery.objects.filter(SiteHold.absent(), pk=delivery_id, state=State.PENDING)
-    delivery = waiting.select_related("webhook").first()
+    delivery = waiting.select_related("webhook__owner").first()
     if delivery is None:
+        return
+    if not delivery.webhook.owner.is_active:
+        give_up(delivery, None, "the account of its owner was deactivated")
         return
     if not delivery.webhook.enabled and delivery.webhook.run_id is None:  # one of a task is off once that has ended
         give_up(delivery, None, "the webhook is switched off")

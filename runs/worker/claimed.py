@@ -12,7 +12,8 @@ from uuid import UUID
 from django.db import transaction
 
 from agents import storage
-from agents.exceptions import Conflict, NotFound
+from agents.exceptions import Conflict, IdempotencyMismatch, NotFound
+from agents.http.standing import Standing
 from agents.models import SiteHold, StoredFile
 from agents.tools import ToolSpec
 from plumbing import clock
@@ -25,11 +26,11 @@ from runs.calls.desk import Desk
 from runs.chains.calls import Request
 from runs.chains.fanout import is_answered
 from runs.events import record as events
-from runs.exceptions import IdempotencyMismatch, LeaseLost
+from runs.exceptions import LeaseLost
 from runs.lifecycle.leases import Lease
 from runs.models import Artifact, Run, ToolCallRecord
 
-from .external import end_if_overdrawn, lost, owner_of
+from .external import PREFIX, end_if_refused, lost, owner_of
 
 LOOK_S = 1.0  # how often a call in progress reads whether its run was cancelled
 MOST_CALLS = 1000  # of one run
@@ -38,16 +39,22 @@ Offered = tuple[ToolSpec, str]  # the tool, and "allow" or "ask"
 
 
 def run_of(token: str) -> Run | None:
-    """The run that this claim holds now; None if it holds none."""
-    id, _, secret = token.partition(".")
+    """The run that this claim holds now; None if it holds none, or if the key or the login that it was made with is not
+    valid.
+    """
+    id, _, rest = token.partition(".")
+    credential, _, secret = rest.partition(".")
     try:
-        key = UUID(id.removeprefix("mc_"))
+        pk = UUID(id.removeprefix(PREFIX))
     except ValueError:
         return None
     live = {"status": Run.Status.RUNNING, "trigger": Run.Trigger.EXTERNAL, "lease_expires_at__gt": clock.Now()}
-    rows = Run.objects.filter(SiteHold.absent(), pk=key, lease_owner=owner_of(token), principal__is_active=True, **live)
-    related = ("principal", "agent__provider", "version", "session")
-    return rows.select_related(*related).first() if secret else None
+    rows = Run.objects.filter(SiteHold.absent(), pk=pk, lease_owner=owner_of(token), principal__is_active=True, **live)
+    run = rows.select_related("principal", "agent__provider", "version", "session").first() if secret else None
+    if run is None or not Standing.named(credential, run.principal_id).is_good():
+        return None
+    end_if_refused(run, spends=False)
+    return None if run.is_done else run
 
 
 class ClaimLease(Lease):
@@ -75,7 +82,7 @@ def open_desk(run: Run) -> Desk:
     try:
         live = factory.live_agent(run.agent, None if run.version_id == run.agent.published_id else run.version)
     except CannotBuild as error:
-        raise Conflict(str(error), code=error.code)
+        raise Conflict(str(error), code=error.code, hint=error.hint or "Its author has to change the agent.")
     hooked = hooks.of(run, agent=live.spec.name, is_cancelled=lease.is_cancelled)
     desk = Desk(run, lease, live.tools, agent=live.spec.name, hooked=hooked)
     desk.read_grants()
@@ -99,7 +106,7 @@ def call(run: Run, *, id: str, tool: str, arguments: dict[str, Any]) -> ToolCall
     """Make one call, or find the call that the program made under this id. Raises ClaimLost,
     RunFinished, Conflict, IdempotencyMismatch.
     """
-    end_if_overdrawn(run)
+    end_if_refused(run)
     desk = open_desk(run)
     try:
         [request] = hooks.checked(desk, [Request(id, tool, arguments)])
@@ -118,15 +125,22 @@ def recorded(desk: Desk, request: Any) -> tuple[ToolCallRecord, bool]:
     desk.tell()
     earlier = calls(run).filter(model_call_id=request.id).first()
     if earlier is not None:
-        asked = earlier.details.get("asked", earlier.arguments)  # a hook may have replaced them
-        if (earlier.name, asked) != (request.name, request.arguments):
-            raise IdempotencyMismatch("A call with this id was made with another tool or other arguments.")
+        arguments = earlier.details.get("asked", earlier.arguments)  # a hook may have replaced them
+        if (earlier.name, arguments) != (request.name, request.arguments):
+            raise IdempotencyMismatch(
+                "A call with this id was made with another tool or other arguments.",
+                hint="Use a new id for another call.",
+            )
         return earlier, False
     number = calls(run).count()
     if number >= MOST_CALLS:
-        raise Conflict(f"A run can make at most {MOST_CALLS} calls.", code="too_many_calls")
-    [record], told = desk.record([request], number + 1)
-    desk.tell(*told)
+        raise Conflict(
+            f"A run can make at most {MOST_CALLS} calls.",
+            code="too_many_calls",
+            hint="Finish the run with what there is.",
+        )
+    [record], entries = desk.record([request], number + 1)
+    desk.tell(*entries)
     extend(run, desk.tools.get(request.name))
     return record, True
 
@@ -195,7 +209,11 @@ def add_file(run: Run, *, name: str, content: bytes, declared: str = "") -> Arti
     untrusted. Raises TooLarge, Conflict, ClaimLost.
     """
     if Artifact.objects.filter(run=run).count() >= MOST_FILES:
-        raise Conflict(f"A run can make at most {MOST_FILES} files.", code="too_many_artifacts")
+        raise Conflict(
+            f"A run can make at most {MOST_FILES} files.",
+            code="too_many_artifacts",
+            hint="Put several into an archive.",
+        )
     source = StoredFile.Source.RUN
     file = storage.prepared(run.principal_id, name, content, declared=declared, untrusted=True, source=source)
     with transaction.atomic():

@@ -52,7 +52,9 @@ class Crew:
         return self.at_work < self.size and len(self.queued) < HUBS
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> None:
-        """Begin this soon. Its errors are logged: rows and leases keep what it was."""
+        """Run this soon on a thread of the crew. Its errors are logged; the rows and leases allow
+        recovery.
+        """
         with self.changed:
             self.at_work += 1
             self.queued.append(partial(self.do, work, *arguments))
@@ -107,7 +109,7 @@ class Crew:
             self.wake_all()
 
     def stop(self) -> None:
-        """Finish what was submitted."""
+        """Wait until everything that was submitted has ended."""
         self.is_stopping = True
         self.wake_all()
         for thread in self.threads:
@@ -127,24 +129,24 @@ class Threads(RestingThreads):
 
 
 def is_outside_transaction() -> bool:
-    return not any(one.in_atomic_block for one in connections.all(initialized_only=True))
+    return not any(connection.in_atomic_block for connection in connections.all(initialized_only=True))
 
 
 def discard_broken() -> None:
     """After an error, close this thread's database connections: the next statement makes new ones."""
-    for one in connections.all(initialized_only=True):
-        if one.errors_occurred and not one.in_atomic_block:
-            one.close_if_unusable_or_obsolete()
+    for connection in connections.all(initialized_only=True):
+        if connection.errors_occurred and not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
 
 
 def most_runs() -> int:
     """As many runs as the setting says and the descriptors allow: each holds a connection."""
-    wanted = settings.WORKER_RUNS + SPARE_DESCRIPTORS
+    descriptors = settings.WORKER_RUNS + SPARE_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if resource.RLIM_INFINITY != soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if resource.RLIM_INFINITY != soft < descriptors:
+        soft = descriptors if hard == resource.RLIM_INFINITY else min(descriptors, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    if soft == resource.RLIM_INFINITY or soft >= descriptors:
         return settings.WORKER_RUNS
     allowed = max(1, soft - SPARE_DESCRIPTORS)
     log.warning("At most %s runs at once: the limit of open files is %s (ulimit -n).", allowed, soft)

@@ -17,13 +17,14 @@ from django.db.models import DateTimeField
 
 from agents import schema
 from agents.exceptions import Conflict, Invalid
+from agents.http.standing import Standing
 from agents.models import SiteHold
 from plumbing import clock
 from plumbing.statements import Select
 from runs.calls import shown
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded, RunFinished
-from runs.intake import options
+from runs.intake import checks, options
 from runs.lifecycle import budgets, endings
 from runs.models import Run, ToolCallRecord
 
@@ -72,9 +73,9 @@ def set_deadline(run: Run, seconds: float | None = None) -> None:
     run.save(update_fields=["deadline"])
 
 
-def claim(run: Run, *, executor: str, lease_s: float | None = None) -> Claim:
-    """Take a prepared run. Of two claims one wins (a conditional update decides). Raises
-    NotClaimable, RunFinished.
+def claim(run: Run, *, executor: str, lease_s: float | None = None, standing: Standing) -> Claim:
+    """Take a prepared run. Of two claims one wins (a conditional update decides). The claim is good as long as the
+    key or the login of `standing`. Raises NotClaimable, RunFinished.
     """
     if run.trigger != Run.Trigger.EXTERNAL:
         raise NotClaimable(
@@ -85,25 +86,28 @@ def claim(run: Run, *, executor: str, lease_s: float | None = None) -> Claim:
         raise NotClaimable(f"The site is on hold: {hold}.", hint="An administrator resumes it with `manage.py resume`.")
     release_if_vanished(run, clock.now())
     if run.status == Status.QUEUED:
-        end_if_overdrawn(run)
+        end_if_refused(run)
     if run.is_done:
         raise RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
-    return take(run, executor=executor, lease_s=lease_s)
+    return take(run, executor=executor, lease_s=lease_s, standing=standing)
 
 
-def end_if_overdrawn(run: Run) -> None:
-    """An executor's usage is known when it finishes, so budgets are checked when it begins and with
-    each heartbeat.
+def end_if_refused(run: Run, *, spends: bool = True) -> None:
+    """End the run if its person may no longer use the agent, or a budget is used up. The executor
+    reports its usage only at the end, so budgets are checked at its start, and with each heartbeat
+    and call.
     """
     try:
-        budgets.Watch(run).require()
+        checks.require_shared(run, run.agent)
+        if spends:
+            budgets.Watch(run).require()
     except RunEnded as end:
         endings.finish(run, end.status, error={"code": end.code, "message": str(end)})
 
 
 @transaction.atomic
-def take(run: Run, *, executor: str, lease_s: float | None) -> Claim:
-    token = f"{PREFIX}{run.pk.hex}.{secrets.token_urlsafe(24)}"
+def take(run: Run, *, executor: str, lease_s: float | None, standing: Standing) -> Claim:
+    token = f"{PREFIX}{run.pk.hex}.{standing.name}.{secrets.token_urlsafe(24)}"
     now, attempt = clock.now(), run.attempt + 1
     type = "run.started" if attempt == 1 else "run.recovered"
     won = events.change(
@@ -130,7 +134,7 @@ def heartbeat(
     RunFinished.
     """
     if held(run, token).exists():
-        end_if_overdrawn(run)
+        end_if_refused(run)
     return prolong(run, token, lease_s=lease_s, note=note, fraction=fraction)
 
 
@@ -144,8 +148,22 @@ def prolong(run: Run, token: str, *, lease_s: float | None, note: str, fraction:
     return run
 
 
+def finish(run: Run, token: str, *, status: str, output: Any = None, **result: Any) -> Run:
+    """Submit the result. Raises ClaimLost, RunFinished, or Invalid if the output violates the
+    agent's schema.
+    """
+    if not held(run, token).exists():
+        raise lost(run)
+    if status == Status.SUCCEEDED:
+        check_output(run, output)
+    try:
+        return end(run, token, status=status, output=output, **result)
+    except LeaseLost:  # meanwhile: the same request twice at once, or its claim has just expired
+        raise lost(run)
+
+
 @transaction.atomic
-def finish(
+def end(
     run: Run,
     token: str,
     *,
@@ -155,13 +173,7 @@ def finish(
     error: dict[str, Any] | None = None,
     usage: dict[str, Any] | None = None,
 ) -> Run:
-    """Submit the result. Raises ClaimLost, RunFinished, or Invalid if the output violates the
-    agent's schema.
-    """
-    if not held(run, token).exists():
-        raise lost(run)
-    if status == Status.SUCCEEDED:
-        check_output(run, output)
+    """Raises LeaseLost."""
     spent = usage or {}
     run.input_tokens += int(spent.get("input_tokens", 0))
     run.output_tokens += int(spent.get("output_tokens", 0))
@@ -171,12 +183,10 @@ def finish(
         silent = {"code": "executor_failed", "message": "the executor gave no reason"}
         error = endings.cancelled_error(run) if status == Status.CANCELLED else silent
     records = ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id")
-    told = shown.remembered_calls(list(records))
-    try:
-        endings.finish(run, status, lease=Holder(run, token), reply=reply, output=output, error=error, tool_calls=told)
-        endings.close_open_work(run, reason="finished")
-    except LeaseLost:
-        raise lost(run)
+    tool_calls = shown.remembered_calls(list(records))
+    holder = Holder(run, token)
+    endings.finish(run, status, lease=holder, reply=reply, output=output, error=error, tool_calls=tool_calls)
+    endings.close_open_work(run, reason="finished")
     budgets.Watch(run).charge(tokens, Decimal(str(spent.get("cost", 0))))
     return run
 
@@ -226,8 +236,8 @@ def lost(run: Run) -> Conflict:
 
 
 def check_output(run: Run, output: Any) -> None:
-    wanted = options.spec_of(run, run.version.read_spec()).output_schema if run.version else None
-    if wanted and (problems := schema.validate(wanted, output)):
+    output_schema = options.spec_of(run, run.version.read_spec()).output_schema if run.version else None
+    if output_schema and (problems := schema.validate(output_schema, output)):
         details = [{"field": f"output{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
         raise Invalid("The output does not match the agent's output schema.", details=details)
 

@@ -26,9 +26,9 @@ def listeners() -> set[int]:
 
 
 def report(owner: int, now: datetime) -> int:
-    known = {(body["data"]["agent"], body["data"]["measure"]) for body in reported(owner, now)}
-    found = anomalies.today(Run.objects.filter(principal_id=owner), now)
-    fresh = [one for one in found if (one.agent, one.measure) not in known]
+    reported_keys = {(body["data"]["agent"], body["data"]["measure"]) for body in reported(owner, now)}
+    today = anomalies.today(Run.objects.filter(principal_id=owner), now)
+    fresh = [one for one in today if (one.agent, one.measure) not in reported_keys]
     for anomaly in fresh:
         outbox.queue_notice(owner, ANOMALY, anomaly.as_json())
     return len(fresh)

@@ -145,7 +145,9 @@ class Pickup:
                 self.rung[pool].popleft()
 
     def look_by_itself(self) -> None:
-        """What waits though no wake-up came: it was lost, or nobody had room for it."""
+        """Look for waiting work without a wake-up, which may have been lost or have come when no thread
+        was free.
+        """
         try:
             for pool in choice.waiting_pools(self.pools):
                 self.ring(pool, only_first=True)

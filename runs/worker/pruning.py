@@ -11,7 +11,7 @@ from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 from oauth2_provider.settings import oauth2_settings
 
 from agents import storage
-from agents.models import AgentVersion, ApiKey, AuditEvent, BrowserSession, ChainVersion, StoredFile
+from agents.models import AgentVersion, ApiKey, AuditEvent, BrowserSession, ChainVersion, IdempotentRequest, StoredFile
 from connectors.models import RemoteTask
 from functions.models import Execution
 from plumbing import clock
@@ -42,6 +42,7 @@ def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "tallies", Tally.objects.filter(created_at__lt=over, held_tokens=0, held_cost=0)
     settled = (Notice.State.SENT, Notice.State.DROPPED, Notice.State.DEAD, Notice.State.SENDING)
     yield "notices", Notice.objects.filter(created_at__lt=before("notices"), state__in=settled)
+    yield "idempotency", IdempotentRequest.objects.old()
     yield "logins", BrowserSession.objects.filter(expire_date__lt=now)
     yield "audit", AuditEvent.objects.filter(at__lt=before("audit"))
     yield from oauth(now)

@@ -9,16 +9,18 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import DateTimeField
+from django.db.models import DateTimeField, Exists, Field, OuterRef, Q
 
 from agents.models import SiteHold
 from devices import calls as device_calls
 from devices import presence
+from devices.models import DeviceCall
 from plumbing import clock
 from plumbing.statements import Select
 from runs.events import record as events
 from runs.lifecycle import budgets, choice, endings, queue
-from runs.models import Approval, Run
+from runs.lifecycle.locks import lock
+from runs.models import Approval, Run, ToolCallRecord
 
 from . import external
 
@@ -36,9 +38,11 @@ def tick(now: datetime | None = None) -> dict[str, int]:
     return {
         "expired_approvals": expire_approvals(now),
         "expired_runs": expire_runs(now),
+        "ended": end_cancelled(now),
         "lost_devices": presence.sweep(now),
         "expired_device_calls": expire_device_calls(now),
         "woken": wake_due(now),
+        "answered": wake_answered(),
         "released": release_orphans(now),
         "vanished": external.release_vanished(now),
         "released_holds": budgets.release_stale(now),
@@ -62,31 +66,49 @@ OVERDUE = Select(overdue, now=DateTimeField())
 
 @transaction.atomic
 def expire(approval: Approval, now: datetime) -> bool:
-    endings.lock(approval.run_id)
+    lock(approval.run_id)
     status = Approval.Status.EXPIRED
     if approval.default == Approval.Default.APPROVE:
         status = Approval.Status.APPROVED
     if not Approval.objects.open().filter(pk=approval.pk).update(status=status, decided_at=now, note="by its deadline"):
         return False
     call = str(approval.call_id) if approval.call_id else None
-    told = {"id": str(approval.pk), "call": call, "status": status, "by": "deadline", "note": ""}
-    events.record(approval.run, "approval.decided", told)
+    event_data = {"id": str(approval.pk), "call": call, "status": status, "by": "deadline", "note": ""}
+    events.record(approval.run, "approval.decided", event_data)
     endings.wake(approval.run_id)
     return True
 
 
 def expire_runs(now: datetime) -> int:
-    """Waiting or queued past the deadline. A running one notices itself, or its lease expires."""
+    """Past the deadline while they wait, stand in the queue or are executed outside, or after their worker died, which
+    may have been the last of its pool. Others notice themselves.
+    """
     error = {"code": "deadline", "message": "the run's deadline passed"}
     return sum(endings.finish(run, Run.Status.EXPIRED, error=error) for run in LATE.all(now=now))
 
 
 def late(at: Any) -> Any:
-    resting = Run.objects.filter(status__in=[Run.Status.WAITING, Run.Status.QUEUED], finished_at=None)
-    return resting.filter(deadline__lte=at.now).order_by("deadline")[:BATCH]
+    is_resting = Q(status__in=[Run.Status.WAITING, Run.Status.QUEUED])
+    is_elsewhere = Q(trigger=Run.Trigger.EXTERNAL) | Q(lease_expires_at__lt=at.now)
+    rows = Run.objects.filter(is_resting | is_elsewhere, deadline__lte=at.now, finished_at=None)
+    return rows.order_by("deadline")[:BATCH]
 
 
 LATE = Select(late, now=DateTimeField())
+
+
+def end_cancelled(now: datetime) -> int:
+    """Cancelled runs whose worker died, which may have been the last of their pool."""
+    ended = Run.Status.CANCELLED
+    return sum(endings.finish(run, ended, error=endings.cancelled_error(run)) for run in STOPPED.all(now=now))
+
+
+def stopped(at: Any) -> Any:
+    rows = Run.objects.filter(status=Run.Status.RUNNING, lease_expires_at__lt=at.now, cancel_requested_at__isnull=False)
+    return rows.order_by("lease_expires_at")[:BATCH]
+
+
+STOPPED = Select(stopped, now=DateTimeField())
 
 
 def expire_device_calls(now: datetime) -> int:
@@ -105,12 +127,28 @@ def due(at: Any) -> Any:
 DUE = Select(due, now=DateTimeField())
 
 
+def wake_answered() -> int:
+    """Runs whose device has answered, but whose web server was killed before it woke them."""
+    return sum(endings.wake(pk) for (pk,) in ANSWERED.all())
+
+
+def answered(_: Any) -> Any:
+    """The index is that of runs with a time to wake, which all that wait for a device have."""
+    settled = DeviceCall.objects.filter(pk=OuterRef("pk"), finished_at__isnull=False)
+    calls = ToolCallRecord.objects.filter(Exists(settled), run=OuterRef("pk"), outcome="", waiting_for="device")
+    waiting = Run.objects.filter(Exists(calls.order_by()), status=Run.Status.WAITING, wake_at__isnull=False)
+    return waiting.order_by("wake_at").values_list("pk")[:BATCH]
+
+
+ANSWERED = Select(answered)
+
+
 def release_orphans(now: datetime) -> int:
     """A message queued behind a run that has ended without releasing it."""
-    found = ORPHANS.all()
-    for run in found:
+    runs = ORPHANS.all()
+    for run in runs:
         endings.release(run, Run.objects.filter(pk=run.pk, status=Run.Status.QUEUED))
-    return len(found)
+    return len(runs)
 
 
 def orphans(_: Any) -> Any:
@@ -125,39 +163,56 @@ def line_up_lost(now: datetime | None = None) -> int:
     """Runs whose worker stopped renewing its lease get a place. The next claim finds them in RUNNING
     and counts the crash.
     """
-    now = now or clock.now()
-    return line_up(lambda: lost(now), LOST, now=now)
+    return line_up(LOST, now=now or clock.now())
 
 
-def lost(now: Any) -> Any:
-    return unplaced(Run.objects.filter(SiteHold.absent(), status=Run.Status.RUNNING, lease_expires_at__lt=now))
+def lost(at: Any) -> Any:
+    """The order is that of the index."""
+    rows = Run.objects.filter(SiteHold.absent(), status=Run.Status.RUNNING, lease_expires_at__lt=at.now)
+    return unplaced(rows).order_by("lease_expires_at")
 
 
 def line_up_queued() -> int:
     """Queued rows without a place: an older Muster stored them, or a person changed them by hand."""
-    return line_up(forgotten, FORGOTTEN)
+    return line_up(FORGOTTEN)
 
 
-def forgotten() -> Any:
-    return unplaced(Run.objects.filter(status=Run.Status.QUEUED, after=None, finished_at=None))
+def forgotten(_: Any) -> Any:
+    rows = Run.objects.filter(status=Run.Status.QUEUED, after=None, finished_at=None)
+    return unplaced(rows).order_by("status", "pk")
 
 
 def unplaced(rows: Any) -> Any:
     return rows.filter(place=None).exclude(trigger=Run.Trigger.EXTERNAL)
 
 
-def line_up(rows: Callable[[], Any], first: Select, **given: Any) -> int:
+class Unplaced:
+    """Runs without a place: a look without a lock, since there are hardly ever any, and the rows themselves, without
+    those that another process is changing.
+    """
+
+    def __init__(self, rows: Callable[[Any], Any], **slots: Field) -> None:
+        self.look = Select(lambda at: rows(at).order_by().values_list("pk")[:1], **slots)
+        self.rows = Select(lambda at: rows(at).select_for_update(skip_locked=True, no_key=True)[:BATCH], **slots)
+
+
+def line_up(unplaced: Unplaced, **filters: Any) -> int:
     """All of these rows, a batch at a time: a worker that dies may have held thousands."""
     number = 0
-    while found := first.all(**given):
-        for run in found:
-            rows().filter(pk=run.pk).update(place=choice.place_of(run))
-        for pool, rings in Counter(run.pool for run in found).items():
+    while unplaced.look.first(**filters) and (pools := line_up_some(unplaced, **filters)):
+        for pool, rings in pools.items():
             queue.ring(pool, rings)
-        number += len(found)
+        number += pools.total()
     return number
 
 
-# The order is that of the index.
-LOST = Select(lambda at: lost(at.now).order_by("lease_expires_at")[:BATCH], now=DateTimeField())
-FORGOTTEN = Select(lambda _: forgotten().order_by("status", "pk")[:BATCH])
+@transaction.atomic
+def line_up_some(unplaced: Unplaced, **filters: Any) -> Counter[str]:
+    """How many runs of each pool got a place."""
+    runs = unplaced.rows.all(**filters)
+    choice.line_up_again(runs)
+    return Counter(run.pool for run in runs)
+
+
+LOST = Unplaced(lost, now=DateTimeField())
+FORGOTTEN = Unplaced(forgotten)

@@ -38,13 +38,13 @@ class Plan:
 
 def plan(hold: SiteHold, *, run_all: bool = False) -> Plan:
     """`run_all`: every run continues, even if it may do something a second time."""
-    made = Plan(hold)
+    result = Plan(hold)
     for run in under_way(hold).filter(Q(root=None) | Q(root=F("pk"))).select_related("agent", "chain_version__chain"):
-        (made.continuing if run_all or is_harmless(run) else made.ending).append(run)
-    made.schedules = passed(hold).count()
-    made.firings = firings(hold).count()
-    made.deliveries = WebhookDelivery.objects.filter(state=WebhookDelivery.State.PENDING).count()
-    return made
+        (result.continuing if run_all or is_harmless(run) else result.ending).append(run)
+    result.schedules = passed(hold).count()
+    result.firings = firings(hold).count()
+    result.deliveries = WebhookDelivery.objects.filter(state=WebhookDelivery.State.PENDING).count()
+    return result
 
 
 def under_way(hold: SiteHold) -> QuerySet[Run]:
@@ -68,24 +68,24 @@ def is_harmless(run: Run) -> bool:
     return True
 
 
-def resume(made: Plan, *, by: Any = None) -> None:
+def resume(plan: Plan, *, by: Any = None) -> None:
     """Carry out the plan and end the hold. Interrupted, it can be done again."""
-    for run in made.ending:
+    for run in plan.ending:
         endings.finish(run, Run.Status.FAILED, error={"code": "restored", "message": REASON})
-    skip_due_times(made.hold)
-    firings(made.hold).update(outcome=TriggerFiring.Outcome.REFUSED, reason=REASON)
+    skip_due_times(plan.hold)
+    firings(plan.hold).update(outcome=TriggerFiring.Outcome.REFUSED, reason=REASON)
     with transaction.atomic():
-        postpone_deadlines(made)
-        AuditEvent.record("site.resumed", made.hold, actor=by, source="resume", ended=len(made.ending))
-        made.hold.delete()
-    for run in made.continuing:
+        postpone_deadlines(plan)
+        AuditEvent.record("site.resumed", plan.hold, actor=by, source="resume", ended=len(plan.ending))
+        plan.hold.delete()
+    for run in plan.continuing:
         endings.wake(run.pk, waiting_for="timer")
 
 
-def postpone_deadlines(made: Plan) -> None:
-    """The time in which the site did not run counts against nobody."""
-    lost = clock.near() - made.hold.snapshot_at
-    runs = under_way(made.hold)
+def postpone_deadlines(plan: Plan) -> None:
+    """Move the deadlines by the time during which the site did not run."""
+    lost = clock.near() - plan.hold.snapshot_at
+    runs = under_way(plan.hold)
     runs.filter(deadline__isnull=False).update(deadline=F("deadline") + lost)
     Approval.objects.open().filter(run__in=runs).update(expires_at=F("expires_at") + lost)
     InputRequest.objects.open().filter(run__in=runs).update(expires_at=F("expires_at") + lost)

@@ -5,13 +5,14 @@ worker thread.
 import logging
 from contextlib import nullcontext
 
+from django.db import transaction
 from django.db.models import UUIDField
 
 from agents.exceptions import NewerFormat
 from devices.tools import has_settled
 from functions import interpreter, sandbox
-from plumbing.untrusted import apart
 from plumbing.statements import Select
+from plumbing.untrusted import apart
 from runs.calls import inputs
 from runs.chains import advance as chains
 from runs.exceptions import DATABASE_GONE, LeaseLost, RunDone, RunEnded, RunWaits
@@ -91,12 +92,19 @@ def work(run: Run, lease: Lease) -> None:
 
 
 def rest(run: Run, lease: Lease, wait: RunWaits) -> None:
-    """Record the wait, then check once more: what the run waits for may have arrived in between."""
+    """Record the wait. What the run waits for may have come before that, when there was nothing to wake: then it is
+    queued in the same transaction, which a worker that dies leaves whole or undone.
+
+    Who decides, answers or ends a child locks the run's row, so after this they find it waiting. A device does not:
+    its answers are looked for once more.
+    """
     try:
-        endings.wait(run, lease, wait.waiting_for, wait.until)
+        with transaction.atomic():
+            endings.wait(run, lease, wait.waiting_for, wait.until)
+            came = something_came(run) and endings.wake(run.pk)
     except LeaseLost:
         return
-    if something_came(run):
+    if not came and something_came(run):
         endings.wake(run.pk)
 
 

@@ -29,7 +29,7 @@ from runs.schedules import tick as schedules
 from runs.schedules import triggers, webhooks
 from runs.traces import export
 
-from . import notices, pruning, recovery, remote_tasks
+from . import deactivated, notices, pruning, recovery, remote_tasks
 
 log = logging.getLogger(__name__)
 TICKS = "ticks"  # the duty whose holder does all others
@@ -61,6 +61,7 @@ OFTEN = (
     Job("lost-notices", 60, sending.take_back),
     Job("lost", 1, recovery.line_up_lost),
     Job("recovery", 5, recovery.tick),
+    Job("deactivated", 2, deactivated.tick),
     Job("remote-tasks", 5, remote_tasks.cancel_left),
     Job("traces", 5, export.tick),
     Job("collections", 1, indexing.tick),
@@ -104,7 +105,7 @@ class Ticker:
             attempt(duties.release, TICKS, self.name)
 
     def turn(self) -> float:
-        """Do what is due; seconds until the next turn."""
+        """Do the work that is due; returns the seconds until the next turn."""
         if time.monotonic() >= self.renew_at and not attempt(self.lead):
             self.renew_at = 0.0
             return lease_s() / 3 * random.uniform(0.8, 1.2)  # noqa: S311 (so that standing workers do not look together)
@@ -117,14 +118,14 @@ class Ticker:
 
     def lead(self) -> bool:
         """Whether this worker ticks, for the length of a lease from before it was asked."""
-        asked = time.monotonic()
+        began = time.monotonic()
         if not self.is_ready:
             ensure_rows()
             self.is_ready = True
         if not duties.take(TICKS, self.name, lease_s()):
             self.is_ready = duties.exists(TICKS)  # a database that failed over may have lost the rows
             return False
-        self.renew_at = asked + lease_s() / 3
+        self.renew_at = began + lease_s() / 3
         return True
 
     def is_due(self, name: str, every_s: float) -> bool:

@@ -13,9 +13,8 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.exceptions import NotFound
+from agents.exceptions import IdempotencyMismatch, NotFound
 from runs.events import record as events
-from runs.exceptions import IdempotencyMismatch
 from runs.models import Run, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from runs.rules import signing
 from runs.schedules import triggers, webhooks

@@ -86,7 +86,7 @@ def ask(agent) -> None:
     waiting.LOOK_AGAIN_S = 1.0
     while True:
         try:
-            ended = waiting.wait_for_end(run.pk, 60)
+            ended = waiting.wait_for_end(run.pk, 240)
         except MusterError as error:
             return say(f"{error.code} {run.pk}")
         except DATABASE_GONE:  # a web server answers 503, and the caller comes again

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from runs.lifecycle import endings
 from runs.models import Budget, Run
-from runs.worker import recovery
+from runs.worker import external, recovery
 
 pytestmark = pytest.mark.django_db
 SCHEMA = {"type": "object", "properties": {"files": {"type": "integer"}}, "required": ["files"]}
@@ -167,3 +167,24 @@ def test_charlie_sees_none_of_it(prepared, alice_api, charlie_api):
 )
 def test_a_malformed_claim_is_refused(prepared, alice_api, body):
     assert alice_api.post(f"/api/v1/runs/{prepared.pk}/claim", body).status_code in (400, 422)
+
+
+def test_a_result_that_is_handed_in_twice_at_once_is_a_conflict_for_the_second(prepared, alice_api, monkeypatch):
+    token, check = claim(alice_api, prepared).json()["claim"], external.check_output
+
+    def let_the_other_be_first(*given):
+        monkeypatch.setattr(external, "check_output", check)
+        assert finish(alice_api, prepared, token, output={"files": 1}).status_code == 200
+
+    monkeypatch.setattr(external, "check_output", let_the_other_be_first)
+    second = finish(alice_api, prepared, token, output={"files": 1})
+    assert (second.status_code, second.json()["error"]["code"]) == (409, "run_finished")
+
+
+def test_a_deadline_ends_it_though_its_executor_is_alive(prepared, alice_api):
+    token = claim(alice_api, prepared, lease=3600).json()["claim"]
+    Run.objects.filter(pk=prepared.pk).update(deadline=timezone.now() - timedelta(seconds=1))
+    assert recovery.tick()["expired_runs"] == 1
+    prepared.refresh_from_db()
+    assert (prepared.status, prepared.error["code"]) == ("expired", "deadline")
+    assert beat(alice_api, prepared, token).json()["error"]["code"] == "run_finished"

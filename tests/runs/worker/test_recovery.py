@@ -8,13 +8,15 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection, connections
+from django.db.models import DateTimeField
 from django.utils import timezone
 
+from agents.models import Agent
 from runs.intake import messages as intake
-from runs.lifecycle import claims, endings
+from runs.lifecycle import choice, claims, endings
 from runs.lifecycle.leases import Lease
 from runs.models import Run
-from runs.worker import recovery, runner
+from runs.worker import deactivated, recovery, runner
 from runs.worker.crew import Crew
 from runs.worker.suspects import Turn as TurnOfSuspect
 from tests.fakes import Turn, says
@@ -22,6 +24,7 @@ from tests.live import wait_for
 from tests.reading import nodes_of, rows_read
 
 pytestmark = pytest.mark.django_db(transaction=True)
+PAST = timezone.now() - timedelta(seconds=1)
 
 
 @pytest.fixture
@@ -37,6 +40,9 @@ def suspect(alice, make_agent, stub_provider, stub, monkeypatch):
 
 def test_one_tick_finds_all_runs_of_a_worker_that_died_however_many(alice, make_agent, monkeypatch):
     monkeypatch.setattr(recovery, "BATCH", 2)
+    monkeypatch.setattr(
+        recovery, "LOST", recovery.Unplaced(recovery.lost, now=DateTimeField())
+    )  # compiled with that limit
     agent = make_agent("librarian")
     runs = [intake.accept_message(user=alice, agent=agent, text="go").run for _ in range(5)]
     for run in runs:
@@ -44,6 +50,34 @@ def test_one_tick_finds_all_runs_of_a_worker_that_died_however_many(alice, make_
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert recovery.tick()["reclaimed"] == 5
     assert not Run.objects.filter(place=None).exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "status"), [({"cancel_requested_at": PAST}, "cancelled"), ({"deadline": PAST}, "expired")]
+)
+def test_a_run_whose_pool_has_lost_its_last_worker_can_be_stopped(alice, make_agent, more, status):
+    run = intake.accept_message(user=alice, agent=make_agent("librarian"), text="go").run
+    assert claims.claim(str(run.pk))
+    Run.objects.update(lease_expires_at=PAST, **more)
+    recovery.tick()
+    run.refresh_from_db()
+    assert (run.status, run.lease_owner, run.place) == (status, "", None)
+
+
+def test_recovered_runs_stand_in_front_and_their_people_take_turns(alice, bob, make_agent):
+    agent = make_agent("librarian")
+    Agent.objects.update(owner=None)  # everybody's
+    agent.refresh_from_db()
+    people = {"a1": alice, "a2": alice, "a3": alice, "b1": bob, "b2": bob, "a4": alice, "b3": bob}
+    runs = {}
+    for name, person in people.items():
+        runs[name] = intake.accept_message(user=person, agent=agent, text="go").run.pk
+        if name not in ("a4", "b3"):
+            assert claims.claim(str(runs[name]))
+    Run.objects.filter(status="running").update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert recovery.line_up_lost() == 5
+    order = list(choice.in_order(Run.objects).values_list("pk", flat=True))
+    assert [name for pk in order for name in runs if runs[name] == pk] == ["a1", "b1", "a4", "a2", "b2", "b3", "a3"]
 
 
 @pytest.fixture
@@ -165,7 +199,15 @@ def test_who_waits_for_its_turn_can_be_cancelled(suspect, work, other, alice):
     assert (suspect.status, suspect.error["message"]) == ("cancelled", "enough")
 
 
-OF_RECOVERY = ("run_wake", "run_lease", "run_deadline", "run_without_place", "run_follower", "approval_open")
+OF_RECOVERY = (
+    "run_wake",
+    "run_lease",
+    "run_deadline",
+    "run_without_place",
+    "run_follower",
+    "approval_open",
+    "run_live",
+)
 
 
 @dataclass
@@ -198,7 +240,7 @@ def plans_of(work):
             for statement, values in asked:
                 cursor.execute(f"EXPLAIN QUERY PLAN {statement}", values)
                 lines = [str(row[-1]) for row in cursor.fetchall()]
-                first = next(line for line in lines if "runs_" in line)
+                first = next(line for line in lines if "runs_" in line or "INDEX run_" in line)
                 yield Plan("\n".join(lines), set(re.findall(r"INDEX (\w+)", first)))
             return
         cursor.execute("ANALYZE runs_run")
@@ -216,14 +258,19 @@ def plans_of(work):
         cursor.execute("RESET enable_seqscan")
 
 
-def test_a_tick_reads_no_more_of_many_runs_than_what_is_due(alice, make_agent):
+@pytest.mark.parametrize(("work", "statements"), [(recovery.tick, 7), (deactivated.tick, 1)])
+def test_a_tick_reads_no_more_of_many_runs_than_what_is_due(alice, bob, make_agent, work, statements):
     """A backlog whose agent is at its limit, and the runs of a year, are not read every few seconds."""
     agent = make_agent()
+    type(bob).objects.filter(pk=bob.pk).update(is_active=False)
     common = {"principal": alice, "agent": agent}
     Run.objects.bulk_create(Run(**common, status="queued", place=number) for number in range(200))
     Run.objects.bulk_create(Run(**common, status="succeeded", finished_at=timezone.now()) for _ in range(200))
-    plans = list(plans_of(recovery.tick))
-    assert len(plans) >= 7
+    Run.objects.bulk_create(
+        Run(principal=bob, agent=agent, status="succeeded", finished_at=timezone.now()) for _ in range(200)
+    )
+    plans = list(plans_of(work))
+    assert len(plans) >= statements
     for plan in plans:
         if connection.vendor == "sqlite":
             assert plan.indexes & {*OF_RECOVERY, "hold_active", "runs_hold"}, plan

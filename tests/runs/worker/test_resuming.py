@@ -7,6 +7,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
+from agents.http.standing import Standing
 from agents.models import AuditEvent, SiteHold, Tool
 from plumbing import clock
 from runs.chains import execution
@@ -85,7 +86,7 @@ def test_an_outside_program_claims_nothing_on_hold(queue_run, hold, alice):
     run = queue_run("write", trigger=Run.Trigger.EXTERNAL)
     hold()
     with pytest.raises(external.NotClaimable, match="on hold"):
-        external.claim(run, executor="mine")
+        external.claim(run, executor="mine", standing=Standing())
 
 
 def test_no_step_is_executed_on_hold(hold, monkeypatch):

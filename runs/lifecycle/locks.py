@@ -1,0 +1,28 @@
+"""The order in which rows are locked, so that no two transactions wait for each other: a parent before its children, a
+run before its session, its steps, calls and approvals, and those before budgets.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from runs.models import Run
+
+
+def lock(run_id: Any) -> None:
+    """Lock this run's row until the transaction ends."""
+    list(Run.objects.select_for_update(no_key=True).filter(pk=run_id).order_by().values_list("pk"))
+
+
+def lock_above(run: Run) -> None:
+    """Before its own row: its parent, which is written to when it ends, and while it is paused all above it."""
+    above = list(ancestors(run)) if run.paused_until else [run.parent_id] if run.parent_id else []
+    for pk in reversed(above):
+        lock(pk)
+
+
+def ancestors(run: Run) -> Iterator[Any]:
+    """The keys of its parent and of what is above that, nearest first."""
+    parent = run.parent_id
+    while parent is not None:
+        yield parent
+        parent = Run.objects.filter(pk=parent).values_list("parent_id", flat=True).first()
