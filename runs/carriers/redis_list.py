@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import redis
 from django.conf import settings
 
+from plumbing.broker.broadcast import channel_of
 from plumbing.broker.line import Line
 
 from . import Bell, pause
@@ -32,7 +33,7 @@ class RedisList:
         return True
 
     def listen(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
-        pool_of = {key_of(pool).encode(): pool for pool in pools}
+        pool_of = {key_of(pool): pool for pool in pools}
         broker = Line(settings.QUEUE_URL, timeout_s=LISTEN_S + 2)
         failures = 0
         while not stopping.is_set():
@@ -55,5 +56,5 @@ class RedisList:
         return ""
 
 
-def key_of(pool: str) -> str:
-    return f"muster:ready:{pool}"
+def key_of(pool: str) -> bytes:
+    return channel_of("ready", pool)

@@ -50,8 +50,8 @@ def something_came(run: Run) -> bool:
     """Whether advance would find something to do. Checked after the run has begun to wait."""
     chain = Walk(run, None)
     chain.read()
-    made = chain.plan()
-    return bool(made.status or made.start or made.skip or made.broken or chain.startable() or chain.came())
+    plan = chain.plan()
+    return bool(plan.status or plan.start or plan.skip or plan.broken or chain.startable() or chain.came())
 
 
 class Walk:
@@ -74,11 +74,11 @@ class Walk:
             self.read()
             if self.follow():
                 continue
-            made = self.plan()
-            if made.status:
-                self.finish(made)
+            plan = self.plan()
+            if plan.status:
+                self.finish(plan)
                 return
-            if not self.apply(made):
+            if not self.apply(plan):
                 raise RunWaits(*self.waits_for())
 
     def check(self) -> None:
@@ -194,24 +194,24 @@ class Walk:
         states = self.states
         return scope_of(states, settle_fallbacks(self.spec, states), self.base)
 
-    def apply(self, made: Plan) -> bool:
+    def apply(self, plan: Plan) -> bool:
         """Write skipped and invalid steps, start the ready ones; True if anything ended at once."""
-        if (step := self.only_call(made)) is not None and self.call_at_once(step):
+        if (step := self.only_call(plan)) is not None and self.call_at_once(step):
             return True
         self.put_down()
-        self.write(made)
+        self.write(plan)
         startable = self.startable()
         inline = len(startable) == 1 and not self.under_way(except_for=startable[0])
         moved = [self.begin(row, inline=inline) for row in startable]
-        return bool(made.skip or made.broken or any(moved))
+        return bool(plan.skip or plan.broken or any(moved))
 
-    def only_call(self, made: Plan) -> StepSpec | None:
+    def only_call(self, plan: Plan) -> StepSpec | None:
         """The only call that can be made now, with nothing else in progress: it needs no row before
         it starts.
         """
-        if len(made.start) != 1 or made.skip or made.broken or self.under_way():
+        if len(plan.start) != 1 or plan.skip or plan.broken or self.under_way():
             return None
-        step = self.steps[made.start[0]]
+        step = self.steps[plan.start[0]]
         return step if step.target_kind == "tool" and not step.for_each and not step.approval else None
 
     def call_at_once(self, step: StepSpec) -> bool:
@@ -221,9 +221,9 @@ class Walk:
             started_at=clock.near(),
         )  # fmt: skip
         try:
-            given, tool = steps.input_of(step, row, self.scope()), self.tool_of(step)
+            input, tool = steps.input_of(step, row, self.scope()), self.tool_of(step)
             desk = calls.desk_for(self.run, self.spec, step, tool, self.lease)
-            record = calls.start_at_once(self.run, desk, row, tool, given, self.answered)
+            record = calls.start_at_once(self.run, desk, row, tool, input, self.answered)
         except (StepFailed, IntegrityError):  # IntegrityError: another worker started this step
             return False
         self.answered, self.rows[step.key] = None, row
@@ -233,43 +233,50 @@ class Walk:
         return True
 
     def put_down(self) -> None:
-        """Write the result that is still held."""
-        if self.answered is not None:
+        """Write the result that is still held. Raises LeaseLost: then it is put aside."""
+        held = self.answered
+        if held is None:
+            return
+        try:
             with transaction.atomic():
-                events.record_many(self.run, self.answered.write(self.run))
+                self.tell(held.write(self.run))
+        except LeaseLost:
             self.answered = None
+            held.desk.put_aside(held.desk.results)
+            raise
+        self.answered = None
 
-    def write(self, made: Plan) -> None:
+    def write(self, plan: Plan) -> None:
         """New rows; of two workers the unique constraint lets one win, and both read the result."""
         now = clock.near()
-        fresh = [StepRun(run=self.run, key=key) for key in made.start]
+        fresh = [StepRun(run=self.run, key=key) for key in plan.start]
         fresh += [
             StepRun(
                 run=self.run, key=key, status=Status.SKIPPED, error={"code": "skipped", "message": why}, finished_at=now
             )
-            for key, why in made.skip
+            for key, why in plan.skip
         ]
         fresh += [
             StepRun(run=self.run, key=key, status=Status.FAILED, error=broken_json(key, error), finished_at=now)
-            for key, error in made.broken
+            for key, error in plan.broken
         ]
         if not fresh:
             return
         ended = [row for row in fresh if row.status != Status.READY]
-        told = [("step.finished", steps.told_of(row, status=row.status, error=row.error)) for row in ended]
+        entries = [("step.finished", steps.told_of(row, status=row.status, error=row.error)) for row in ended]
         try:
             with transaction.atomic():
-                self.tell(told)
+                self.tell(entries)
                 StepRun.objects.bulk_create(fresh)
             self.rows |= {row.key: row for row in fresh}
         except IntegrityError:  # another worker wrote some of them first: insert one by one and use existing rows
             StepRun.objects.bulk_create(fresh, ignore_conflicts=True)
             self.read()
 
-    def tell(self, told: list[events.Entry]) -> None:
+    def tell(self, entries: list[events.Entry]) -> None:
         """Events, or none: only to hold the run's row. Raises LeaseLost where another worker has the run."""
         assert self.lease is not None
-        if events.record_with(self.run, told, where=self.lease.conditions()) is None:
+        if events.record_with(self.run, entries, where=self.lease.conditions()) is None:
             raise LeaseLost(str(self.run.pk))
 
     def startable(self) -> list[StepRun]:
@@ -295,19 +302,19 @@ class Walk:
 
     def begin_kind(self, step: StepSpec, row: StepRun, *, inline: bool) -> bool:
         if step.approval and steps.approval_of(row) is None:
-            given = fanout.preview(step, self.scope()) if step.for_each else steps.input_of(step, row, self.scope())
-            steps.ask_before(self.run, step, row, given)
+            input = fanout.preview(step, self.scope()) if step.for_each else steps.input_of(step, row, self.scope())
+            steps.ask_before(self.run, step, row, input)
             return False
         if step.for_each:
             return fanout.open_items(self.run, self.spec, step, row, self.scope())
-        given = steps.input_of(step, row, self.scope())
+        input = steps.input_of(step, row, self.scope())
         if step.target_kind in children.KINDS:
-            children.start_child(self.run, self.spec, step, row, given, self.scope())
+            children.start_child(self.run, self.spec, step, row, input, self.scope())
             return False
         if not inline:
             send_step(self.run, row)
             return False
-        calls.call_tool(self.run, self.spec, step, row, self.lease, given, tool=self.tool_of(step), owner=self.owner)
+        calls.call_tool(self.run, self.spec, step, row, self.lease, input, tool=self.tool_of(step), owner=self.owner)
         return True
 
     def tool_of(self, step: StepSpec) -> ToolSpec:
@@ -354,17 +361,17 @@ class Walk:
             word = "timer"
         return word, min(times + approvals, default=None)
 
-    def finish(self, made: Plan) -> None:
-        status, result = made.status, self.result(made)
+    def finish(self, plan: Plan) -> None:
+        status, result = plan.status, self.result(plan)
         with transaction.atomic():
-            told = self.answered.write(self.run) if self.answered else []
-            endings.finish(self.run, status, lease=self.lease, told=told, **result)
+            entries = self.answered.write(self.run) if self.answered else []
+            endings.finish(self.run, status, lease=self.lease, entries=entries, **result)
         self.answered = None
 
-    def result(self, made: Plan) -> dict[str, Any]:
+    def result(self, plan: Plan) -> dict[str, Any]:
         """The run's output, and what is missing from it. Raises RunEnded if the output violates a schema."""
-        error = {**(self.rows[made.cause].error or {}), "step": made.cause} if made.cause else None
-        if made.status == "failed":
+        error = {**(self.rows[plan.cause].error or {}), "step": plan.cause} if plan.cause else None
+        if plan.status == "failed":
             return {"error": error}
         try:
             output = result_of(self.spec, self.states, self.base)

@@ -1,6 +1,7 @@
 """Steps that are tool calls: recorded before they are made, settled together with the step they end."""
 
 import copy
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,7 @@ from registry import factory
 from runs.calls import hooks, results, rows
 from runs.calls.desk import Desk
 from runs.events import record as events
+from runs.exceptions import LeaseLost
 from runs.models import Run, StepRun, ToolCallRecord
 from runs.rules.plan import may_retry
 
@@ -65,6 +67,7 @@ class HeldDesk(Desk):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.results: list[ToolCallRecord] = []
+        self.late: list[ToolCallRecord] = []  # those whose call was settled, or begun again, by another worker
 
     def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
         if record.parent_call_id is not None:
@@ -84,12 +87,26 @@ class HeldDesk(Desk):
         steps.
         """
         settled = self.results
-        if update_each(settled, results.SETTLED, where={"outcome": ""}) != len(settled):
-            settled = [record for record in settled if is_stored(record)]  # the others came too late
+        if written(settled) != len(settled):
+            settled = [record for record in settled if is_stored(record)]
+        self.late = [record for record in self.results if record not in settled]
         if any(record.untrusted for record in self.results):
             run.has_untrusted = True
             Run.objects.filter(pk=run.pk, has_untrusted=False).update(has_untrusted=True)
         return [("tool.finished", rows.finished_data(record)) for record in settled]
+
+    def put_aside(self, records: list[ToolCallRecord]) -> None:
+        """Results that came too late; a person may look them up."""
+        for record in records:
+            results.keep_aside(record, ToolResult(record.outcome == "ok", record.result, record.error))
+
+
+def written(records: list[ToolCallRecord]) -> int:
+    """How many of these results were stored: each by the attempt that made the call, while it was open."""
+    attempts = defaultdict[int, list[ToolCallRecord]](list)
+    for record in records:
+        attempts[record.attempt].append(record)
+    return sum(update_each(some, results.SETTLED, where=results.still_open(some[0])) for some in attempts.values())
 
 
 def is_stored(record: ToolCallRecord) -> bool:
@@ -107,7 +124,7 @@ def call_tool(
     step: StepSpec,
     row: StepRun,
     lease: Any,
-    given: dict[str, Any],
+    input: dict[str, Any],
     *,
     tool: ToolSpec,
     owner: str,
@@ -119,10 +136,11 @@ def call_tool(
     desk = desk_for(run, spec, step, tool, lease)
     try:
         with transaction.atomic():
-            [record], told = desk.record([Request(f"{row.key}:{row.item}", tool.name, given)], turn=0)
-            if not steps.claim(row, Status.RUNNING, owner=owner, lease_s=lease_s, call=record, input=given):
+            [record], entries = desk.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
+            started = "step.started", steps.told_of(row, call=str(record.pk))
+            desk.tell(started, *entries)  # this locks the run's row, before that of its step
+            if not steps.claim(row, Status.RUNNING, owner=owner, lease_s=lease_s, call=record, input=input):
                 raise AlreadyTaken
-            events.record_many(run, [("step.started", steps.told_of(row, call=str(record.pk))), *told])
     except AlreadyTaken:
         return
     desk.perform([record])
@@ -138,11 +156,24 @@ def resume_call(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: 
     after_call(run, step, row, record, desk)
 
 
-@transaction.atomic
 def after_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, desk: HeldDesk) -> None:
-    told = desk.write(run)
+    """Write what has become of the call, and of its step. Raises LeaseLost where another worker has the run."""
+    try:
+        with transaction.atomic():
+            desk.tell()  # the run's row is locked before its calls and steps
+            write_end(run, step, row, record, desk)
+    except LeaseLost:
+        desk.put_aside(desk.results)
+        raise
+    desk.put_aside(desk.late)
+
+
+def write_end(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, desk: HeldDesk) -> None:
+    entries = desk.write(run)
+    if record in desk.late:
+        return
     if record.outcome:
-        settle_call(run, step, row, record, told=told)
+        settle_call(run, step, row, record, entries=entries)
     elif record.waiting_for:
         until = record.details.get("until")
         StepRun.objects.filter(pk=row.pk, status=Status.RUNNING, attempt=row.attempt).update(
@@ -154,9 +185,9 @@ def after_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, d
         steps.tell(run, "step.waiting", row, waiting_for=record.waiting_for, until=until)
 
 
-def settle_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, *, told: Sequence[Any] = ()) -> bool:
+def settle_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, *, entries: Sequence[Any] = ()) -> bool:
     error = error_of(record)
-    return steps.settle(run, step, row, output=None if error else record.result, error=error, told=told)
+    return steps.settle(run, step, row, output=None if error else record.result, error=error, entries=entries)
 
 
 # -- at once, while nothing else of the chain is under way --------------------------------------
@@ -173,24 +204,24 @@ class Answered:
 
     def write(self, run: Run) -> list[events.Entry]:
         """Returns its events. May be called again if its transaction was rolled back."""
-        told: list[events.Entry] = self.desk.write(run)
+        entries: list[events.Entry] = self.desk.write(run)
         ours = {"status": Status.RUNNING, "attempt": self.row.attempt, "repeat": self.row.repeat}
         is_ours = update_each([self.row], steps.END, where=ours)
-        return [*told, steps.finished(self.row)] if is_ours else told
+        return [*entries, steps.finished(self.row)] if is_ours else entries
 
 
 def start_at_once(
-    run: Run, desk: HeldDesk, row: StepRun, tool: ToolSpec, given: dict[str, Any], before: Answered | None
+    run: Run, desk: HeldDesk, row: StepRun, tool: ToolSpec, input: dict[str, Any], before: Answered | None
 ) -> ToolCallRecord:
     """One transaction: the end of the previous call, the new row, its call, all events. Raises
     IntegrityError, LeaseLost.
     """
     with transaction.atomic():
-        told = before.write(run) if before else []
-        [record], called = desk.record([Request(f"{row.key}:{row.item}", tool.name, given)], turn=0)
-        row.call, row.input = record, given
+        entries = before.write(run) if before else []
+        [record], called = desk.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
+        row.call, row.input = record, input
         insert(row)
-        desk.tell(*told, ("step.started", steps.told_of(row, call=str(record.pk))), *called)
+        desk.tell(*entries, ("step.started", steps.told_of(row, call=str(record.pk))), *called)
     return record
 
 

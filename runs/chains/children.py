@@ -24,22 +24,22 @@ KINDS = frozenset(["agent", "chain", "router"])
 
 
 def start_child(
-    run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, given: dict[str, Any], scope: dict[str, Any]
+    run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, input: dict[str, Any], scope: dict[str, Any]
 ) -> bool:
     """Create the agent's or chain's run and the row that waits for it in one transaction. False:
     another worker was first.
     """
     try:
         if step.target_kind == "chain":
-            start = chain_starter(run, step, given)
+            start = chain_starter(run, step, input)
         else:
             more = {"asked": steps.options_of(step, row, scope), "sources": steps.context_of(run, step, row, scope)}
-            start = agent_starter(run, spec, step, given, **more, **place_of(run, spec, step))
+            start = agent_starter(run, spec, step, input, **more, **place_of(run, spec, step))
         with transaction.atomic():
             if not steps.claim(row, StepRun.Status.WAITING):
                 return False
             row.child = start()
-            StepRun.objects.filter(pk=row.pk).update(child=row.child, input=given)
+            StepRun.objects.filter(pk=row.pk).update(child=row.child, input=input)
             steps.tell(run, "step.started", row, child=str(row.child.pk))
     except NewerFormat:
         raise  # the run is left to a worker that can read the definition
@@ -64,14 +64,14 @@ def place_of(run: Run, spec: ChainSpec, step: StepSpec) -> dict[str, Any]:
     return {"session": run.session, "metadata": {"instead_of": replaced} if replaced else {}}
 
 
-def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, Any], **more: Any) -> Any:
+def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, input: dict[str, Any], **more: Any) -> Any:
     """`more` as in intake's start_child."""
-    agent, version, route = agent_of(run, step, given)
+    agent, version, route = agent_of(run, step, input)
     policy = {
         "step": step.key,
         "chain": spec.name,
         **step.policy.model_dump(),
-        "allowed": narrowed(step.policy.allowed, given.get("allowed_tools")),
+        "allowed": narrowed(step.policy.allowed, input.get("allowed_tools")),
         "max_turns": step.max_turns,
         "output_schema": step.output_schema,
     }
@@ -80,8 +80,8 @@ def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, An
         child = children.start_child(
             run,
             agent,
-            text=message_of(given),
-            input=own_input(given),
+            text=message_of(input),
+            input=own_input(input),
             version=version,
             policy=policy,
             timeout_s=step.timeout_s,
@@ -95,23 +95,23 @@ def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, An
     return start
 
 
-def narrowed(allowed: list[str] | None, asked: Any) -> list[str] | None:
+def narrowed(allowed: list[str] | None, values: Any) -> list[str] | None:
     """An input `allowed_tools` narrows the step's tools, chosen when the chain is started."""
-    if asked is None:
+    if values is None:
         return allowed
-    names = [name for name in asked if isinstance(name, str)] if isinstance(asked, list) else []
+    names = [name for name in values if isinstance(name, str)] if isinstance(values, list) else []
     return [name for name in names if allowed is None or name in allowed]
 
 
-def message_of(given: dict[str, Any]) -> str:
-    message = given.get("message", "")
+def message_of(input: dict[str, Any]) -> str:
+    message = input.get("message", "")
     return message if isinstance(message, str) else schema.canonical_json(message)
 
 
-def agent_of(run: Run, step: StepSpec, given: dict[str, Any]) -> tuple[Agent, Any, router.Route | None]:
+def agent_of(run: Run, step: StepSpec, input: dict[str, Any]) -> tuple[Agent, Any, router.Route | None]:
     """The agent of this step, the version to run, and the router's reasons; the principal must be able to use it."""
     if step.target_kind == "router":
-        route = routing.choose(run.principal, message_of(given), run=run)
+        route = routing.choose(run.principal, message_of(input), run=run)
         if route.agent is None:
             raise StepFailed("nobody_fits", route.reason, {"candidates": route.as_json()["candidates"]})
         return route.agent, route.agent.published, route
@@ -123,13 +123,13 @@ def agent_of(run: Run, step: StepSpec, given: dict[str, Any]) -> tuple[Agent, An
     return agent, checks.version_of_agent(agent, step.target_version), None
 
 
-def chain_starter(run: Run, step: StepSpec, given: dict[str, Any]) -> Any:
+def chain_starter(run: Run, step: StepSpec, input: dict[str, Any]) -> Any:
     chain = Chain.objects.select_related("published").usable_by(run.principal).filter(pk=step.target_id).first()
     if chain is None:
         raise StepFailed("target_not_visible", f"There is no chain “{step.target}” that the run's user can use.")
     version = checks.version_of_chain(chain, step.target_version)
     checks.check_nesting(run, chain)
-    return lambda: chains.create_child(run, version, given, timeout_s=step.timeout_s)
+    return lambda: chains.create_child(run, version, input, timeout_s=step.timeout_s)
 
 
 def child_result(child: Run) -> tuple[Any, dict[str, Any] | None]:
@@ -137,11 +137,11 @@ def child_result(child: Run) -> tuple[Any, dict[str, Any] | None]:
     error = child.error or {}
     message = error.get("message") or f"the run ended with status {child.status}"
     code = "timeout" if child.status == Run.Status.EXPIRED else error.get("code") or f"child_{child.status}"
-    told = {"code": code, "message": message, "run": str(child.pk)}
+    failure = {"code": code, "message": message, "run": str(child.pk)}
     if child.status not in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
-        return None, told
+        return None, failure
     output = children.reply_text(child) if child.output is None and child.agent_id else child.output
-    return output, told if child.status == Run.Status.PARTIAL else None
+    return output, failure if child.status == Run.Status.PARTIAL else None
 
 
 def settle_child(run: Run, step: StepSpec, row: StepRun) -> bool:

@@ -16,7 +16,9 @@ SHORT = 200  # characters of a text in a call's result
 
 
 def uncovered(step: StepSpec, row: StepRun, child: Run, output: Any) -> dict[str, Any] | None:
-    """What is missing, as the step's error; None if nothing is, or the step does not ask."""
+    """The step's error, with the values that are missing; None if all are covered or the step has no
+    `covers`.
+    """
     if step.covers is None:
         return None
     scope = {"input": row.input, "output": output, "calls": calls_of(child)}
@@ -34,14 +36,14 @@ def uncovered(step: StepSpec, row: StepRun, child: Run, output: Any) -> dict[str
 def missing_of(covers: Covers, scope: dict[str, Any]) -> list[Any]:
     """The values that `by` does not contain, each once. Raises MappingError."""
     done = {canonical_json(one) for one in list_of(covers.by, scope)}
-    wanted = {canonical_json(one): one for one in list_of(covers.values, scope)}
-    return [one for text, one in wanted.items() if text not in done]
+    values = {canonical_json(one): one for one in list_of(covers.values, scope)}
+    return [one for text, one in values.items() if text not in done]
 
 
 def list_of(expression: str, scope: dict[str, Any]) -> list[Any]:
-    found = search(expression, scope)
-    if found is None or isinstance(found, list):
-        return found or []
+    value = search(expression, scope)
+    if value is None or isinstance(value, list):
+        return value or []
     raise MappingError(f"`{expression}` is not a list", code="not_a_list")
 
 

@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import UUIDField
 
 from agents.exceptions import NewerFormat
@@ -13,6 +14,7 @@ from runs.exceptions import LeaseLost, RunEnded
 from runs.intake import checks
 from runs.lifecycle import endings
 from runs.lifecycle.leases import StepLease, hold, worker_name
+from runs.lifecycle.locks import lock
 from runs.models import Run, StepRun
 
 from . import calls, scopes, slices, steps
@@ -59,11 +61,13 @@ def work(step_run_id: str) -> None:
         return  # sent in an earlier round; that one is checked first
     with hold(StepLease(row.run, [row.pk], owner=worker_name())) as lease:
         try:
-            given = steps.input_of(step, row, scopes.read(row.run, spec))
+            input = steps.input_of(step, row, scopes.read(row.run, spec))
             tool = calls.tool_of(row.run, spec, step)
             calls.call_tool(
-                row.run, spec, step, row, lease, given, tool=tool, owner=worker_name(), lease_s=settings.LEASE_S
+                row.run, spec, step, row, lease, input, tool=tool, owner=worker_name(), lease_s=settings.LEASE_S
             )
         except StepFailed as failure:
-            steps.settle(row.run, step, row, error=failure.as_json())
+            with transaction.atomic():
+                lock(row.run_id)
+                steps.settle(row.run, step, row, error=failure.as_json())
     endings.wake(row.run_id)

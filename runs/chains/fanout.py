@@ -154,8 +154,8 @@ def start_children(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read
     for item in ready:
         try:
             own = item_scope(scope, values, item)
-            given = steps.input_of(step, item, own)
-            children.start_child(run, spec, step, item, given, own)
+            input = steps.input_of(step, item, own)
+            children.start_child(run, spec, step, item, input, own)
         except StepFailed as failure:
             error = failure.as_json()
             count(run, step, row, item, lambda item=item, error=error: steps.settle(run, step, item, error=error))
@@ -179,16 +179,16 @@ def mend_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
 
 def join(run: Run, step: StepSpec, row: StepRun) -> bool:
     """The items' outputs in order, None for a failed one, and the errors."""
-    found = items(row).order_by("item").values_list("item", "status", "output", "error")
-    outputs = [output if status in WELL else None for _, status, output, _ in found]
+    outcomes = items(row).order_by("item").values_list("item", "status", "output", "error")
+    outputs = [output if status in WELL else None for _, status, output, _ in outcomes]
     short = [
         {"index": place, "code": (error or {}).get("code", status), "message": (error or {}).get("message", "")}
-        for place, status, _, error in found
+        for place, status, _, error in outcomes
         if status != Status.SUCCEEDED
     ]
     if not short:
         return steps.end(run, row, Status.SUCCEEDED, output=outputs)
-    broken = [status for _, status, _, _ in found if status not in WELL]
+    broken = [status for _, status, _, _ in outcomes if status not in WELL]
     is_partial = step.on_error == "continue" and len(broken) < row.total
     status = Status.PARTIAL if is_partial or not broken else Status.FAILED
     return steps.end(run, row, status, output=outputs, error=items_error(row, short, broken=len(broken)))
@@ -212,12 +212,12 @@ def count(run: Run, step: StepSpec, row: StepRun, item: StepRun, settle: Any) ->
 
 
 def counted(
-    run: Run, step: StepSpec, row: StepRun, *, done: int, failed: int, told: Sequence[events.Entry] = ()
+    run: Run, step: StepSpec, row: StepRun, *, done: int, failed: int, entries: Sequence[events.Entry] = ()
 ) -> None:
     """Add to the step's counters and report progress; after a failure that stops the step, skip
     items that have not begun.
 
-    `told` are events that come first.
+    `entries` are events that come first.
     """
     if failed and step.on_error != "continue":
         now = clock.near()
@@ -228,7 +228,7 @@ def counted(
     part = max(1, row.total // PROGRESS_STEPS)
     moved = row.done >= row.total or row.done // part != (row.done - done) // part
     progress = {"key": row.key, "done": row.done, "failed": row.failed, "total": row.total}
-    events.record_many(run, [*told, *([("chain.progress", progress)] if moved else [])])
+    events.record_many(run, [*entries, *([("chain.progress", progress)] if moved else [])])
     if row.done >= row.total:
         endings.wake(run.pk)
 
@@ -236,5 +236,5 @@ def counted(
 def recount(row: StepRun) -> None:
     """The counts from the rows, if another worker settled some of them in the meantime."""
     ended = Count("pk", filter=Q(status__in=ENDED))
-    found = items(row).aggregate(done=ended, failed=Count("pk", filter=Q(status=Status.FAILED)))
-    StepRun.objects.filter(pk=row.pk).update(**found)
+    counts = items(row).aggregate(done=ended, failed=Count("pk", filter=Q(status=Status.FAILED)))
+    StepRun.objects.filter(pk=row.pk).update(**counts)

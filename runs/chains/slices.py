@@ -26,7 +26,9 @@ from plumbing import clock
 from plumbing.statements import update_each
 from runs.calls import resumption
 from runs.events import record as events
+from runs.exceptions import LeaseLost
 from runs.lifecycle.leases import StepLease, hold
+from runs.lifecycle.locks import lock
 from runs.models import Run, StepRun, ToolCallRecord
 from runs.rules.plan import may_retry
 
@@ -52,7 +54,9 @@ ENDED = ("status", "output", "error", "started_at", "finished_at", "lease_expire
 
 @dataclass(slots=True)
 class Crew:
-    """The slots of this process that work on one step, and what was learnt of its calls."""
+    """How many slots of this process work on one step, and the batch size that the measured durations
+    allow.
+    """
 
     most: int
     at_work: int = 0
@@ -134,6 +138,7 @@ def fail_all(run: Run, step: StepSpec, row: StepRun, failure: StepFailed) -> Non
     """The tool itself is refused: no item can succeed."""
     fields = {"status": Status.FAILED, "error": failure.as_json(), "finished_at": clock.near()}
     with transaction.atomic():
+        lock(run.pk)
         failed = items(row).filter(status=Status.READY).update(**fields)
         if failed:
             counted(run, step, row, done=failed, failed=failed)
@@ -151,10 +156,10 @@ class Slot:
     """One slot's turn at a step."""
 
     def __init__(
-        self, run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, tool: ToolSpec, given: dict[str, Any]
+        self, run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, tool: ToolSpec, input: dict[str, Any]
     ) -> None:
         self.run, self.spec, self.step, self.row, self.tool = run, spec, step, row, tool
-        self.given = given
+        self.given = input
         self.crew = CREWS.of(row, tool)
 
     def work(self) -> bool:
@@ -177,7 +182,7 @@ class Slot:
         """One batch from its claim to its rows. False: nothing was left."""
         began = flushed = time.monotonic()
         desk = step_calls.desk_for(self.run, self.spec, self.step, self.tool, lease, kind=BatchDesk)
-        taken = self.claim_and_record(desk, lease)
+        count = self.claim_and_record(desk, lease)
         calls = []
         for item, record in self.pairs:
             if not record.outcome and record.waiting_for != "approval":
@@ -189,8 +194,8 @@ class Slot:
                 desk.flush(self.run, self.step, self.row)
                 flushed = time.monotonic()
         desk.flush(self.run, self.step, self.row)
-        self.crew.learn(taken, time.monotonic() - began, calls)
-        return taken > 0
+        self.crew.learn(count, time.monotonic() - began, calls)
+        return count > 0
 
     # -- taking ---------------------------------------------------------------------------------------------------
 
@@ -199,19 +204,20 @@ class Slot:
         """Take the next items; their calls are mapped, checked and recorded before the first is
         made.
         """
-        taken = self.claim()
-        lease.pks, lease.owner = [str(item.pk) for item in taken], taken[0].lease_owner if taken else ""
-        resumed = self.resume(desk, [item for item in taken if item.call is not None])
-        fresh, requests, broken = self.mapped([item for item in taken if item.call is None])
-        records, told = desk.record(requests, turn=0) if requests else ([], [])
+        desk.tell()  # the run's row is locked before its calls and steps
+        batch = self.claim()
+        lease.pks, lease.owner = [str(item.pk) for item in batch], batch[0].lease_owner if batch else ""
+        resumed = self.resume(desk, [item for item in batch if item.call is not None])
+        fresh, requests, broken = self.mapped([item for item in batch if item.call is None])
+        records, entries = desk.record(requests, turn=0) if requests else ([], [])
         for item, record in zip(fresh, records, strict=True):
             item.call = record
-        update_each(taken, CLAIMED)
-        events.record_many(self.run, told)
+        update_each(batch, CLAIMED)
+        events.record_many(self.run, entries)
         for item, error in broken:
             count(self.run, self.step, self.row, item, partial(steps.settle, self.run, self.step, item, error=error))
         self.pairs = resumed + list(zip(fresh, records, strict=True))
-        return len(taken)
+        return len(batch)
 
     def claim(self) -> list[StepRun]:
         """The next rows, locked by this transaction; `update_each` writes the values set here."""
@@ -224,12 +230,12 @@ class Slot:
             .order_by("item")
             .select_for_update(skip_locked=True, of=("self",))
         )
-        taken = list(rows.select_related("call")[: self.room()])
+        batch = list(rows.select_related("call")[: self.room()])
         token = f"slot:{secrets.token_hex(12)}"
-        for item in taken:
+        for item in batch:
             item.status, item.lease_owner, item.lease_expires_at = Status.RUNNING, token, item.until
             item.wake_at, item.attempt = None, item.attempt + 1
-        return taken
+        return batch
 
     def room(self) -> int:
         """The number of items to take: those that wait for something other than an approval count as
@@ -240,16 +246,16 @@ class Slot:
         waiting = items(self.row).filter(status=Status.WAITING, call__waiting_for__in=WAITS).count()
         return min(self.crew.size, max(0, limit_of(self.spec, self.step) - waiting))
 
-    def resume(self, desk: "BatchDesk", found: list[StepRun]) -> list[tuple[StepRun, ToolCallRecord]]:
-        """Items whose call was recorded earlier: it waited, or its worker died."""
-        for item in found:
+    def resume(self, desk: "BatchDesk", rows: list[StepRun]) -> list[tuple[StepRun, ToolCallRecord]]:
+        """The items whose call was recorded earlier, because it waited or its worker died."""
+        for item in rows:
             resumption.go_on(desk, item.call)
-        return [(item, item.call) for item in found]
+        return [(item, item.call) for item in rows]
 
-    def mapped(self, found: list[StepRun]) -> tuple[list[StepRun], list[Request], list[tuple[StepRun, dict]]]:
-        """Items with their arguments, and those whose mapping fails, with the error."""
+    def mapped(self, rows: list[StepRun]) -> tuple[list[StepRun], list[Request], list[tuple[StepRun, dict]]]:
+        """(items, their requests, items whose mapping failed with the error)."""
         fresh, requests, broken = [], [], []
-        for item in found:
+        for item in rows:
             try:
                 scope = item_scope(self.given["scope"], self.given["values"], item)
                 arguments = steps.input_of(self.step, item, scope)
@@ -273,14 +279,23 @@ class BatchDesk(HeldDesk):
         pairs, self.pairs = self.pairs, []
         if not pairs:
             return
-        with transaction.atomic():
-            told = self.write(run)
-            self.results = []
-            ended = [pair for pair in pairs if is_simple(step, *pair)]
-            end_simply(run, step, row, ended, told)
-            for item, record in pairs:
-                if not is_simple(step, item, record):
-                    settle_one(run, step, row, item, record)
+        try:
+            with transaction.atomic():
+                self.tell()  # as above
+                self.write_ends(run, step, row, pairs)
+        except LeaseLost:
+            self.put_aside(self.results)
+            raise
+        self.put_aside(self.late)
+        self.results = []
+
+    def write_ends(self, run: Run, step: StepSpec, row: StepRun, pairs: list[tuple[StepRun, ToolCallRecord]]) -> None:
+        entries = self.write(run)
+        pairs = [pair for pair in pairs if pair[1] not in self.late]
+        end_simply(run, step, row, [pair for pair in pairs if is_simple(step, *pair)], entries)
+        for item, record in pairs:
+            if not is_simple(step, item, record):
+                settle_one(run, step, row, item, record)
 
 
 def is_simple(step: StepSpec, item: StepRun, record: ToolCallRecord) -> bool:
@@ -291,10 +306,10 @@ def is_simple(step: StepSpec, item: StepRun, record: ToolCallRecord) -> bool:
 
 
 def end_simply(
-    run: Run, step: StepSpec, row: StepRun, pairs: list[tuple[StepRun, ToolCallRecord]], told: list[events.Entry]
+    run: Run, step: StepSpec, row: StepRun, pairs: list[tuple[StepRun, ToolCallRecord]], entries: list[events.Entry]
 ) -> None:
     if not pairs:
-        events.record_many(run, told)
+        events.record_many(run, entries)
         return
     now, failed = clock.near(), 0
     for item, record in pairs:
@@ -306,10 +321,10 @@ def end_simply(
         item.lease_expires_at = None
     ours = {"status": Status.RUNNING, "lease_owner": pairs[0][0].lease_owner}
     if update_each([item for item, _ in pairs], ENDED, where=ours) == len(pairs):
-        counted(run, step, row, done=len(pairs), failed=failed, told=told)
+        counted(run, step, row, done=len(pairs), failed=failed, entries=entries)
     else:  # another worker took some of them
         recount(row)
-        counted(run, step, row, done=0, failed=0, told=told)
+        counted(run, step, row, done=0, failed=0, entries=entries)
 
 
 def settle_one(run: Run, step: StepSpec, row: StepRun, item: StepRun, record: ToolCallRecord) -> None:

@@ -52,8 +52,8 @@ def input_of(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, A
 def options_of(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, Any]:
     """The options of its agent's run (runs/intake/options.py). Raises StepFailed."""
     variables = mapped(step, "variables", step.variables, with_round(scope, row)) if step.variables else None
-    given = {"model": step.model, "instructions": step.instructions, "variables": variables}
-    return {name: value for name, value in given.items() if value}
+    values = {"model": step.model, "instructions": step.instructions, "variables": variables}
+    return {name: value for name, value in values.items() if value}
 
 
 def context_of(run: Run, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> list[dict[str, Any]]:
@@ -62,10 +62,10 @@ def context_of(run: Run, step: StepSpec, row: StepRun, scope: dict[str, Any]) ->
 
 
 def source_of(run: Run, step: StepSpec, source: ContextSource, scope: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {"source": source.source, "last": source.last}
+    entry: dict[str, Any] = {"source": source.source, "last": source.last}
     if source.step:
-        return told | {"id": session_of(run, source.step)}
-    return told | mapped(step, "context", {"id": source.id}, scope) if source.id else told
+        return entry | {"id": session_of(run, source.step)}
+    return entry | mapped(step, "context", {"id": source.id}, scope) if source.id else entry
 
 
 def session_of(run: Run, key: str) -> str:
@@ -93,7 +93,7 @@ def with_round(scope: dict[str, Any], row: StepRun) -> dict[str, Any]:
 # -- approval before a step ----------------------------------------------------------------
 
 
-def ask_before(run: Run, step: StepSpec, row: StepRun, given: dict[str, Any]) -> None:
+def ask_before(run: Run, step: StepSpec, row: StepRun, input: dict[str, Any]) -> None:
     """Create the approval; the row waits."""
     until = clock.near() + timedelta(seconds=step.approval_expires_s)
     with transaction.atomic():
@@ -104,16 +104,18 @@ def ask_before(run: Run, step: StepSpec, row: StepRun, given: dict[str, Any]) ->
             step=row,
             tool=step.target or step.target_kind,
             reason=f"step “{step.key}” needs approval before it starts",
-            arguments=given,
+            arguments=input,
             expires_at=until,
             default=settings.APPROVAL_DEFAULT,
         )
-        StepRun.objects.filter(pk=row.pk).update(input=given)
-        asked = {
-            "id": str(approval.pk), "call": None, "step": row.key, "tool": approval.tool, "arguments": given,
+        StepRun.objects.filter(pk=row.pk).update(input=input)
+        question = {
+            "id": str(approval.pk), "call": None, "step": row.key, "tool": approval.tool, "arguments": input,
             "reason": approval.reason, "expires_at": events.rfc3339(approval.expires_at), "default": approval.default,
         }  # fmt: skip
-        events.record_many(run, [("step.waiting", told_of(row, waiting_for="approval")), ("approval.requested", asked)])
+        events.record_many(
+            run, [("step.waiting", told_of(row, waiting_for="approval")), ("approval.requested", question)]
+        )
 
 
 def follow_approval(run: Run, step: StepSpec, row: StepRun, approval: Approval) -> bool:
@@ -172,26 +174,26 @@ def settle(
     output: Any = None,
     error: dict[str, Any] | None = None,
     shortfall: dict[str, Any] | None = None,
-    told: Sequence[Any] = (),
+    entries: Sequence[Any] = (),
 ) -> bool:
     """End this attempt: retry later, repeat, or end the row. False if it was settled already.
 
-    `shortfall` says what is missing from an output: the row ends as partial. `told` are events that
+    `shortfall` says what is missing from an output: the row ends as partial. `entries` are events that
     come first.
     """
     error = error or schema_error(step, output)
     if error is None and step.repeat_until:
         again, error = another_round(step, row, output, run)
         if again:
-            events.record_many(run, told)
+            events.record_many(run, entries)
             return next_round(run, step, row, output)
     if error and may_retry(step.retry, row.attempt, error):
         wake_at = clock.now() + timedelta(seconds=backoff_s(step.retry, row.attempt))
-        events.record_many(run, told)
+        events.record_many(run, entries)
         return put_back(run, row, wake_at=wake_at, error=error)
     kept = row.output if error and output is None else output
     status = Status.FAILED if error else Status.PARTIAL if shortfall else Status.SUCCEEDED
-    return end(run, row, status, output=kept, error=error or shortfall, told=told)
+    return end(run, row, status, output=kept, error=error or shortfall, entries=entries)
 
 
 def end(
@@ -201,7 +203,7 @@ def end(
     *,
     output: Any = None,
     error: dict[str, Any] | None = None,
-    told: Sequence[Any] = (),
+    entries: Sequence[Any] = (),
 ) -> bool:
     """Write the end of a row once; False if it had ended already."""
     rows = open_rows(row)
@@ -210,9 +212,9 @@ def end(
     if not rows.update(**{name: getattr(row, name) for name in END}):
         for name, value in before.items():
             setattr(row, name, value)
-        events.record_many(run, told)
+        events.record_many(run, entries)
         return False
-    events.record_many(run, [*told, *([finished(row)] if row.item < 0 else [])])
+    events.record_many(run, [*entries, *([finished(row)] if row.item < 0 else [])])
     return True
 
 

@@ -101,7 +101,7 @@ class Feed:
             self.doubt.set()
 
     def may_have_missed(self) -> None:
-        """Events, or text of the reply: what is stored of both must be read before more is sent."""
+        """Events or deltas may be missing: read both from the rows before more is sent."""
         self.is_behind = self.wants_text = True
         self.doubt.set()
 
@@ -196,9 +196,9 @@ class Feed:
     async def ask_for_text(self) -> None:
         """The part of the reply written before this feed was subscribed."""
         self.wants_text = False
-        found = await in_thread(unfinished_text, self.run_id)
-        if found and (found["turn"] != self.turn or len(found["text"]) > len(self.text)):
-            self.tell_piece(delta(self.run_id, found["turn"], 0, found["text"]))
+        reply = await in_thread(unfinished_text, self.run_id)
+        if reply and (reply["turn"] != self.turn or len(reply["text"]) > len(self.text)):
+            self.tell_piece(delta(self.run_id, reply["turn"], 0, reply["text"]))
 
 
 def is_live(run_id: str) -> bool:
@@ -207,8 +207,8 @@ def is_live(run_id: str) -> bool:
 
 def unfinished_text(run_id: str) -> dict[str, Any] | None:
     """{"turn", "text"} of the reply being written; a finished reply is in its event."""
-    found = record.text_so_far(run_id)
-    return found if found and Run.objects.filter(pk=run_id, turns__lt=found["turn"]).exists() else None
+    reply = record.text_so_far(run_id)
+    return reply if reply and Run.objects.filter(pk=run_id, turns__lt=reply["turn"]).exists() else None
 
 
 FEEDS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Feed]] = WeakKeyDictionary()

@@ -18,9 +18,9 @@ class Frame:
     def of(cls, event: dict[str, Any]) -> "Frame":
         """From an event in the format of `events.as_json`."""
         data = orjson.dumps(event["data"], default=str).decode()
-        made = cls(event["run"], event["type"], data, seq=event["seq"], at=event.get("at"))
-        made.data = event["data"]
-        return made
+        frame = cls(event["run"], event["type"], data, seq=event["seq"], at=event.get("at"))
+        frame.data = event["data"]
+        return frame
 
     @cached_property
     def data(self) -> dict[str, Any]:

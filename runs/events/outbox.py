@@ -53,27 +53,27 @@ def put(run: Run, entries: Sequence[tuple[str, dict[str, Any]]]) -> None:
     """Deliveries and firings for these events, if the run's user has a webhook or a trigger
     (HEARD).
     """
-    told = [(type, data) for type, data in entries if type in TOLD]
-    queue_events(run, told)
-    if run.parent_id is None and any(type == "run.finished" for type, _ in told):
+    events = [(type, data) for type, data in entries if type in TOLD]
+    queue_events(run, events)
+    if run.parent_id is None and any(type == "run.finished" for type, _ in events):
         fire_ended(run)
 
 
-def queue_events(run: Run, told: list[tuple[str, dict[str, Any]]]) -> None:
+def queue_events(run: Run, events: list[tuple[str, dict[str, Any]]]) -> None:
     rows = Webhook.objects.filter(Q(run=None) | Q(run=run), owner_id=run.principal_id, enabled=True)
     for webhook in rows:
         if webhook.run_id is not None:
-            queue_states(webhook, run, told)
+            queue_states(webhook, run, events)
             continue
-        wanted = webhook.events or DEFAULT_EVENTS
-        create(webhook, [(type, body_of(run, type, data)) for type, data in told if type in wanted])
+        types = webhook.events or DEFAULT_EVENTS
+        create(webhook, [(type, body_of(run, type, data)) for type, data in events if type in types])
 
 
-def queue_states(webhook: Webhook, run: Run, told: list[tuple[str, dict[str, Any]]]) -> None:
+def queue_states(webhook: Webhook, run: Run, events: list[tuple[str, dict[str, Any]]]) -> None:
     """The states of a task for an A2A client. After the last one the webhook is switched off."""
-    known = [(type, data) for type, data in told if type in task_states.TOLD]
-    create(webhook, [(type, status_update(run, type, data)) for type, data in known])
-    if any(type == "run.finished" for type, _ in known):
+    states = [(type, data) for type, data in events if type in task_states.TOLD]
+    create(webhook, [(type, status_update(run, type, data)) for type, data in states])
+    if any(type == "run.finished" for type, _ in states):
         Webhook.objects.filter(pk=webhook.pk).update(enabled=False)
 
 

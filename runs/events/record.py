@@ -104,10 +104,12 @@ def record_with(
     be called in a transaction.
     """
     heard = heard_by(run, entries)
-    taken = take_numbers(Run, run.pk, "last_event", len(entries), where=where, values=values, asking=[*asking, *heard])
-    if taken is None:
+    numbers = take_numbers(
+        Run, run.pk, "last_event", len(entries), where=where, values=values, asking=[*asking, *heard]
+    )
+    if numbers is None:
         return None
-    last, *answers = map(int, taken)
+    last, *answers = map(int, numbers)
     write(run, entries, last, is_heard=bool(heard and answers.pop()))
     return list(map(bool, answers))
 

@@ -48,17 +48,17 @@ class Reader:
 
     def fresh(self, frames: list[Frame]) -> list[Frame]:
         """The frames the reader does not have yet; duplicates are recognised by number."""
-        found = []
+        new_frames = []
         for frame in frames:
             if frame.type == "message.delta":
                 if piece := self.unseen(frame):
-                    found.append(piece)
+                    new_frames.append(piece)
             elif frame.seq is None:
-                found.append(frame)
+                new_frames.append(frame)
             elif frame.seq > self.seen:
                 self.seen = frame.seq
-                found.append(frame)
-        return found
+                new_frames.append(frame)
+        return new_frames
 
     def unseen(self, frame: Frame) -> Frame | None:
         """The part of this delta the reader does not have: a late joiner received the text so far

@@ -40,7 +40,7 @@ def months_of_chains(chains: Iterable[Chain], user: Any, now: datetime | None = 
 
 def months_by(what: str, rows: Iterable[Agent | Chain], user: Any, now: datetime | None) -> dict[int, Month]:
     since = first_id_at((now or clock.near()) - MONTH)
-    found = (
+    counts = (
         Run.objects.visible_to(user)
         .filter(**{f"{what}__in": [row.pk for row in rows]}, pk__gte=since)
         .order_by()
@@ -52,7 +52,7 @@ def months_by(what: str, rows: Iterable[Agent | Chain], user: Any, now: datetime
             last=Max("created_at"),
         )
     )
-    return {row["of"]: Month(row["runs"], row["failed"], row["spent"] or Decimal(0), row["last"]) for row in found}
+    return {row["of"]: Month(row["runs"], row["failed"], row["spent"] or Decimal(0), row["last"]) for row in counts}
 
 
 def used_by(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
@@ -62,14 +62,14 @@ def used_by(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
     grants = ToolGrant.objects.filter(tool__in=tools).select_related("agent", "chain")
     agents, chains = Agent.objects.visible_to(user), Chain.objects.visible_to(user)
     granted = grants.filter(Q(agent__in=agents) | Q(chain__in=chains)).order_by("agent__name", "chain__name", "pk")
-    found = [one("agent" if grant.agent else "chain", grant.agent or grant.chain) for grant in granted[:MOST]]
+    uses = [one("agent" if grant.agent else "chain", grant.agent or grant.chain) for grant in granted[:MOST]]
     named = ChainStep.objects.filter(target_kind=kind, target=row.name, chain__in=chains)
     steps = named.select_related("chain").order_by("chain__name", "pk")[:MOST]
-    found += [{"kind": "step", "name": f"{step.chain.name}/{step.key}"} for step in steps if means(step.chain, row)]
+    uses += [{"kind": "step", "name": f"{step.chain.name}/{step.key}"} for step in steps if means(step.chain, row)]
     for model in (Schedule, Trigger):
         rows = model.objects.visible_to(user).filter(**{kind: row}).order_by("name")[:MOST]
-        found += [one(model._meta.verbose_name_raw, start) for start in rows]
-    return found
+        uses += [one(model._meta.verbose_name_raw, start) for start in rows]
+    return uses
 
 
 def one(kind: str, row: Any) -> dict[str, str]:

@@ -59,14 +59,14 @@ class Anomaly:
 
 
 def today(runs: QuerySet[Run], now: datetime | None = None) -> list[Anomaly]:
-    """What is unusual about these runs since midnight UTC. One query."""
+    """The anomalies of these runs since midnight UTC. One query."""
     now = (now or clock.near()).astimezone(UTC)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     of_agents: dict[Any, dict[Any, dict[str, Any]]] = defaultdict(dict)
     for row in by_day(runs.filter(pk__gte=first_id_at(midnight - timedelta(days=DAYS - 1)))):
         of_agents[row["agent_id"]][row["day"]] = row
-    found = (unusual(days, midnight.date()) for days in of_agents.values())
-    return sorted((one for each in found for one in each), key=lambda one: (one.agent, one.measure))
+    anomalies = (anomaly for days in of_agents.values() for anomaly in unusual(days, midnight.date()))
+    return sorted(anomalies, key=lambda anomaly: (anomaly.agent, anomaly.measure))
 
 
 def by_day(runs: QuerySet[Run]) -> Any:

@@ -142,12 +142,12 @@ def anomalies(days: list[Day]) -> list[str]:
     before, today = [day for day in days[:-1] if day.total], days[-1]
     if len(before) < 3 or not today.total:
         return []
-    found = []
+    sentences = []
     rates = [day.error_rate for day in before]
     if today.ended >= 5 and today.error_rate > max(mean(rates) + 3 * pstdev(rates), mean(rates) + 0.1):
-        found.append(f"{today.error_rate:.0%} of today's runs failed; usually {mean(rates):.0%} do.")
+        sentences.append(f"{today.error_rate:.0%} of today's runs failed; usually {mean(rates):.0%} do.")
     costs = [float(day.cost) for day in before]
     if float(today.cost) > max(mean(costs) + 3 * pstdev(costs), 2 * mean(costs), 0.01):
         usual = money.dollars(mean(costs))
-        found.append(f"Today's runs cost {money.dollars(today.cost)}; usually {usual} a day.")
-    return found
+        sentences.append(f"Today's runs cost {money.dollars(today.cost)}; usually {usual} a day.")
+    return sentences

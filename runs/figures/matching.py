@@ -45,9 +45,9 @@ def written(column: str, word: str) -> Q:
     return Q(**{f"{column}__icontains": word}) | Q(**{f"{column}__icontains": escaped})
 
 
-def with_failed_tool(runs: QuerySet[Run], wanted: bool = True) -> QuerySet[Run]:
+def with_failed_tool(runs: QuerySet[Run], is_failed: bool = True) -> QuerySet[Run]:
     failed = ToolCallRecord.objects.filter(run=OuterRef("pk"), outcome=ToolCallRecord.Outcome.FAILED)
-    return runs.filter(Exists(failed.order_by()) if wanted else ~Exists(failed.order_by()))
+    return runs.filter(Exists(failed.order_by()) if is_failed else ~Exists(failed.order_by()))
 
 
 def of_agent(runs: QuerySet[Run], name: str) -> QuerySet[Run]:

@@ -59,11 +59,11 @@ def connections() -> dict[str, Any]:
 
 
 def redis_servers() -> dict[str, Any]:
-    """None of them may belong to a Redis Cluster: one transaction or wake-up uses several keys."""
+    """A server of a Redis Cluster needs an address with cluster://, which finds the one that has Muster's keys."""
     urls = {"QUEUE_URL": settings.QUEUE_URL if settings.CARRIER == "list" else "", "CHANNEL_URL": settings.CHANNEL_URL,
             "CACHE_URL": settings.CACHE_URL}  # fmt: skip
     clustered = [name for name, url in urls.items() if url and is_clustered(url)]
-    hint = "Name a single server or Sentinels: Redis Cluster is not supported."
+    hint = "Write cluster://host1:6379,host2:6379 for a Redis Cluster."
     return part(not clustered, hint, clustered=", ".join(clustered) or "none")
 
 
@@ -86,19 +86,19 @@ def workers() -> dict[str, Any]:
     releases: dict[str, list[Worker]] = {}
     for worker in Worker.objects.alive().order_by("started_at"):
         releases.setdefault(worker.release, []).append(worker)
-    *older, newest = sorted(releases.values(), key=lambda those: those[0].started_at) or [[]]
-    seen = "; ".join(f"{names(those)} ({those[0].release or 'unknown'})" for those in releases.values())
+    *older, newest = sorted(releases.values(), key=lambda group: group[0].started_at) or [[]]
+    seen = "; ".join(f"{names(group)} ({group[0].release or 'unknown'})" for group in releases.values())
     is_long = bool(older) and clock.near() - newest[0].started_at > UPGRADED_IN
-    left = left_to_newer()
+    runs = left_to_newer()
     hints = [
         f"Restart {names(sum(older, []))}: a newer release has run beside it for over an hour." if is_long else "",
-        f"Update the workers: {left} queued runs are of definitions that a newer Muster published." if left else "",
+        f"Update the workers: {runs} queued runs are of definitions that a newer Muster published." if runs else "",
     ]
     return part(not any(hints), " ".join(filter(None, hints)), seen=seen or "none")
 
 
-def names(those: list[Worker]) -> str:
-    return ", ".join(worker.name for worker in those)
+def names(group: list[Worker]) -> str:
+    return ", ".join(worker.name for worker in group)
 
 
 def left_to_newer() -> int:
@@ -121,10 +121,10 @@ def pools() -> dict[str, Any]:
 
 def backup() -> dict[str, Any]:
     """The age of the latest one that `manage.py backup` made; a site may be backed up in another way."""
-    made = AuditEvent.objects.filter(action="backup.made").order_by("-at").first()
-    if made is None:
+    event = AuditEvent.objects.filter(action="backup.made").order_by("-at").first()
+    if event is None:
         return {"ok": True, "latest": "none by manage.py backup"}
-    age = clock.near() - made.at
+    age = clock.near() - event.at
     return part(age < BACKUP_AGE, "Run manage.py backup from a timer.", hours=round(age.total_seconds() / 3600, 1))
 
 

@@ -52,11 +52,11 @@ def of_all(runs: Sequence[Run]) -> dict[UUID, Usage]:
     """The usage of each run, by id: one query for chains at the top of their tree, and one for each
     further level below nested chains.
     """
-    found = {run.pk: Usage(run.input_tokens, run.output_tokens, Decimal(run.cost)) for run in runs}
+    usages = {run.pk: Usage(run.input_tokens, run.output_tokens, Decimal(run.cost)) for run in runs}
     chains = [run for run in runs if run.chain_version_id]
     below = below_roots([run.pk for run in chains if run.root_id is None])
     below |= below_nested([run.pk for run in chains if run.root_id is not None])
-    return {pk: own + below.get(pk, NOTHING) for pk, own in found.items()}
+    return {pk: own + below.get(pk, NOTHING) for pk, own in usages.items()}
 
 
 def with_children(runs: Sequence[Run]) -> dict[UUID, Usage]:

@@ -68,26 +68,26 @@ class Figure:
         return self.percentile(0.95)
 
     def percentile(self, share: float) -> float:
-        wanted, below = share * self.runs, 0
+        rank, below = share * self.runs, 0
         for index in sorted(self.classes):
             count = self.classes[index]
-            if below + count >= wanted and count:
+            if below + count >= rank and count:
                 lower = EDGES[index - 1] if index else 0.0
                 upper = EDGES[index] if index < len(EDGES) else EDGES[-1] * 2
-                return round(lower + (upper - lower) * (wanted - below) / count, 3)
+                return round(lower + (upper - lower) * (rank - below) / count, 3)
             below += count
         return 0.0
 
 
 def lately(agent_ids: Collection[int]) -> dict[int, Figure]:
     """The last week of these agents over all users, without tries of drafts; used to break ties in routing."""
-    found: dict[int, Figure] = {}
+    figures: dict[int, Figure] = {}
     runs = Run.objects.filter(agent_id__in=sorted(agent_ids)).exclude(
         trigger__in=[Run.Trigger.DRAFT, Run.Trigger.MEMORY]
     )
     for row in counted(runs, "week", "agent_id"):
-        found.setdefault(row["agent_id"], Figure()).add(row)
-    return found
+        figures.setdefault(row["agent_id"], Figure()).add(row)
+    return figures
 
 
 Parts = list[tuple[datetime, Figure]]
@@ -106,10 +106,10 @@ def over_time(runs: QuerySet[Run], window: str, now: datetime | None = None) -> 
 
 def by_agent(runs: QuerySet[Run], window: str, now: datetime | None = None) -> dict[str, Figure]:
     """Each agent's figures in the window, by name."""
-    found: dict[str, Figure] = {}
+    figures: dict[str, Figure] = {}
     for row in counted(runs.filter(agent__isnull=False), window, "agent__name", now):
-        found.setdefault(row["agent__name"], Figure()).add(row)
-    return found
+        figures.setdefault(row["agent__name"], Figure()).add(row)
+    return figures
 
 
 def counted(runs: QuerySet[Run], window: str, by: str, now: datetime | None = None) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from connectors.content import MAX_CHARS
 from connectors.models import ACCOUNTS, Connection
 from connectors.tools import open_api
 from knowledge.collections import storage
+from knowledge.collections.pieces import storable
 from knowledge.models import AccountItem, Collection, CollectionAccount, Document
 from plumbing import clock
 from plumbing.http import outbound
@@ -46,7 +47,7 @@ def tick() -> int:
         log.warning("The account %s of a collection waits: %s", account.pk, problem)
         error = str(problem)
     rows = CollectionAccount.objects.filter(pk=account.pk)
-    rows.update(error=error[:300], read_after=clock.Now(settings.COLLECTION_ACCOUNTS_S))
+    rows.update(error=storable(error)[:300], read_after=clock.Now(settings.COLLECTION_ACCOUNTS_S))
     return done
 
 
@@ -61,16 +62,24 @@ def claim() -> CollectionAccount | None:
 def read(account: CollectionAccount) -> int:
     """Raises ToolError."""
     connection = connection_of(account)
-    known = dict(account.items.values_list("external_id", "mark"))
+    marks = dict(account.items.values_list("external_id", "mark"))
     done = 0
     with outbound.until(TURN_S), open_api(connection) as api:
         connector = CONNECTORS[connection.provider](connection, api)
         connector.require("read")
         for head in found(connector, account.query):
             mark = mark_of(head)
-            if known.get(key_of(head)) != mark:
+            if marks.get(key_of(head)) != mark:
+                check(account)
                 done += take(account, connector, head, mark)
     return done
+
+
+def check(account: CollectionAccount) -> None:
+    """A turn takes minutes; meanwhile the person may have been deactivated. Raises ToolError."""
+    now = CollectionAccount.objects.select_related("collection", "owner").filter(pk=account.pk).first()
+    if now is not None:  # else removed: nothing is kept
+        connection_of(now)
 
 
 def connection_of(account: CollectionAccount) -> Connection:
@@ -96,7 +105,7 @@ def found(connector: Any, query: str) -> Iterator[dict[str, Any]]:
 
 
 def key_of(head: dict[str, Any]) -> str:
-    return f"{head.get('place', '')}/{head['id']}"[:512]
+    return storable(f"{head.get('place', '')}/{head['id']}")[:512]
 
 
 def mark_of(head: dict[str, Any]) -> str:
@@ -119,13 +128,13 @@ def take(account: CollectionAccount, connector: Connector, head: dict[str, Any],
         error = str(problem)
     except MusterError as problem:  # a quota
         error = " ".join(filter(None, [str(problem), problem.hint]))
-    note(account, head, mark="", name=name, error=error[:300])
+    note(account, head, mark="", name=name, error=storable(error)[:300])
     return 0
 
 
 def keep(account: CollectionAccount, name: str, head: dict[str, Any], message: dict[str, Any], mark: str) -> None:
     """The document and what is known of the message together. Raises MusterError."""
-    content = text_of(message).encode()
+    content = storable(text_of(message)).encode()
     is_there = storage.same(account.collection, name, sha256(content).hexdigest()) is not None
     file = None if is_there else files.prepared(account.owner_id, name, content, declared="text/plain")
     with transaction.atomic():
@@ -165,15 +174,16 @@ def add(collection: Collection, user: Any, name: str, query: str) -> tuple[Colle
         raise Invalid(_("You have no connected mail or chat account of this name."), code="unknown_account")
     storage.hold(collection)
     mine = CollectionAccount.objects.filter(collection=collection, owner=user)
-    if known := mine.filter(connection_id=connection.pk, query=query).first():
-        return known, False
+    if account := mine.filter(connection_id=connection.pk, query=query).first():
+        return account, False
     if mine.count() >= settings.COLLECTION_FOLDERS_EACH:
         raise Conflict(
             _("You can add %(number)s accounts to a collection.") % {"number": settings.COLLECTION_FOLDERS_EACH},
             code="too_many_accounts",
+            hint=_("Remove one first."),
         )
-    made = CollectionAccount.objects.create(collection=collection, owner=user, connection_id=connection.pk, query=query)
-    return made, True
+    row = CollectionAccount.objects.create(collection=collection, owner=user, connection_id=connection.pk, query=query)
+    return row, True
 
 
 @transaction.atomic

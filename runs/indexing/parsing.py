@@ -1,18 +1,25 @@
 """Parses a document in the sandbox's profile `files`: hostile files end one process, and nothing else."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from django.conf import settings
 
 from functions import sandbox
 from knowledge.collections.parsed import PLAIN, parts_of_text
 from knowledge.collections.pieces import Part
+
+from .program import BYTES
 
 PROGRAM = (Path(__file__).parent / "program.py").read_text()
 LIMITS = sandbox.Limits(timeout_s=60.0, memory_mb=768, traffic_kb=64 << 10, call_kb=1024, max_calls=200)
 ENDINGS = {"timeout": ("too_slow", "Reading it takes more than a minute."),
            "cpu": ("too_slow", "Reading it takes more than a minute."),
            "memory": ("too_large", "Reading it needs too much memory.")}  # fmt: skip
+HEAD = 4096  # bytes of JSON before the text of a part
+TOO_LARGE = b'{"error": "too_much_text", "message": "The file has too much text."}\n'
 AGAIN = ("busy", "cancelled", "refused")  # says nothing about the document
 
 
@@ -29,7 +36,7 @@ class NotNow(Exception):
 
 
 class OneFile:
-    """The sandbox's host for one document."""
+    """The sandbox's host for one document. An answer that no document needs is not kept."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -39,7 +46,7 @@ class OneFile:
         return self.content[offset : offset + size]
 
     def save_file(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
-        self.answer = content
+        self.answer = content if len(content) <= BYTES else TOO_LARGE
         return {"file": name, "name": name, "media_type": "application/json", "size": len(content)}
 
 
@@ -76,15 +83,35 @@ def parsed(id: str, name: str, content: bytes) -> list[Part]:
 def read_answer(answer: bytes) -> list[Part]:
     """What the program wrote: it may be anything, since the document may have taken it over."""
     try:
-        found = json.loads(answer)
-        if "error" in found:
-            raise Unreadable(str(found["error"])[:64], str(found["message"])[:500])
-        return [part_of(one) for one in found["parts"]]
+        return list(parts_in(answer))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Unreadable("broken_file", "The file cannot be read.")
 
 
-def part_of(found: dict[str, Any]) -> Part:
-    page = found.get("page")
+def parts_in(answer: bytes) -> Iterator[Part]:
+    """JSON is read in lines of at most HEAD bytes, so that it takes no more memory than the answer itself."""
+    place = count = 0
+    while place < len(answer):
+        end = answer.index(b"\n", place, place + HEAD)
+        head = json.loads(answer[place:end])
+        if "error" in head:
+            raise Unreadable(str(head["error"])[:64], str(head["message"])[:500])
+        place = end + 1 + size_in(head, len(answer) - end - 1)
+        count += 1
+        if count > settings.CHUNKS_PER_DOCUMENT:  # each has a piece at least
+            raise Unreadable("too_much_text", f"It has more than {settings.CHUNKS_PER_DOCUMENT} parts: split it.")
+        yield part_of(head, answer[end + 1 : place].decode("utf-8", "replace"))
+
+
+def size_in(head: dict[str, Any], most: int) -> int:
+    """Raises ValueError, KeyError."""
+    size = head["size"]
+    if type(size) is not int or not 0 < size <= most:
+        raise ValueError("the size of a part")
+    return size
+
+
+def part_of(head: dict[str, Any], text: str) -> Part:
+    page = head.get("page")
     is_page = type(page) is int and 0 < page < 1_000_000
-    return Part(str(found["text"]), str(found.get("heading", "")), page if is_page else None)
+    return Part(text, str(head.get("heading", "")), page if is_page else None)

@@ -1,5 +1,8 @@
 """The parser that runs in the sandbox's profile `files`: its text is the code of a call, nothing here imports Muster.
 
+It writes each part as a line of JSON ({"size", "heading"?, "page"?}) and then so many bytes of UTF-8, or one line
+{"error", "message"}. So a reader of the answer parses only short lines of JSON.
+
 Every file may be hostile. The process has no network and no file but the document, and limits of time and memory; what
 is checked here only gives a better error.
 """
@@ -17,10 +20,11 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-INPUTS, OUTPUT = "/mnt/inputs", "/mnt/outputs/parts.json"
+INPUTS, OUTPUT = "/mnt/inputs", "/mnt/outputs/parts"
 PAGES, ROWS, SLIDES = 5000, 200_000, 2000
 UNPACKED = 200 << 20  # bytes of all members of an archive
-CHARS = 8_000_000
+CHARS, HEADING = 8_000_000, 200
+BYTES = 10 << 20  # of the answer: the sandbox passes no larger file on
 Part = dict[str, Any]  # text, and heading or page
 
 
@@ -31,8 +35,14 @@ class Refused(Exception):
 
 
 def main(path: str) -> None:
+    answer: Part
     try:
-        answer: Part = {"parts": list(bounded(parts_of(path)))}
+        written = b"".join(map(lines_of, bounded(parts_of(path))))
+        if len(written) > BYTES:
+            raise Refused("too_much_text", f"The document has more than {BYTES >> 20} MB of text.")
+        with open(OUTPUT, "wb") as file:
+            file.write(written)
+        return
     except Refused as error:
         answer = {"error": error.code, "message": str(error)}
     except ImportError as error:
@@ -41,18 +51,26 @@ def main(path: str) -> None:
         answer = {"error": "too_large", "message": "Reading the file needs too much memory."}
     except Exception as error:
         answer = {"error": "broken_file", "message": f"The file cannot be read ({type(error).__name__})."}
-    with open(OUTPUT, "w") as file:
-        json.dump(answer, file)
+    with open(OUTPUT, "wb") as file:
+        file.write(json.dumps(answer).encode() + b"\n")
 
 
 def bounded(parts: Iterable[Part]) -> Iterator[Part]:
-    left = CHARS
+    """Without those that have no text."""
+    room = CHARS
     for part in parts:
-        part["text"] = part["text"].encode("utf-8", "replace").decode()
-        left -= len(part["text"])
-        if left < 0:
+        if not part["text"].strip():
+            continue
+        room -= len(part["text"])
+        if room < 0:
             raise Refused("too_much_text", f"The document has more than {CHARS:,} characters.")
         yield part
+
+
+def lines_of(part: Part) -> bytes:
+    text = part["text"].encode("utf-8", "replace")
+    head = {"size": len(text), "heading": part.get("heading", "")[:HEADING], "page": part.get("page")}
+    return json.dumps(head).encode() + b"\n" + text
 
 
 def parts_of(path: str) -> Iterable[Part]:
@@ -96,10 +114,10 @@ def pdf(path: str) -> Iterator[Part]:
 
 def office(path: str) -> Iterator[Part]:
     with zipfile.ZipFile(path) as archive:
-        members = {one.filename: one for one in archive.infolist()}
-        if sum(one.file_size for one in members.values()) > UNPACKED or len(members) > 20_000:
+        members = {member.filename: member for member in archive.infolist()}
+        if sum(member.file_size for member in members.values()) > UNPACKED or len(members) > 20_000:
             raise Refused("too_large", f"Unpacked, the file has more than {UNPACKED >> 20} MB.")
-        if any(one.flag_bits & 1 for one in members.values()):
+        if any(member.flag_bits & 1 for member in members.values()):
             raise Refused("encrypted", "The file is encrypted: remove its password and add it again.")
         for name in members:
             if name.endswith((".xml", ".rels")) and is_declaring(archive, name):
@@ -150,7 +168,7 @@ def xlsx(path: str) -> Iterator[Part]:
 
 
 def pptx(path: str, members: Iterable[str]) -> Iterator[Part]:
-    slides = {int(found[1]): name for name in members if (found := re.fullmatch(r"ppt/slides/slide(\d+)\.xml", name))}
+    slides = {int(match[1]): name for name in members if (match := re.fullmatch(r"ppt/slides/slide(\d+)\.xml", name))}
     if len(slides) > SLIDES:
         raise Refused("too_many_pages", f"The file has more than {SLIDES:,} slides.")
     with zipfile.ZipFile(path) as archive:

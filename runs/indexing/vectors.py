@@ -55,8 +55,8 @@ def make(collection: Collection, end: float) -> int:
 
 
 def of_chunks(collection: Collection, chunks: Sequence[Chunk]) -> dict[int, bytes]:
-    made = embed(collection, [embeddings.passed(meaning.passage(chunk)) for chunk in chunks])
-    return {chunk.pk: vector for chunk, vector in zip(chunks, made, strict=True)}
+    numbers = embed(collection, [embeddings.passed(meaning.passage(chunk)) for chunk in chunks])
+    return {chunk.pk: vector for chunk, vector in zip(chunks, numbers, strict=True)}
 
 
 def of_questions(collection: Collection, texts: Sequence[str]) -> list[bytes] | None:
@@ -65,25 +65,25 @@ def of_questions(collection: Collection, texts: Sequence[str]) -> list[bytes] | 
         return None
     try:
         limit_s = settings.COLLECTION_QUESTION_S if len(texts) == 1 else SEVERAL_S
-        found = embed(collection, [embeddings.passed(text) for text in texts], limit_s)
+        packed_vectors = embed(collection, [embeddings.passed(text) for text in texts], limit_s)
     except MusterError as error:
         log.warning("The collection %s is searched by words only: %s", collection.pk, error)
         _rested[collection.pk] = time.monotonic() + REST_S
         return None
     _rested.pop(collection.pk, None)
-    if {len(one) for one in found} != {(collection.dimensions or 0) * meaning.BYTES}:
+    if {len(one) for one in packed_vectors} != {(collection.dimensions or 0) * meaning.BYTES}:
         meaning.start_again(collection)
-    return found
+    return packed_vectors
 
 
 def embed(collection: Collection, texts: list[str], limit_s: float | None = None) -> list[bytes]:
     """Raises MusterError."""
     provider, model = model_of(collection)
     if collection.owner:
-        made = vectors.embed(collection.owner, None, provider, model, texts, limit_s=limit_s)[0]
+        numbers = vectors.embed(collection.owner, None, provider, model, texts, limit_s=limit_s)[0]
     else:
-        made = of_site(provider, model, texts, limit_s)
-    return [vector.tobytes() for vector in made]
+        numbers = of_site(provider, model, texts, limit_s)
+    return [vector.tobytes() for vector in numbers]
 
 
 def of_site(provider: Provider, model: str, texts: list[str], limit_s: float | None) -> vectors.Vectors:

@@ -120,7 +120,7 @@ def index(claimed: list[Document]) -> int:
 
 
 def attempt(document: Document) -> Read | None:
-    """What was read; None if it failed, waits, or has not changed."""
+    """The content that was read; None if reading failed, must wait, or found nothing new."""
     owner, begun = document.collection.owner_id, seconds()
     try:
         return read_document(document)
@@ -195,6 +195,6 @@ def fetch(url: str) -> tuple[bytes, str]:
             content = outbound.read_body(response, settings.FILE_BYTES)
             return content, response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     except outbound.AddressRefused as error:
-        raise Unreadable("address_refused", str(error))
+        raise Unreadable("private_address", str(error))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Unreadable("not_fetched", f"The page cannot be fetched: {error or type(error).__name__}"[:300])

@@ -12,20 +12,18 @@ from django.conf import settings
 from django.db import transaction
 
 from agents import schema
-from agents.exceptions import Invalid
 from agents.tools import ToolSpec
 from plumbing import clock
 from plumbing.statements import insert
 from plumbing.threads import release_connection
-from registry import factory
-from registry.agents import LiveAgent, ModelReply, ModelToolCall
-from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
-from runs.calls import hooks, offers, routing, rows, shown
+from registry.agents import ModelReply, ModelToolCall
+from registry.exceptions import ModelCancelled, ModelFailed
+from runs.calls import hooks, offers, rows, shown
 from runs.calls.desk import Desk
 from runs.calls.offers import COMPLETE
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
-from runs.intake import caller_tools, checks, options
+from runs.intake import caller_tools, checks
 from runs.lifecycle import budgets, endings
 from runs.lifecycle.leases import Lease
 from runs.models import ModelCall, Run, ToolCallRecord
@@ -33,7 +31,7 @@ from runs.rules import stuck, undone
 from runs.rules.answers import Step
 from runs.rules.replies import json_of
 
-from . import facts, guards, memory, summary
+from . import agent, facts, guards, memory, summary
 
 Status = Run.Status
 OUT_OF_STEPS = "You have no steps left. Answer now with what you have, without tools."
@@ -47,7 +45,7 @@ class Conversation:
         self.lease = lease
         self.inherit_mark()
         was_routed = run.agent is None
-        self.live = self.build()
+        self.live = agent.of(run, lease)
         self.spec = self.live.spec
         self.caller_tools = caller_tools.specs(run.policy)
         self.hooks = hooks.of(run, agent=self.spec.name, is_cancelled=lease.is_cancelled, is_new=was_routed)
@@ -64,54 +62,15 @@ class Conversation:
             self.run.has_untrusted = True
             self.lease.write(has_untrusted=True)
 
-    def build(self) -> LiveAgent:
-        """The live agent of this run's version with the run's options; a run without an agent asks the
-        router first.
-        """
-        if self.run.agent is None:
-            self.choose_agent()
-        try:
-            is_published = self.run.version_id == self.run.agent.published_id
-            live = factory.live_agent(self.run.agent, None if is_published else self.run.version)
-            return live.changed(options.spec_of(self.run, live.spec)) if self.run.options else live
-        except CannotBuild as error:
-            raise RunEnded(Status.FAILED, error.code, str(error))
-
     def all_tools(self) -> dict[str, ToolSpec]:
         """The agent's tools and those of the caller. The names were checked if the agent was known."""
-        if taken := self.caller_tools.keys() & self.live.tools.keys():
-            raise RunEnded(Status.FAILED, "name_taken", f"the agent has a tool “{min(taken)}” of its own")
+        if names := self.caller_tools.keys() & self.live.tools.keys():
+            raise RunEnded(Status.FAILED, "name_taken", f"the agent has a tool “{min(names)}” of its own")
         return {**self.live.tools, **self.caller_tools}
-
-    def choose_agent(self) -> None:
-        run = self.run
-        message = shown.own_messages(run)[0]
-        session_agent = run.session.agent if run.session else None
-        route = routing.choose(run.principal, message.text, run=run, session_agent=session_agent)
-        routing.record(run, route)
-        if route.agent is None:
-            raise RunEnded(Status.FAILED, "nobody_fits", route.reason or "no agent fits this message")
-        run.agent, run.version = route.agent, route.agent.published
-        run.pool = run.agent.pool or run.pool
-        self.settle_options()
-        self.lease.write(agent=run.agent, version=run.version, options=run.options, policy=run.policy, pool=run.pool)
-        if run.session is not None and run.session.agent_id is None:
-            run.session.agent = run.agent
-            run.session.save(update_fields=["agent"])
-        if run.pool not in settings.WORKER_POOLS:
-            endings.leave(run, self.lease)
-            raise RunDone
-
-    def settle_options(self) -> None:
-        """Now that the agent is known: what the message asked for is merged with its definition."""
-        run, taken = self.run, [tool["name"] for tool in self.run.policy.get(caller_tools.POLICY, ())]
-        try:
-            options.settle(run, run.version.read_spec() if run.version else None, taken=taken)
-        except Invalid as error:
-            raise RunEnded(Status.FAILED, error.code, str(error))
 
     def hold(self) -> None:
         """Take turns until there is a reply."""
+        self.require_shared()
         guards.check_message(self.run, self.lease, self.hooks)
         summary.keep_up(self.run, self.live, self.lease)
         self.messages = facts.opening(self.run) or shown.opening(self.run, self.spec, memory.of(self.run, self.lease))
@@ -127,30 +86,34 @@ class Conversation:
             elif self.conclude(reply):
                 return
 
+    def require_shared(self) -> None:
+        """Raises RunEnded."""
+        checks.require_shared(self.run, self.run.agent, self.live.provider)
+
     def catch_up(self) -> None:
         """Finish the last turn's open calls, then show the model all turns so far."""
-        self.run.turns = ModelCall.objects.filter(run=self.run, error__isnull=True).count()
-        self.records = list(ToolCallRecord.objects.filter(run=self.run, parent_call=None).order_by("id"))
+        answers = shown.answers(self.run)
+        self.run.turns = len(answers)
+        self.records = shown.calls(self.run)
         last = [record for record in self.records if record.turn == self.run.turns]
         if any(not record.outcome for record in last):
             self.desk.read_grants()
             self.desk.resume(last)
         self.stop_or_wait(last)
-        self.messages += shown.turns(self.run)
+        self.messages += shown.turns(self.run, answers)
         if last:
             self.look_for_circles()
-        elif self.run.turns:
-            self.recover_reply()
+        elif answers:
+            self.recover_reply(answers[-1])
 
-    def recover_reply(self) -> None:
+    def recover_reply(self, answer: ModelCall) -> None:
         """The model had answered when the worker died: the row contains the reply."""
-        call = ModelCall.objects.filter(run=self.run, error__isnull=True).order_by("-turn").first()
-        if call and call.response and not call.response.get("note") and self.end_with(call.response.get("text", "")):
+        if answer.response and not answer.response.get("note") and self.end_with(answer.response.get("text", "")):
             raise RunDone
 
     def turn(self) -> tuple[ModelReply, tuple[ModelToolCall, ...]]:
         """One model call and its tool calls; the last turn has no tools."""
-        checks.require_shared(self.run, self.run.agent, self.live.provider)
+        self.require_shared()
         self.desk.read_grants()
         is_last = self.run.turns >= self.max_turns
         if is_last:
@@ -223,8 +186,8 @@ class Conversation:
             **figures,
         )
         insert(call)
-        told = {"turn": run.turns, "model": reply.model_name, "text": reply.text, "tool_calls": calls}
-        return "model.finished", {**told, **figures, "cost": str(cost)}
+        data = {"turn": run.turns, "model": reply.model_name, "text": reply.text, "tool_calls": calls}
+        return "model.finished", {**data, **figures, "cost": str(cost)}
 
     def spent(self) -> dict[str, Any]:
         """What a turn changes in the run's row."""
@@ -242,15 +205,15 @@ class Conversation:
         cost = self.live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
         self.budgets.settle(reply.input_tokens + reply.output_tokens, cost)
 
-    def write(self, told: list[events.Entry]) -> None:
+    def write(self, entries: list[events.Entry]) -> None:
         """Write events and usage, as long as the run is ours."""
-        if events.record_with(self.run, told, where=self.lease.conditions(), values=self.spent()) is None:
+        if events.record_with(self.run, entries, where=self.lease.conditions(), values=self.spent()) is None:
             raise LeaseLost(str(self.run.pk))
 
     @transaction.atomic
     def write_failure(self, error: ModelFailed, turn: int, began: datetime) -> None:
-        told = {"turn": turn, "code": error.code, "message": str(error)}
-        if events.record_with(self.run, [("model.failed", told)], where=self.lease.conditions()) is None:
+        data = {"turn": turn, "code": error.code, "message": str(error)}
+        if events.record_with(self.run, [("model.failed", data)], where=self.lease.conditions()) is None:
             raise LeaseLost(str(self.run.pk))
         ModelCall.objects.create(
             run=self.run,
@@ -271,8 +234,8 @@ class Conversation:
         with transaction.atomic():
             calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in checked]
             answered = self.write_answer(reply, calls)
-            records, told = self.desk.record(checked, self.run.turns)
-            self.write([answered, *told])
+            records, entries = self.desk.record(checked, self.run.turns)
+            self.write([answered, *entries])
             self.settle(reply)
         self.records += records
         self.desk.perform(records)
@@ -322,39 +285,39 @@ class Conversation:
         """A reply without calls ends the run once it matches the output schema; one repair turn is
         allowed.
         """
-        told = [self.write_answer(reply, [])]
-        has_ended = self.end_with(reply.text, told)
+        entries = [self.write_answer(reply, [])]
+        has_ended = self.end_with(reply.text, entries)
         self.settle(reply)
         return has_ended
 
-    def end_with(self, text: str, told: list[events.Entry] | None = None) -> bool:
+    def end_with(self, text: str, entries: list[events.Entry] | None = None) -> bool:
         """End the run with this text, or ask once for a repair (False)."""
         if self.output_schema is None:
-            return self.finish(text, told=told)
+            return self.finish(text, entries=entries)
         output, problem = json_of(text, self.output_schema)
         if problem is None:
-            return self.finish(text, told=told, output=output)
+            return self.finish(text, entries=entries, output=output)
         if self.was_repaired():
             error = {"code": "output_invalid", "message": f"{problem}; the reply starts with: {text[:300]}"}
-            return endings.finish(self.run, Status.FAILED, lease=self.lease, reply=text, error=error, told=told)
-        self.ask_for_repair(problem, told or [])
+            return endings.finish(self.run, Status.FAILED, lease=self.lease, reply=text, error=error, entries=entries)
+        self.ask_for_repair(problem, entries or [])
         return False
 
     def was_repaired(self) -> bool:
         return ModelCall.objects.filter(run=self.run, response__note__isnull=False).exists()
 
-    def ask_for_repair(self, problem: str, told: list[events.Entry]) -> None:
+    def ask_for_repair(self, problem: str, entries: list[events.Entry]) -> None:
         note = f"Your answer is not valid: {problem}. Answer again with JSON only and nothing around it."
         call = ModelCall.objects.filter(run=self.run, turn=self.run.turns, error__isnull=True).latest("id")
         call.response = {**(call.response or {}), "note": note}
         call.save(update_fields=["response"])
-        self.write(told)
+        self.write(entries)
         self.messages += [
             {"role": "assistant", "content": (call.response or {}).get("text", "")},
             {"role": "user", "content": note},
         ]
 
-    def finish(self, text: str, *, told: list[events.Entry] | None = None, output: Any = None) -> bool:
+    def finish(self, text: str, *, entries: list[events.Entry] | None = None, output: Any = None) -> bool:
         """As the verdict says; failed if the model returned nothing."""
         status, error = self.verdict()
         if not text.strip():
@@ -369,7 +332,7 @@ class Conversation:
             output=output,
             error=error,
             tool_calls=calls,
-            told=told,
+            entries=entries,
         )
 
     def verdict(self) -> tuple[str, dict[str, str] | None]:

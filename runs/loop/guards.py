@@ -40,10 +40,10 @@ def check_message(run: Run, lease: Lease, hooks: Hooks) -> None:
 
 @transaction.atomic
 def write(
-    run: Run, lease: Lease, message: Message, text: str, told: list[events.Entry], *, keeps_parts: bool = True
+    run: Run, lease: Lease, message: Message, text: str, entries: list[events.Entry], *, keeps_parts: bool = True
 ) -> None:
     """Replace the text of a message, and the title that was made of it, with its event."""
-    if events.record_with(run, told, where=lease.conditions()) is None:
+    if events.record_with(run, entries, where=lease.conditions()) is None:
         raise LeaseLost(str(run.pk))
     parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
     if keeps_parts:
@@ -70,8 +70,8 @@ def checked_reply(conversation: Any, reply: ModelReply) -> ModelReply:
 
 
 @transaction.atomic
-def end_denied(conversation: Any, reply: ModelReply, told: list[events.Entry]) -> None:
+def end_denied(conversation: Any, reply: ModelReply, entries: list[events.Entry]) -> None:
     """The model call counts, without its text."""
     answered = conversation.write_answer(replace(reply, text="", response={}), [])
-    conversation.write([answered, *told])
+    conversation.write([answered, *entries])
     conversation.settle(reply)

@@ -4,6 +4,7 @@ from knowledge.memory import recall
 from registry.routing.embeddings import similar_for
 from runs.calls import shown
 from runs.events import record as events
+from runs.intake import authors
 from runs.lifecycle.leases import Lease
 from runs.models import Run
 
@@ -11,8 +12,8 @@ CHOSEN = "memory"  # in the run's policy: [[id, version], …]
 
 
 def of(run: Run, lease: Lease) -> str:
-    """What the instructions say about memories. An agent whose memory is off costs no query, and a visitor's run
-    never contains what the owner's agents remember.
+    """The text about memories in the agent's instructions; empty, without a query, if the agent's memory
+    is off. A visitor's run never contains memories of the owner's agents.
     """
     if run.agent is None or run.agent.memory == run.agent.Memory.OFF or run.embed is not None:
         return ""
@@ -23,12 +24,12 @@ def of(run: Run, lease: Lease) -> str:
 
 def chosen(run: Run, lease: Lease) -> str:
     text = "\n".join(message.text for message in shown.own_messages(run))
-    found = recall.for_prompt(
-        run.principal_id, run.agent_id, text, author_id=run.agent.owner_id, tokens=run.agent.memory_tokens,
+    recalled = recall.for_prompt(
+        run.principal_id, run.agent_id, text, authors=authors.of(run), tokens=run.agent.memory_tokens,
         similar=similar_for,
     )  # fmt: skip
-    run.policy = {**run.policy, CHOSEN: [[str(one.row.pk), one.row.version] for one in found.found]}
+    run.policy = {**run.policy, CHOSEN: [[str(one.row.pk), one.row.version] for one in recalled.memories]}
     lease.write(policy=run.policy)
-    if found.found or found.left_out:
-        events.record(run, "memory.recalled", found.as_json())
-    return recall.block(found.found)
+    if recalled.memories or recalled.left_out:
+        events.record(run, "memory.recalled", recalled.as_json())
+    return recall.block(recalled.memories)

@@ -33,12 +33,12 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     text = "\n".join(f"{message.role}: {message.words}" for message in older)
     text = text[-2 * spec.context_tokens * shown.CHARS_PER_TOKEN :]  # what a model cannot read it cannot summarise
     earlier = f"Earlier summary:\n{session.summary}\n\n" if session.summary else ""
-    asked = [{"role": "system", "content": ASK}, {"role": "user", "content": f"{earlier}Conversation:\n{text}"}]
+    messages = [{"role": "system", "content": ASK}, {"role": "user", "content": f"{earlier}Conversation:\n{text}"}]
     watch = budgets.Watch(run)
-    longest = watch.hold(lambda: live.bid(asked, tool_names=()))
+    longest = watch.hold(lambda: live.bid(messages, tool_names=()))
     try:
         reply = live.reply(
-            asked, tool_names=(), is_cancelled=lease.is_cancelled, deadline=run.deadline, max_tokens=longest
+            messages, tool_names=(), is_cancelled=lease.is_cancelled, deadline=run.deadline, max_tokens=longest
         )
     except (ModelFailed, ModelCancelled):
         watch.release()
@@ -51,9 +51,9 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     if not reply.text.strip():
         return  # an empty summary would lose everything
     session.summary, session.summarised_to = reply.text, older[-1].seq
-    told = ("session.summarised", {"to": session.summarised_to})
+    entry = ("session.summarised", {"to": session.summarised_to})
     with transaction.atomic():
-        if events.record_with(run, [told], where=lease.conditions()) is None:
+        if events.record_with(run, [entry], where=lease.conditions()) is None:
             raise LeaseLost(str(run.pk))
         session.save(update_fields=["summary", "summarised_to"])
 

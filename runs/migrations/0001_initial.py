@@ -96,7 +96,7 @@ class Migration(migrations.Migration):
                 ('needs', models.PositiveSmallIntegerField(default=0, editable=False, help_text='Workers that know an older format of definitions leave it.')),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('finished_at', models.DateTimeField(blank=True, null=True)),
-                ('paused_until', models.DateTimeField(blank=True, help_text='It waits for a person, and its deadline was extended to at most this time.', null=True)),
+                ('paused_until', models.DateTimeField(blank=True, help_text='It waits for a person or a device, and its deadline was extended to at most this time.', null=True)),
                 ('after', models.ForeignKey(blank=True, help_text='The run of the same session that must end first.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='followers', to='runs.run')),
                 ('agent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='agents.agent')),
                 ('chain_version', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='agents.chainversion')),
@@ -426,7 +426,7 @@ class Migration(migrations.Migration):
                 ('overlap_policy', models.CharField(choices=[('skip', 'Skip it'), ('queue', 'Wait for the earlier run to end'), ('cancel', 'Cancel the earlier run'), ('allow', 'Start it in parallel')], default='skip', max_length=6)),
                 ('wait_for_device', models.BooleanField(default=False, help_text='Start only while the device is online.')),
                 ('device', models.UUIDField(blank=True, help_text="Which device; empty: any of the owner's.", null=True)),
-                ('pause_after_failures', models.PositiveSmallIntegerField(default=5, help_text='Consecutive ones; 0: never.')),
+                ('pause_after_failures', models.PositiveSmallIntegerField(default=5, help_text='The schedule pauses itself after this many failures in a row; 0: never.')),
                 ('failures', models.PositiveIntegerField(default=0, editable=False, help_text='Consecutive ones.')),
                 ('notify_email', models.EmailField(blank=True, help_text='Notified when the schedule pauses itself.', max_length=254)),
                 ('enabled', models.BooleanField(default=True)),
@@ -859,7 +859,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='run',
-            index=models.Index(condition=models.Q(('status__in', ['queued', 'running', 'waiting'])), fields=['status'], name='run_live'),
+            index=models.Index(condition=models.Q(('finished_at', None)), fields=['principal'], name='run_live'),
         ),
         migrations.AddIndex(
             model_name='run',

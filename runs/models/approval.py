@@ -5,7 +5,7 @@ from typing import Any, Self
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import models
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q
 from uuid_utils.compat import uuid7
 
 from agents.models import Membership, Team, ToolGrant
@@ -28,7 +28,7 @@ class ApprovalQuerySet(models.QuerySet):
 
 
 def may_decide(user: Any) -> Q:
-    """The grant of the call says who decides; team membership is checked now, not when the call was
+    """The grant of the call says who decides; who is in the team is checked now, not when the call was
     made.
     """
     in_team = Membership.objects.filter(user_id=user.pk, team_id=OuterRef("decider_team_id"))
@@ -37,7 +37,17 @@ def may_decide(user: Any) -> Q:
     acting = in_team.filter(role__in=Membership.USERS)  # viewers only look
     is_member = Q(decides=ToolGrant.Decider.TEAM) & Q(Exists(acting))
     has_role = Q(decides=ToolGrant.Decider.ROLE) & Q(Exists(in_team.filter(role=OuterRef("decider_role"))))
-    return (is_starter | is_owner | is_member | has_role) & ~Q(not_starter=True, run__principal_id=user.pk)
+    is_mate = (is_owner | is_member | has_role) & (Q(run__principal_id=user.pk) | still_shared())
+    return (is_starter | is_mate) & ~Q(not_starter=True, run__principal_id=user.pk)
+
+
+def still_shared() -> Q:
+    """The agent or chain is still shared with the team, and the run's person is in it, or its owner. Others see and
+    decide a person's calls only so long.
+    """
+    subject = Q(run__agent__team=F("decider_team")) | Q(run__chain_version__chain__team=F("decider_team"))
+    person = Membership.objects.filter(user_id=OuterRef("run__principal_id"), team_id=OuterRef("decider_team_id"))
+    return subject & (Q(decider=F("run__principal")) | Q(Exists(person)))
 
 
 class Approval(models.Model):
@@ -114,4 +124,6 @@ class Approval(models.Model):
             Decider.ROLE: members.filter(role=self.decider_role).values("user_id"),
         }[Decider(self.decides)]
         people = get_user_model().objects.filter(pk__in=ids, is_active=True)
+        if not Approval.objects.filter(still_shared(), pk=self.pk).exists():
+            people = people.filter(pk=self.run.principal_id)
         return people.exclude(pk=self.run.principal_id) if self.not_starter else people

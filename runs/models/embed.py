@@ -28,8 +28,8 @@ def new_key() -> str:
 
 def is_origin(value: Any) -> bool:
     """Whether a browser may send exactly this as `Origin`."""
-    found = ORIGIN.fullmatch(value) if isinstance(value, str) and len(value) <= 200 else None
-    return found is not None and found[4] != USUAL_PORTS[found[1]]
+    match = ORIGIN.fullmatch(value) if isinstance(value, str) and len(value) <= 200 else None
+    return match is not None and match[4] != USUAL_PORTS[match[1]]
 
 
 def check_origins(value: Any) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from django.conf import settings
-from django.db import models
+from django.db import connections, models
 from django.db.models import Case, F, Q, When
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce
 from uuid_utils.compat import uuid7
 
@@ -17,13 +18,21 @@ from plumbing.statements import Question, Update, take_numbers
 
 from .session import Session
 
+ABOVE = """
+    WITH RECURSIVE above (id, parent_id) AS (
+        SELECT id, parent_id FROM runs_run WHERE id = %s
+        UNION SELECT runs_run.id, runs_run.parent_id FROM runs_run JOIN above ON runs_run.id = above.parent_id
+    ) SELECT id FROM above
+"""
+
 
 class RunQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         return self.filter(principal_id=user.pk)
 
     def live(self) -> Self:
-        return self.filter(status__in=Run.LIVE)
+        """The two conditions say the same; an index of these runs is found by the second."""
+        return self.filter(status__in=Run.LIVE, finished_at=None)
 
     def claimable(self) -> Self:
         """Queued, or in progress with a lease that has expired by the database's clock; none
@@ -31,6 +40,11 @@ class RunQuerySet(models.QuerySet):
         queued = Q(status=Run.Status.QUEUED, after=None)
         ours = self.exclude(trigger=Run.Trigger.EXTERNAL)  # those are claimed through runs.worker.external
         return ours.filter(SiteHold.absent(), queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=clock.Now()))
+
+    def above(self, pk: uuid.UUID) -> Self:
+        """This run and all that it is a part of."""
+        with_uuid = Run._meta.pk.get_db_prep_value(pk, connections[self.db])
+        return self.filter(pk__in=RawSQL(ABOVE, [with_uuid]))  # noqa: S611 - a constant with one parameter
 
     def update(self, **values: Any) -> int:
         if "status" in values:
@@ -40,7 +54,7 @@ class RunQuerySet(models.QuerySet):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the claim of a run read besides its row. `at` is on the monotonic clock; see
+    """Values that the claim of a run has read besides its row. `at` is on the monotonic clock; see
     runs/lifecycle/claims.py.
     """
 
@@ -166,7 +180,9 @@ class Run(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     paused_until = models.DateTimeField(
-        null=True, blank=True, help_text="It waits for a person, and its deadline was extended to at most this time."
+        null=True,
+        blank=True,
+        help_text="It waits for a person or a device, and its deadline was extended to at most this time.",
     )
 
     seen: Seen | None = None  # not a column: only a worker that has claimed the run knows it
@@ -201,7 +217,6 @@ class Run(models.Model):
             models.Index(fields=["principal", "-id"]),
             models.Index(fields=["session", "-id"]),
             models.Index(fields=["agent", "-id"]),
-            models.Index(fields=["status"], condition=Q(status__in=["queued", "running", "waiting"]), name="run_live"),
             models.Index(
                 fields=["finished_at", "id"], condition=Q(parent=None, finished_at__isnull=False), name="run_ended"
             ),
@@ -214,6 +229,7 @@ class Run(models.Model):
                 fields=["status"], condition=Q(place=None, after=None, finished_at=None), name="run_without_place"
             ),
             models.Index(fields=["after"], condition=Q(after__isnull=False, finished_at=None), name="run_follower"),
+            models.Index(fields=["principal"], condition=Q(finished_at=None), name="run_live"),
             # Which is next, and whose are waiting:
             models.Index(
                 fields=["pool", "priority", "place", "id"], condition=Q(place__isnull=False), name="run_choice"
@@ -267,10 +283,10 @@ class Run(models.Model):
         """
         conditions = where or {"status": Run.LIVE}
         values = {"status": status, "place": None, **values}  # a queued run gets one from its caller
-        taken = take_numbers(Run, self.pk, "last_event", numbers, where=conditions, values=values, asking=asking)
-        if taken is None:
+        row = take_numbers(Run, self.pk, "last_event", numbers, where=conditions, values=values, asking=asking)
+        if row is None:
             return None
-        self.last_event, *answers = map(int, taken)
+        self.last_event, *answers = map(int, row)
         for name, value in values.items():
             setattr(self, name, value)
         return list(map(bool, answers))

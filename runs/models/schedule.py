@@ -74,7 +74,9 @@ class Schedule(Owned):
     overlap_policy = models.CharField(max_length=6, choices=Overlap.choices, default=Overlap.SKIP)
     wait_for_device = models.BooleanField(default=False, help_text="Start only while the device is online.")
     device = models.UUIDField(null=True, blank=True, help_text="Which device; empty: any of the owner's.")
-    pause_after_failures = models.PositiveSmallIntegerField(default=5, help_text="Consecutive ones; 0: never.")
+    pause_after_failures = models.PositiveSmallIntegerField(
+        default=5, help_text="The schedule pauses itself after this many failures in a row; 0: never."
+    )
     failures = models.PositiveIntegerField(default=0, editable=False, help_text="Consecutive ones.")
     notify_email = models.EmailField(blank=True, help_text="Notified when the schedule pauses itself.")
     enabled = models.BooleanField(default=True)

@@ -8,10 +8,12 @@ from django.conf import settings
 from django.db import models, transaction
 from uuid_utils.compat import uuid7
 
+from agents.exceptions import Invalid
 from agents.models import Agent, StoredFile
 from plumbing.statements import insert, take_numbers
 
 A2A_CONTEXT = "a2a_context"  # where the metadata keeps the name that an A2A client chose
+MOST_AT_ONCE = 2000  # messages that one request adds
 SCHEDULED = "scheduled"  # the folder of conversations that schedules and triggers start
 MADE_IN = "made_in"  # where the metadata of a copied message keeps the run that it belonged to
 
@@ -104,21 +106,32 @@ class Session(models.Model):
         A session that is not stored yet is stored with its first entry: nothing else can number
         one.
         """
-        if self._state.adding:
-            self.last_seq = 1
-            insert(self)
-        else:
-            self.take_number()
-        message = Message(session=self, seq=self.last_seq, role=role, content=content, **fields)
-        insert(message)
-        attach([message])
+        message = Message(role=role, content=content, **fields)
+        self.add_messages([message])
         return message
 
-    def take_number(self) -> None:
-        taken = take_numbers(Session, self.pk, "last_seq")
-        if taken is None:
+    def add_messages(self, messages: list["Message"]) -> None:
+        """Append entries that have no number yet. Raises Invalid for more than one request may bring."""
+        if (number := len(messages)) > MOST_AT_ONCE:
+            message = f"There can be at most {MOST_AT_ONCE} messages at once; these are {number}."
+            raise Invalid(message, code="too_many_messages")
+        if not messages:
+            return
+        if self._state.adding:
+            self.last_seq = number
+            insert(self)
+        else:
+            self.take_numbers(number)
+        for seq, row in enumerate(messages, self.last_seq - number + 1):
+            row.session, row.seq = self, seq
+        insert(*messages)
+        attach(messages)
+
+    def take_numbers(self, count: int) -> None:
+        numbers = take_numbers(Session, self.pk, "last_seq", count)
+        if numbers is None:
             raise Session.DoesNotExist(self.pk)
-        [self.last_seq] = taken
+        [self.last_seq] = numbers
 
     @transaction.atomic
     def fork(self, *, before: int) -> "Session":

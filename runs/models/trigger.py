@@ -145,12 +145,12 @@ class Webhook(models.Model):
         return self.url
 
     def headers(self) -> dict[str, str]:
-        """Beside the signature: what the A2A client asked for."""
-        given = json.loads(self.credentials) if self.credentials else {}
-        found = {"X-A2A-Notification-Token": given["token"]} if given.get("token") else {}
-        if given.get("scheme"):
-            found["Authorization"] = f"{given['scheme']} {given.get('credentials', '')}".strip()
-        return found
+        """The headers that an A2A client asked for, besides the signature."""
+        credentials = json.loads(self.credentials) if self.credentials else {}
+        headers = {"X-A2A-Notification-Token": credentials["token"]} if credentials.get("token") else {}
+        if credentials.get("scheme"):
+            headers["Authorization"] = f"{credentials['scheme']} {credentials.get('credentials', '')}".strip()
+        return headers
 
 
 class DeliveryQuerySet(models.QuerySet):

@@ -25,12 +25,12 @@ def plan(now: datetime | None = None) -> int:
     """The number of notices that were made."""
     now = now or clock.now()
     before = now - timedelta(seconds=settings.NOTICE_AFTER_S)
-    made = 0
+    count = 0
     for [pk] in APPROVALS.all(now=now, before=before):
-        made += plan_for(Approval, pk, "approval", now)
+        count += plan_for(Approval, pk, "approval", now)
     for [pk] in QUESTIONS.all(now=now, before=before):
-        made += plan_for(InputRequest, pk, "question", now)
-    return made
+        count += plan_for(InputRequest, pk, "question", now)
+    return count
 
 
 def waiting(rows: Any, at: Any) -> Any:

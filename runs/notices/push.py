@@ -38,12 +38,12 @@ def message(
         auth_secret=from_text(subscription.auth),
         version="aes128gcm",
     )
-    left = int((until - clock.near()).total_seconds())
+    remaining_s = int((until - clock.near()).total_seconds())
     return body, {
         "Authorization": authorization(subscription.endpoint),
         "Content-Encoding": "aes128gcm",
         "Content-Type": "application/octet-stream",
-        "TTL": str(min(max(left, 0), LONGEST_S)),
+        "TTL": str(min(max(remaining_s, 0), LONGEST_S)),
         "Topic": topic,
         "Urgency": "high",
     }

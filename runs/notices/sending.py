@@ -40,8 +40,8 @@ def tick() -> int:
 def claim_due(now: datetime, room: int = AT_ONCE) -> list[Any]:
     """Take those that are due, each for the time of a lease."""
     rows, until = Notice.objects.filter(state=State.PENDING), now + timedelta(seconds=LEASE_S)
-    taken = {"state": State.SENDING, "next_attempt_at": until}
-    return [pk for [pk] in DUE.all(now=now)[: max(room, 0)] if rows.filter(pk=pk).update(**taken)]
+    values = {"state": State.SENDING, "next_attempt_at": until}
+    return [pk for [pk] in DUE.all(now=now)[: max(room, 0)] if rows.filter(pk=pk).update(**values)]
 
 
 def take_back(now: datetime | None = None) -> int:

@@ -50,5 +50,5 @@ def address_of(question: InputRequest) -> str:
 def plain(text: str, limit: int = 80) -> str:
     """One line without control characters, so that a name cannot add a header or reverse the text after it."""
     kept = "".join(" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text)
-    found = " ".join(kept.split())
-    return found if len(found) <= limit else f"{found[: limit - 1]}…"
+    line = " ".join(kept.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

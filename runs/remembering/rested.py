@@ -15,10 +15,10 @@ from django.db.models import F
 
 from agents.exceptions import Conflict, Invalid, MusterError
 from agents.models import Agent, SiteHold
+from agents.models.team import others_among
 from knowledge.memory import storage
 from knowledge.memory.storage import Author, Place
 from knowledge.models import Memory
-from knowledge.models.memory import is_own
 from plumbing import clock
 from plumbing.statements import insert
 from runs.intake import checks
@@ -54,8 +54,8 @@ def rested(now: datetime) -> list[UUID]:
         finished_at__gt=until - LOOK_BACK, finished_at__lte=until,
         session__remembering=None, session__last_seq__gt=F("session__remembered_to"),
     )  # fmt: skip
-    found = ended.order_by("finished_at").values_list("session_id", flat=True)
-    return list(dict.fromkeys(found[: AT_ONCE * 10]))[:AT_ONCE]
+    session_ids = ended.order_by("finished_at").values_list("session_id", flat=True)
+    return list(dict.fromkeys(session_ids[: AT_ONCE * 10]))[:AT_ONCE]
 
 
 @transaction.atomic
@@ -146,6 +146,6 @@ def add(run: Run, fact: dict[str, Any], by: Author, at_once: bool) -> bool:
 
 def place_for(run: Run) -> Place:
     """Where a fact is stored. A fact that another person's agent noted is known to that agent alone."""
-    if run.agent is not None and not is_own(run.agent.owner_id, run.principal_id):
+    if run.agent is not None and others_among([run.agent.owner_id], run.principal_id):
         return Place(run.principal_id, Memory.Scope.PERSON_AGENT, run.agent_id)
     return Place(run.principal_id)

@@ -13,7 +13,7 @@ MAX_MESSAGES = 100_000  # characters of the messages of one call: the oldest are
 
 
 def input_messages(request: JSON) -> str | None:
-    """What the model was sent; None if it is not kept."""
+    """The messages that the model was sent; None if they were not stored."""
     messages = (request or {}).get("messages")
     if not isinstance(messages, list):
         return None
@@ -32,9 +32,9 @@ def output_messages(response: JSON) -> str | None:
     if not response:
         return None
     calls = response.get("tool_calls") or []
-    said = {"content": response.get("text"), "tool_calls": calls}
+    message = {"content": response.get("text"), "tool_calls": calls}
     reason = "tool_call" if calls else "stop"
-    return as_text([{"role": "assistant", "parts": list(parts_of(said)), "finish_reason": reason}])
+    return as_text([{"role": "assistant", "parts": list(parts_of(message)), "finish_reason": reason}])
 
 
 def parts_of(message: dict[str, JSON]) -> Iterator[dict[str, JSON]]:
@@ -49,12 +49,12 @@ def parts_of(message: dict[str, JSON]) -> Iterator[dict[str, JSON]]:
     for call in message.get("tool_calls") or ():
         arguments = call.get("arguments")
         whole = len(as_text(arguments)) <= MAX_TEXT
-        given = arguments if whole else {"cut": cut(as_text(arguments))}
-        yield {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "arguments": given}
+        value = arguments if whole else {"cut": cut(as_text(arguments))}
+        yield {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "arguments": value}
 
 
 def words_of(part: JSON) -> str:
-    """The text of a part; of an image or another file only what it is."""
+    """The text of a part, or its kind in brackets (an image, a file)."""
     if not isinstance(part, dict):
         return ""
     return str(part["text"]) if isinstance(part.get("text"), str) else f"[{part.get('type', 'file')}]"

@@ -188,12 +188,12 @@ class Tree:
         attributes: dict[str, JSON], *, error: str = "", is_client: bool = False,
     ) -> Span:  # fmt: skip
         above = span_id(parent) if parent else self.traced[run.pk][1]
-        given = {key: value for key, value in attributes.items() if value is not None and value != ""}
+        values = {key: value for key, value in attributes.items() if value is not None and value != ""}
         if error:
-            given[names.ERROR] = error
+            values[names.ERROR] = error
         begun = nanoseconds(start)
         return Span(
-            self.trace(run), span_id(id), above, name, begun, max(begun, self.end(run, end)), is_client, error, given
+            self.trace(run), span_id(id), above, name, begun, max(begun, self.end(run, end)), is_client, error, values
         )
 
 

@@ -122,12 +122,9 @@ def prepare() -> None:
     os.environ.pop("DB", None)
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     django.setup()
-    from django.conf import settings
-
     from . import database
 
     logging.disable()
-    settings.APPROVAL_S = 60
     database.create()
 
 

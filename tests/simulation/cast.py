@@ -7,6 +7,7 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 
 from agents.models import Agent, Chain, Provider, Tool, ToolGrant
@@ -28,6 +29,7 @@ CALLBACKS = {"shop": ("look", "pay")}  # it may be repeated, but not once it has
 TOKEN = {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]}
 SCRIPT = "Script: "
 RETRY = {"attempts": 3, "backoff_s": 5, "jitter": 0}
+FOR_EVER = 1_000_000
 STEPS = (
     {"key": "pay", "tool": "pay", "input": {"token": "input.pay"}, "retry": RETRY},
     {"key": "look", "tool": "look", "input": {"token": "input.look"}, "retry": RETRY, "on_error": "continue"},
@@ -78,6 +80,7 @@ class Cast:
         self.accepted: set[Any] = set()
         self.sessions: list[Any] = []
         self.tokens = 0
+        settings.APPROVAL_S = self.rng.choice((60, FOR_EVER))  # whether a deadline hides that a wake-up was lost
         self.messages = self.rng.choice((1, 1, 2, 3))  # still to be sent
         if self.rng.random() < 0.3:
             limit = self.rng.choice((4_000, 12_000, 40_000))

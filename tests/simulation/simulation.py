@@ -14,6 +14,7 @@ import redis
 import time_machine
 from django.db import connection
 
+from agents.models.agent import specs
 from plumbing import clock, waits
 from plumbing.broker import broadcast
 from plumbing.statements import Select
@@ -69,7 +70,8 @@ class Simulation:
 
 def forget() -> None:
     """What this process remembers of the last seed: it would ask the database less often."""
-    for cache in (factory._live, factory._tools, factory._providers, llms._models, slices.CREWS.known):
+    kept = (specs, factory._live, factory._tools, factory._providers, llms._models, slices.CREWS.known)
+    for cache in kept:
         cache.clear()
     workers._reported = None
 

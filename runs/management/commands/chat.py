@@ -49,8 +49,8 @@ class Command(BaseCommand):
 
     def person(self, name: str | None) -> Any:
         users = get_user_model().objects.filter(is_active=True)
-        found = users.filter(username=name) if name else users.filter(is_superuser=True).order_by("pk")
-        if user := found.first():
+        candidates = users.filter(username=name) if name else users.filter(is_superuser=True).order_by("pk")
+        if user := candidates.first():
             return user
         raise CommandError(
             f"There is no user “{name}”." if name else "There is no administrator yet; name one with --user."
@@ -65,20 +65,20 @@ class Command(BaseCommand):
     def exchange(self, user: Any, agent: str, text: str, session: Session | str | None) -> Session:
         """One message and its reply; tool calls are shown as they happen."""
         try:
-            taken = intake.accept_message(
+            acceptance = intake.accept_message(
                 user=user, text=text, agent=agent, session=session, trigger="manual", is_watched=True
             )
         except MusterError as error:
             raise CommandError(f"{error} {error.hint}".strip())
         if broadcast.is_reachable():
-            work = threading.Thread(target=execute, args=(str(taken.run.pk),))
+            work = threading.Thread(target=execute, args=(str(acceptance.run.pk),))
             work.start()
-            asyncio.run(self.show(stream.in_batches(taken.run)))
+            asyncio.run(self.show(stream.in_batches(acceptance.run)))
             work.join()
         else:  # nothing is served here: execute first, then print what happened
-            runner.execute(str(taken.run.pk))
-            asyncio.run(self.show(stored(taken.run.pk, 0)))
-        return taken.session
+            runner.execute(str(acceptance.run.pk))
+            asyncio.run(self.show(stored(acceptance.run.pk, 0)))
+        return acceptance.session
 
     async def show(self, batches: AsyncIterator[list[Frame]]) -> None:
         wrote = 0

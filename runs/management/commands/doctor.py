@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
+from agents import tables
 from functions.sandbox import selftest
 from runs import carriers
 from runs.figures import site
@@ -36,6 +37,7 @@ class Command(BaseCommand):
         report = {
             "sandbox": selftest.run(fresh=True).as_dict(),
             "database": database(),
+            **migrated(),
             "carrier": carrier(),
             **servers(),
             "ticker": ticker(),
@@ -60,6 +62,20 @@ def database() -> dict[str, Any]:
         hint = "Start it, or correct DATABASE_URL. `manage.py serve` prepares the default one."
         return {"ok": False, "vendor": connection.vendor, "problem": str(error).strip(), "hint": hint}
     return {"ok": True, "vendor": connection.vendor, "version": version, "ms": milliseconds_since(began)}
+
+
+def migrated() -> dict[str, Any]:
+    """Whether the tables are those of this code; nothing of a database that does not answer."""
+    try:
+        differences, waiting = tables.differences(), tables.waiting()
+    except DatabaseError:
+        return {}
+    if differences:
+        return {"tables": {"ok": False, "problem": tables.problem(differences), "hint": tables.way_out()}}
+    if waiting:
+        hint = "Run manage.py init_db, or start everything with `make run`."
+        return {"tables": {"ok": False, "problem": f"migrations are not applied: {', '.join(waiting)}", "hint": hint}}
+    return {"tables": {"ok": True}}
 
 
 def carrier() -> dict[str, Any]:

@@ -20,19 +20,19 @@ class Command(BaseCommand):
             "--run-all", action="store_true", help="Continue every run, even if it may do something a second time."
         )
 
-    def handle(self, *args: Any, **given: Any) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         hold = SiteHold.current()
         if hold is None:
             self.stdout.write("The site is not on hold.")
             return
-        plan = resuming.plan(hold, run_all=given["run_all"])
+        plan = resuming.plan(hold, run_all=options["run_all"])
         self.stdout.write(f"On hold: {hold}.")
         self.show(f"runs {DOUBT}", plan.ending)
         self.show("runs continue", plan.continuing)
         self.stdout.write(f"{plan.schedules} schedules continue with their next due time; earlier ones are skipped")
         self.stdout.write(f"{plan.firings} events of triggers are refused")
         self.stdout.write(f"{plan.deliveries} webhook deliveries continue; receivers know repeated ones by their id")
-        if not given["plan"]:
+        if not options["plan"]:
             resuming.resume(plan)
             self.stdout.write("The site is no longer on hold.")
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.live import free_port, wait_for
+from tests.live import wait_for
+from tests.servers import free_port
 
 RABBITMQ = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin/rabbitmq-server"))
 

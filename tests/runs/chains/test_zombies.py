@@ -2,13 +2,14 @@
 
 import pytest
 
+from agents.tools import ToolResult
 from runs.chains import advance
-from runs.exceptions import LeaseLost
+from runs.exceptions import LeaseLost, RunWaits
 from runs.intake import chains as intake_chains
 from runs.intake import messages as intake
 from runs.lifecycle import claims, endings
 from runs.lifecycle.leases import Lease
-from runs.models import Run, RunEvent, StepRun
+from runs.models import Run, RunEvent, StepRun, ToolCallRecord
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ONE = [{"key": "a", "tool": "one"}]
@@ -51,3 +52,32 @@ def test_a_run_that_has_ended_gets_no_children(zombie):
     with pytest.raises(LeaseLost):
         intake_chains.tell_parent(run, {"run": "0", "agent": "helper"})
     assert not RunEvent.objects.filter(run=run, type="child.started").exists()
+
+
+def test_a_call_that_answers_after_another_worker_took_the_run_writes_nothing(zombie, functions):
+    run, lease = zombie(*ONE, {"key": "b", "tool": "two", "needs": ["a"]})
+
+    def answer_late(call, context):
+        Run.objects.filter(pk=run.pk).update(attempt=run.attempt + 1)
+        return ToolResult(ok=True, value=1)
+
+    functions.answers.append(answer_late)
+    with pytest.raises(LeaseLost):
+        advance.advance(run, lease)
+    assert ToolCallRecord.objects.get(run=run).outcome == ""
+    assert StepRun.objects.get(run=run).status == "running"
+    assert not RunEvent.objects.filter(run=run, type="tool.finished").exists()
+
+
+def test_a_call_that_another_worker_has_begun_again_is_not_answered_by_the_first(zombie, functions):
+    run, lease = zombie({"key": "a", "tool": "one", "retry": {"attempts": 2}})
+
+    def answer_late(call, context):
+        ToolCallRecord.objects.filter(pk=call.id).update(attempt=2)
+        return ToolResult.failed("closed", "later")
+
+    functions.answers.append(answer_late)
+    with pytest.raises(RunWaits):
+        advance.advance(run, lease)
+    assert ToolCallRecord.objects.get(run=run).outcome == ""
+    assert StepRun.objects.get(run=run).status == "running"

@@ -56,4 +56,4 @@ def test_doctor_shows_every_part(monkeypatch):
         SiteHold.objects.create(snapshot_at=timezone.now(), reason="restored from a backup")
         call_command("doctor", "--json", stdout=told)
     report = json.loads(told.getvalue())
-    assert set(site.report()) | {"carrier", "database", "sandbox", "ticker", "versions"} == set(report)
+    assert set(site.report()) | {"carrier", "database", "sandbox", "tables", "ticker", "versions"} == set(report)

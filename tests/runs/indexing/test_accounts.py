@@ -5,7 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from agents import membership
 from agents.models import Membership, StoredFile
+from connectors.models import Connection
 from knowledge.collections.search import search
 from knowledge.models import AccountItem, Chunk, Collection, CollectionAccount, Document
 from runs.indexing import accounts, work
@@ -102,6 +104,50 @@ def test_an_account_is_read_only_while_its_owner_owns_it_and_may_change_the_coll
     assert read(mails) == 0 and "may not change" in mails.error and not papers.documents.exists()
 
 
+@pytest.mark.parametrize("gone", ["deactivated", "handed over", "disconnected"])
+def test_a_turn_ends_with_the_right_to_it(papers, mails, gmail, alice, bob, monkeypatch, gone):
+    """One turn reads for minutes."""
+    gmail.deliver("One", "First words.")
+    gmail.deliver("Two", "Second words.")
+    message = accounts.CONNECTORS["gmail"].message
+
+    def meanwhile(self, id, max_chars):
+        found = message(self, id, max_chars)
+        if gone == "deactivated":
+            type(alice).objects.filter(pk=alice.pk).update(is_active=False)
+        elif gone == "handed over":
+            Collection.objects.update(owner=bob)
+        else:
+            Connection.objects.update(enabled=False)
+        return found
+
+    monkeypatch.setattr(accounts.CONNECTORS["gmail"], "message", meanwhile)
+    read(mails)
+    assert papers.documents.count() == 1 and mails.error
+
+
+def test_the_documents_go_with_the_collection_of_who_leaves_the_team(papers, mails, gmail, alice, bob_api):
+    gmail.deliver("Rent", "The rent is due on Mondays.")
+    read(mails)
+    search_it = ("/api/v1/collections/papers/search", {"query": "rent"})
+    assert len(bob_api.post(*search_it).json()["results"]) == 1
+    membership.end(Membership.objects.get(user=alice))
+    gmail.deliver("Rent again", "The rent is due on Fridays.")
+    assert bob_api.post(*search_it).status_code == 404
+    assert read(mails) == 1 and mails.error == "", "it is hers, and nobody else reads it"
+
+
+def test_a_collection_of_the_site_keeps_the_documents_and_reads_no_more(papers, mails, gmail, alice):
+    """Of a superuser who added an account, and is none any more."""
+    Collection.objects.update(owner=None, team=None)
+    type(alice).objects.filter(pk=alice.pk).update(is_superuser=True)
+    gmail.deliver("Rent", "The rent is due on Mondays.")
+    assert read(mails) == 1
+    type(alice).objects.filter(pk=alice.pk).update(is_superuser=False)
+    gmail.deliver("Rent again", "The rent is due on Fridays.")
+    assert read(mails) == 0 and "may not change" in mails.error and papers.documents.count() == 1
+
+
 def test_removing_the_account_erases_what_was_made_of_it_and_nothing_else(alice_api, papers, mails, gmail, alice):
     gmail.deliver("Rent", "The rent is due.")
     read(mails)
@@ -154,3 +200,20 @@ def test_the_page_says_who_can_read_the_messages(alice, signed_in, papers, gmail
     assert "label:contracts" in browser.get("/collections/papers/").content.decode()
     browser.post(f"/collections/papers/accounts/{account.pk}/remove")
     assert not CollectionAccount.objects.exists()
+
+
+def test_a_message_with_half_a_character_or_nul_does_not_stop_the_account(papers, mails, gmail, monkeypatch):
+    """Some programs cut a text in the middle of an emoji; everybody can send such a message."""
+    gmail.deliver("Good", "Good words of the harbour.")
+    bad = gmail.deliver("Bad", "Bad words of the lighthouse.")
+    message = accounts.CONNECTORS["gmail"].message
+
+    def hostile(self, id, max_chars):
+        found = message(self, id, max_chars)
+        if id == bad:
+            return found | {"subject": "Bad \ud83d\0", "from": "Dora\0", "text": f"{found['text']} \ud83d\0"}
+        return found
+
+    monkeypatch.setattr(accounts.CONNECTORS["gmail"], "message", hostile)
+    assert read(mails) == 2 and mails.error == ""
+    assert found(papers, "lighthouse") and found(papers, "harbour")

@@ -34,9 +34,9 @@ def test_a_heading_that_no_database_can_store_is_mended(box, theirs):
 
 def test_what_a_parser_answers_can_always_be_stored(box):
     row = put(box, "a.txt", b"Words.")
-    [part] = parsing.read_answer(b'{"parts": [{"text": "a\\u0000b\\ud800", "heading": "c\\u0000\\udfff"}]}')
+    [part] = parsing.read_answer(b'{"size": 6, "heading": "c\\u0000\\udfff"}\na\0b\xed\xa0\x80')
     [piece] = work.checked([part])
-    assert (piece.text, piece.heading) == ("ab?", "c?")
+    assert (piece.text, piece.heading) == ("ab\ufffd\ufffd\ufffd", "c?")
     [claimed] = storage.claim(10, 60)
     storage.fail(claimed, "x\0y", "bad\0 \ud800")
     assert state(row) == ("failed", "xy")

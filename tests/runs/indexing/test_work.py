@@ -220,14 +220,6 @@ def test_a_document_that_takes_too_long_fails_and_others_go_on(box, monkeypatch)
     assert state(slow) == ("failed", "too_slow") and state(quick) == ("ready", "")
 
 
-def test_what_the_parser_answers_is_not_believed():
-    for answer in (b"", b"[]", b"{", b'{"parts": [1]}', b'{"parts": {"a": 1}}', b'{"error": 5}'):
-        with pytest.raises(parsing.Unreadable):
-            parsing.read_answer(answer)
-    [part] = parsing.read_answer(b'{"parts": [{"text": "a", "page": "5", "heading": null}]}')
-    assert part.page is None
-
-
 def test_a_worker_that_died_is_replaced_and_its_late_result_is_not_stored_twice(box):
     row = put(box, "a.txt", b"Goods and words.")
     [claimed] = storage.claim(10, 60)
@@ -280,7 +272,7 @@ def test_a_document_does_not_fail_because_the_database_is_away(box, monkeypatch)
 def test_private_addresses_are_not_fetched(box):
     row, _ = storage.add_url(box, f"http://127.0.0.1:9/{uuid4()}", name="inside")
     work.tick()
-    assert state(row) == ("failed", "address_refused")
+    assert state(row) == ("failed", "private_address")
 
 
 def test_a_page_is_fetched_and_an_unchanged_one_makes_no_version(box, monkeypatch):

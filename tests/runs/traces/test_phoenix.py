@@ -6,7 +6,6 @@ runs already.
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 from uuid import uuid4
@@ -18,6 +17,7 @@ from agents.models import Tool
 from runs.traces import export
 from tests.fakes import calls, says
 from tests.runs.traces.test_traces import later
+from tests.servers import free_port
 
 PHOENIX = shutil.which("phoenix")
 RUNNING = os.environ.get("PHOENIX_URL", "")
@@ -26,12 +26,6 @@ pytestmark = [
     pytest.mark.skipif(not (PHOENIX or RUNNING), reason="Arize Phoenix is not installed (pip install arize-phoenix)"),
 ]
 TOKENS = "query($id: ID!) { node(id: $id) { ... on Project { tokenCountTotal traceCount } } }"
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
