@@ -37,12 +37,12 @@ class SettingsSerializer(StrictModelSerializer):
         max_length=2000, required=False, allow_blank=True, write_only=True,
         help_text="Address of a Teams workflow that posts notices; empty removes it. It is never shown.",
     )  # fmt: skip
+    updated_at = serializers.DateTimeField(read_only=True, allow_null=True, help_text="Null: nothing was ever set.")
     teams_notices = serializers.SerializerMethodField(help_text="Whether there is such an address.")
 
     class Meta:
         model = Preference
         fields = ["language", "zone", "email_notices", "push_notices", "teams_url", "teams_notices", "updated_at"]
-        read_only_fields = ["updated_at"]
 
     def get_teams_notices(self, preference: Preference) -> bool:
         return bool(preference.teams_url)
@@ -76,8 +76,8 @@ class SettingsView(APIView):
 
 def change(request: Any, data: Any) -> Preference:
     """The saved row. Raises ValidationError."""
-    known = Preference.of(request.user)
-    serializer = SettingsSerializer(known, data=data, partial=True)
+    preference = Preference.of(request.user)
+    serializer = SettingsSerializer(preference, data=data, partial=True)
     serializer.is_valid(raise_exception=True)
     preference = serializer.save()
     changed = sorted(serializer.validated_data)

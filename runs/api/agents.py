@@ -7,6 +7,7 @@ from rest_framework import serializers
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from agents.http.viewsets import ByName
 from agents.models import Agent, Chain
 from runs.figures import agents
 
@@ -22,7 +23,7 @@ AgentUsers = inline_serializer(
 )
 
 
-class UsedByView(APIView):
+class UsedByView(ByName, APIView):
     scope = "agents"
 
     @extend_schema(operation_id="agents_used_by", responses=AgentUsers)
@@ -30,11 +31,11 @@ class UsedByView(APIView):
         """Agents and chains with a grant for the agent, steps that name it, schedules and triggers that
         start it: of the rows that you can see.
         """
-        agent = Agent.objects.named(request.user, name)
+        agent = self.named(Agent.objects.all())
         return Response({"results": agents.used_by(agent, request.user), "next": None})
 
 
-class ChainUsedByView(APIView):
+class ChainUsedByView(ByName, APIView):
     scope = "chains"
 
     @extend_schema(operation_id="chains_used_by", responses=AgentUsers)
@@ -42,5 +43,5 @@ class ChainUsedByView(APIView):
         """Agents and chains with a grant for the chain, steps that name it, schedules and triggers that
         start it: of the rows that you can see.
         """
-        chain = Chain.objects.named(request.user, name)
+        chain = self.named(Chain.objects.all())
         return Response({"results": agents.used_by(chain, request.user), "next": None})

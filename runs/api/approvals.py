@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Case, QuerySet, When
 from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, viewsets
 from rest_framework.response import Response
@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from agents.models.key import DECIDE
 from runs.calls import approvals
 from runs.models import Approval
+from runs.models.approval import may_decide
 
 from .serializers.decisions import ApprovalSerializer, DecisionSerializer
 
@@ -27,6 +28,7 @@ class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets
 
     def get_queryset(self) -> QuerySet[Approval]:
         approvals = Approval.objects.visible_to(self.request.user).select_related("decided_by", "run")
+        approvals = approvals.annotate(may_decide=Case(When(may_decide(self.request.user), then=True), default=False))
         wants_all = self.action != "list" or "status" in self.request.query_params
         return approvals if wants_all else approvals.open()
 

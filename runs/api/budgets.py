@@ -11,21 +11,21 @@ from rest_framework.views import APIView
 
 from agents.exceptions import Forbidden, Invalid
 from agents.http.resources import Tagged
-from agents.http.strict import KnownFields, RowId
+from agents.http.strict import RowId, StrictModelSerializer, Text
 from agents.models import Agent, AuditEvent, Membership, Team
 from plumbing import clock
 from runs.figures import usage
 from runs.models import Budget, Run
 
 
-class BudgetSerializer(KnownFields, serializers.ModelSerializer):
+class BudgetSerializer(StrictModelSerializer):
     """A limit for one user, one agent or one team. Without agent and team it limits the caller's
     own runs.
     """
 
     id = RowId(read_only=True)
-    agent = serializers.CharField(source="agent.name", required=False, allow_null=True)
-    team = serializers.CharField(source="team.name", required=False, allow_null=True)
+    agent = Text(source="agent.name", required=False, allow_null=True)
+    team = Text(source="team.name", required=False, allow_null=True)
     user = serializers.CharField(source="user.username", read_only=True, allow_null=True)
     embed = serializers.UUIDField(
         source="embed_id", read_only=True, allow_null=True, help_text="Whose visitors it limits; set on the embed."
@@ -54,7 +54,9 @@ class BudgetSerializer(KnownFields, serializers.ModelSerializer):
             raise serializers.ValidationError("Set at least one of max_tokens, max_cost, max_runs.")
         person = self.context["request"].user
         if (agent := fields.pop("agent", None)) and agent.get("name"):
-            fields["agent"] = Agent.objects.named(person, agent["name"])
+            current = self.instance and self.instance.agent
+            is_same = current is not None and current.name == agent["name"]
+            fields["agent"] = current if is_same else Agent.objects.named(person, agent["name"])
         if (team := fields.pop("team", None)) and team.get("name"):
             fields["team"] = administered_team(person, team["name"])
         return fields
@@ -67,7 +69,10 @@ def administered_team(person: Any, name: str) -> Team:
         raise Invalid(f"You are not in a team called “{name}”.")
     role = Membership.Role.ADMINISTRATOR
     if not Membership.objects.filter(team=team, user=person, role=role).exists():
-        raise Forbidden("Only an administrator of the team can set its budget.")
+        raise Forbidden(
+            "Only an administrator of the team can set its budget.",
+            hint="Ask one of them, or set a budget for yourself: leave out “team”.",
+        )
     return team
 
 
@@ -110,12 +115,19 @@ class BudgetViewSet(Tagged, viewsets.ModelViewSet):
     def require_owner(self, budget: Budget) -> None:
         """A team's budget is its administrators' to change, any other its owner's."""
         if not Budget.objects.editable_by(self.request.user).filter(pk=budget.pk).exists():
-            raise Forbidden("Only the person who set this budget, or a team's administrator, may change it.")
+            raise Forbidden(
+                "Only the person who set this budget, or a team's administrator, may change it.",
+                hint="Ask one of them, or set a budget for yourself: leave out “team”.",
+            )
 
 
 UsageRow = inline_serializer(
     "UsageRow",
     {
+        **{
+            name: serializers.CharField(required=False, allow_null=True, help_text=f"With `by={name}`.")
+            for name in sorted(usage.GROUPS)
+        },
         "runs": serializers.IntegerField(),
         "failed": serializers.IntegerField(),
         "input_tokens": serializers.IntegerField(),

@@ -11,10 +11,12 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict
+from agents.http.authentication import key_of
+from agents.http.idempotency import key_in
 from agents.http.later import later
 from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
 from agents.http.viewsets import read, refusals
-from agents.models import ApiKey, Chain, ChainVersion, Tool
+from agents.models import Chain, ChainVersion, Tool
 from agents.sharing import let_go
 from runs.events import waiting
 from runs.intake import again as retries
@@ -22,7 +24,8 @@ from runs.intake import messages as intake
 from runs.models import Run, StepRun
 from runs.pages.activity import graph, pictures
 
-from .messages import IDEMPOTENCY, PREFER, WAITS, idempotency_key
+from .messages import IDEMPOTENCY, WAITS, with_headers
+from .prefer import PREFER, wait_of
 from .serializers.chains import (
     ChainSerializer,
     ChainVersionSerializer,
@@ -58,6 +61,7 @@ class ChainViewSet(GrantedViewSet):
     model = Chain
     scope = "chains"
     scopes = {"start": "runs:write"}
+    keeps_keys = ("start",)
     queryset = Chain.objects.none()
     serializer_class = ChainSerializer
     filterset_fields = ["name", "enabled", "strategy"]
@@ -70,7 +74,7 @@ class ChainViewSet(GrantedViewSet):
         """Starting a chain only requires the right to see it."""
         if self.action != "start":
             return super().get_object()
-        return Chain.objects.select_related("published").named(self.request.user, self.kwargs["name"])
+        return self.named(Chain.objects.select_related("published"))
 
     def perform_destroy(self, chain: Chain) -> None:
         """Delete a chain without runs, with its versions; one with runs answers 409."""
@@ -118,14 +122,14 @@ class ChainViewSet(GrantedViewSet):
         """Start a run: 202 with the run at once, or 200 when it ended within `wait` seconds."""
         chain = self.get_object()
         body = read(StartSerializer, request)
-        wait = 0 if "respond-async" in request.headers.get("Prefer", "") else body.get("wait", 0)
+        wait, applied = wait_of(request, body.get("wait"), 0)
         if not wait:
-            return as_run(self.begin(request, chain, body), 202)
+            return with_headers(as_run(self.begin(request, chain, body), 202), applied)
         with WAITS.take(request.user.pk) as place:
             waiting.ENDS.listen()
             run = self.begin(request, chain, body)
             end = waiting.End(run.pk, wait, place)
-            return later(self, end, lambda ended: as_run(run, 200 if ended else 202))
+            return later(self, end, lambda ended: with_headers(as_run(run, 200 if ended else 202), applied))
 
     def begin(self, request: Any, chain: Chain, body: dict[str, Any]) -> Run:
         number = body.get("version")
@@ -134,8 +138,8 @@ class ChainViewSet(GrantedViewSet):
             chain=chain,
             input=body.get("input"),
             version=self.find_version(chain, number) if number else None,
-            idempotency_key=idempotency_key(request),
-            key=request.auth if isinstance(request.auth, ApiKey) else None,
+            idempotency_key=key_in(request),
+            key=key_of(request),
             metadata=body.get("metadata"),
             priority=body.get("priority"),
             timeout=body.get("timeout"),
@@ -151,6 +155,7 @@ class ChainRunViewSet(viewsets.GenericViewSet):
     """
 
     scope = "runs"
+    keeps_keys = ("retry",)
     serializer_class = StepRunSerializer
     queryset = Run.objects.none()
     lookup_value_converter = "uuid"
@@ -184,9 +189,9 @@ class ChainRunViewSet(viewsets.GenericViewSet):
         has continued (then in a fork of it).
         """
         run = self.get_object()
-        key = request.auth if isinstance(request.auth, ApiKey) else None
+        key = key_of(request)
         again = retries.retry(
-            run, user=request.user, key=key, idempotency_key=idempotency_key(request), **read(RetrySerializer, request)
+            run, user=request.user, key=key, idempotency_key=key_in(request), **read(RetrySerializer, request)
         )
         return as_run(again, 202)
 

@@ -3,14 +3,14 @@
 from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
-from rest_framework import mixins, serializers
+from rest_framework import serializers
 from rest_framework.response import Response
 
 from agents.http.strict import StrictSerializer, Text
 from agents.http.viewsets import read
 from connectors.models import Connection
-from knowledge.collections.evaluation_api import OfCollection
-from knowledge.models import Collection, CollectionAccount
+from knowledge.collections.viewsets import MineInCollection
+from knowledge.models import CollectionAccount
 from runs.indexing import accounts
 
 CONTRACTS = OpenApiExample("Mails", request_only=True, value={"account": "gmail", "query": "label:contracts"})
@@ -45,20 +45,11 @@ class CollectionAccountSerializer(serializers.ModelSerializer):
         return [{"name": item.name, "error": item.error} for item in failed]
 
 
-class CollectionAccountViewSet(mixins.ListModelMixin, OfCollection):
+class CollectionAccountViewSet(MineInCollection):
     """Your accounts in a collection. Everyone who may use the collection reads the messages as its documents."""
 
     queryset = CollectionAccount.objects.none()
     serializer_class = CollectionAccountSerializer
-
-    def collection(self) -> Collection:
-        if self.request.method == "DELETE" and not getattr(self, "swagger_fake_view", False):
-            row: Collection = Collection.objects.named(self.request.user, self.kwargs["name"])
-            return row
-        return super().collection()
-
-    def get_queryset(self) -> Any:
-        return CollectionAccount.objects.visible_to(self.request.user).filter(collection=self.collection())
 
     @extend_schema(
         request=NewCollectionAccountSerializer,

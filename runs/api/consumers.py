@@ -53,11 +53,11 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
     is_counted = False
     guard: asyncio.Task | None = None
 
-    async def __call__(self, *given: Any) -> Any:
+    async def __call__(self, *args: Any) -> Any:
         """However it ends: a server cancels the handshake of a client that has gone."""
         self.followers: list[asyncio.Task] = []
         try:
-            return await super().__call__(*given)
+            return await super().__call__(*args)
         finally:
             self.put_down()
 
@@ -82,7 +82,10 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
             await super().receive(text_data or "null", **kwargs)  # binary frames are not JSON
 
     async def turn_away(self, code: int, reason: str) -> None:
+        """Nothing is sent after the close."""
         self.is_admitted = False
+        for follower in self.followers:
+            follower.cancel()
         await self.send_error(f"closed_{code}", reason)  # Daphne sends a close code without its reason
         await self.close(code=code, reason=reason)
 
@@ -254,9 +257,9 @@ class SessionConsumer(Authenticated):
     async def on_message(self, frame: dict[str, Any]) -> None:
         if not self.may("messages:write"):
             return await self.send_error("forbidden", self.refusal("messages:write"))
-        taken = await database_sync_to_async(self.accept_message)(frame)
-        await self.send_json({"type": "accepted", "run": str(taken.run.pk), "session": str(taken.session.pk)})
-        self.follow(taken.run)
+        acceptance = await database_sync_to_async(self.accept_message)(frame)
+        await self.send_json({"type": "accepted", "run": str(acceptance.run.pk), "session": str(acceptance.session.pk)})
+        self.follow(acceptance.run)
 
     def accept_message(self, frame: dict[str, Any]) -> intake.Accepted:
         session = (
@@ -287,11 +290,11 @@ class SessionConsumer(Authenticated):
     def cancel(self, frame: dict[str, Any]) -> None:
         """The named run, else the run in progress in this session."""
         runs = Run.objects.filter(session=self.session, parent=None)
-        wanted = frame.get("run")
-        runs = runs.live() if wanted is None else runs.filter(pk=as_id(wanted))
-        if not (found := list(runs)):
-            raise NotFound("There is no such run in this session." if wanted else "No run is in progress here.")
-        for run in found:
+        run_id = frame.get("run")
+        runs = runs.live() if run_id is None else runs.filter(pk=as_id(run_id))
+        if not (targets := list(runs)):
+            raise NotFound("There is no such run in this session." if run_id else "No run is in progress here.")
+        for run in targets:
             endings.cancel(run, by=self.user, reason=str(frame.get("reason", ""))[:200])
 
     async def on_approve(self, frame: dict[str, Any]) -> None:
@@ -300,8 +303,8 @@ class SessionConsumer(Authenticated):
         await database_sync_to_async(self.decide)(frame)
 
     def decide(self, frame: dict[str, Any]) -> None:
-        wanted = as_id(frame.get("approval") or frame.get("id"))
-        approval = Approval.objects.visible_to(self.user).select_related("run").filter(pk=wanted).first()
+        approval_id = as_id(frame.get("approval") or frame.get("id"))
+        approval = Approval.objects.visible_to(self.user).select_related("run").filter(pk=approval_id).first()
         if approval is None:
             raise NotFound("There is no such approval that you can see.")
         approvals.decide(

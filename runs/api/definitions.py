@@ -78,8 +78,8 @@ class DefinitionsView(APIView):
             raise Invalid(f"“{kind[:40]}” is not a kind.", code="unknown_kind", hint=f"Kinds are {', '.join(KINDS)}.")
         chosen = [kind] if kind else list(KINDS)
         require(request, chosen, "read")
-        known: Any = files.kinds()
-        rows = sum(known[one].rows(request.user).count() for one in chosen)
+        kinds: Any = files.kinds()
+        rows = sum(kinds[one].rows(request.user).count() for one in chosen)
         rows += carried(collection__owner=request.user).count() if "collection" in chosen else 0
         if rows > MOST_ROWS:
             raise TooLarge(f"These are more than {MOST_ROWS} rows.", hint="Export one kind at a time.")
@@ -186,5 +186,7 @@ def grant_body(grant: Any) -> dict[str, Any]:
 
 
 def as_changes(changes: list[files.Change]) -> Response:
-    rows = [{"verb": one.verb, "kind": one.kind, "name": one.name, "fields": one.fields} for one in changes]
+    rows = [
+        {"verb": change.verb, "kind": change.kind, "name": change.name, "fields": change.fields} for change in changes
+    ]
     return Response({"changes": rows})

@@ -10,10 +10,10 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers, viewsets
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.decorators import action
-from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.response import Response
 
 from agents.http import strict
+from agents.http.authentication import NotRecognised
 from agents.http.viewsets import read
 from runs.models import Artifact, Run, ToolCallRecord
 from runs.worker import claimed
@@ -30,7 +30,10 @@ class ClaimAuthentication(BaseAuthentication):
         words = get_authorization_header(request).decode("latin-1").split()
         run = claimed.run_of(words[1]) if len(words) == 2 and words[0].lower() == "bearer" else None
         if run is None:
-            raise AuthenticationFailed("This claim holds no run: it was lost, its run has ended, or it never existed.")
+            raise NotRecognised(
+                "This claim holds no run: it was lost, its run has ended, or it never existed.",
+                hint="Stop the work, and claim a run with an API key.",
+            )
         return run.principal, run
 
     def authenticate_header(self, request: Any) -> str:
@@ -89,6 +92,7 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     """The run of the claim, its tools, calls and files."""
 
     scope = "runs"
+    keeps_keys = ("call",)  # by the id of the call
     authentication_classes = [ClaimAuthentication]
     queryset = Run.objects.none()
     serializer_class = WorkSerializer
@@ -105,12 +109,12 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     @action(detail=False, pagination_class=None)
     def tools(self, request: Any) -> Response:
         """The tools that the run's policy allows now, all in one page."""
-        found = [
+        tools = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema,
              "effect": tool.effect, "mode": mode}
             for tool, mode in claimed.tools(request.auth)
         ]  # fmt: skip
-        return Response(OfferedToolsSerializer({"results": found, "next": None}).data)
+        return Response(OfferedToolsSerializer({"results": tools, "next": None}).data)
 
     @extend_schema(responses=ToolCallSerializer(many=True))
     def calls(self, request: Any) -> Response:
@@ -145,8 +149,10 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     def add_artifact(self, request: Any) -> Response:
         """Leave a file with the run. It belongs to the run's person and counts as untrusted."""
         body = read(FileSerializer, request)
-        made = claimed.add_file(request.auth, name=body["name"], content=body["content"], declared=body["media_type"])
-        return Response(ArtifactSerializer(made).data, status=201)
+        artifact = claimed.add_file(
+            request.auth, name=body["name"], content=body["content"], declared=body["media_type"]
+        )
+        return Response(ArtifactSerializer(artifact).data, status=201)
 
     @extend_schema(request=OwnHeartbeatSerializer, responses={200: external.BeatSerializer})
     def heartbeat(self, request: Any) -> Response:

@@ -11,8 +11,10 @@ from rest_framework.views import APIView
 
 from agents.exceptions import Invalid
 from agents.http import strict
+from agents.http.idempotency import key_in
 from agents.http.resources import located
-from agents.http.viewsets import read
+from agents.http.standing import Standing
+from agents.http.viewsets import ByName, read
 from agents.models import Agent
 from runs.calls import shown
 from runs.figures import track_records
@@ -22,7 +24,7 @@ from runs.lifecycle import workers
 from runs.models import Run, Worker
 from runs.worker import external
 
-from .messages import RUN_JOINS, asked_in, idempotency_key
+from .messages import RUN_JOINS, asked_in
 from .runs import RunViewSet
 from .serializers.messages import OptionsSerializer
 from .serializers.runs import RunSerializer
@@ -104,6 +106,8 @@ class BeatSerializer(serializers.Serializer):
 class PreparedRunViewSet(RunViewSet):
     """The list of runs, and the endpoint that prepares runs for external executors."""
 
+    keeps_keys = ("prepare",)
+
     @extend_schema(
         operation_id="runs_prepare",
         request=PrepareSerializer,
@@ -113,7 +117,7 @@ class PreparedRunViewSet(RunViewSet):
     def prepare(self, request: Any) -> Response:
         """Prepare a run for an external executor; it waits until an executor claims it."""
         body = read(PrepareSerializer, request)
-        taken = intake.accept_message(
+        acceptance = intake.accept_message(
             user=request.user,
             text=body["message"],
             agent=body["agent"],
@@ -121,19 +125,20 @@ class PreparedRunViewSet(RunViewSet):
             metadata=body.get("metadata"),
             session=str(body["session"]) if body.get("session") else None,
             device=str(body["device"]) if body.get("device") else None,
-            idempotency_key=idempotency_key(request),
+            idempotency_key=key_in(request),
             trigger=Run.Trigger.EXTERNAL,
             asked=asked_in(body),
             context=body.get("context"),
         )
-        if taken.is_new:
-            external.set_deadline(taken.run, body.get("timeout"))
-        status = 201 if taken.is_new else 200
-        return Response(RunSerializer(taken.run).data, status=status, headers=located(request, taken.run.pk))
+        if acceptance.is_new:
+            external.set_deadline(acceptance.run, body.get("timeout"))
+        status = 201 if acceptance.is_new else 200
+        return Response(RunSerializer(acceptance.run).data, status=status, headers=located(request, acceptance.run.pk))
 
 
 class ExternalViewSet(viewsets.GenericViewSet):
     scope = "runs"
+    secret_answers = ("claim",)
     queryset = Run.objects.none()
     serializer_class = RunSerializer
 
@@ -144,8 +149,11 @@ class ExternalViewSet(viewsets.GenericViewSet):
     def claim(self, request: Any, pk: Any = None) -> Response:
         """Claim a prepared run. 409 if it is already claimed, or is not for external executors."""
         body = read(ClaimSerializer, request)
-        taken = external.claim(self.get_object(), executor=body["executor"], lease_s=body.get("lease"))
-        return Response(ClaimedSerializer({"claim": taken.token, **work_of(taken.run)}).data)
+        standing = Standing.of(request.auth, request.session)
+        claim = external.claim(
+            self.get_object(), executor=body["executor"], lease_s=body.get("lease"), standing=standing
+        )
+        return Response(ClaimedSerializer({"claim": claim.token, **work_of(claim.run)}).data)
 
     @extend_schema(request=HeartbeatSerializer, responses={200: BeatSerializer})
     def heartbeat(self, request: Any, pk: Any = None) -> Response:
@@ -174,8 +182,8 @@ def work_of(run: Run) -> dict[str, Any]:
     }
 
 
-def beaten(run: Run, *, claim: str, lease: float | None = None, **told: Any) -> dict[str, Any]:
-    run = external.heartbeat(run, claim, lease_s=lease, **told)
+def beaten(run: Run, *, claim: str, lease: float | None = None, **progress: Any) -> dict[str, Any]:
+    run = external.heartbeat(run, claim, lease_s=lease, **progress)
     answer = {"lease_expires_at": run.lease_expires_at, "cancel_requested": run.cancel_requested_at is not None}
     return BeatSerializer(answer).data
 
@@ -203,11 +211,11 @@ class WorkerSerializer(serializers.ModelSerializer):
 
     @extend_schema_field(LoadedSerializer(many=True))
     def get_loaded(self, worker: Worker) -> list[dict[str, Any]]:
-        known = self.context["known"]
-        return [known[key] for key in worker.loaded if key in known]
+        agents = self.context["agents"]
+        return [agents[key] for key in worker.loaded if key in agents]
 
     def get_others(self, worker: Worker) -> int:
-        return sum(1 for key in worker.loaded if key not in self.context["known"])
+        return sum(1 for key in worker.loaded if key not in self.context["agents"])
 
 
 class WorkerViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
@@ -219,10 +227,10 @@ class WorkerViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
     queryset = Worker.objects.all()
 
     def get_serializer_context(self) -> dict[str, Any]:
-        return {**super().get_serializer_context(), "known": workers.known_hashes(self.request.user)}
+        return {**super().get_serializer_context(), "agents": workers.known_hashes(self.request.user)}
 
 
-class FiguresView(APIView):
+class FiguresView(ByName, APIView):
     scope = "agents"
     parameters = {"get": ("window",)}
 
@@ -238,7 +246,7 @@ class FiguresView(APIView):
         window = request.query_params.get("window", "week")
         if window not in track_records.WINDOWS:
             raise Invalid(f"“{window}” is not a valid window.", hint=f"Use one of {', '.join(track_records.WINDOWS)}.")
-        agent = Agent.objects.named(request.user, name)
+        agent = self.named(Agent.objects.all())
         runs = Run.objects.visible_to(request.user).filter(agent=agent)
         total, parts = track_records.over_time(runs, window)
         series = [{"at": at, **track_records.as_json(figure)} for at, figure in parts]

@@ -38,8 +38,8 @@ class AnomaliesView(APIView):
     @extend_schema(operation_id="anomalies", responses=AnomalyTable)
     def get(self, request: Any) -> Response:
         """Of your own runs. Empty while there are too few runs to compare."""
-        found = anomalies.today(Run.objects.visible_to(request.user))
-        return Response({"results": [one.as_json() for one in found], "next": None})
+        runs = Run.objects.visible_to(request.user)
+        return Response({"results": [anomaly.as_json() for anomaly in anomalies.today(runs)], "next": None})
 
 
 class LiveRunsSerializer(serializers.Serializer):

@@ -16,7 +16,7 @@ from agents import storage
 from agents.exceptions import Invalid, NotFound
 from agents.http.parsers import FileParser, JSONParser
 from agents.http.resources import Located
-from agents.http.strict import Choice, KnownFields, Text
+from agents.http.strict import Choice, Pattern, StrictModelSerializer, Text
 from agents.http.viewsets import Audited, refusals
 from agents.models import StoredFile
 from runs.models import Artifact
@@ -33,10 +33,10 @@ SANDBOX = {
 }
 
 
-class StoredSerializer(KnownFields, serializers.ModelSerializer):
+class StoredSerializer(StrictModelSerializer):
     """A file without its content."""
 
-    media_type = serializers.RegexField(
+    media_type = Pattern(
         MEDIA_TYPE,
         max_length=100,
         default="text/plain",

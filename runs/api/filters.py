@@ -5,7 +5,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
-from agents.http.filters import FilterSet, Flag
+from agents.http.filters import AmongFilter, FilterSet, Flag
 from runs.figures import matching
 from runs.models import Feedback, Run, Schedule, Session
 
@@ -14,6 +14,7 @@ LONGEST_S = 10 * 365 * 86400  # ten years
 
 class RunFilter(FilterSet):
     agent = filters.CharFilter(method="of_agent", help_text="An agent's name.")
+    status__in = AmongFilter(field_name="status", lookup_expr="in", choices=Run.Status.choices)
     chain = filters.CharFilter("chain_version__chain__name", help_text="A chain's name.")
     rating = filters.ChoiceFilter(
         field_name="feedback__rating", choices=Feedback.Rating.choices, help_text="Rated so by their person."
@@ -61,7 +62,7 @@ class RunFilter(FilterSet):
     class Meta(FilterSet.Meta):
         model = Run
         fields = {
-            "status": ["exact", "in"],
+            "status": ["exact"],
             "trigger": ["exact"],
             "session": ["exact"],
             "parent": ["exact"],

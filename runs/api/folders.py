@@ -3,14 +3,14 @@
 from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
-from rest_framework import mixins, serializers
+from rest_framework import serializers
 from rest_framework.response import Response
 
 from agents.http.strict import StrictSerializer, Text
 from agents.http.viewsets import read
 from devices.models import Device
-from knowledge.collections.evaluation_api import OfCollection
-from knowledge.models import Collection, CollectionFolder
+from knowledge.collections.viewsets import MineInCollection
+from knowledge.models import CollectionFolder
 from knowledge.models.folder import PATH
 from runs.calls import folders
 
@@ -39,20 +39,11 @@ class FolderSerializer(serializers.ModelSerializer):
         return device.name if device else ""
 
 
-class FolderViewSet(mixins.ListModelMixin, OfCollection):
+class FolderViewSet(MineInCollection):
     """Your folders in a collection: your devices search them when you search. Nobody else reaches them."""
 
     queryset = CollectionFolder.objects.none()
     serializer_class = FolderSerializer
-
-    def collection(self) -> Collection:
-        if self.request.method == "DELETE" and not getattr(self, "swagger_fake_view", False):
-            row: Collection = Collection.objects.named(self.request.user, self.kwargs["name"])
-            return row
-        return super().collection()
-
-    def get_queryset(self) -> Any:
-        return CollectionFolder.objects.visible_to(self.request.user).filter(collection=self.collection())
 
     @extend_schema(
         request=NewFolderSerializer, responses={200: FolderSerializer, 201: FolderSerializer}, examples=[PAPERS]

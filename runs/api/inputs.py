@@ -34,9 +34,9 @@ class InputRequestViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, view
     def answer(self, request: Any, pk: Any = None) -> Response:
         """Answer once; the run continues. 409 if it was answered, declined or has expired."""
         body = read(InputAnswerSerializer, request)
-        found = self.get_object()
+        input_request = self.get_object()
         if body.get("decline"):
-            closed = inputs.decline(found, by=request.user)
+            closed = inputs.decline(input_request, by=request.user)
         else:
-            closed = inputs.answer(found, by=request.user, value=body.get("value"), error=body.get("error"))
+            closed = inputs.answer(input_request, by=request.user, value=body.get("value"), error=body.get("error"))
         return Response(InputRequestSerializer(closed).data)

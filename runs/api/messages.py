@@ -14,11 +14,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
+from agents.http.authentication import key_of
+from agents.http.idempotency import key_in
 from agents.http.later import later
 from agents.http.openapi import stream_of
 from agents.http.standing import Standing, while_good
-from agents.http.viewsets import kept, read
-from agents.models import ApiKey
+from agents.http.viewsets import ByName, kept, owner_in, read
 from devices.models import Device
 from plumbing.statements import Select
 from runs.calls import routing
@@ -29,8 +30,9 @@ from runs.intake import options
 from runs.lifecycle import endings
 from runs.models import RouteDecision, Run, Session
 
+from .prefer import PREFER, wait_of
 from .serializers.messages import SendSerializer
-from .serializers.runs import AnswerSerializer, RouteSerializer, RunSerializer
+from .serializers.runs import AnswerSerializer, RouteSerializer, RunSerializer, reply_of
 
 DEFAULT_WAIT_S = 60.0
 WAITS = Places(settings.MAX_WAITS)
@@ -39,7 +41,6 @@ NOW = Select(lambda at: Run.objects.select_related(*RUN_JOINS).filter(pk=at.run)
 IDEMPOTENCY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key with the same body returns the same run."
 )
-PREFER = OpenApiParameter("Prefer", str, OpenApiParameter.HEADER, description="`respond-async`: answer 202 at once.")
 AFTER = OpenApiParameter(
     "after", {"type": "integer", "minimum": 0, "maximum": 999_999_999}, description="Events after this number."
 )
@@ -56,10 +57,11 @@ class StreamOrJson(DefaultContentNegotiation):
         return super().select_renderer(request, renderers, format_suffix)
 
 
-class MessagesView(APIView):
+class MessagesView(ByName, APIView):
     """Process a message: wait for the reply, return the run at once, or stream its events."""
 
     scope = "messages"
+    keeps_keys = ("post",)
     content_negotiation_class = StreamOrJson
 
     @extend_schema(
@@ -80,27 +82,33 @@ class MessagesView(APIView):
         if wants_stream(request):
             with stream_for(request.user) as respond:
                 return respond(streamed(self.accept(request, body, name), request))
-        if "respond-async" in request.headers.get("Prefer", ""):
-            return self.accepted(self.accept(request, body, name))
+        seconds, applied = wait_of(request, body.get("wait"), DEFAULT_WAIT_S)
+        if seconds is None:
+            return with_headers(self.accepted(self.accept(request, body, name)), applied)
         with WAITS.take(request.user.pk) as place:
             waiting.ENDS.listen()
-            taken = self.accept(request, body, name)
-            end = waiting.End(taken.run.pk, body.get("wait", DEFAULT_WAIT_S), place)
-            return later(self, end, lambda ended: self.answered(taken, ended) if ended else self.accepted(taken))
+            acceptance = self.accept(request, body, name)
+            end = waiting.End(acceptance.run.pk, seconds, place)
+
+            def answer(ended: dict[str, Any] | None) -> Response:
+                return with_headers(self.answered(acceptance, ended) if ended else self.accepted(acceptance), applied)
+
+            return later(self, end, answer)
 
     def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
         message = body["message"]
+        agent = name if owner_in(request) is None else self.named_for_use(intake.NAMED)
         return intake.accept_message(
             user=request.user,
             text=message if isinstance(message, str) else None,
             parts=None if isinstance(message, str) else message,
-            agent=name,
+            agent=agent,
             session=str(body["session"]) if body.get("session") else None,
             input=body.get("input"),
             metadata=body.get("metadata"),
-            idempotency_key=idempotency_key(request),
+            idempotency_key=key_in(request),
             on_busy=body["on_busy"],
-            key=request.auth if isinstance(request.auth, ApiKey) else None,
+            key=key_of(request),
             timeout=body.get("timeout"),
             tools=body.get("tools"),
             version=body.get("version") if name else None,
@@ -111,22 +119,22 @@ class MessagesView(APIView):
             asked=asked_in(body),
         )
 
-    def accepted(self, taken: intake.Accepted) -> Response:
-        """The same body as of 200, without a reply yet."""
-        run = NOW.first(run=taken.run.pk) or taken.run
+    def accepted(self, acceptance: intake.Accepted) -> Response:
+        """The same body as of 200: without a reply yet, unless the run of a repeated request has ended."""
+        run = NOW.first(run=acceptance.run.pk) or acceptance.run
         body = {
             "run": kept(RunSerializer).to_representation(run),
-            "session": str(taken.session.pk),
-            "reply": None,
+            "session": str(acceptance.session.pk),
+            "reply": reply_of(run),
             "output": run.output,
             "usage": endings.usage_of(run),
         }
         return Response(body, status=202, headers={"Location": body["run"]["urls"]["self"]})
 
-    def answered(self, taken: intake.Accepted, ended: dict[str, Any]) -> Response:
+    def answered(self, acceptance: intake.Accepted, ended: dict[str, Any]) -> Response:
         body = {
-            "run": kept(RunSerializer).to_representation(as_told(taken.run, ended)),
-            "session": str(taken.session.pk),
+            "run": kept(RunSerializer).to_representation(as_told(acceptance.run, ended)),
+            "session": str(acceptance.session.pk),
             "reply": ended["reply"],
             "output": ended["output"],
             "usage": ended["usage"],
@@ -157,11 +165,17 @@ class RoutedMessagesView(MessagesView):
     def post(self, request: Any) -> Any:  # type: ignore[override]
         return self.process(request, None)
 
-    def accepted(self, taken: intake.Accepted) -> Response:
-        return with_route(super().accepted(taken), taken.run)
+    def accepted(self, acceptance: intake.Accepted) -> Response:
+        return with_route(super().accepted(acceptance), acceptance.run)
 
-    def answered(self, taken: intake.Accepted, ended: dict[str, Any]) -> Response:
-        return with_route(super().answered(taken, ended), taken.run)
+    def answered(self, acceptance: intake.Accepted, ended: dict[str, Any]) -> Response:
+        return with_route(super().answered(acceptance, ended), acceptance.run)
+
+
+def with_headers(response: Response, headers: dict[str, str]) -> Response:
+    for name, value in headers.items():
+        response[name] = value
+    return response
 
 
 def with_route(response: Response, run: Run) -> Response:
@@ -207,25 +221,20 @@ def wants_stream(request: Any) -> bool:
     return "text/event-stream" in request.headers.get("Accept", "")
 
 
-def idempotency_key(request: Any) -> str | None:
-    key = request.headers.get("Idempotency-Key")
-    if key and len(key) > 255:
-        raise Invalid("Idempotency-Key is longer than 255 characters.", hint="Use a UUID.")
-    return key or None
-
-
 def cursor_of(request: Any) -> int:
     """Where to start: Last-Event-ID, else ?after, else the beginning."""
-    given = request.headers.get("Last-Event-ID") or request.query_params.get("after") or "0"
-    if not given.isascii() or not given.isdigit() or len(given) > 9:
-        raise Invalid(f"“{given[:40]}” is not an event number.", hint="Send the number of the last event you received.")
-    return int(given)
+    cursor = request.headers.get("Last-Event-ID") or request.query_params.get("after") or "0"
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
+        raise Invalid(
+            f"“{cursor[:40]}” is not an event number.", hint="Send the number of the last event you received."
+        )
+    return int(cursor)
 
 
-def streamed(taken: intake.Accepted, request: Any) -> StreamingHttpResponse:
-    response = event_stream(taken.run, cursor_of(request) if request.headers.get("Last-Event-ID") else 0, request)
-    response["Muster-Run"] = str(taken.run.pk)
-    response["Muster-Session"] = str(taken.session.pk)
+def streamed(acceptance: intake.Accepted, request: Any) -> StreamingHttpResponse:
+    response = event_stream(acceptance.run, cursor_of(request) if request.headers.get("Last-Event-ID") else 0, request)
+    response["Muster-Run"] = str(acceptance.run.pk)
+    response["Muster-Session"] = str(acceptance.session.pk)
     return response
 
 

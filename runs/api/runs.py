@@ -25,7 +25,7 @@ from .files import ArtifactSerializer
 from .filters import RunFilter
 from .messages import AFTER, LAST_EVENT, RUN_JOINS, SSE, StreamOrJson, cursor_of, event_stream, stream_for
 from .serializers.decisions import CancelSerializer, ResumeSerializer
-from .serializers.runs import EventPageSerializer, RunSerializer, ToolCallSerializer, urls_of
+from .serializers.runs import EventPageSerializer, RunSerializer, ToolCallSerializer, urls_of, with_reply
 
 # What a list shows of each run and of those rows: whole versions are most of what would be read.
 RUN_SHOWN = (
@@ -36,7 +36,7 @@ RUN_SHOWN = (
 )  # fmt: skip
 
 
-class RunViewSet(Audited, mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
+class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
     scope = "runs"
     scopes = {"resume": "messages:write"}  # as for POST inputs/{id}
     content_negotiation_class = StreamOrJson
@@ -50,6 +50,10 @@ class RunViewSet(Audited, mixins.RetrieveModelMixin, mixins.ListModelMixin, view
     def get_queryset(self) -> QuerySet[Run]:
         runs = Run.objects.visible_to(self.request.user).select_related(*RUN_JOINS)
         return runs.only(*RUN_SHOWN) if self.action == "list" else runs
+
+    def retrieve(self, request: Any, pk: Any = None) -> Response:
+        """One run, with its reply once it has ended."""
+        return Response(RunSerializer(with_reply(self.get_object())).data)
 
     @extend_schema(
         parameters=[AFTER, OpenApiParameter("limit", int, default=500, description="At most 500.")],
@@ -95,13 +99,13 @@ class RunViewSet(Audited, mixins.RetrieveModelMixin, mixins.ListModelMixin, view
         Each is taken once: 409 if one was answered before, has expired or its run has ended. A key
         needs the scope `approvals:decide` to answer an approval.
         """
-        run, given = self.get_object(), read(ResumeSerializer, request)["inputs"]
-        answers = {as_id(one): answer for one, answer in given.items()}
-        asked, decided = pending.find(run, answers, request.user)
+        run, inputs = self.get_object(), read(ResumeSerializer, request)["inputs"]
+        answers = {as_id(one): answer for one, answer in inputs.items()}
+        requests, decided = pending.find(run, answers, request.user)
         if decided:
             require_scope(request, DECIDE)
         with transaction.atomic():
-            pending.resume(asked, decided, answers, by=request.user, source=address_of(request))
+            pending.resume(requests, decided, answers, by=request.user, source=address_of(request))
             self.audit("resumed", run, inputs=[str(one) for one in answers])
         fresh = self.get_queryset().get(pk=run.pk)
         return Response(RunSerializer(fresh).data, status=202, headers={"Location": urls_of(run)["self"]})

@@ -88,12 +88,12 @@ class ScheduleViewSet(NamedViewSet):
     def preview(self, request: Any, name: str) -> Response:
         """The next due times, in UTC and in the schedule's zone."""
         schedule = self.get_object()
-        asked = request.query_params.get("count", "10")
-        if not (asked.isascii() and asked.isdigit() and len(asked) < 6 and int(asked)):
+        count = request.query_params.get("count", "10")
+        if not (count.isascii() and count.isdigit() and len(count) < 6 and int(count)):
             raise Invalid("“count” must be a whole number from 1.")
         due = [
             {"due_at": moment, "due_local": local(moment, schedule.timezone)}
-            for moment in schedules.preview(schedule, min(int(asked), 100))
+            for moment in schedules.preview(schedule, min(int(count), 100))
         ]
         return Response(DueTimesSerializer({"timezone": schedule.timezone, "due": due}).data)
 
@@ -128,6 +128,7 @@ class ShownOnce:
     """The secret of a new row is only included in the answer to POST."""
 
     new_serializer: Any
+    secret_answers = ("create", "renew_secret")
 
     def get_serializer_class(self) -> Any:
         return self.new_serializer if self.action == "create" else self.serializer_class  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import require_scope
 from agents.http.strict import StrictSerializer, Text
 from agents.http.throttles import address_of
-from agents.http.viewsets import read
+from agents.http.viewsets import ByName, read
 from functions import store
 from functions.models import StoredFunction
 from functions.serializers import FunctionSerializer
@@ -25,7 +25,7 @@ class ScriptSerializer(StrictSerializer):
     name = Text(max_length=64, required=False, help_text="Name of the function; default: that of the file.")
 
 
-class ScriptView(APIView):
+class ScriptView(ByName, APIView):
     """Make the draft of a stored function of a script."""
 
     scope = "skills"
@@ -37,7 +37,7 @@ class ScriptView(APIView):
         """The draft, unpublished. 422 with each line that functions may not contain; 409 if the name is taken."""
         require_scope(request, "functions:write")
         body = read(ScriptSerializer, request)
-        skill = Skill.objects.select_related("bundle").named(request.user, name)
+        skill = self.named(Skill.objects.select_related("bundle"))
         skill.require_use(request.user)
         function = draft_of(skill, body["path"], body.get("name", ""), user=request.user, source=address_of(request))
         shown = FunctionSerializer(function, context={"request": request}).data

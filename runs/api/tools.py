@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents.http.strict import StrictSerializer, Text
+from agents.http.strict import Choice, Many, StrictSerializer, Text, Whole
 from agents.http.viewsets import read
 from agents.models import Tool
 from agents.serializers.agents import ToolSerializer
@@ -20,9 +20,12 @@ BATCH = 500
 
 class ToolSearchSerializer(StrictSerializer):
     text = Text(max_length=20_000, help_text="Words to search for, or the instructions of an agent.")
-    limit = serializers.IntegerField(min_value=1, max_value=50, default=10)
-    kinds = serializers.ListField(
-        child=serializers.ChoiceField(choices=Tool.Kind.choices), required=False, help_text="Only tools of these kinds."
+    limit = Whole(min_value=1, max_value=50, default=10)
+    kinds = Many(
+        child=Choice(choices=Tool.Kind.choices),
+        max_length=len(Tool.Kind),
+        required=False,
+        help_text="Only tools of these kinds.",
     )
 
 
@@ -50,15 +53,15 @@ class ToolSearchView(APIView):
         rows = Tool.objects.usable_by(request.user).filter(enabled=True)
         if kinds := body.get("kinds"):
             rows = rows.filter(kind__in=kinds)
-        found = tool_search.search(request.user, entries_of(rows), body["text"], body["limit"])
-        keys = [match.key for match in found.matches]
+        ranking = tool_search.search(request.user, entries_of(rows), body["text"], body["limit"])
+        keys = [match.key for match in ranking.matches]
         tools = rows.select_related("owner", "team").in_bulk([pk for pk, _ in keys])
         results = [
             {"tool": tools[match.key[0]], "score": match.score, "words": match.words}
-            for match in found.matches
+            for match in ranking.matches
             if match.key[0] in tools
         ]
-        return Response(ToolMatchesSerializer({"method": found.method, "results": results}).data)
+        return Response(ToolMatchesSerializer({"method": ranking.method, "results": results}).data)
 
 
 def entries_of(rows: QuerySet[Tool]) -> list[Entry]:

@@ -7,12 +7,14 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.exceptions import Invalid
+from agents.graph import MAX_STEPS
 from agents.http.grant_serializers import GrantSerializer, read_grants, replace_grants
-from agents.http.strict import Flag, Number, ObjectField, OptionalSchemaField, StrictSerializer, Text, Whole
+from agents.http.strict import Flag, Named, Number, ObjectField, OptionalSchemaField, StrictSerializer, Text, Whole
 from agents.http.version_serializers import NumberedSerializer
 from agents.models import Chain, ChainStep, ChainVersion, Tool, ToolGrant
 from agents.models.chain import columns_of
 from agents.models.chain_targets import Targets
+from agents.models.tool import MOST_GRANTS
 from agents.serializers.owned import OWNED, OwnedSerializer
 from runs.models import StepRun
 
@@ -64,7 +66,7 @@ class StepsField(serializers.Field):
     default_error_messages = {"shape": "Send a list of at most 200 steps, each an object with a key."}
 
     def to_internal_value(self, data: Any) -> list[dict[str, Any]]:
-        if not isinstance(data, list) or len(data) > 1000 or not all(isinstance(step, dict) for step in data):
+        if not isinstance(data, list) or len(data) > MAX_STEPS or not all(isinstance(step, dict) for step in data):
             self.fail("shape")
         for step in data:
             check_step(step)
@@ -98,7 +100,9 @@ class ChainSerializer(OwnedSerializer):
     input_schema = OptionalSchemaField()
     output_schema = OptionalSchemaField()
     timeout = Number(required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Time limit of a run (s).")
-    grants = GrantSerializer(many=True, required=False, help_text="Default: one for each tool that a step names.")
+    grants = GrantSerializer(  # type: ignore[call-arg]
+        many=True, required=False, max_length=MOST_GRANTS, help_text="Default: one for each tool that a step names."
+    )
     published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
 
     class Meta:
@@ -197,8 +201,11 @@ class StartSerializer(StrictSerializer):
     until = Text(
         max_length=64, default="", allow_blank=True, help_text="Of a draft: run only this step and those it needs."
     )
-    pinned = serializers.DictField(
-        child=PinSerializer(), default=dict, help_text="Of a draft: step → its output; these steps do not run."
+    pinned = Named(
+        most=MAX_STEPS,
+        child=PinSerializer(),
+        default=dict,
+        help_text="Of a draft: step → its output; these steps do not run.",
     )
 
     def validate(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -219,9 +226,7 @@ class RetrySerializer(StrictSerializer):
     input = serializers.JSONField(
         required=False, allow_null=True, help_text="Replaces the step's mapped input, or the agent's input."
     )
-    live = serializers.BooleanField(
-        required=False, help_text="For an agent: use the live version; default: the same version as before."
-    )
+    live = Flag(required=False, help_text="For an agent: use the live version; default: the same version as before.")
 
 
 class NodeSerializer(serializers.Serializer):

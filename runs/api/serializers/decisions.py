@@ -4,10 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from agents.http.strict import (
-    StrictSerializer,
-    Text,
-)
+from agents.http.strict import Choice, Flag, Named, Pattern, StrictSerializer, Text
 from runs.models import Approval, InputRequest
 
 
@@ -15,19 +12,21 @@ class ApprovalSerializer(serializers.ModelSerializer):
     run = serializers.UUIDField(source="run_id")
     call = serializers.UUIDField(source="call_id", allow_null=True)
     decided_by = serializers.CharField(source="decided_by.username", default=None, allow_null=True)
+    may_decide = serializers.BooleanField(help_text="Whether you are among those who may decide it.")
 
     class Meta:
         model = Approval
         fields = [
             "id", "run", "call", "tool", "effect", "reason", "arguments", "findings", "edited_arguments", "decides",
-            "not_starter", "expires_at", "default", "status", "decided_by", "decided_at", "note", "created_at",
+            "not_starter", "may_decide", "expires_at", "default", "status", "decided_by", "decided_at", "note",
+            "created_at",
         ]  # fmt: skip
 
 
 class DecisionSerializer(StrictSerializer):
-    decision = serializers.ChoiceField(choices=["approve", "deny"])
+    decision = Choice(choices=["approve", "deny"])
     arguments = serializers.DictField(required=False, allow_null=True)
-    note = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    note = Text(required=False, allow_blank=True, max_length=500)
 
 
 class CancelSerializer(StrictSerializer):
@@ -50,7 +49,7 @@ class InputRequestSerializer(serializers.ModelSerializer):
 
 
 class InputFailureSerializer(StrictSerializer):
-    code = serializers.SlugField(max_length=64, default="tool_failed")
+    code = Pattern(r"^[-a-zA-Z0-9_]+$", max_length=64, default="tool_failed")
     message = Text(max_length=10_000)
 
 
@@ -59,11 +58,11 @@ class InputAnswerSerializer(StrictSerializer):
 
     value = serializers.JSONField(required=False, allow_null=True)
     error = InputFailureSerializer(required=False)
-    decline = serializers.BooleanField(required=False)
+    decline = Flag(required=False)
 
     def validate(self, data: dict[str, Any]) -> dict[str, Any]:
-        given = [name for name in ("value", "error", "decline") if name in data and data[name] is not False]
-        if len(given) != 1:
+        names = [name for name in ("value", "error", "decline") if name in data and data[name] is not False]
+        if len(names) != 1:
             raise serializers.ValidationError("Send one of: value, error, decline.")
         return data
 
@@ -89,6 +88,6 @@ class ResumeAnswerSerializer(StrictSerializer):
 
 
 class ResumeSerializer(StrictSerializer):
-    inputs = serializers.DictField(
-        child=ResumeAnswerSerializer(), allow_empty=False, help_text="By the ids in the run's `pending`."
+    inputs = Named(
+        most=1000, child=ResumeAnswerSerializer(), allow_empty=False, help_text="By the ids in the run's `pending`."
     )

@@ -8,9 +8,11 @@ from rest_framework import serializers
 from agents.http.strict import (
     Choice,
     Flag,
+    Many,
     Number,
     ObjectField,
     OptionalSchemaField,
+    Pattern,
     SchemaField,
     StrictSerializer,
     Text,
@@ -53,10 +55,10 @@ class MessageTextField(serializers.Field):
 class CallerToolSerializer(StrictSerializer):
     """A tool that the caller executes."""
 
-    name = serializers.RegexField(caller_tools.NAME_PATTERN, help_text="Not the name of a tool of the agent.")
+    name = Pattern(caller_tools.NAME_PATTERN, help_text="Not the name of a tool of the agent.")
     description = Text(required=False, allow_blank=True, max_length=20_000)
     input_schema = SchemaField(required=False)
-    timeout_s = serializers.FloatField(required=False, min_value=1, max_value=86_400, help_text="Default: 3600.")
+    timeout_s = Number(required=False, min_value=1, max_value=86_400, help_text="Default: 3600.")
 
 
 class ToolPolicySerializer(StrictSerializer):
@@ -113,18 +115,18 @@ class SendSerializer(OptionsSerializer):
     session = serializers.UUIDField(required=False, allow_null=True)
     input = serializers.JSONField(required=False, allow_null=True)
     metadata = serializers.DictField(required=False)
-    on_busy = serializers.ChoiceField(choices=["reject", "enqueue", "interrupt"], default="reject")
-    timeout = serializers.FloatField(required=False, min_value=0.1, max_value=86_400)
-    wait = serializers.FloatField(required=False, min_value=0, max_value=600)
+    on_busy = Choice(choices=["reject", "enqueue", "interrupt"], default="reject")
+    timeout = Number(required=False, min_value=0.1, max_value=86_400)
+    wait = Number(required=False, min_value=0, max_value=600)
     device = serializers.UUIDField(required=False, allow_null=True)
     parent = serializers.UUIDField(
         required=False, allow_null=True, help_text="A session of yours: the message starts a new session below it."
     )
-    tools = serializers.ListField(
+    tools = Many(
         child=CallerToolSerializer(), required=False, max_length=caller_tools.MOST,
         help_text="Tools that the caller executes in this run: it answers their input requests.",
     )  # fmt: skip
-    version = serializers.IntegerField(
+    version = Whole(
         required=False,
         allow_null=True,
         min_value=1,

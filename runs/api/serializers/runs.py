@@ -8,10 +8,11 @@ from rest_framework import serializers
 
 from runs.calls import pending
 from runs.events import record as events
+from runs.events import waiting
 from runs.figures import totals
 from runs.intake import options
 from runs.lifecycle import endings, workers
-from runs.models import Run, RunEvent, ToolCallRecord, Worker
+from runs.models import Message, Run, RunEvent, ToolCallRecord, Worker
 
 from .messages import PartSerializer
 
@@ -61,6 +62,19 @@ class PendingInputSerializer(serializers.Serializer):
     expires_at = serializers.DateTimeField()
 
 
+class ReplySerializer(serializers.Serializer):
+    role = serializers.CharField()
+    content = PartSerializer(many=True)
+    text = serializers.CharField()
+    untrusted = serializers.BooleanField(help_text="Untrusted content had been read before it was written.")
+
+    def get_attribute(self, run: Run) -> Any:
+        """Set by `with_reply`; other runs leave it out."""
+        if not hasattr(run, "reply"):
+            raise serializers.SkipField
+        return run.reply
+
+
 class RunListSerializer(serializers.ListSerializer):
     """Reads for all runs of a page at once the usage of chains, the pools of the workers, and what they wait for."""
 
@@ -100,6 +114,10 @@ class RunSerializer(serializers.ModelSerializer):
     counts = serializers.SerializerMethodField()
     pending = serializers.SerializerMethodField(help_text="What it waits for from a person or from a program.")
     urls = serializers.SerializerMethodField()
+    reply = ReplySerializer(
+        required=False, allow_null=True,
+        help_text="Where one run is read: what the agent answered; null until the run has ended, and of a chain.",
+    )  # fmt: skip
 
     class Meta:
         model = Run
@@ -108,7 +126,7 @@ class RunSerializer(serializers.ModelSerializer):
             "id", "status", "waiting_for", "pending", "pool", "priority", "why_queued", "agent", "agent_owner",
             "agent_version", "chain", "session", "parent", "root", "depth", "trigger", "created_at", "started_at",
             "finished_at", "deadline", "input", "options", "output", "error", "turns", "usage", "counts", "metadata",
-            "urls",
+            "urls", "reply",
         ]  # fmt: skip
 
     def get_agent_owner(self, run: Run) -> str | None:
@@ -150,11 +168,19 @@ def urls_of(run: Run) -> dict[str, str]:
     }
 
 
-class ReplySerializer(serializers.Serializer):
-    role = serializers.CharField()
-    content = PartSerializer(many=True)
-    text = serializers.CharField()
-    untrusted = serializers.BooleanField(help_text="Untrusted content had been read before it was written.")
+def with_reply(run: Run) -> Run:
+    run.reply = reply_of(run)  # type: ignore[attr-defined]
+    return run
+
+
+def reply_of(run: Run) -> dict[str, Any] | None:
+    """From the run's last event, or from its conversation if its events were deleted (`manage.py prune`)."""
+    if run.finished_at is None:
+        return None
+    if ended := waiting.read_end(run.pk):
+        return ended["reply"]
+    message = Message.objects.filter(run=run, role=Message.Role.ASSISTANT).order_by("seq").last()
+    return endings.reply_json(message.text, message.untrusted) if message else None
 
 
 class CandidateSerializer(serializers.Serializer):
@@ -171,7 +197,7 @@ class RouteSerializer(serializers.Serializer):
 
 
 class AnswerSerializer(serializers.Serializer):
-    """200: the run has ended. 202: it is queued, in progress or waiting; `reply` is null."""
+    """200: the run has ended. 202: it was accepted; `reply` is null until it has ended."""
 
     run = RunSerializer()
     session = serializers.UUIDField()

@@ -10,7 +10,7 @@ from django_celery_beat.models import ClockedSchedule, CrontabSchedule, Interval
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from agents.graph import Problem
+from agents.graph import MAX_PARAMETERS, Problem
 from agents.http.strict import (
     Choice,
     Moment,
@@ -49,8 +49,8 @@ class OptionsField(serializers.JSONField):
     """Options of what it starts; a chain takes only `priority`."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        given = kept(OptionsSerializer).run_validation(data)
-        return {name: value for name, value in given.items() if value is not None}
+        options = kept(OptionsSerializer).run_validation(data)
+        return {name: value for name, value in options.items() if value is not None}
 
 
 class TargetMixin(serializers.Serializer):
@@ -61,21 +61,22 @@ class TargetMixin(serializers.Serializer):
 
     def targets(self, data: dict[str, Any]) -> dict[str, Any]:
         """The rows meant by the names. Raises ValidationError unless there is exactly one target."""
-        found = {}
+        targets = {}
+        user, instance = self.context["request"].user, getattr(self, "instance", None)
         for field, model in (("agent", Agent), ("chain", Chain)):
             nested = data.pop(field, None)
             if nested is not None:
-                found[field] = named(model, self.context["request"].user, nested["name"]) if nested["name"] else None
-        instance = getattr(self, "instance", None)
-        if any(found.values()) and len(found) == 1:
-            found = {"agent": None, "chain": None, **found}
-        merged = found or ({"agent": instance.agent, "chain": instance.chain} if instance else {})
+                current = getattr(instance, field, None)
+                targets[field] = named(model, user, nested["name"], current) if nested["name"] else None
+        if any(targets.values()) and len(targets) == 1:
+            targets = {"agent": None, "chain": None, **targets}
+        merged = targets or ({"agent": instance.agent, "chain": instance.chain} if instance else {})
         if sum(row is not None for row in merged.values()) != 1:
             raise serializers.ValidationError({"agent": "Name exactly one agent or chain."}, code="one_target")
-        given = data.get("options", getattr(instance, "options", None)) or {}
-        if merged["chain"] and given.keys() - {"priority"}:
-            raise serializers.ValidationError({"options": "A chain takes no option but priority."}, code="invalid")
-        return found
+        options = data.get("options", getattr(instance, "options", None)) or {}
+        if merged["chain"] and options.keys() - {"priority"}:
+            raise serializers.ValidationError({"options": "The only option of a chain is priority."}, code="invalid")
+        return targets
 
 
 class ScheduleSerializer(TargetMixin, OwnedSerializer):
@@ -139,8 +140,8 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
 
     def validate(self, data: dict[str, Any]) -> dict[str, Any]:
         data |= self.targets(data)
-        given = {name: data.pop(name) for name in TIMINGS if name in data}
-        chosen = {name: value for name, value in given.items() if value is not None}
+        timings = {name: data.pop(name) for name in TIMINGS if name in data}
+        chosen = {name: value for name, value in timings.items() if value is not None}
         if len(chosen) > 1 or (not chosen and not self.partial):
             raise serializers.ValidationError(
                 {"crontab": "Send exactly one of crontab, interval and at."}, code="one_timing"
@@ -270,6 +271,8 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
             return None
         if not isinstance(value, dict):
             raise serializers.ValidationError("Send an object: parameter → JMESPath.", code="invalid")
+        if len(value) > MAX_PARAMETERS:
+            raise serializers.ValidationError(f"Map at most {MAX_PARAMETERS} values.", code="too_many_parameters")
         for name, source in value.items():
             if problem := mapping_problem(name, source):
                 raise serializers.ValidationError(problem.message, code=problem.code)
@@ -286,8 +289,8 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
         data |= self.targets(data)
         for field, model in (("on_agent", Agent), ("on_chain", Chain)):
             if field in data:
-                name = (data[field] or {}).get("name")
-                data[field] = named(model, self.context["request"].user, name) if name else None
+                name, current = (data[field] or {}).get("name"), getattr(self.instance, field, None)
+                data[field] = named(model, self.context["request"].user, name, current) if name else None
         return data
 
 
@@ -333,7 +336,7 @@ class WebhookSerializer(StrictModelSerializer):
 
     def validate_url(self, url: str) -> str:
         if refusal := url_refusal(url, settings.PRIVATE_HOSTS_ALLOWED):
-            raise serializers.ValidationError(refusal, code="address_refused")
+            raise serializers.ValidationError(refusal, code="private_address")
         return url
 
     def validate_events(self, names: list[str]) -> list[str]:

@@ -2,13 +2,11 @@
 
 from rest_framework import serializers
 
-from agents.http.strict import (
-    KnownFields,
-)
+from agents.http.strict import StrictModelSerializer
 from runs.models import Message, Session
 
 
-class SessionSerializer(KnownFields, serializers.ModelSerializer):
+class SessionSerializer(StrictModelSerializer):
     agent = serializers.CharField(source="agent.name", allow_null=True, read_only=True)
     parent = serializers.UUIDField(source="parent_id", allow_null=True, read_only=True)
 

@@ -106,6 +106,23 @@ def test_nobody_shares_with_a_team_they_do_not_belong_to(api, charlie, team):
     assert not Agent.objects.exists()
 
 
+@pytest.mark.parametrize("kind", ["agent", "function", "skill", "collection"])
+def test_nobody_learns_whether_a_team_of_others_exists(api, charlie, team, kind):
+    """The rows are complete but for the team, which is theirs or nobody's."""
+    rows = {
+        "agent": {"provider": "offline"},
+        "function": {"source": "def spy() -> int:\n    return 1\n"},
+        "skill": {"text": "---\nname: spy\ndescription: Spies.\n---\nSpy."},
+        "collection": {},
+    }
+    row = {"kind": kind, "name": "spy", **rows[kind]}
+    said = []
+    for name in (team.name, "nobodys"):
+        error = apply(api(charlie), yaml.safe_dump({**row, "team": name}), status=422)
+        said.append(str({**error, "request_id": ""}).replace(name, "X"))
+    assert said[0] == said[1]
+
+
 def test_who_is_not_signed_in_gets_401(client):
     assert client.get(API).status_code == 401
     assert client.post(f"{API}apply", {"yaml": FILE}, content_type="application/json").status_code == 401

@@ -7,8 +7,8 @@ from django.contrib.auth.models import Group
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from agents import roles
-from agents.models import Tool, ToolGrant
+from agents import membership, roles
+from agents.models import Agent, ApiKey, BrowserSession, Membership, Tool, ToolGrant
 from agents.tools import CallPending, ToolFailed, ToolResult
 from runs.lifecycle import endings
 from runs.models import Approval, Run, RunEvent, ToolCallRecord
@@ -226,7 +226,7 @@ POSTS = [("calls/", SUM), ("heartbeat", {}), ("finish", {"status": "succeeded"})
 @pytest.mark.parametrize("who", ["alice_api", "bob_api", "charlie_api", "nobody", "wrong"])
 def test_only_the_claim_opens_it(request, mine, run, functions, who):
     """Neither the person's own key, nor a team-mate's, nor a stranger's."""
-    wrong = program(f"mc_{run.replace('-', '')}.guessed")
+    wrong = program(f"mc_{run.replace('-', '')}.0.guessed")
     client = {"nobody": Program(), "wrong": wrong}.get(who) or request.getfixturevalue(who)
     answers = [client.get(f"{V1}/executor/{path}") for path in GETS]
     answers += [client.post(f"{V1}/executor/{path}", body) for path, body in POSTS]
@@ -259,6 +259,68 @@ def test_a_person_who_was_switched_off_takes_the_claim_along(mine, alice):
     assert mine.get(f"{V1}/executor/").status_code == 401
 
 
+def test_a_key_that_is_revoked_takes_the_claims_along_that_were_made_with_it(mine, alice, alice_api, run):
+    other = program(claim(alice_api, prepare(alice_api)))
+    assert other.get(f"{V1}/executor/").status_code == 200
+    ApiKey.objects.get(user=alice).revoke()
+    assert mine.get(f"{V1}/executor/").status_code == other.get(f"{V1}/executor/").status_code == 401
+
+
+def log_out(browser, alice):
+    browser.logout()
+
+
+def sign_out_elsewhere(browser, alice):
+    BrowserSession.objects.filter(user_id=alice.pk).delete()
+
+
+def change_password(browser, alice):
+    alice.set_password("another correct horse")
+    alice.save()
+
+
+@pytest.mark.parametrize("deed", [log_out, sign_out_elsewhere, change_password])
+def test_a_login_that_ends_takes_the_claims_along_that_were_made_with_it(alice, signed_in, alice_api, run, deed):
+    browser, other = signed_in(alice), signed_in(alice)
+    body = {"executor": "terminal"}
+    token = browser.post(f"{V1}/runs/{run}/claim", body, content_type="application/json").json()["claim"]
+    mine = program(token)
+    assert mine.get(f"{V1}/executor/").status_code == 200
+    assert browser.session.session_key not in token
+    if deed is log_out:
+        other.logout()
+        assert mine.get(f"{V1}/executor/").status_code == 200, "another browser does not matter"
+    deed(browser, alice)
+    assert mine.get(f"{V1}/executor/").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "body"),
+    [("get", "", None), ("get", "tools/", None), *(("post", path, body) for path, body in POSTS)],
+)
+def test_a_person_who_left_the_team_does_no_more_with_its_agents(
+    worker, tidier, team, bob, bob_api, functions, verb, path, body
+):
+    Agent.objects.update(team=team)
+    Tool.objects.update(owner=None)
+    queued, claimed = prepare(bob_api), prepare(bob_api)
+    mine = program(claim(bob_api, claimed))
+    membership.end(Membership.objects.get(user=bob))
+    refused = bob_api.post(f"{V1}/runs/{queued}/claim", {"executor": "terminal"})
+    assert (refused.status_code, "messages" in refused.json()) == (409, False)
+    assert getattr(mine, verb)(f"{V1}/executor/{path}", body).status_code == 401
+    assert {run.error["code"] for run in Run.objects.all()} == {"not_shared"} and functions.asked == []
+
+
+def test_a_heartbeat_of_a_person_who_left_the_team_ends_the_run(worker, tidier, team, bob, bob_api):
+    Agent.objects.update(team=team)
+    run = prepare(bob_api)
+    token = claim(bob_api, run)
+    membership.end(Membership.objects.get(user=bob))
+    assert bob_api.post(f"{V1}/runs/{run}/heartbeat", {"claim": token}).status_code == 409
+    assert Run.objects.get(pk=run).error["code"] == "not_shared"
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -286,3 +348,10 @@ def test_invented_parameters_are_refused(mine):
     assert {answer.json()["error"]["details"][0]["code"] for answer in answers} == {"unknown_parameter"}
     paged = {path: mine.get(f"{V1}/executor/{path}?limit=1").status_code for path in GETS}
     assert paged == {"": 422, "tools/": 422, "calls/": 200, "artifacts/": 200}
+
+
+def test_a_claim_that_holds_nothing_is_told_apart_from_a_wrong_key(client):
+    for path in ("executor/", "executor/tools/"):
+        answer = client.get(f"/api/v1/{path}", headers={"Authorization": "Bearer mc_nothing"})
+        assert answer.status_code == 401 and answer.json()["error"]["code"] == "not_authenticated"
+        assert answer.json()["error"]["hint"] == "Stop the work, and claim a run with an API key."

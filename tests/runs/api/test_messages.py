@@ -3,7 +3,7 @@
 import pytest
 
 from runs import carriers
-from runs.models import Message, Run, Session, ToolCallRecord
+from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
 from tests.fakes import calls, says
 from tests.worker import Threads
 
@@ -64,6 +64,27 @@ def test_on_request_it_answers_202_at_once(send, agent, stub):
     assert response.status_code == 202
     assert response.json()["run"]["status"] == "queued"
     assert Run.objects.get().status == "succeeded"
+
+
+def test_a_run_that_is_read_has_its_reply_once_it_has_ended(send, alice_api, bob_api, charlie_api, client, agent, stub):
+    stub.script(says("hi"))
+    accepted = send(**{"Idempotency-Key": "one"}).json()
+    at = f"/api/v1/runs/{accepted['run']['id']}"
+    said = {"role": "assistant", "content": [{"type": "text", "text": "hi"}], "text": "hi", "untrusted": False}
+    assert accepted["reply"] is None and alice_api.get(at).json()["reply"] == said
+    assert send(**{"Idempotency-Key": "one"}).json()["reply"] == said, "the repeated request of a run that has ended"
+    RunEvent.objects.all().delete()
+    assert alice_api.get(at).json()["reply"] == said, "also when its events were pruned"
+    Message.objects.all().delete()
+    assert alice_api.get(at).json()["reply"] is None
+    assert [other.get(at).status_code for other in (bob_api, charlie_api, client)] == [404, 404, 401]
+
+
+def test_a_run_at_work_or_of_a_chain_has_no_reply(alice, alice_api):
+    for status in ("queued", "succeeded"):
+        run = Run.objects.create(principal=alice, status=status)
+        assert alice_api.get(f"/api/v1/runs/{run.pk}").json()["reply"] is None
+    assert "reply" not in alice_api.get("/api/v1/runs/").json()["results"][0], "a list of long texts would be slow"
 
 
 def test_the_same_idempotency_key_is_the_same_run(send, agent, stub):

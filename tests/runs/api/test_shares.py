@@ -58,6 +58,8 @@ def test_the_database_alone_opens_no_conversation(alice_api, client, session):
     for guess in (token[:22], token[:22] + "0" * 64, token[:-1], token + "0", token[:-1] + "é"):
         assert client.get(f"/shared/{guess}/").status_code == 404, guess
     assert client.get(f"/shared/{token}/").status_code == 200
+    gone = client.get("/shared/gone/").content.decode()
+    assert "no longer shared" in gone and "dashboard" not in gone, "a reader may have no account"
 
 
 def test_arguments_of_tools_are_shown_if_that_was_chosen_and_results_never(alice_api, client, session):

@@ -1,0 +1,40 @@
+"""`Prefer` (RFC 7240): how long an answer may take."""
+
+import re
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter
+
+LONGEST_WAIT_S = 600
+PREFER = OpenApiParameter(
+    "Prefer",
+    str,
+    OpenApiParameter.HEADER,
+    description="`respond-async`: answer 202 at once. `wait=10`: after at most 10 seconds, like `wait` in the body. "
+    "`Preference-Applied` in the answer says which of them was followed.",
+)
+
+
+def wait_of(request: Any, in_body: float | None, usual: float) -> tuple[float | None, dict[str, str]]:
+    """Seconds to wait, None for an answer at once; and the header that says which preference was followed.
+
+    `in_body` is the body's `wait`, which counts before the header's. Preferences that cannot be read are
+    ignored, as the RFC demands.
+    """
+    wishes = wishes_in(request.headers.get("Prefer", ""))
+    wait = wishes.get("wait", "")
+    if in_body is None and re.fullmatch(r"[0-9]{1,9}", wait):
+        seconds = min(int(wait), LONGEST_WAIT_S)
+        return seconds, {"Preference-Applied": f"wait={seconds}"}
+    if "respond-async" in wishes:
+        return None, {"Preference-Applied": "respond-async"}
+    return usual if in_body is None else in_body, {}
+
+
+def wishes_in(header: str) -> dict[str, str]:
+    """{"respond-async": "", "wait": "10"}; of a preference that is there twice, the first counts."""
+    wishes: dict[str, str] = {}
+    for part in header.split(","):
+        name, _, value = part.partition(";")[0].partition("=")
+        wishes.setdefault(name.strip().lower(), value.strip().strip('"'))
+    return wishes
