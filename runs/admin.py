@@ -132,16 +132,16 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     @admin.display(description=later("Loaded"))
     def loaded_agents(self, worker: Worker) -> str:
-        known = workers.known_hashes(worker.reader)  # type: ignore[attr-defined]
-        rows = [(known[key]["agent"], known[key]["version"], key) for key in worker.loaded if key in known]
+        agents = workers.known_hashes(worker.reader)  # type: ignore[attr-defined]
+        rows = [(agents[key]["agent"], agents[key]["version"], key) for key in worker.loaded if key in agents]
         others = len(worker.loaded) - len(rows)
         held = table([_("Agent"), _("Version"), _("Hash")], rows)
         return format_html(_("{}{} more: older ones, or other users'"), held, others)
 
     @admin.display(description=later("Runs in progress"))
     def runs_in_work(self, worker: Worker) -> str:
-        found = workers.runs_of(worker, worker.reader)  # type: ignore[attr-defined]
-        return table([_("Run"), _("Agent"), _("Since")], [(link_to(run), run.agent, run.started_at) for run in found])
+        runs = workers.runs_of(worker, worker.reader)  # type: ignore[attr-defined]
+        return table([_("Run"), _("Agent"), _("Since")], [(link_to(run), run.agent, run.started_at) for run in runs])
 
 
 def link_to(run: Run) -> SafeString:
@@ -240,8 +240,8 @@ class ScheduleForm(forms.ModelForm):
         cleaned = super().clean() or {}
         one, timing = _("Choose exactly one agent or chain."), _("Choose exactly one of these three.")
         for fields, words in ((("agent", "chain"), one), (TIMINGS, timing)):
-            given = [name for name in fields if cleaned.get(name)]
-            if len(given) != 1 and not any(name in self.errors for name in fields):
+            names = [name for name in fields if cleaned.get(name)]
+            if len(names) != 1 and not any(name in self.errors for name in fields):
                 self.add_error(fields[0], words)
         return cleaned
 

@@ -34,12 +34,6 @@ class SessionClosed(Conflict):
     code = "session_closed"
 
 
-class IdempotencyMismatch(Conflict):
-    """This Idempotency-Key was used with another body."""
-
-    code = "idempotency_mismatch"
-
-
 class NotPublished(Conflict):
     """This agent has no published version, or is switched off."""
 

@@ -4,13 +4,14 @@ import json
 from datetime import UTC, tzinfo
 from functools import partial, wraps
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import redirect_to_login
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -25,6 +26,7 @@ from runs.models import Approval, InputRequest, Run
 from runs.rules.timing import TimingError, zone_named
 
 from .help_topics import TOPICS
+from .namesakes import mark_namesakes
 
 NAVIGATION = [
     [
@@ -72,15 +74,22 @@ PAGE = 50
 
 
 def by_name(request: HttpRequest, rows: QuerySet) -> tuple[list[Any], dict[str, str]]:
-    """One page of rows by name, and what the template needs to search and to go on: {more, search}."""
+    """One page of rows by name, marked by their `address`, and what the template needs to search and to go on:
+    {more, search}.
+    """
     words = request.GET.get("search", "").replace("\0", " ").split()[:6]
     for word in words:
         rows = rows.filter(Q(name__icontains=word) | Q(description__icontains=word))
     if after := request.GET.get("after", "")[:64].replace("\0", ""):
         rows = rows.filter(name__gt=after)
-    found = list(rows.order_by("name", "pk")[: PAGE + 1])
-    more = found[PAGE - 1].name if len(found) > PAGE else ""
-    return found[:PAGE], {"more": more, "search": " ".join(words)}
+    rows = rows.order_by("name", "pk")
+    page_rows, more = list(rows[: PAGE + 1]), ""
+    if len(page_rows) > PAGE:
+        last = page_rows[PAGE - 1]
+        page_rows[PAGE:] = rows.filter(name=last.name, pk__gt=last.pk)  # the next page begins after the name
+        more = last.name if rows.filter(name__gt=last.name).exists() else ""
+    mark_namesakes(rows.model, page_rows, request.user)
+    return page_rows, {"more": more, "search": " ".join(words)}
 
 
 def page(request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
@@ -99,6 +108,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     return {
         "navigation": navigation(request, counts), "open_approvals": approvals,
         "only_reads": request.path.startswith(AUTHORED) and not may_author(request.user),
+        "may_author": may_author(request.user), "may_send": roles.allows(request.user, "messages:write"),
         "help_topic": TOPICS.get(request.resolver_match.url_name if request.resolver_match else "", "index"),
     }  # fmt: skip
 
@@ -144,6 +154,8 @@ def signed_in(view: Any = None, *, writes: str = roles.ACT) -> Any:
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return redirect_to_login(came_from(request) if request.method == "POST" else request.get_full_path())
         with timezone.override(zone_of(request)):
             try:
                 if request.method == "POST":
@@ -152,7 +164,28 @@ def signed_in(view: Any = None, *, writes: str = roles.ACT) -> Any:
             except MusterError as error:
                 return refused(request, error)
 
-    return login_required(guarded)
+    return guarded
+
+
+def came_from(request: HttpRequest) -> str:
+    """The page with the form that was sent, to go back to after signing in: most forms are sent to addresses that have
+    no page of their own.
+    """
+    origin = urlsplit(request.META.get("HTTP_REFERER", ""))
+    return origin._replace(scheme="", netloc="").geturl() if origin.netloc == request.get_host() else request.path
+
+
+def posted(back: str) -> Any:
+    """For a form that is answered with a page: whoever opens the address of that page again comes `back`."""
+
+    def decorated(view: Any) -> Any:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            return view(request, *args, **kwargs) if request.method == "POST" else redirect(back)
+
+        return guarded
+
+    return decorated
 
 
 def check_form(request: HttpRequest, writes: str) -> None:
@@ -175,8 +208,10 @@ def zone_of(request: HttpRequest) -> tzinfo:
 
 
 def refused(request: HttpRequest, error: MusterError) -> HttpResponse:
-    said = {"title": _("The action failed") if error.status != 404 else _("Not found"), "error": error}
-    return render(request, "muster/refused.html", {"navigation": navigation(request, {}), **said}, status=error.status)
+    context = {"title": _("The action failed") if error.status != 404 else _("Not found"), "error": error}
+    return render(
+        request, "muster/refused.html", {"navigation": navigation(request, {}), **context}, status=error.status
+    )
 
 
 def tell(request: HttpRequest, error: MusterError) -> None:
@@ -206,12 +241,12 @@ def keyset(request: HttpRequest, rows: QuerySet, size: int = PAGE) -> tuple[list
     before = uuid_in(request.GET.get("before", ""))
     if before:
         rows = rows.filter(pk__lt=before)
-    found = list(rows.order_by("-pk")[: size + 1])
-    if len(found) <= size:
-        return found, ""
+    page_rows = list(rows.order_by("-pk")[: size + 1])
+    if len(page_rows) <= size:
+        return page_rows, ""
     query = request.GET.copy()
-    query["before"] = str(found[size - 1].pk)
-    return found[:size], query.urlencode()
+    query["before"] = str(page_rows[size - 1].pk)
+    return page_rows[:size], query.urlencode()
 
 
 def uuid_in(text: str) -> UUID | None:

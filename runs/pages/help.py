@@ -47,12 +47,12 @@ def help_page(request: HttpRequest, name: str = START) -> HttpResponse:
 @cache
 def places() -> dict[str, str]:
     """The name of each page in an address → its file below `docs/`: `models` → `howto/models.md`."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for folder in FOLDERS:
         for path in sorted((DOCS / folder).glob("*.md")):
             name = path.stem if folder in ("howto", ".") else f"{folder}-{path.stem}"
-            found.setdefault(name, path.relative_to(DOCS).as_posix())
-    return found
+            files.setdefault(name, path.relative_to(DOCS).as_posix())
+    return files
 
 
 @cache
@@ -84,13 +84,13 @@ def rendered(name: str) -> Document:
 @cache
 def reader() -> MarkdownIt:
     """CommonMark with tables. Raw HTML is shown as text."""
-    made = MarkdownIt("commonmark", {"html": False}).enable("table")
-    made.add_render_rule("fence", code_block)
-    made.add_render_rule("code_block", code_block)
-    made.add_render_rule("table_open", lambda *_: f"{SCROLL}<table>")
-    made.add_render_rule("table_close", lambda *_: "</table></div>")
-    made.add_render_rule("image", lambda self, tokens, at, *_: escape(tokens[at].content))
-    return made
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    markdown.add_render_rule("fence", code_block)
+    markdown.add_render_rule("code_block", code_block)
+    markdown.add_render_rule("table_open", lambda *_: f"{SCROLL}<table>")
+    markdown.add_render_rule("table_close", lambda *_: "</table></div>")
+    markdown.add_render_rule("image", lambda self, tokens, at, *_: escape(tokens[at].content))
+    return markdown
 
 
 SCROLL = '<div class="scroll" tabindex="0" role="region" aria-label="Table">'

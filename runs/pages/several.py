@@ -26,6 +26,8 @@ def decide_several(request: HttpRequest, decide: Callable[[str, str], object]) -
         else:
             done += 1
     is_approval = request.POST.get("decision") == "approve"
-    said = _("%(number)s approved.") if is_approval else _("%(number)s rejected.")
-    messages.success(request, said % {"number": done}) if done else messages.warning(request, _("Nothing was chosen."))
+    message = _("%(number)s approved.") if is_approval else _("%(number)s rejected.")
+    messages.success(request, message % {"number": done}) if done else messages.warning(
+        request, _("Nothing was chosen.")
+    )
     return redirect(request.get_full_path())

@@ -152,6 +152,7 @@ class Login(LoginView):
 @signed_in(writes="agents:write")
 def start(request: HttpRequest) -> HttpResponse:
     """The steps. POST performs one and returns; errors are shown at their field."""
+    roles.require(request.user, "agents:write")
     step = request.POST.get("step", "")
     filled = FORMS[step](request.POST, user=request.user, prefix=step) if step in FORMS else None
     if filled is not None and filled.is_valid() and saved(request, filled):
@@ -171,10 +172,11 @@ def saved(request: HttpRequest, form: Any) -> bool:
             form.add_error("name", f"{error} {error.hint}")
         elif error.details and "source" in form.fields:
             for detail in error.details:
+                message = detail["message"].removesuffix(".")
                 form.add_error(
                     "source",
-                    _("Line %(line)s: %(message)s %(hint)s")
-                    % {"line": detail.get("line", "?"), "message": detail["message"], "hint": detail.get("hint", "")},
+                    _("Line %(line)s: %(message)s. %(hint)s")
+                    % {"line": detail.get("line", "?"), "message": message, "hint": detail.get("hint", "")},
                 )
         else:
             tell(request, error)
@@ -203,6 +205,7 @@ def progress(request: HttpRequest) -> dict[str, Any]:
         "usable": [] if own else list(usable),
         "function": StoredFunction.objects.filter(owner=user, published__isnull=False).exists(),
         "agent": agent,
+        "can_try": agent is not None and agent.grants.filter(tool__name=FIRST["function"]["name"]).exists(),
         "talk": agent is not None and Run.objects.visible_to(user).filter(agent__owner=user).exists(),
         "approval": Approval.objects.filter(decided_by=user).exists(),
         "schedule": Schedule.objects.filter(owner=user).order_by("-pk").first(),

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django import template
+from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext
@@ -14,6 +15,7 @@ from runs.figures import money
 from runs.pages.activity.waterfall import name_of
 from runs.pages.base import pretty
 from runs.pages.labels import timing, words
+from runs.pages.namesakes import address
 
 register = template.Library()
 SEPARATORS = {"de": str.maketrans(".,", ",.")}  # in place of those of English
@@ -21,6 +23,7 @@ register.filter("pretty", pretty)
 register.filter("words", words)
 register.filter("timing", timing)
 register.filter("shown", shown)
+register.simple_tag(address)
 
 
 @register.filter
@@ -41,6 +44,12 @@ def localized(number: str) -> str:
 def decimal(value: float | None, digits: int) -> str:
     """1.5 → 1.50 with two digits, and 1,50 on German pages."""
     return "–" if value is None else localized(f"{value:.{digits}f}")
+
+
+@register.filter
+def size(value: int) -> str:
+    """2097152 bytes → 2.0 MB, and 2,0 MB on German pages."""
+    return localized(filesizeformat(value))
 
 
 @register.filter

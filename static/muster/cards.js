@@ -5,8 +5,9 @@ import { gettext, word } from "./texts.js";
 
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const FILES = gettext("Files");
+const MEGABYTE = 1024 ** 2; // xgettext takes 1 << 20 for the begin of XML
 /** @param {number} bytes */
-const sizeOf = (bytes) => (bytes < 1024 ? gettext("%(bytes)s bytes", { bytes }) : bytes < 1 << 20 ? `${fixed(bytes / 1024, 1)} KB` : `${fixed(bytes / (1 << 20), 1)} MB`);
+const sizeOf = (bytes) => (bytes < 1024 ? gettext("%(bytes)s bytes", { bytes }) : bytes < MEGABYTE ? `${fixed(bytes / 1024, 1)} KB` : `${fixed(bytes / MEGABYTE, 1)} MB`);
 /** @param {string} words */
 const label = (words) => make("p", { className: "small label", textContent: words });
 /** @param {any} value */
@@ -54,7 +55,7 @@ export class ToolCard {
 /** Arguments that come from strangers' text, or from nobody knows where. @param {any[]} findings */
 function origins(findings) {
   const bad = findings.filter((one) => one.source === "stranger" || one.source === "unknown");
-  return bad.map((one) => make("p", { className: "note warning small" }, make("code", { textContent: one.path }), " ", make("mark", { textContent: one.value }), one.origin ? ` ${gettext("comes from %(origin)s", { origin: one.origin })}` : ` ${gettext("comes from an unknown source")}`));
+  return bad.map((one) => make("p", { className: "note warning small" }, make("code", { textContent: one.path }), " ", make("mark", { textContent: one.value }), " ", one.origin ? gettext("comes from %(origin)s", { origin: one.origin }) : gettext("comes from an unknown source")));
 }
 
 export class ApprovalCard {
@@ -69,14 +70,36 @@ export class ApprovalCard {
     const no = make("button", { className: "danger", type: "button", textContent: gettext("Deny"), onclick: () => this.decide("deny") });
     const time = make("time", { dateTime: until ?? "" });
     time.dataset.ago = "";
+    this.needs = make("span", { textContent: gettext("needs your approval. Expires") });
+    this.why = make("p", { className: "small", textContent: reason ? this.because(reason) : "" });
+    this.forNote = [make("label", { htmlFor: `ask-note-${id}`, className: "small", textContent: gettext("Note") }), this.note];
+    this.buttons = make("div", { className: "row" }, this.yes, no);
     this.element = make("div", { className: "ask", role: "group", ariaLabel: gettext("Approval of %(tool)s", { tool }) },
-      make("p", {}, make("strong", { textContent: tool }), effect ? ` (${word(effect)})` : "", ` ${gettext("needs your approval. Expires")} `, time, "."),
-      ...(reason ? [make("p", { className: "small", textContent: reason })] : []), ...origins(findings),
+      make("p", {}, make("strong", { textContent: tool }), effect ? ` (${word(effect)})` : "", " ", this.needs, " ", time, "."),
+      this.why, ...origins(findings),
       make("label", { htmlFor: `ask-${id}`, className: "small", textContent: gettext("Arguments") }), this.field,
-      make("label", { htmlFor: `ask-note-${id}`, className: "small", textContent: gettext("Note") }), this.note,
-      this.wrong, make("div", { className: "row" }, this.yes, no));
+      ...this.forNote, this.wrong, this.buttons);
     localise(this.element);
   }
+
+  /** What an event does not say: the reason in the language of the page, and whether this person is among those who decide. */
+  async check() {
+    const known = await api(`approvals/${this.asked.id}`).catch(() => null);
+    if (!known) return; // the server is away for a moment: what the event says stays
+    const { may_decide: mayDecide, status, reason } = known;
+    if (reason) this.why.textContent = this.because(reason);
+    if (mayDecide || status !== "open") return;
+    const place = make("a", { href: `/approvals/#approval-${this.asked.id}`, textContent: gettext("See who") });
+    const hadFocus = this.buttons.contains(document.activeElement);
+    this.needs.textContent = gettext("needs an approval. Expires");
+    this.field.readOnly = true;
+    for (const one of this.forNote) one.remove();
+    this.buttons.replaceChildren(make("span", {}, gettext("Somebody else decides this."), " ", place));
+    if (hadFocus) place.focus({ preventScroll: true });
+  }
+
+  /** @param {string} reason */
+  because(reason) { return gettext("Why you are asked: %(reason)s.", { reason }); }
 
   /** @param {"approve" | "deny"} decision */
   async decide(decision) {
@@ -92,7 +115,9 @@ export class ApprovalCard {
 
   /** @param {{status: string, by?: string | null, note?: string}} decided */
   close({ status, by, note }) {
-    const words = `${this.asked.tool}: ${word(status)}${by ? ` ${gettext("by %(by)s", { by })}` : ""}${note ? `. ${note}` : ""}`;
+    const person = by ? gettext("by %(by)s", { by }) : "";
+    const who = by === "deadline" ? `. ${gettext("Nobody answered in time.")}` : person && ` ${person}`;
+    const words = `${this.asked.tool}: ${word(status)}${who}${note ? `. ${note}` : ""}`;
     this.element.classList.add("decided");
     this.element.replaceChildren(make("p", { className: "small", textContent: words }));
   }

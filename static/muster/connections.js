@@ -90,7 +90,14 @@ async function send(event, form, act) {
   event.preventDefault();
   const wrong = /** @type {HTMLElement} */ (form.querySelector("[data-wrong]"));
   wrong.hidden = true;
-  try { await act(new FormData(form)); } catch (error) { wrong.textContent = error.message; wrong.hidden = false; }
+  for (const input of form.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
+  try { await act(new FormData(form)); } catch (error) {
+    wrong.textContent = error.message;
+    wrong.hidden = false;
+    const input = /** @type {HTMLElement | null} */ (form.querySelector(`[name="${CSS.escape(error.details?.[0]?.field ?? "")}"]`));
+    input?.setAttribute("aria-invalid", "true");
+    input?.focus();
+  }
 }
 
 document.addEventListener("click", async (event) => {

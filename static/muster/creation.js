@@ -1,5 +1,6 @@
 // The form of a new agent or chain, or of a copy of one.
 import { api, tell } from "./page.js";
+import { atField } from "./problems.js";
 
 /** What a copy takes along: all that a person can write, except for the name and the team. */
 const LEFT = new Set(["name", "owner", "team", "published_version", "created_at", "updated_at", "enabled"]);
@@ -32,7 +33,7 @@ function showProblem(form, error) {
   const place = /** @type {HTMLElement | null} */ (form.querySelector(`[data-wrong="${CSS.escape(name.split(".")[0])}"]`));
   if (!place) { tell(error.message); return; }
   place.hidden = false;
-  place.textContent = error.message;
+  place.textContent = atField(error, name);
   const input = /** @type {HTMLElement | null} */ (form.querySelector(`[name="${CSS.escape(name)}"]`));
   input?.setAttribute("aria-invalid", "true");
   input?.focus();

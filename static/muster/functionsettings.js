@@ -24,6 +24,9 @@ export class FunctionSettings {
     return found;
   }
 
+  /** The team that it is shared with, where there is a choice; no part of a draft. @returns {{team?: string | null}} */
+  sharing() { return this.field("team") ? { team: this.field("team").value || null } : {}; }
+
   /** All that a draft is checked and tried with. @returns {Record<string, any>} */
   whole() { return { ...this.others, ...this.read() }; }
 

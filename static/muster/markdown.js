@@ -1,6 +1,7 @@
 // Markdown of a reply as DOM: tables, highlighted code with a copy button, mathematics as MathML. HTML in the text stays
 // text, pictures become links (a reply must not make the browser fetch an address), and no inline style is written.
 import { MarkdownIt } from "./vendor/markdown.js";
+import { copy } from "./page.js";
 import { gettext } from "./texts.js";
 
 /** @typedef {import("./vendor/markdown.js").RenderRule} RenderRule */
@@ -90,11 +91,7 @@ function frameCode(fragment) {
     const language = /language-([\w+-]+)/.exec(code.className)?.[1] ?? "";
     if (language) highlight(code, language);
     const button = Object.assign(document.createElement("button"), { type: "button", className: "quiet small", textContent: gettext("Copy") });
-    button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(code.textContent ?? "");
-      button.textContent = gettext("Copied");
-      setTimeout(() => { button.textContent = gettext("Copy"); }, 1200);
-    });
+    button.addEventListener("click", () => copy(code.textContent ?? "", button));
     const head = Object.assign(document.createElement("div"), { className: "code-head" });
     head.append(Object.assign(document.createElement("span"), { className: "small soft", textContent: language }), button);
     const frame = Object.assign(document.createElement("div"), { className: "code-block" });

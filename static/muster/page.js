@@ -1,4 +1,5 @@
 // What every page does: times in the viewer's zone, theme, menu, copy buttons, confirmations.
+import { inWords } from "./problems.js";
 import { gettext } from "./texts.js";
 
 // The browser's way to write the page's language, such as en-GB; else that language.
@@ -52,8 +53,7 @@ export async function api(path, { method = "GET", body, headers = {}, signal } =
 /** @param {any} answer the JSON of the answer, if it has any @param {Response} response @returns {Problem} */
 export function problem(answer, response) {
   const told = answer?.error ?? {};
-  const details = (told.details ?? []).map((/** @type {Record<string, any>} */ one) => [one.field, one.message].filter(Boolean).join(": "));
-  const text = [told.message || gettext("The server answered %(status)s.", { status: response.status }), ...details, told.hint].filter(Boolean).join(" ");
+  const text = inWords(told) || gettext("The server answered %(status)s.", { status: response.status });
   return Object.assign(new Error(text), { status: response.status, code: told.code, details: told.details ?? [] });
 }
 
@@ -62,6 +62,22 @@ export function tell(text, kind = "error") {
   const note = Object.assign(document.createElement("p"), { className: `note ${kind}`, textContent: text });
   document.querySelector("[data-messages]")?.replaceChildren(note);
   note.scrollIntoView({ block: "nearest" });
+}
+
+/** To the clipboard. Browsers offer `navigator.clipboard` only with https and on localhost. @param {string} text @param {HTMLElement} button says that it is done */
+export async function copy(text, button) {
+  if (navigator.clipboard) await navigator.clipboard.writeText(text);
+  else {
+    const field = make("textarea", { className: "sr", value: text, readOnly: true });
+    button.after(field); // in the same dialog, if it is in one
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+    button.focus();
+  }
+  button.dataset.before ??= button.textContent ?? "";
+  button.textContent = gettext("Copied");
+  setTimeout(() => { button.textContent = button.dataset.before ?? ""; }, 1200);
 }
 
 /**
@@ -92,13 +108,8 @@ function toggleTheme() {
 document.addEventListener("click", async (event) => {
   const target = event.target instanceof Element ? event.target : null;
   if (target?.closest("[data-theme-toggle]")) toggleTheme();
-  const copy = /** @type {HTMLElement | null | undefined} */ (target?.closest("[data-copy]"));
-  if (copy) {
-    await navigator.clipboard.writeText(document.getElementById(copy.dataset.copy ?? "")?.textContent ?? copy.dataset.copy ?? "");
-    const before = copy.textContent;
-    copy.textContent = gettext("Copied");
-    setTimeout(() => { copy.textContent = before; }, 1200);
-  }
+  const button = /** @type {HTMLElement | null | undefined} */ (target?.closest("[data-copy]"));
+  if (button) await copy(document.getElementById(button.dataset.copy ?? "")?.textContent ?? button.dataset.copy ?? "", button);
 });
 document.addEventListener("submit", (event) => {
   const form = /** @type {HTMLFormElement} */ (event.target);

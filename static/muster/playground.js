@@ -81,7 +81,7 @@ class Column {
     const edited = this.edited;
     this.edited = null;
     if (edited) await this.branch(edited);
-    const user = make("div", { className: "say user" }, message, ...(files.length ? [sentFiles(files)] : []));
+    const user = make("div", { className: "say user", role: "group", ariaLabel: gettext("You") }, message, ...(files.length ? [sentFiles(files)] : []));
     user.dataset.text = message;
     const answers = make("div", { className: "answers" });
     const turn = make("article", { className: "turn" }, user, answers);
@@ -101,6 +101,7 @@ class Column {
       },
       on: (event) => view.show(event),
     }), turn);
+    if (!view.run && giveBack(message, files)) user.remove();
   }
 
   /** @param {string} run @param {() => Promise<void>} work @param {HTMLElement} turn */
@@ -208,6 +209,14 @@ async function work(which, message, files = []) {
   busy -= 1;
   showBusy();
   if (!document.activeElement || document.activeElement === document.body) text.focus({ preventScroll: true });
+}
+
+/** A message that the server did not take, back into the composer; false if something else is written there by now. @param {string} message @param {import("./attachments.js").Attached[]} files */
+function giveBack(message, files) {
+  if (text.value && text.value !== message) return false;
+  if (!text.value) for (const file of files) attachments?.put(file);
+  text.value = message;
+  return true;
 }
 
 function stopEditing() {

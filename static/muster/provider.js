@@ -1,4 +1,5 @@
 // The page of a provider: the models that its server lists, and the table of prices.
+import { keptTo } from "./namesakes.js";
 import { api, make } from "./page.js";
 
 const MOST = 60;
@@ -9,7 +10,7 @@ let served = [];
 
 async function showModels() {
   try {
-    served = (await api(`providers/${encodeURIComponent(place.dataset.served ?? "")}/models`)).models;
+    served = (await api(keptTo(place.dataset.query, `providers/${encodeURIComponent(place.dataset.served ?? "")}/models`))).models;
   } catch (error) {
     place.replaceChildren(make("p", { className: "soft", textContent: /** @type {Error} */ (error).message }));
     return;

@@ -6,6 +6,7 @@ import { renderMarkdown } from "./markdown.js";
 import { money, number } from "./numbers.js";
 import { api, make } from "./page.js";
 import { QuestionCard } from "./questions.js";
+import { routeReason } from "./routes.js";
 import { Sources } from "./sources.js";
 import { TextSoFar } from "./textsofar.js";
 import { gettext, word } from "./texts.js";
@@ -55,7 +56,7 @@ export class RunView {
   bubble(turn) {
     let found = this.turns.get(turn);
     if (!found) {
-      found = { element: make("div", { className: "say assistant live" }), so: new TextSoFar(), isDrawn: true };
+      found = { element: make("div", { className: "say assistant live", role: "group", ariaLabel: gettext("The answer") }), so: new TextSoFar(), isDrawn: true };
       this.element.append(found.element);
       this.turns.set(turn, found);
     }
@@ -97,7 +98,7 @@ export class RunView {
 
   /** @param {{agent: string, reason?: string}} routed */
   run_routed({ agent, reason }) {
-    this.element.append(make("p", { className: "small soft", textContent: gettext("Routed to %(agent)s%(reason)s.", { agent, reason: reason ? `: ${reason}` : "" }) }));
+    this.element.append(make("p", { className: "small soft", textContent: gettext("Routed to %(agent)s%(reason)s.", { agent, reason: reason ? `: ${routeReason(reason)}` : "" }) }));
   }
 
   /** @param {{waiting_for?: string}} waiting */
@@ -142,7 +143,9 @@ export class RunView {
     call?.setState("waiting");
     this.asks.set(asked.id, { card, call });
     this.element.append(card.element);
-    if (!this.isReplay && !document.activeElement?.matches("textarea, input")) card.yes.focus({ preventScroll: true });
+    if (this.isReplay) return;
+    if (!document.activeElement?.matches("textarea, input")) card.yes.focus({ preventScroll: true });
+    card.check();
   }
 
   /** @param {Parameters<ApprovalCard["close"]>[0] & {id: string}} decided */

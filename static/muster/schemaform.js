@@ -41,7 +41,8 @@ export class SchemaForm {
     for (const input of this.fields) {
       const { name = "", kind = "", required } = input.dataset;
       if (kind === "boolean") { if (input.checked || required) found[name] = input.checked; continue; }
-      if (input.value === "") { if (required && kind === "string") found[name] = ""; continue; }
+      if (input.value === "" && required && kind !== "string") throw new Error(gettext("Enter a value for “%(name)s”.", { name }));
+      if (input.value === "") { if (required) found[name] = ""; continue; }
       found[name] = kind === "string" ? input.value : parsed(name, kind, input.value);
     }
     return found;

@@ -1,5 +1,5 @@
 // The read-only link of a conversation: make it, copy it, void it.
-import { api } from "./page.js";
+import { api, copy } from "./page.js";
 import { gettext } from "./texts.js";
 
 /** @param {() => string | null} session of the conversation on this page */
@@ -39,5 +39,5 @@ export function offerSharing(session) {
   });
   part("make").addEventListener("click", () => during(() => api(path(), { method: "PUT", body: { shows_tools: part("tools").checked } })));
   part("revoke").addEventListener("click", () => during(() => api(path(), { method: "DELETE" })));
-  part("copy-link").addEventListener("click", () => { field.select(); navigator.clipboard.writeText(field.value); });
+  part("copy-link").addEventListener("click", () => copy(field.value, part("copy-link")));
 }

@@ -1,5 +1,6 @@
 // Server-sent events over fetch: EventSource cannot POST, and tells nothing about refusals.
 import { csrf, problem } from "./page.js";
+import { gettext } from "./texts.js";
 
 /** @typedef {{seq?: number, type: string, at?: string, data: any}} StreamEvent */
 /** @typedef {{on: (event: StreamEvent) => void, signal?: AbortSignal}} Listener */
@@ -9,10 +10,21 @@ import { csrf, problem } from "./page.js";
  * @param {string} path below /api/v1/ @param {Record<string, any>} body @param {Listener & {opened?: (ids: {run: string, session: string}) => void}} listener
  */
 export async function converse(path, body, { on, opened, signal }) {
-  const first = await open(`/api/v1/${path}`, { method: "POST", body: JSON.stringify(body), signal });
+  const text = JSON.stringify(body);
+  const first = await open(`/api/v1/${path}`, { method: "POST", body: text, key: keyOf(path + text), signal });
+  unanswered.request = "";
   const run = first.headers.get("Muster-Run") ?? "";
   opened?.({ run, session: first.headers.get("Muster-Session") ?? "" });
   await follow(first, run, { on, signal });
+}
+
+/** The last message that was sent, until the server has answered. Sent again unchanged it is the same one, which the server may have stored. */
+const unanswered = { request: "", key: "" };
+
+/** @param {string} request its address and body */
+function keyOf(request) {
+  if (unanswered.request !== request) Object.assign(unanswered, { request, key: crypto.getRandomValues(new Uint32Array(4)).join("-") });
+  return unanswered.key;
 }
 
 /** @param {string} run @param {Listener} listener */
@@ -40,11 +52,12 @@ async function follow(response, run, { on, signal }) {
   }
 }
 
-/** @param {string} url @param {RequestInit & {last?: number}} options @returns {Promise<Response>} */
-async function open(url, { last, ...options }) {
+/** @param {string} url @param {RequestInit & {last?: number, key?: string}} options @returns {Promise<Response>} */
+async function open(url, { last, key, ...options }) {
   const headers = /** @type {Record<string, string>} */ ({ Accept: "text/event-stream, application/json;q=0.5", "Content-Type": "application/json", "X-CSRFToken": csrf() });
   if (last) headers["Last-Event-ID"] = String(last);
-  const response = await fetch(url, { ...options, headers });
+  if (key) headers["Idempotency-Key"] = key;
+  const response = await fetch(url, { ...options, headers }).catch((error) => { throw options.signal?.aborted ? error : new Error(gettext("The server did not answer.")); });
   if (!response.ok) throw problem(await response.json().catch(() => null), response);
   return response;
 }

@@ -1,7 +1,9 @@
 // The function workbench: checks while typing, tries, saves, publishes; the other tabs load when they are first shown.
 import { fixed } from "./numbers.js";
 import { api, localise, make, tell } from "./page.js";
+import { atField } from "./problems.js";
 import { FunctionSettings } from "./functionsettings.js";
+import { keptTo } from "./namesakes.js";
 import { Row } from "./row.js";
 import { SchemaForm } from "./schemaform.js";
 import { guard } from "./unsaved.js";
@@ -21,13 +23,14 @@ const asJson = /** @type {HTMLInputElement} */ (document.querySelector("[data-as
 const jsonArea = /** @type {HTMLTextAreaElement} */ (at("arguments-json"));
 const outcome = at("outcome");
 const settings = new FunctionSettings(/** @type {HTMLFormElement} */ (at("source-form")));
-const edited = () => JSON.stringify([source.value, settings.read()]);
+const edited = () => JSON.stringify([source.value, settings.read(), settings.sharing()]);
 let stored = edited();
 /** @type {string | null} */
 let draft = null;
 let checked = "";
 
-const path = () => `functions/${encodeURIComponent(bench.dataset.name ?? "")}`;
+/** An address of the function below /api/v1/. @param {string} [rest] */
+const path = (rest = "") => keptTo(bench.dataset.query, `functions/${encodeURIComponent(bench.dataset.name ?? "")}${rest}`);
 /** @param {any} value */
 const pre = (value) => make("pre", { className: "json", tabIndex: 0, textContent: typeof value === "string" ? value : JSON.stringify(value, null, 2) });
 /** @param {string} words */
@@ -111,7 +114,7 @@ function showOutcome(told) {
 
 async function save() {
   const isNew = !bench.dataset.name;
-  const body = /** @type {Record<string, any>} */ ({ ...settings.read(), source: source.value });
+  const body = /** @type {Record<string, any>} */ ({ ...settings.read(), ...settings.sharing(), source: source.value });
   const sent = edited();
   if (isNew) body.name = nameField.value.trim();
   wrong("name", "");
@@ -126,7 +129,7 @@ async function save() {
   } catch (error) {
     if (hasLines(error)) showRefusals(error.details);
     const field = isNew && (error.code === "name_taken" || error.details.some((/** @type {Record<string, any>} */ one) => one.field === "name")) ? "name" : "source";
-    wrong(field, error.message);
+    wrong(field, atField(error, field));
     return "";
   }
 }
@@ -135,7 +138,7 @@ async function publish() {
   wrong("source", "");
   if (!(await save())) return;
   try {
-    const made = await api(`${path()}/publish`, { method: "POST", body: { expected: draft } });
+    const made = await api(path("/publish"), { method: "POST", body: { expected: draft } });
     tell(gettext("Version %(version)s is live.", { version: made.version }), "success");
     setTimeout(() => location.reload(), 600);
   } catch (error) { tell(gettext("Not published. %(problem)s", { problem: error.message })); }
@@ -178,7 +181,7 @@ const button = (words, onclick, className = "quiet") => make("button", { type: "
 async function versions(panel) {
   const row = new Row(path());
   await row.load(); // first, so that a change made since the list was read refuses the roll back
-  const { results } = await api(`${path()}/versions/`);
+  const { results } = await api(path("/versions/"));
   const place = make("div", { className: "stack" });
   const rows = results.map((/** @type {any} */ one, /** @type {number} */ index) => [
     make("span", {}, make("strong", { textContent: `v${one.version} ` }), one.is_live ? make("span", { className: "pill live", textContent: gettext("live") }) : null),
@@ -192,10 +195,10 @@ async function versions(panel) {
 
 /** @param {HTMLElement} place @param {number} from @param {number} to */
 async function compare(place, from, to) {
-  const [old, now] = await Promise.all([from, to].map((one) => api(`${path()}/versions/${one}`)));
+  const [old, now] = await Promise.all([from, to].map((one) => api(path(`/versions/${one}`))));
   const rows = sideBySide(old.source.split("\n"), now.source.split("\n")).map(([kind, a, left, b, right]) =>
     make("tr", { className: kind }, make("td", { className: "n", textContent: a ?? "" }), make("td", { className: "left", textContent: left }), make("td", { className: "n", textContent: b ?? "" }), make("td", { className: "right", textContent: right })));
-  const { changes } = await api(`${path()}/diff?from=${from}&to=${to}`);
+  const { changes } = await api(path(`/diff?from=${from}&to=${to}`));
   const others = changes.filter((/** @type {any} */ one) => one.path !== "source").map((/** @type {any} */ one) => make("li", { className: "small", textContent: `${one.path}: ${JSON.stringify(one.from)} → ${JSON.stringify(one.to)}` }));
   place.replaceChildren(make("h2", { textContent: `v${from} → v${to}` }), make("ul", {}, ...others), make("div", { className: "scroll", tabIndex: 0 }, make("table", { className: "diff", ariaLabel: gettext("Differences") }, make("tbody", {}, ...rows))));
 }
@@ -219,27 +222,27 @@ function sideBySide(left, right) {
 /** @param {Row} row as it was when the versions were listed @param {number} version */
 async function rollBack(row, version) {
   if (!confirm(gettext("Make version %(version)s live again?", { version }))) return;
-  try { await api(`${row.path}/rollback`, { method: "POST", body: { version }, headers: { "If-Match": row.etag } }); location.reload(); } catch (error) { tell(error.message); }
+  try { await api(path("/rollback"), { method: "POST", body: { version }, headers: { "If-Match": row.etag } }); location.reload(); } catch (error) { tell(error.message); }
 }
 
 /** @param {HTMLElement} panel */
 async function tests(panel) {
-  const { results } = await api(`${path()}/tests/`);
+  const { results } = await api(path("/tests/"));
   const verdicts = make("div", { role: "status" });
   const rows = results.map((/** @type {any} */ one) => [one.name, make("code", { textContent: JSON.stringify(one.arguments) }), one.expects, make("code", { textContent: JSON.stringify(one.expected) }),
-    button(gettext("Remove"), async () => { await api(`${path()}/tests/${one.id}`, { method: "DELETE" }).catch((error) => tell(error.message)); tests(panel); })]);
+    button(gettext("Remove"), async () => { await api(path(`/tests/${one.id}`), { method: "DELETE" }).catch((error) => tell(error.message)); tests(panel); })]);
   const name = field(gettext("Name"), "input"), input = field(gettext("Arguments as JSON"), "textarea", JSON.stringify(safeArguments())), expected = field(gettext("Expected result as JSON"), "textarea");
   const add = make("form", { className: "card form" }, make("h2", { textContent: gettext("Add a test") }), ...[name, input, expected].flatMap((one) => [one.label, one.input]), make("div", { className: "actions" }, make("button", { className: "primary", textContent: gettext("Add") })));
   add.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
-      await api(`${path()}/tests/`, { method: "POST", body: { name: name.input.value, arguments: JSON.parse(input.input.value || "{}"), expected: JSON.parse(expected.input.value || "null") } });
+      await api(path("/tests/"), { method: "POST", body: { name: name.input.value, arguments: JSON.parse(input.input.value || "{}"), expected: JSON.parse(expected.input.value || "null") } });
       tests(panel);
     } catch (error) { tell(error.message); }
   });
   const all = button(gettext("Run all against the draft"), async () => {
     verdicts.replaceChildren(make("p", { className: "soft", textContent: gettext("Running…") }));
-    const answer = await api(`${path()}/tests/run`, { method: "POST", body: {} }).catch((error) => { tell(error.message); return null; });
+    const answer = await api(path("/tests/run"), { method: "POST", body: {} }).catch((error) => { tell(error.message); return null; });
     if (answer) verdicts.replaceChildren(make("p", { className: `note ${answer.failed ? "error" : "success"}`, textContent: gettext("%(passed)s passed, %(failed)s failed.", { passed: answer.passed, failed: answer.failed }) }), ...answer.results.filter((/** @type {any} */ one) => !one.ok).map((/** @type {any} */ one) => make("p", { className: "small", textContent: `${one.test}: ${one.reason}` })));
   }, "primary");
   panel.replaceChildren(make("div", { className: "stack" }, make("p", {}, all), verdicts, table([gettext("Name"), gettext("Arguments"), gettext("Expects"), gettext("Expected"), ""], rows, gettext("No test yet. Publishing runs them all and stops when one fails.")), add));
@@ -255,12 +258,12 @@ function field(words, tag, value = "") {
 
 /** @param {HTMLElement} panel */
 async function executions(panel) {
-  const { results } = await api(`${path()}/executions/?limit=50`);
+  const { results } = await api(path("/executions/?limit=50"));
   const rows = results.map((/** @type {any} */ one) => [
     make("span", { className: `pill ${one.status === "ok" ? "ok" : "failed"}`, textContent: word(one.status) }), time(one.started_at), one.version ? `v${one.version}` : "–",
     make("code", { textContent: JSON.stringify(one.arguments).slice(0, 120) }), make("code", { textContent: JSON.stringify(one.error ?? one.result).slice(0, 120) }), duration(one.wall_ms),
     make("span", { className: "row" }, one.run ? make("a", { href: `/runs/${one.run}/`, textContent: gettext("run") }) : null,
-      bench.dataset.editable === "yes" ? button(gettext("Create a test"), async () => { try { await api(`${path()}/tests/`, { method: "POST", body: { execution: one.execution } }); tell(gettext("A test was created from this execution."), "success"); } catch (error) { tell(error.message); } }) : null),
+      bench.dataset.editable === "yes" ? button(gettext("Create a test"), async () => { try { await api(path("/tests/"), { method: "POST", body: { execution: one.execution } }); tell(gettext("A test was created from this execution."), "success"); } catch (error) { tell(error.message); } }) : null),
   ]);
   panel.replaceChildren(table([gettext("Outcome"), gettext("When"), gettext("Version"), gettext("Arguments"), gettext("Result"), gettext("Took"), ""], rows, gettext("No executions yet.")));
 }
@@ -271,7 +274,7 @@ async function replay(panel) {
   const go = button(gettext("Replay my last 20 inputs against the draft"), async () => {
     place.replaceChildren(make("p", { className: "soft", textContent: gettext("Running…") }));
     try {
-      const answer = await api(`${path()}/replay`, { method: "POST", body: { limit: 20 } });
+      const answer = await api(path("/replay"), { method: "POST", body: { limit: 20 } });
       const rows = answer.differing.map((/** @type {any} */ one) => [make("code", { textContent: JSON.stringify(one.arguments) }), make("code", { textContent: JSON.stringify(one.before.error ?? one.before.result) }), make("code", { textContent: JSON.stringify(one.after.error ?? one.after.result) }), one.reason]);
       place.replaceChildren(make("p", { className: `note ${rows.length ? "warning" : "success"}`, textContent: gettext("%(same)s of %(replayed)s give the same.", { same: answer.same, replayed: answer.replayed }) }), ...(rows.length ? [table([gettext("Arguments"), gettext("Before"), gettext("Now"), gettext("Why")], rows, "")] : []));
     } catch (error) { place.replaceChildren(make("p", { className: "note error", textContent: error.message })); }

@@ -256,3 +256,65 @@ def test_stop_ends_the_run_in_the_middle_and_keeps_what_came(open_page, agents, 
     model.script(says("Four kilograms."))
     send(page, "And the crate?")
     page.locator(".say.assistant", has_text="Four kilograms.").wait_for()
+
+
+def test_a_message_that_the_server_did_not_take_is_back_in_the_field(open_page, agents, model):
+    model.script(says("Got it."))
+    page = open_page(f"/playground/?agent={agents['allow']}")
+    page.route("**/messages", lambda route: route.abort())
+    send(page, "A long thought")
+    page.get_by_text("The server did not answer.").wait_for()
+    assert page.locator("#text").input_value() == "A long thought" and page.locator(".say.user").count() == 0
+    page.unroute("**/messages")
+    page.get_by_role("button", name="Send").click()
+    page.locator(".say.assistant", has_text="Got it.").wait_for()
+    page.get_by_role("group", name="You").get_by_text("A long thought").wait_for()
+    open_page.complaints.clear()  # Chromium reports the request that was cut
+
+
+def test_a_message_whose_answer_was_lost_is_sent_again_as_the_same(open_page, agents, model):
+    model.script(says("Got it."))
+    page = open_page(f"/playground/?agent={agents['allow']}")
+    page.route("**/messages", lambda route: (route.fetch(), route.abort()))
+    send(page, "A long thought")
+    page.get_by_text("The server did not answer.").wait_for()
+    page.unroute("**/messages")
+    page.get_by_role("button", name="Send").click()
+    page.locator(".say.assistant", has_text="Got it.").wait_for()
+    page.reload()
+    page.locator(".say.assistant", has_text="Got it.").wait_for()
+    assert page.locator(".say.user").count() == 1
+    open_page.complaints.clear()  # Chromium reports the request that was cut
+
+
+def test_a_card_that_somebody_else_decides_has_no_buttons(open_page, agents, model):
+    model.script(calls((agents["tool"], {"thing": "crate"})), says("Never."))
+    page = open_page(f"/playground/?agent={agents['ask']}")
+
+    def for_others(route):
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "may_decide": False})
+
+    page.route("**/api/v1/approvals/*", for_others)
+    send(page, "How heavy is the crate?")
+    page.locator(".ask").get_by_text("Somebody else decides this.").wait_for()
+    assert page.locator(".ask button, .ask input").count() == 0
+    page.get_by_text(f"Why you are asked: “{agents['tool']}” is set to ask before every call.").wait_for()
+    page.get_by_role("link", name="See who").click()
+    page.locator(".card", has_text="crate").get_by_role("button", name="Deny").click()
+
+
+def test_a_link_is_copied_without_https(open_page, agents, model):
+    """Browsers offer their clipboard only with https; a site in a home network has none."""
+    model.script(says("One."))
+    page = open_page(f"/playground/?agent={agents['allow']}")
+    page.context.add_init_script("delete Navigator.prototype.clipboard")
+    page.reload()
+    page.get_by_role("button", name="Copy as code").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Copy").first.click()
+    dialog.get_by_role("button", name="Copied").wait_for()
+    dialog.get_by_role("button", name="Close").click()
+    page.locator("#text").focus()
+    page.keyboard.press("Control+V")
+    assert page.locator("#text").input_value().startswith("curl ")

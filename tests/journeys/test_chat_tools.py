@@ -125,7 +125,7 @@ def test_an_attached_picture_is_a_preview_that_opens_and_stays_when_the_message_
     link.focus()
     with page.expect_popup() as opened:
         page.keyboard.press("Enter")
-    assert opened.value.url.endswith("/preview")
+    opened.value.wait_for_url("**/preview")
     page.get_by_role("button", name="Edit").click()
     page.locator(".attached li", has_text="dot.png").wait_for()
     page.fill("#text", "And now?")

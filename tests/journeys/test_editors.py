@@ -83,3 +83,24 @@ def test_a_service_is_read_from_its_document_moved_and_deleted(open_page, live):
     page.get_by_role("button", name="Delete").click()
     page.wait_for_url("**/connections/")
     assert page.get_by_role("link", name=body["name"]).count() == 0
+
+
+def test_the_tabs_of_a_function_keep_to_the_one_that_was_opened(open_page, live):
+    """The person has a function with the name of one of the site's."""
+    source = "def add_to_date() -> str:\n    return 'mine'\n"
+    assert live.http.post("/api/v1/functions/", json={"name": "add_to_date", "source": source}).status_code == 201
+    try:
+        page = open_page("/functions/")
+        page.locator('a[href="/functions/add_to_date/?owner="]').click()
+        page.get_by_text("You can see more than one called").wait_for()
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        for tab in ("Versions", "Tests", "Executions"):
+            page.get_by_role("tab", name=tab).click()
+        page.locator("#panel-versions", has_text="v1").wait_for(state="attached")
+        page.locator("#panel-executions", has_text="No executions yet").wait_for()
+        asked = [url for url in asked if "/functions/add_to_date" in url]
+        assert len(asked) >= 4 and [url for url in asked if "owner=" not in url] == []
+        assert "return 'mine'" not in page.locator(".cm-content").inner_text()
+    finally:
+        live.http.delete("/api/v1/functions/add_to_date")

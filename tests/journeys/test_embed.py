@@ -207,6 +207,34 @@ def test_the_public_page(visit, embed, live, model, device, request):
     picture(page, f"embed-page-{request.node.callspec.id}")
 
 
+def test_a_public_page_whose_server_is_away_says_so(visit, embed, live):
+    page = visit("about:blank")
+    page.route("**/embed/v1/**", lambda route: route.abort())
+    page.goto(f"{live.url}/chat/{embed['key']}/")
+    page.get_by_role("alert").get_by_text("The chat does not answer at the moment.").wait_for()
+    assert serious(page) == []
+    page.unroute("**/embed/v1/**")
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_text("How can we help?").wait_for()
+    visit.complaints.clear()
+
+
+def test_a_conversation_that_cannot_be_read_is_asked_for_again(visit, embed, live, model):
+    model.script(says("Nine o'clock."))
+    page = visit(f"{live.url}/chat/{embed['key']}/")
+    ask(page, "When?")
+    page.get_by_text("Nine o'clock.").wait_for()
+    ended(page)
+    page.route("**/messages", lambda route: route.abort())
+    page.reload()
+    page.get_by_role("alert").wait_for()
+    page.unroute("**/messages")
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_text("Nine o'clock.").wait_for()
+    assert len(said(page)) == 3, "the greeting, the question and the answer, each once"
+    visit.complaints.clear()
+
+
 def test_only_a_listed_origin_frames_the_page(visit, embed, live, hosts):
     for host, is_shown in zip(hosts, (True, False), strict=True):
         script, host.body = host.body, f'<iframe title="Chat" src="{live.url}/chat/{embed["key"]}/"></iframe>'

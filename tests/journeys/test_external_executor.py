@@ -72,8 +72,10 @@ def test_it_stops_when_its_run_is_cancelled_while_a_person_is_asked(live, tmp_pa
 def test_the_commands_for_a_shell_do_the_same(live):
     run = prepare(live, "6 * 7")
     environment = {**os.environ, "URL": live.url, "KEY": live.key, "RUN": run}
+    first, commands = example("bash").split("\n", 1)
+    assert first.startswith("URL=http://127.0.0.1:8000 KEY="), "the addresses of the reader's own site"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", example("bash")], env=environment, capture_output=True, text=True, timeout=90
+        ["bash", "-euo", "pipefail", "-c", commands], env=environment, capture_output=True, text=True, timeout=90
     )
     assert done.returncode == 0, done.stderr
     assert "calculate" in done.stdout and "\n42\n" in done.stdout

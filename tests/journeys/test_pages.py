@@ -365,3 +365,17 @@ def test_pages_are_useful_before_their_scripts_come(open_page, helpers, live):
     page.locator("[data-send]:enabled").wait_for()
     assert page.locator("#text").input_value() == "Hello there"
     open_page.complaints.clear()  # what was held for the page that was left
+
+
+def test_the_page_says_when_the_device_is_paired(open_page, live):
+    page = open_page("/devices/")
+    page.get_by_role("button", name="Pair a device").click()
+    code = page.locator(".code-big").inner_text()
+    page.get_by_role("status").get_by_text("Waiting for the device").wait_for()
+    assert serious(page) == []
+    live.http.post(
+        "/api/v1/devices/pair", json={"code": code, "name": "laptop", "platform": "Linux"}
+    ).raise_for_status()
+    page.get_by_role("status").get_by_text("“laptop” is paired. Connect it with the last command.").wait_for()
+    page.get_by_role("link", name="Open its page").click()
+    page.get_by_text("never connected").wait_for()

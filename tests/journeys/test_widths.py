@@ -1,4 +1,4 @@
-"""No page scrolls sideways: on a phone and on a desktop, in English and in German, with names that do not break."""
+"""No page scrolls sideways, and no list of cards does: on a phone and on a desktop, in English and in German, with names that do not break."""
 
 import re
 import secrets
@@ -6,7 +6,7 @@ import secrets
 import pytest
 from django.urls import Resolver404, resolve
 
-from .browser import DESKTOP, forget
+from .browser import DESKTOP, PHONE, forget
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 MESSAGE = "Please calculate 240 * 12.5 / 100 " + "x" * 90
@@ -18,6 +18,13 @@ WIDEST = """() => [...document.querySelectorAll("body *")].filter((one) => !one.
 CUT = """() => [...document.querySelectorAll(".scroll")].filter((one) => [...one.querySelectorAll("tbody td:last-child :is(a, button)")]
   .some((verb) => verb.getBoundingClientRect().right > one.getBoundingClientRect().right + 1
     && one.querySelector("thead th:last-child > .sr:only-child"))).map((one) => one.ariaLabel)"""
+
+# Lists whose rows are cards on a phone: their table is not wider than its frame.
+WIDE_CARDS = """() => [...document.querySelectorAll(".scroll:has(> .cards)")]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.ariaLabel)"""
+# What scrolls in itself in the folds of a page, when they are open.
+SCROLLING = """() => { document.querySelectorAll("main details").forEach((one) => { one.open = true; });
+  return [...document.querySelectorAll("main details .scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.ariaLabel); }"""
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +82,13 @@ def pages(page, first):
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
+def test_the_numbers_of_the_dashboard_fit_a_phone(language, open_page, filled):
+    page = open_page("/", PHONE, locale=language)
+    assert page.locator("main details .scroll").count() == 1, "the numbers of the last days"
+    assert page.evaluate(SCROLLING) == []
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
 def test_no_page_scrolls_sideways_and_no_table_hides_its_actions(language, open_page, filled):
     page = open_page("about:blank", locale=language)
     faults, looked_at = [], 0
@@ -88,6 +102,9 @@ def test_no_page_scrolls_sideways_and_no_table_hides_its_actions(language, open_
             cut = page.evaluate(CUT)
             if cut:
                 faults.append(f"{path} at {width}: the actions of {cut} are cut off")
+            cards = page.evaluate(WIDE_CARDS) if width == 390 else []
+            if cards:
+                faults.append(f"{path} at {width}: the cards of {cards} are wider than the page")
         page.set_viewport_size(DESKTOP["viewport"])
     assert not faults, "\n".join(faults)
     assert looked_at > 35

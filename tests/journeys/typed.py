@@ -12,7 +12,8 @@ import psycopg
 import redis
 
 from supervisor import postgres, processes, valkey
-from tests.live import OURS, ROOT, free_port
+from tests.live import OURS, ROOT
+from tests.servers import free_port
 
 PAGE = ROOT / "docs" / "howto" / "production.md"
 NAME = "muster.example.org"

@@ -70,7 +70,7 @@ def models_of(*runs: Run) -> dict[UUID, str]:
     rows = ModelCall.objects.filter(run__in=runs).order_by("provider", "model_name")
     for pk, provider, model in rows.values_list("run_id", "provider", "model_name").distinct():
         names[pk].append(f"{provider} {model}".strip())
-    return {pk: ", ".join(found) for pk, found in names.items()}
+    return {pk: ", ".join(model_names) for pk, model_names in names.items()}
 
 
 def words_of(*runs: Run) -> dict[tuple[UUID, str], str]:
@@ -172,4 +172,4 @@ def call_facts(call: ToolCallRecord | None) -> str:
 
 
 def facts(**values: Any) -> str:
-    return "\n".join(f"{name}: {pretty(given)}" for name, given in values.items() if given not in (None, ""))[:LONGEST]
+    return "\n".join(f"{name}: {pretty(value)}" for name, value in values.items() if value not in (None, ""))[:LONGEST]

@@ -17,6 +17,7 @@ from runs.figures.dashboard import Day
 from runs.models import Run, Schedule, ScheduleOccurrence
 
 from ..base import page, seen_runs, sees_everyone, signed_in
+from ..namesakes import mark_namesakes
 
 WIDTH, HEIGHT = 720, 150
 GROUPS = {
@@ -62,7 +63,9 @@ def schedule_figures(request: HttpRequest) -> dict[str, Any] | None:
     schedules.
     """
     mine = Schedule.objects.visible_to(request.user)
-    coming = list(mine.filter(enabled=True, next_due_at__isnull=False).order_by("next_due_at")[:6])
+    due = mine.filter(enabled=True, next_due_at__isnull=False).select_related("owner")
+    coming = list(due.order_by("next_due_at")[:6])
+    mark_namesakes(Schedule, coming, request.user)
     lost = ScheduleOccurrence.Outcome.MISSED, ScheduleOccurrence.Outcome.REFUSED
     week = clock.near() - timedelta(days=7)
     missed = ScheduleOccurrence.objects.filter(pk__gte=figures.first_id_at(week), schedule__in=mine, outcome__in=lost)

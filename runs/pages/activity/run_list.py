@@ -64,12 +64,12 @@ def run_list(request: HttpRequest) -> HttpResponse:
     if request.GET.get("part") == "rows":
         rows = changed(request, filtered.qs)
         return page(request, "run_rows.html", _("Runs"), runs=with_details(rows), everyone=sees_everyone(request))
-    found, older = keyset(request, filtered.qs)
+    runs, older = keyset(request, filtered.qs)
     return page(
         request,
         "runs.html",
         _("Runs"),
-        runs=with_details(found),
+        runs=with_details(runs),
         older=older,
         statuses=Run.Status.values,
         triggers=Run.Trigger.values,
@@ -91,10 +91,10 @@ def rows_of(request: HttpRequest) -> QuerySet[Run]:
 
 def asked(request: HttpRequest) -> dict[str, str]:
     """An empty field of the form is no filter. Only a superuser looks for another person's runs."""
-    given = {name: request.GET.get(name, "")[:200].strip() for name in FIELDS}
+    values = {name: request.GET.get(name, "")[:200].strip() for name in FIELDS}
     if not sees_everyone(request):
-        given.pop("person")
-    return {name: value for name, value in given.items() if value}
+        values.pop("person")
+    return {name: value for name, value in values.items() if value}
 
 
 def filters_in(query: QueryDict) -> str:
@@ -108,12 +108,12 @@ def filters_in(query: QueryDict) -> str:
 
 def with_details(runs: Iterable[Run]) -> list[Run]:
     """Adds what a row shows beside the run itself: its first message and its whole cost. Two queries."""
-    found = list(runs)
-    whole = totals.with_children(found)
-    first = first_words(found)
-    for run in found:
+    rows = list(runs)
+    whole = totals.with_children(rows)
+    first = first_words(rows)
+    for run in rows:
         run.usage, run.words = whole[run.pk], first.get(run.pk) or meant(run.input_start)
-    return found
+    return rows
 
 
 def meant(start: str | None) -> str:

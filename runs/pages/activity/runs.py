@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import Conflict, MusterError
-from agents.models import Chain
+from agents.models import Chain, Provider
 from runs.figures import totals
 from runs.intake import again as retries
 from runs.intake import messages as intake
@@ -20,10 +20,12 @@ from runs.models import Artifact, Message, ModelCall, Run
 
 from ..base import page, signed_in, tell
 from ..conversations import artifacts, attached, memory
+from ..namesakes import marked
 from . import pictures
 from .sources import sources_of
 from .waterfall import waterfall
 
+MODEL_CODES = ("model_", "provider_", "private_address", "base_url_missing")  # how they begin
 JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "principal")
 
 
@@ -31,12 +33,12 @@ JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "princ
 def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One run. `?part=live` returns only what changes while it is in progress."""
     run = find_run(request, pk)
-    said = list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20])
-    attached.place(said, request.user.pk)
+    run_messages = list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20])
+    attached.place(run_messages, request.user.pk)
     context = {
         "run": run,
         "starts_runs": run.children.exists(),
-        "said": said,
+        "run_messages": run_messages,
         "usage": totals.with_children([run])[run.pk],
         "options": options.as_json(run),
         "why_queued": workers.why_queued(run),
@@ -47,10 +49,21 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         "memory": memory.of_run(request, run),
         "may_read_raw": request.user.has_perm("runs.read_raw"),
         "is_mine": run.principal_id == request.user.pk,
+        "provider": provider_to_check(request, run),
         "before": next(iter(ids_in([run.metadata.get(link) for link in ("retry_of", "again_of")])), None),
     }
     template = "run_live.html" if request.GET.get("part") == "live" else "run.html"
     return page(request, template, run_title(run), **context)
+
+
+def provider_to_check(request: HttpRequest, run: Run) -> Provider | None:
+    """The provider of the agent of a run that failed with its model, if this person has its page."""
+    code = (run.error or {}).get("code", "")
+    if run.agent is None or not code.startswith(MODEL_CODES):
+        return None
+    providers = Provider.objects.visible_to(request.user).select_related("owner")
+    provider = providers.filter(pk=run.agent.provider_id).first()
+    return provider and marked(request.user, provider)
 
 
 def find_run(request: HttpRequest, pk: UUID) -> Run:
@@ -73,10 +86,10 @@ def run_title(run: Run) -> str:
 def raw_call(request: HttpRequest, pk: UUID, call: UUID) -> HttpResponse:
     """The raw request and answer of a model call, for users with that permission."""
     run = find_run(request, pk)
-    found = ModelCall.objects.filter(run=run, pk=call).first()
-    if found is None or not request.user.has_perm("runs.read_raw"):
+    model_call = ModelCall.objects.filter(run=run, pk=call).first()
+    if model_call is None or not request.user.has_perm("runs.read_raw"):
         raise Http404("There is no such model call that you can read.")
-    return page(request, "raw.html", _("Turn %(turn)s, raw") % {"turn": found.turn}, run=run, call=found)
+    return page(request, "raw.html", _("Turn %(turn)s, raw") % {"turn": model_call.turn}, run=run, call=model_call)
 
 
 @signed_in
@@ -117,23 +130,26 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def start_again(user: Any, run: Run) -> Run:
-    asked = run.options.get("asked")
+    options = run.options.get("asked")
     if run.chain_version is not None:
         chain = run.chain_version.chain
-        more = {"metadata": {"again_of": str(run.pk)}, "priority": (asked or {}).get("priority")}
+        more = {"metadata": {"again_of": str(run.pk)}, "priority": (options or {}).get("priority")}
         if run.trigger == Run.Trigger.DRAFT:
             chain.require_edit(user)
             more |= {"version": run.chain_version, "trigger": run.trigger}
         return intake.start_chain(user=user, chain=chain.name, input=run.input, **more)
     first = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
     if run.agent is None or first is None:
-        raise Conflict(_("Only a chain's run, or a run started by a message, can be run again from here."))
+        raise Conflict(
+            _("Only a chain's run, or a run started by a message, can be run again from here."),
+            hint=_("Start it where it came from, such as its schedule or trigger."),
+        )
     version = None
     if run.trigger == Run.Trigger.DRAFT:
         run.agent.require_edit(user)
         version = run.version
     common = {"agent": run.agent.name, "input": run.input, "version": version}
-    return intake.accept_message(user=user, parts=first.content, asked=asked, **common).run
+    return intake.accept_message(user=user, parts=first.content, asked=options, **common).run
 
 
 @require_POST

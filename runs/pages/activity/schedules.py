@@ -32,6 +32,7 @@ from runs.schedules import tick as schedules
 
 from ..base import page, signed_in, tell
 from ..labels import in_language, words
+from ..namesakes import address, mark_namesakes, opened
 from ..start import NamedForm
 
 LISTED, PER_SCHEDULE, OCCURRENCES = 200, 62, 600
@@ -165,11 +166,11 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
                 % {"schedule": schedule, "next_due_at": date_format(schedule.next_due_at, "DATETIME_FORMAT")},
             )
             return redirect("page:schedules")
-    rows = visible(request)
-    found = list(rows.order_by("name")[:LISTED])
+    rows = list(visible(request).order_by("name", "pk")[:LISTED])
+    mark_namesakes(Schedule, rows, request.user)
     blank = ScheduleForm(user=request.user, initial={**FIRST, "timezone": zone(), **chosen(request)})
     answer = page(
-        request, "schedules.html", _("Schedules"), schedules=found, calendar=calendar(request, found),
+        request, "schedules.html", _("Schedules"), schedules=rows, calendar=calendar(request, rows),
         form=form or blank, zone=zone(), agents=offered(request.user), chains=offered_chains(request.user),
     )  # fmt: skip
     answer.status_code = 200 if form is None else 422
@@ -214,7 +215,7 @@ def visible(request: HttpRequest) -> Any:
     return Schedule.objects.visible_to(request.user).select_related("agent", "chain", "owner", *TIMINGS)
 
 
-def calendar(request: HttpRequest, found: list[Schedule], now: datetime | None = None) -> dict[str, Any]:
+def calendar(request: HttpRequest, rows: list[Schedule], now: datetime | None = None) -> dict[str, Any]:
     """The month as weeks of days in the viewer's zone, each with past occurrences and coming due
     times.
     """
@@ -224,7 +225,7 @@ def calendar(request: HttpRequest, found: list[Schedule], now: datetime | None =
     entries: dict[date, list[dict[str, Any]]] = defaultdict(list)
     start = datetime(days[0].year, days[0].month, days[0].day, tzinfo=now.tzinfo)
     end = start + timedelta(days=len(days))
-    for entry in [*past(found, start, end), *coming(found, max(now, start), end)]:
+    for entry in [*past(rows, start, end), *coming(rows, max(now, start), end)]:
         entries[timezone.localdate(entry["at"])].append(entry)
     cells = [cell(day, first.month, now.date(), sorted(entries[day], key=lambda one: one["at"])) for day in days]
     before, after = first - timedelta(days=1), first + timedelta(days=32)
@@ -233,10 +234,10 @@ def calendar(request: HttpRequest, found: list[Schedule], now: datetime | None =
 
 def month_in(text: str, now: datetime) -> date:
     try:
-        asked = datetime.strptime(text, "%Y-%m").date()
+        day = datetime.strptime(text, "%Y-%m").date()
     except ValueError:
         return now.date().replace(day=1)
-    return asked if 2000 <= asked.year <= 2200 else now.date().replace(day=1)
+    return day if 2000 <= day.year <= 2200 else now.date().replace(day=1)
 
 
 def cell(day: date, month: int, today: date, entries: list[dict[str, Any]]) -> dict[str, Any]:
@@ -246,40 +247,41 @@ def cell(day: date, month: int, today: date, entries: list[dict[str, Any]]) -> d
     }  # fmt: skip
 
 
-def past(found: list[Schedule], start: datetime, end: datetime) -> list[dict[str, Any]]:
-    rows = ScheduleOccurrence.objects.filter(schedule__in=found, due_at__gte=start, due_at__lt=end)
+def past(rows: list[Schedule], start: datetime, end: datetime) -> list[dict[str, Any]]:
+    occurrences = ScheduleOccurrence.objects.filter(schedule__in=rows, due_at__gte=start, due_at__lt=end)
+    by_key = {schedule.pk: schedule for schedule in rows}
     return [
-        {"at": row.due_at, "name": row.schedule.name, "outcome": row.outcome, "run": row.run_id}
-        for row in rows.select_related("schedule").order_by("-due_at")[:OCCURRENCES]
+        {"at": row.due_at, "schedule": by_key[row.schedule_id], "outcome": row.outcome, "run": row.run_id}
+        for row in occurrences.order_by("-due_at")[:OCCURRENCES]
     ]
 
 
-def coming(found: list[Schedule], start: datetime, end: datetime) -> list[dict[str, Any]]:
+def coming(rows: list[Schedule], start: datetime, end: datetime) -> list[dict[str, Any]]:
     """Coming due times, at most PER_SCHEDULE for each schedule."""
     entries = []
-    for schedule in found:
+    for schedule in rows:
         if not schedule.enabled or schedule.next_due_at is None:
             continue
         try:
             times = schedules.preview(schedule, PER_SCHEDULE, now=start)
         except Invalid:
             continue
-        entries += [{"at": at, "name": schedule.name, "outcome": "coming", "run": None} for at in times if at < end]
+        entries += [{"at": at, "schedule": schedule, "outcome": "coming", "run": None} for at in times if at < end]
     return entries
 
 
 @signed_in
 def schedule_page(request: HttpRequest, name: str) -> HttpResponse:
     """One schedule. POST changes it."""
-    schedule = visible(request).with_last_run().named(request.user, name[:64].replace("\0", ""))
+    schedule = opened(request, visible(request).with_last_run(), name)
     form = None
     if request.method == "POST":
         schedule.require_edit(request.user)
         form = ScheduleForm(request.POST, user=request.user, row=schedule)
         if changed(form):
             messages.success(request, _("Saved."))
-            return redirect("page:schedule", name=schedule.name)
-        schedule = visible(request).with_last_run().get(pk=schedule.pk)  # without what was refused
+            return redirect(address("page:schedule", schedule))
+        schedule = opened(request, visible(request).with_last_run(), name)  # without what was refused
     answer = shown(request, schedule, form or filled(schedule, request.user))
     answer.status_code = 200 if form is None else 422
     return answer
@@ -321,7 +323,7 @@ def shown(request: HttpRequest, schedule: Schedule, form: ScheduleForm) -> HttpR
 @signed_in
 def delete(request: HttpRequest, name: str) -> HttpResponse:
     """Delete a schedule with its due times. Its runs are kept."""
-    schedule = visible(request).named(request.user, name[:64].replace("\0", ""))
+    schedule = opened(request, visible(request), name)
     schedule.require_edit(request.user)
     with transaction.atomic():
         AuditEvent.record("schedule.deleted", schedule, actor=request.user)
@@ -335,18 +337,18 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
 @signed_in
 def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     """run-now, pause or resume."""
-    schedule = visible(request).named(request.user, name[:64].replace("\0", ""))
+    schedule = opened(request, visible(request), name)
     schedule.require_edit(request.user)
     try:
-        said = VERBS[verb](schedule, request.user)
+        message = VERBS[verb](schedule, request.user)
     except KeyError:
         raise Http404("There is no such action.")
     except MusterError as error:
         tell(request, error)
     else:
         AuditEvent.record(f"schedule.{verb}", schedule, actor=request.user)
-        messages.success(request, said)
-    return redirect("page:schedule", name=schedule.name)
+        messages.success(request, message)
+    return redirect(address("page:schedule", schedule))
 
 
 def run_now(schedule: Schedule, user: Any) -> str:

@@ -99,10 +99,10 @@ def model_calls_of(run: Run) -> list[Bar]:
 def tool_calls_of(run: Run, steps: list[Bar]) -> list[Bar]:
     below = {step.row.call_id: step.depth + 1 for step in steps if step.row.call_id}
     calls = list(ToolCallRecord.objects.filter(run=run).order_by("id")[:LIMIT])
-    asked = {approval.call_id: approval for approval in Approval.objects.filter(run=run)[:LIMIT]}
+    approvals = {approval.call_id: approval for approval in Approval.objects.filter(run=run)[:LIMIT]}
     bars = []
     for call in calls:
-        call.asked = asked.get(call.pk)  # type: ignore[attr-defined]
+        call.asked = approvals.get(call.pk)  # type: ignore[attr-defined]
         state = call.outcome or ("waiting" if call.waiting_for else "running")
         depth = below.get(call.pk, 1 if call.parent_call_id else 0)
         css = "wait" if call.waiting_for else state

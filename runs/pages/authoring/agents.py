@@ -6,13 +6,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from agents import roles
-from agents.models import Agent, Chain, Membership, Provider, Tool, ToolGrant
-from agents.models.team import SLUG
+from agents.models import Agent, Membership, Provider, Tool, ToolGrant
+from agents.models.team import SLUG, Owned
 from runs.figures import agents as figures
 
 from ..base import page, signed_in
+from ..namesakes import opened
 from . import agent_fields
-from .lists import listed
+from .lists import listed, namesake
 
 HEAVY = ("system_prompt", "input_schema", "output_schema", "variables", "published__spec")
 OFFERED = 200
@@ -46,27 +47,42 @@ def new_agent(request: HttpRequest) -> HttpResponse:
 def providers_of(user: Any) -> list[str]:
     """Real models first: the offline provider is for trying things out."""
     rows = Provider.objects.usable_by(user).filter(enabled=True).order_by("name").values_list("name", "kind")
-    found = sorted(rows[:OFFERED], key=lambda row: row[1] == Provider.Kind.OFFLINE)
-    return list(dict.fromkeys(name for name, _ in found))
+    providers = sorted(rows[:OFFERED], key=lambda row: row[1] == Provider.Kind.OFFLINE)
+    return list(dict.fromkeys(name for name, _ in providers))
 
 
 @signed_in
 def agent_page(request: HttpRequest, name: str) -> HttpResponse:
-    """The studio of one agent; read-only for people who may not change it."""
+    """The studio of one agent; read-only for people who may not change it. `?owner=`: see `opened`."""
     if not SLUG.regex.match(name):
         raise Http404("There is no agent with that name.")
-    agent = Agent.objects.select_related("published", "owner", "team", "provider").named(request.user, name)
+    agent = opened(request, Agent.objects.select_related("published", "owner", "team", "provider"), name)
+    if getattr(agent, "address", ""):
+        return namesake(request, agent, grants=agent.grants.select_related("tool"))
     may_edit = agent.may_edit(request.user) and writes(request)
     may_use = agent.may_use(request.user) and roles.allows(request.user, "messages:write")
     return page(
         request, "agent.html", agent.name, agent=agent, may_edit=may_edit, may_use=may_use,
         fields=agent_fields.groups(agent), providers=providers_of(request.user), teams=teams_of(request.user, agent),
-        examples=agent.examples[:3], tool_kinds=Tool.Kind.choices, modes=ToolGrant.Mode.choices,
+        without=unshared_tools(request.user, agent, may_edit), examples=agent.examples[:3],
+        tool_kinds=Tool.Kind.choices, modes=ToolGrant.Mode.choices,
     )  # fmt: skip
 
 
-def teams_of(user: Any, row: Agent | Chain) -> list[str]:
-    """Teams that this person may share with, and the one that the agent or chain is shared with."""
+def unshared_tools(user: Any, agent: Agent, may_edit: bool) -> list[str]:
+    """The tools that sharing the agent does not share: those that its team lacks or would lack for people who may edit
+    it, those that they may not use themselves for others.
+    """
+    tools = Tool.objects.filter(grants__agent=agent)
+    if may_edit:
+        tools = tools.exclude(owner=None, team=None).exclude(team__isnull=False, team=agent.team_id)
+    else:
+        tools = tools.exclude(pk__in=Tool.objects.usable_by(user).values("pk"))
+    return list(tools.order_by("name").values_list("name", flat=True))
+
+
+def teams_of(user: Any, row: Owned | None = None) -> list[str]:
+    """Teams that this person may share with, and the one that the row is shared with."""
     mine = Membership.objects.filter(user_id=user.pk, role__in=Membership.SHARERS).order_by("team__name")
     names = list(mine.values_list("team__name", flat=True)[:OFFERED])
-    return names if row.team is None or row.team.name in names else [row.team.name, *names]
+    return names if row is None or row.team is None or row.team.name in names else [row.team.name, *names]

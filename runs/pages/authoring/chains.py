@@ -14,9 +14,10 @@ from runs.figures import agents as figures
 from runs.models import Run
 
 from ..base import page, signed_in
+from ..namesakes import opened
 from . import chain_fields
 from .agents import teams_of
-from .lists import listed
+from .lists import listed, namesake
 
 BLANK = {"string": "", "number": 0, "integer": 0, "boolean": False, "array": [], "object": {}, "null": None}
 HEAVY = ("input_schema", "output_schema", "published__spec")
@@ -47,10 +48,12 @@ def new_chain(request: HttpRequest) -> HttpResponse:
 
 @signed_in
 def chain_page(request: HttpRequest, name: str) -> HttpResponse:
-    """The editor of one chain; read-only for people who may not change it."""
+    """The editor of one chain; read-only for people who may not change it. `?owner=`: see `opened`."""
     if not SLUG.regex.match(name):
         raise Http404("There is no chain with that name.")
-    chain = Chain.objects.select_related("published", "owner", "team").named(request.user, name)
+    chain = opened(request, Chain.objects.select_related("published", "owner", "team"), name)
+    if getattr(chain, "address", ""):
+        return namesake(request, chain)
     newest = Run.objects.visible_to(request.user).filter(chain_version__chain=chain)
     return page(
         request, "chain.html", chain.name, chain=chain, fields=chain_fields.settings(chain),

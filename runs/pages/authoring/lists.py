@@ -1,12 +1,16 @@
-"""Lists of agents and chains: searched, by whom they belong to, with the archived ones apart."""
+"""Lists of agents and chains, with search, a filter by owner, and archived ones apart; and the pages of
+rows whose name means another row.
+"""
 
 from typing import Any
 
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.http import urlencode
 
-from ..base import by_name
+from agents.models import Agent
+
+from ..base import by_name, page
 
 WHOSE = {"": "All", "own": "Mine", "team": "Shared with a team", "site": "The site's"}
 
@@ -30,3 +34,8 @@ def belonging_to(rows: QuerySet[Any], whose: str, user: Any) -> QuerySet[Any]:
     if whose == "team":
         return rows.filter(team__isnull=False)
     return rows.filter(owner=None, team=None) if whose == "site" else rows
+
+
+def namesake(request: HttpRequest, row: Any, **context: Any) -> HttpResponse:
+    """The page of a row whose name means another one: to read, with what makes it usable."""
+    return page(request, "namesake.html", row.name, row=row, is_agent=isinstance(row, Agent), **context)

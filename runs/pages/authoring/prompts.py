@@ -54,13 +54,13 @@ def save(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return shown(request, form)
     body = {**form.cleaned_data, "team": form.cleaned_data["team"] or None}
-    known = Prompt.objects.filter(owner_id=request.user.pk, name=body["name"]).first()
-    serializer = PromptSerializer(known, data=body, partial=True, context={"request": request})
+    existing = Prompt.objects.filter(owner_id=request.user.pk, name=body["name"]).first()
+    serializer = PromptSerializer(existing, data=body, partial=True, context={"request": request})
     if not serializer.is_valid():
         return shown(request, with_problems(form, serializer.errors))
     with refusals("prompt", request.user):
         prompt = serializer.save()
-        AuditEvent.record(f"prompt.{'changed' if known else 'created'}", prompt, actor=request.user)
+        AuditEvent.record(f"prompt.{'changed' if existing else 'created'}", prompt, actor=request.user)
     messages.success(request, _("The prompt “%(name)s” is saved.") % {"name": prompt})
     return redirect("page:prompts")
 

@@ -22,6 +22,7 @@ from plumbing.untrusted.archives import MOST_BYTES, MOST_FILES
 from plumbing.untrusted.formats import clean
 from runs.api.skills import draft_of
 
+from .. import namesakes
 from ..base import by_name, page, signed_in, tell
 
 WRITES = "skills:write"
@@ -42,8 +43,8 @@ def skill_list(request: HttpRequest) -> HttpResponse:
 
 def listed(request: HttpRequest, text: str) -> HttpResponse:
     rows = Skill.objects.visible_to(request.user).select_related("published", "owner", "team").defer(*SLIM)
-    found, around = by_name(request, rows)
-    return page(request, "skills.html", _("Skills"), skills=found, text=text, most=MOST_BYTES, longest=TEXT, **around)
+    skills, around = by_name(request, rows)
+    return page(request, "skills.html", _("Skills"), skills=skills, text=text, most=MOST_BYTES, longest=TEXT, **around)
 
 
 def added(request: HttpRequest) -> HttpResponse:
@@ -55,7 +56,7 @@ def added(request: HttpRequest) -> HttpResponse:
         answer.status_code = error.status
         return answer
     messages.success(request, _("The skill “%(name)s” is stored as a draft.") % {"name": skill})
-    return redirect("page:skill", name=skill.name)
+    return redirect(namesakes.address("page:skill", skill))
 
 
 def stored(request: HttpRequest, skill: Skill) -> Skill:
@@ -115,20 +116,20 @@ def skill_page(request: HttpRequest, name: str) -> HttpResponse:
         answer.status_code = error.status
         return answer
     messages.success(request, _("Saved."))
-    return redirect("page:skill", name=skill.name)
+    return redirect(namesakes.address("page:skill", skill))
 
 
 def find(request: HttpRequest, name: str) -> Skill:
     if not SLUG.regex.match(name):
         raise Http404("There is no skill with that name.")
-    return Skill.objects.select_related("published", "owner", "team", "bundle").named(request.user, name)
+    return namesakes.opened(request, Skill.objects.select_related("published", "owner", "team", "bundle"), name)
 
 
-def shown(request: HttpRequest, skill: Skill, given: str) -> HttpResponse:
+def shown(request: HttpRequest, skill: Skill, text: str) -> HttpResponse:
     may_edit = skill.may_edit(request.user)
     versions = list(skill.versions.select_related("author").defer("text", "files", "front")[:VERSIONS])
     return page(
-        request, "skill.html", skill.name, skill=skill, given=given, body=body_of(skill.text), longest=TEXT,
+        request, "skill.html", skill.name, skill=skill, given=text, body=body_of(skill.text), longest=TEXT,
         may_edit=may_edit, versions=versions, users=store.used_by(skill, request.user) if may_edit else (),
         teams=teams_for(request.user, skill) if may_edit else (), file=opened(request, skill),
         difference=compared(request, skill), most=MOST_BYTES, seen=skill.updated_at.isoformat(),
@@ -204,9 +205,9 @@ def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
             done = VERBS[verb](request, skill)
     except MusterError as error:
         tell(request, error)
-        return redirect("page:skill", name=skill.name)
+        return redirect(namesakes.address("page:skill", skill))
     messages.success(request, done)
-    return redirect("page:skills") if verb == "delete" else redirect("page:skill", name=skill.name)
+    return redirect("page:skills") if verb == "delete" else redirect(namesakes.address("page:skill", skill))
 
 
 def unchanged(request: HttpRequest, skill: Skill) -> Skill:

@@ -5,12 +5,15 @@ executions, replay.
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
+from agents import roles
 from agents.models import Tool
 from agents.models.team import SLUG
 from functions.models import StoredFunction
 
 from ..base import by_name, page, signed_in
+from ..namesakes import opened
 from ..start import EXAMPLE
+from .agents import teams_of
 
 SLIM = ("source", "input_schema", "output_schema", "published__source", "published__spec")
 # What else a draft is checked and tried with; the page has no field for them.
@@ -21,25 +24,32 @@ OTHERS = ("safe_mode", "is_pure", "cache_ttl", "max_concurrency", "reuse", "min_
 def function_list(request: HttpRequest) -> HttpResponse:
     """Ordered by name; the search covers names and descriptions."""
     rows = StoredFunction.objects.visible_to(request.user).select_related("published", "owner").defer(*SLIM)
-    found, around = by_name(request, rows)
-    return page(request, "functions.html", _("Functions"), functions=found, **around)
+    functions, around = by_name(request, rows)
+    return page(request, "functions.html", _("Functions"), functions=functions, may_write=writes(request), **around)
+
+
+def writes(request: HttpRequest) -> bool:
+    return roles.allows(request.user, "functions:write")
 
 
 @signed_in
 def new_function(request: HttpRequest) -> HttpResponse:
+    roles.require(request.user, "functions:write")
     return page(
         request, "workbench.html", _("New function"), function=None, source=EXAMPLE, may_edit=True,
-        settings=StoredFunction(), effects=Tool.Effect.choices,
+        settings=StoredFunction(), effects=Tool.Effect.choices, teams=teams_of(request.user),
     )  # fmt: skip
 
 
 @signed_in
 def function_page(request: HttpRequest, name: str) -> HttpResponse:
+    """The workbench of one function. `?owner=`: see `opened`."""
     if not SLUG.regex.match(name):
         raise Http404("There is no function with that name.")
-    function = StoredFunction.objects.select_related("published", "owner").named(request.user, name)
+    function = opened(request, StoredFunction.objects.select_related("published", "owner", "team"), name)
     return page(
         request, "workbench.html", function.name, function=function, source=function.source,
         may_edit=function.may_edit(request.user), tests=function.tests.count(), settings=function,
-        effects=Tool.Effect.choices, others={name: getattr(function, name) for name in OTHERS},
+        effects=Tool.Effect.choices, teams=teams_of(request.user, function),
+        others={name: getattr(function, name) for name in OTHERS},
     )  # fmt: skip

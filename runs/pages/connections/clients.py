@@ -12,12 +12,20 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from agents.models import ApiKey, AuditEvent
-from agents.models.key import DECIDE
+from agents.models.key import DECIDE, EVERYTHING
+from plumbing.texts import name_shown
 
-from ..base import page, signed_in
+from ..base import page, posted, signed_in
 
 TALKS = ("messages:read", "messages:write")
 KEYS = 200
+RESOURCES = (  # of scopes
+    known("agents"), known("functions"), known("tools"), known("chains"), known("runs"), known("messages"),
+    known("sessions"), known("schedules"), known("devices"), known("records"), known("connections"),
+    known("providers"), known("budgets"), known("teams"), known("secrets"), known("audit"), known("triggers"),
+    known("webhooks"), known("workers"), known("keys"), known("memory"), known("skills"), known("collections"),
+    known("approvals"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ def client_list(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_POST
+@posted("page:clients")
 @signed_in(writes="keys:write")
 def new_key(request: HttpRequest, word: str) -> HttpResponse:
     """Create a key for this kind of client and show it, this once."""
@@ -93,7 +101,7 @@ def new_key(request: HttpRequest, word: str) -> HttpResponse:
     scopes = [*client.scopes, *([DECIDE] if request.POST.get("decides") else [])]
     key, secret = ApiKey.make(request.user, scopes, name=client.title)
     AuditEvent.record("apikey.created", key, actor=request.user, scopes=scopes)
-    return shown(request, made=client, secret=secret)
+    return shown(request, client=client, secret=secret)
 
 
 @require_POST
@@ -108,10 +116,30 @@ def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("page:clients")
 
 
-def shown(request: HttpRequest, made: Client | None = None, secret: str = "") -> HttpResponse:
+def shown(request: HttpRequest, client: Client | None = None, secret: str = "") -> HttpResponse:
     entries = [
-        {"client": one, "text": one.pasted(secret if one == made else "YOUR_KEY"), "is_made": one == made}
+        {"client": one, "text": one.pasted(secret if one == client else "YOUR_KEY"), "is_made": one == client}
         for one in CLIENTS
     ]
-    keys = ApiKey.objects.visible_to(request.user).order_by("-created_at", "-pk")[:KEYS]
+    keys = list(ApiKey.objects.visible_to(request.user).order_by("-created_at", "-pk")[:KEYS])
+    for key in keys:
+        key.may = in_words(key.scopes)
     return page(request, "clients.html", _("Clients"), entries=entries, keys=keys)
+
+
+def in_words(scopes: list[str]) -> str:
+    """What a key with these scopes may do: `["*"]` → everything except deciding approvals."""
+    if EVERYTHING in scopes:
+        return _("everything") if DECIDE in scopes else _("everything except deciding approvals")
+    pairs = [scope.split(":", 1) for scope in scopes if ":" in scope]
+    reads, writes, runs = (
+        ", ".join(name_shown(resource) for resource, held in pairs if held in verbs)
+        for verbs in (("read", "*"), ("write", "*"), ("execute",))
+    )
+    parts = [
+        reads and _("read: %(what)s") % {"what": reads},
+        writes and _("write: %(what)s") % {"what": writes},
+        runs and _("execute: %(what)s") % {"what": runs},
+        _("decide approvals") if DECIDE in scopes else "",
+    ]
+    return "; ".join(part for part in parts if part) or _("nothing")

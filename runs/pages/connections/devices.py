@@ -17,7 +17,7 @@ from devices import offers, package, presence
 from devices.models import Device, DeviceCall, OfferedTool, Pairing
 from plumbing import clock
 
-from ..base import page, signed_in, tell
+from ..base import page, posted, signed_in, tell
 
 CALLS = 50
 
@@ -46,7 +46,7 @@ def client(request: HttpRequest, filename: str) -> HttpResponse:
     return answer
 
 
-@require_POST
+@posted("page:devices")
 @signed_in
 def pair(request: HttpRequest) -> HttpResponse:
     """A new code, shown only in this answer."""
@@ -80,12 +80,14 @@ def revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
 @signed_in
 def decide(request: HttpRequest, pk: UUID, offer: int) -> HttpResponse:
     """Approve or reject exactly this definition of an offered tool."""
-    found = OfferedTool.objects.select_related("device", "tool").filter(device=find(request, pk), pk=offer).first()
-    if found is None:
+    offered_tool = (
+        OfferedTool.objects.select_related("device", "tool").filter(device=find(request, pk), pk=offer).first()
+    )
+    if offered_tool is None:
         raise Http404("This device has not offered such a tool.")
     verb = offers.approve if request.POST.get("decision") == "approve" else offers.reject
     try:
-        verb(found, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
+        verb(offered_tool, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
     except MusterError as error:
         tell(request, error)
     return redirect("page:device", pk=pk)

@@ -20,7 +20,7 @@ from rest_framework.exceptions import ValidationError as Refused
 
 from agents import roles, served
 from agents.http.viewsets import refusals
-from agents.models import AuditEvent, Provider
+from agents.models import Agent, AuditEvent, Provider
 from agents.models.agent import provider_changed
 from agents.models.provider import check_model_url
 from agents.serializers.providers import PricesField
@@ -28,6 +28,7 @@ from agents.sharing import let_go
 
 from ..base import page, signed_in
 from ..labels import in_language
+from ..namesakes import address, mark_namesakes, opened
 from ..start import NamedForm
 
 WRITES = "providers:write"
@@ -139,8 +140,11 @@ def provider_list(request: HttpRequest) -> HttpResponse:
     if form is not None and form.is_valid():
         provider = form.save()
         remember_trial(request, provider)
-        return redirect("page:provider", name=provider.name)
-    rows = Provider.objects.visible_to(request.user).select_related("owner", "team").order_by("name")[:LISTED]
+        return redirect(address("page:provider", provider))
+    rows = list(
+        Provider.objects.visible_to(request.user).select_related("owner", "team").order_by("name", "pk")[:LISTED]
+    )
+    mark_namesakes(Provider, rows, request.user)
     blank = ProviderForm(user=request.user, initial={"name": "openai", "kind": Provider.Kind.OPENAI})
     answer = page(
         request, "providers.html", _("Providers"), providers=rows, form=form or blank, is_new=True, prices={},
@@ -161,25 +165,27 @@ def provider_page(request: HttpRequest, name: str) -> HttpResponse:
         if form.is_valid():
             saved = form.save()
             remember_trial(request, saved)
-            return redirect("page:provider", name=saved.name)
+            return redirect(address("page:provider", saved))
         provider = find(request, name)  # without what was refused
     answer = page(
         request, "provider.html", provider.name, provider=provider, form=form or filled(provider, request.user),
         prices=prices_in(request.POST) if form else provider.prices, preset=presets()["kinds"].get(provider.kind),
         as_of=presets()["as_of"], may_edit=provider.may_edit(request.user) and roles.allows(request.user, WRITES),
         trial=request.session.pop(f"trial-{provider.pk}", None),
-        agents=provider.agents.visible_to(request.user).order_by("name").values_list("name", flat=True)[:LISTED],
+        agents=agents_of(provider, request.user),
     )  # fmt: skip
     answer.status_code = 200 if form is None else 422
     return answer
 
 
+def agents_of(provider: Provider, user: Any) -> list[Agent]:
+    agents = list(provider.agents.visible_to(user).select_related("owner").order_by("name", "pk")[:LISTED])
+    mark_namesakes(Agent, agents, user)
+    return agents
+
+
 def find(request: HttpRequest, name: str) -> Provider:
-    return (
-        Provider.objects.visible_to(request.user)
-        .select_related("owner")
-        .named(request.user, name[:64].replace("\0", ""))
-    )
+    return opened(request, Provider.objects.select_related("owner"), name)
 
 
 def filled(provider: Provider, user: Any) -> ProviderForm:
@@ -223,7 +229,7 @@ def test(request: HttpRequest, name: str) -> HttpResponse:
     provider = find(request, name)
     provider.require_edit(request.user)
     remember_trial(request, provider)
-    return redirect("page:provider", name=provider.name)
+    return redirect(address("page:provider", provider))
 
 
 @require_POST

@@ -14,6 +14,7 @@ from knowledge.models import Collection, CollectionAccount
 from runs.indexing import accounts
 
 from ..base import signed_in, tell
+from ..namesakes import address, opened
 from .evaluations import editable, note
 
 WRITES = "collections:write"
@@ -22,11 +23,15 @@ WRITES = "collections:write"
 def context_of(request: HttpRequest, row: Collection) -> dict[str, Any]:
     """The person's accounts in this collection, and those that they could add."""
     connections = list(Connection.objects.filter(owner=request.user, provider__in=ACCOUNTS, enabled=True))
-    names = {one.pk: one.name for one in connections}
+    names = {connection.pk: connection.name for connection in connections}
     mine = CollectionAccount.objects.visible_to(request.user).filter(collection=row)
     read = [
-        {"row": one, "account": names.get(one.connection_id, ""), "failed": one.items.exclude(error="").count()}
-        for one in mine
+        {
+            "row": account,
+            "account": names.get(account.connection_id, ""),
+            "failed": account.items.exclude(error="").count(),
+        }
+        for account in mine
     ]
     return {"mail_accounts": read, "connections": connections}
 
@@ -45,17 +50,17 @@ def add_account(request: HttpRequest, name: str) -> HttpResponse:
     else:
         if is_new:
             note(request, "added", account, row)
-    return redirect("page:collection", name=name)
+    return redirect(address("page:collection", row))
 
 
 @require_POST
 @signed_in(writes=WRITES)
 def remove_account(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     """Also where the person may not change the collection."""
-    row = Collection.objects.named(request.user, name)
+    row = opened(request, Collection.objects.all(), name)
     account = CollectionAccount.objects.visible_to(request.user).filter(collection=row, pk=pk).first()
     if account is None:
         raise Http404("You have no such account in this collection.")
     note(request, "removed", account, row)
     accounts.remove(account)
-    return redirect("page:collection", name=name)
+    return redirect(address("page:collection", row))

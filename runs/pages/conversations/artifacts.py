@@ -22,6 +22,6 @@ def place(messages: Sequence[Message]) -> None:
 
 
 def made_in(run_ids: Iterable[Any]) -> list[Artifact]:
-    wanted = list(run_ids)
-    rows = Artifact.objects.filter(Q(run__in=wanted) | Q(run__root__in=wanted)) if wanted else Artifact.objects.none()
+    ids = list(run_ids)
+    rows = Artifact.objects.filter(Q(run__in=ids) | Q(run__root__in=ids)) if ids else Artifact.objects.none()
     return list(rows.select_related("file", "run").order_by("id")[:LIMIT])

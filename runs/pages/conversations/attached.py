@@ -12,9 +12,9 @@ def place(messages: Sequence[Message], viewer: Any) -> None:
     """Give each message its words without placeholders for files, those of its files that the viewer
     may read, and how many are missing. One query if there are files, none otherwise.
     """
-    found = files_of(messages, viewer)
+    files = files_of(messages, viewer)
     for message in messages:
-        wanted = files_in(message.content)
+        ids = files_in(message.content)
         message.plain = words_of([part for part in message.content if part.get("type") != "file"])  # type: ignore[attr-defined]
-        message.files = [found[pk] for pk in wanted if pk in found]  # type: ignore[attr-defined]
-        message.missing = len(wanted) - len(message.files)  # type: ignore[attr-defined]
+        message.files = [files[pk] for pk in ids if pk in files]  # type: ignore[attr-defined]
+        message.missing = len(ids) - len(message.files)  # type: ignore[attr-defined]

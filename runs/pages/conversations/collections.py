@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from agents import storage as files
-from agents.exceptions import Conflict, Invalid, MusterError
+from agents.exceptions import Invalid, MusterError
 from agents.http.viewsets import refusals
 from agents.models import AuditEvent
 from knowledge.collections import catalog, storage
@@ -19,6 +19,7 @@ from knowledge.collections.serializers import CollectionSerializer, NewDocumentS
 from knowledge.models import Collection, Document
 
 from ..base import by_name, keyset, page, signed_in, tell
+from ..namesakes import address, marked, opened
 from . import accounts, evaluations, folders
 
 WRITES = "collections:write"
@@ -33,8 +34,8 @@ def collection_list(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         return create(request)
     rows = Collection.objects.visible_to(request.user).select_related("owner", "team")
-    found, paging = by_name(request, rows)
-    return page(request, "collections.html", _("Collections"), collections=found, **paging)
+    collections, paging = by_name(request, rows)
+    return page(request, "collections.html", _("Collections"), collections=collections, **paging)
 
 
 def create(request: HttpRequest) -> HttpResponse:
@@ -50,23 +51,24 @@ def create(request: HttpRequest) -> HttpResponse:
         tell(request, error)
         return redirect("page:collections")
     note(request, "created", row)
-    return redirect("page:collection", name=row.name)
+    return redirect(address("page:collection", row))
 
 
 @signed_in(writes=WRITES)
 def collection_page(request: HttpRequest, name: str) -> HttpResponse:
     """Its documents, newest first, and what a search finds. POST adds a document."""
-    row = Collection.objects.named(request.user, name)
+    row = opened(request, Collection.objects.all(), name)
     if request.method == "POST":
         return add(request, row)
     documents, older = keyset(request, Document.objects.filter(collection=row).current().select_related("file"))
     question = request.GET.get("query", "")[:500].replace("\0", "").strip()
-    usable = Collection.objects.for_use(request.user, name) if question else row
+    if question:
+        row.require_use(request.user)
     asker = Asker(request.user.pk)
-    answer = search_all(usable, question, asker, limit=RESULTS) if question else Results()
+    answer = search_all(row, question, asker, limit=RESULTS) if question else Results()
     return page(
         request, "collection.html", row.name, collection=row, documents=documents, older=older, question=question,
-        found=answer.found, not_searched=answer.absent, may_edit=row.may_edit(request.user),
+        found=answer.hits, not_searched=answer.absent, may_edit=row.may_edit(request.user),
         **folders.context_of(request, row), **accounts.context_of(request, row), **evaluations.context_of(row),
         is_busy=any(one.status in ("waiting", "indexing") for one in documents),
     )  # fmt: skip
@@ -82,7 +84,7 @@ def add(request: HttpRequest, row: Collection) -> HttpResponse:
                 messages.info(request, _("“%(name)s” is here with this content already.") % {"name": document.name})
     except MusterError as error:
         tell(request, error)
-    return redirect("page:collection", name=row.name)
+    return redirect(address("page:collection", row))
 
 
 def added(request: HttpRequest, row: Collection) -> Any:
@@ -97,9 +99,9 @@ def added(request: HttpRequest, row: Collection) -> Any:
     sent = request.FILES.getlist("file")
     if not sent:
         raise Invalid(_("Choose a file, or write an address."))
-    for one in sent:
+    for upload in sent:
         yield storage.add_content(
-            row, request.user.pk, files.clean_name(one.name or ""), one, declared=one.content_type or "",
+            row, request.user.pk, files.clean_name(upload.name or ""), upload, declared=upload.content_type or "",
             untrusted=is_untrusted, source=Document.Source.UPLOAD,
         )  # fmt: skip
 
@@ -108,7 +110,7 @@ def added(request: HttpRequest, row: Collection) -> Any:
 @signed_in(writes=WRITES)
 def act(request: HttpRequest, name: str, pk: UUID, verb: str) -> HttpResponse:
     """Read a document again, remove it from the next version on, or erase it from all versions."""
-    row = Collection.objects.named(request.user, name)
+    row = opened(request, Collection.objects.all(), name)
     row.require_edit(request.user)
     document = found_in(row, pk)
     try:
@@ -118,13 +120,13 @@ def act(request: HttpRequest, name: str, pk: UUID, verb: str) -> HttpResponse:
     else:
         done = {"reindex": "reindexed", "remove": "removed", "erase": "erased"}[verb]
         note(request, done, document, collection=row.name)
-    return redirect("page:collection", name=name)
+    return redirect(address("page:collection", row))
 
 
 @require_POST
 @signed_in(writes=WRITES)
 def delete(request: HttpRequest, name: str) -> HttpResponse:
-    row = Collection.objects.named(request.user, name)
+    row = opened(request, Collection.objects.all(), name)
     row.require_edit(request.user)
     catalog.remove(row, request.user, audit=lambda verb, gone: note(request, verb, gone))
     messages.success(request, _("The collection and its documents are deleted."))
@@ -136,29 +138,25 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
 def document_page(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     """The text of a document around a place (`?at=`, from 0), for people who may use its collection.
 
-    The id decides: the person may have a collection of the same name, and a collection may get another name.
+    The id decides, because a collection may get another name.
     """
     usable = Collection.objects.usable_by(request.user).values("pk")
-    document = Document.objects.select_related("collection__team").filter(collection__in=usable, pk=pk).first()
+    document = (
+        Document.objects.select_related("collection__team", "collection__owner")
+        .filter(collection__in=usable, pk=pk)
+        .first()
+    )
     if document is None:
-        row = Collection.objects.for_use(request.user, name)
+        row = Collection.objects.for_use(request.user, name, request.GET.get("owner"))
         raise Http404(f"There is no such document in the collection “{row.name}”.")
     at = number_in(request.GET.get("at", ""))
     pieces = list(document.chunks.defer("words").filter(position__gte=max(0, at - AROUND))[: 2 * AROUND + 1])
     return page(
-        request, "document.html", document.name, collection=document.collection, document=document, pieces=pieces,
-        at=at, is_chosen="at" in request.GET, is_named=is_named(request.user, document.collection),
+        request, "document.html", document.name, collection=marked(request.user, document.collection),
+        document=document, pieces=pieces, at=at, is_chosen="at" in request.GET,
         earlier=max(0, at - 2 * AROUND - 1) if at > AROUND else None,
         later=at + 2 * AROUND + 1 if at + AROUND + 1 < document.chunk_count else None,
     )  # fmt: skip
-
-
-def is_named(user: Any, collection: Collection) -> bool:
-    """Whether the name of the collection means it to this person, who may have another one of that name."""
-    try:
-        return bool(Collection.objects.named(user, collection.name).pk == collection.pk)
-    except Conflict:
-        return False
 
 
 def found_in(row: Collection, pk: UUID) -> Document:

@@ -41,24 +41,24 @@ class Turn:
     seq: int
     run_id: Any
     user: Message | None = None
-    said: list[Message] = field(default_factory=list)
+    replies: list[Message] = field(default_factory=list)
     is_live: bool = False
     branches: Branches | None = None
 
 
 def turns_of(session: Session, limit: int) -> list[Turn]:
     """The newest messages, by the message that caused them. A session in progress has live turns."""
-    said = list(session.messages.order_by("-seq")[:limit])[::-1]
-    artifacts.place(said)
-    attached.place(said, session.owner_id)
+    session_messages = list(session.messages.order_by("-seq")[:limit])[::-1]
+    artifacts.place(session_messages)
+    attached.place(session_messages, session.owner_id)
     turns: list[Turn] = []
-    for message in said:
+    for message in session_messages:
         if message.role == Message.Role.USER or not turns:
             turns.append(Turn(message.seq, message.made_in))
         if message.role == Message.Role.USER:
             turns[-1].user = message
         elif message.role == Message.Role.ASSISTANT:
-            turns[-1].said.append(message)
+            turns[-1].replies.append(message)
     live = set(Run.objects.live().filter(session=session).values_list("pk", flat=True))
     around = branches_of(session)
     for turn in turns:
@@ -69,13 +69,13 @@ def turns_of(session: Session, limit: int) -> list[Turn]:
 
 def stored_events(user: Any, turns: Sequence[Turn]) -> dict[str, list[dict[str, Any]]]:
     """What the ended runs of these turns did, by run, for the script that draws them."""
-    wanted = [turn.run_id for turn in turns if turn.run_id and not turn.is_live][-REPLAYED:]
-    own = Run.objects.visible_to(user).filter(pk__in=wanted, status__in=Run.DONE).values("pk")
+    run_ids = [turn.run_id for turn in turns if turn.run_id and not turn.is_live][-REPLAYED:]
+    own = Run.objects.visible_to(user).filter(pk__in=run_ids, status__in=Run.DONE).values("pk")
     rows = RunEvent.objects.filter(run__in=own, type__in=SHOWN).order_by("-run", "seq")
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_run: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for run_id, type, data in rows.values_list("run_id", "type", "data")[:ENTRIES]:
-        found[str(run_id)].append({"type": type, "data": shortened(type, data)})
-    whole = {run: entries for run, entries in found.items() if entries[-1]["type"] == "run.finished"}
+        by_run[str(run_id)].append({"type": type, "data": shortened(type, data)})
+    whole = {run: entries for run, entries in by_run.items() if entries[-1]["type"] == "run.finished"}
     for run_id, rating, note in Feedback.objects.filter(run__in=whole).values_list("run_id", "rating", "note"):
         whole[str(run_id)].append({"type": "feedback", "data": {"rating": rating, "note": note}})
     return whole
@@ -94,12 +94,12 @@ def history(user: Any, here: Session | None, find: str) -> list[Session]:
         *shown.filter(pinned=False, folder="").order_by("-pk")[:LISTED],
         *shown.exclude(folder="").filter(pinned=False).order_by("-pk")[:LISTED],
     ]
-    found: dict[UUID, Session] = {}
+    families: dict[UUID, Session] = {}
     for row in newest:
-        first = found.setdefault(row.trunk or row.pk, row)
+        first = families.setdefault(row.trunk or row.pk, row)
         first.family = [*getattr(first, "family", []), row.pk]
         first.is_here = getattr(first, "is_here", False) or (here is not None and row.pk == here.pk)
-    return list(found.values())
+    return list(families.values())
 
 
 @dataclass
@@ -112,13 +112,13 @@ class Folder:
 
 def folders(listed: list[Session]) -> list[Folder]:
     """Those of the listed conversations that are in a folder and not pinned, by the folder's name."""
-    found: dict[str, list[Session]] = defaultdict(list)
+    by_folder: dict[str, list[Session]] = defaultdict(list)
     for one in listed:
         if one.folder and not one.pinned:
-            found[one.folder].append(one)
+            by_folder[one.folder].append(one)
     return [
         Folder(name, label_of(name), rows, any(getattr(row, "is_here", False) for row in rows))
-        for name, rows in sorted(found.items())
+        for name, rows in sorted(by_folder.items())
     ]
 
 

@@ -16,6 +16,7 @@ from knowledge.collections.serializers import NewEvaluationQuestionSerializer
 from knowledge.models import Collection
 
 from ..base import signed_in, tell
+from ..namesakes import address, opened
 
 WRITES = "collections:write"
 SOURCE = "REMOTE_ADDR"
@@ -25,10 +26,10 @@ FIELDS = ("question", "document", "place")
 def context_of(row: Collection) -> dict[str, Any]:
     """Each question with its rank in the last evaluation: a number, None for not found, or "" for not asked yet."""
     last = row.evaluations.first()
-    ranks = {evaluation.key(one): one["rank"] for one in last.ranks} if last else {}
+    ranks = {evaluation.key(entry): entry["rank"] for entry in last.ranks} if last else {}
     questions = list(row.questions.all()[: evaluation.QUESTIONS])
-    for one in questions:
-        one.rank = ranks.get((one.question, one.document, one.place), "")
+    for question in questions:
+        question.rank = ranks.get((question.question, question.document, question.place), "")
     return {"questions": questions, "evaluation": last}
 
 
@@ -36,14 +37,14 @@ def context_of(row: Collection) -> dict[str, Any]:
 @signed_in(writes=WRITES)
 def add_question(request: HttpRequest, name: str) -> HttpResponse:
     row = editable(request, name)
-    serializer = NewEvaluationQuestionSerializer(data={one: request.POST.get(one, "").strip() for one in FIELDS})
+    serializer = NewEvaluationQuestionSerializer(data={field: request.POST.get(field, "").strip() for field in FIELDS})
     try:
         if not serializer.is_valid():
             raise Invalid(next(str(errors[0]) for errors in serializer.errors.values()))
         note(request, "added", evaluation.add_question(row, **serializer.validated_data), row)
     except MusterError as error:
         tell(request, error)
-    return redirect("page:collection", name=name)
+    return redirect(address("page:collection", row))
 
 
 @require_POST
@@ -55,7 +56,7 @@ def remove_question(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
         raise Http404("There is no such question in this collection.")
     note(request, "removed", question, row)
     question.delete()
-    return redirect("page:collection", name=name)
+    return redirect(address("page:collection", row))
 
 
 @require_POST
@@ -63,18 +64,18 @@ def remove_question(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
 def evaluate(request: HttpRequest, name: str) -> HttpResponse:
     row = editable(request, name)
     try:
-        made = evaluation.evaluate(row)
+        result = evaluation.evaluate(row)
     except MusterError as error:
         tell(request, error)
     else:
-        note(request, "made", made, row, version=made.version)
-        if not made.warning:
+        note(request, "made", result, row, version=result.version)
+        if not result.warning:
             messages.success(request, _("The questions were searched."))
-    return redirect("page:collection", name=name)
+    return redirect(address("page:collection", row))
 
 
 def editable(request: HttpRequest, name: str) -> Collection:
-    row: Collection = Collection.objects.named(request.user, name)
+    row: Collection = opened(request, Collection.objects.all(), name)
     row.require_edit(request.user)
     return row
 

@@ -33,10 +33,10 @@ def file_list(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(name__icontains=word)
     if chosen["source"]:
         rows = rows.filter(source=chosen["source"])
-    found, older = keyset(request, rows)
-    mark_uses(found)
+    files, older = keyset(request, rows)
+    mark_uses(files)
     return page(
-        request, "files.html", _("Files"), files=found, older=older, chosen=chosen, is_filtered=any(chosen.values()),
+        request, "files.html", _("Files"), files=files, older=older, chosen=chosen, is_filtered=any(chosen.values()),
         sources=StoredFile.Source.choices, used=storage.usage(request.user.pk), most=settings.FILE_BYTES_PER_PERSON,
         most_files=settings.FILES_PER_PERSON, most_of_one=settings.FILE_BYTES, keep=settings.KEEP_DAYS,
         is_scanned=bool(settings.FILE_SCANNER),

@@ -14,6 +14,7 @@ from knowledge.models import Collection, CollectionFolder
 from runs.calls import folders
 
 from ..base import signed_in, tell
+from ..namesakes import address, opened
 from .evaluations import editable, note
 
 WRITES = "collections:write"
@@ -46,20 +47,20 @@ def add_folder(request: HttpRequest, name: str) -> HttpResponse:
     else:
         if is_new:
             note(request, "added", folder, row)
-    return redirect("page:collection", name=name)
+    return redirect(address("page:collection", row))
 
 
 @require_POST
 @signed_in(writes=WRITES)
 def remove_folder(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     """Also where the person may not change the collection."""
-    row = Collection.objects.named(request.user, name)
+    row = opened(request, Collection.objects.all(), name)
     folder = CollectionFolder.objects.visible_to(request.user).filter(collection=row, pk=pk).first()
     if folder is None:
         raise Http404("You have no such folder in this collection.")
     note(request, "removed", folder, row)
     folder.delete()
-    return redirect("page:collection", name=name)
+    return redirect(address("page:collection", row))
 
 
 def id_in(text: str) -> UUID:

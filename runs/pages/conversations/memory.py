@@ -36,11 +36,11 @@ def memory_list(request: HttpRequest) -> HttpResponse:
     chosen = {name: request.GET.get(name, "")[:200].replace("\0", "") for name in CHOICES}
     rows = Memory.objects.visible_to(request.user).select_related("agent", "team", "replaces", "owner")
     filtered = MemoryFilter({name: value for name, value in chosen.items() if value}, rows)
-    found, older = keyset(request, filtered.qs if filtered.form.is_valid() else rows.none())
-    mark_runs(request, found)
+    memories, older = keyset(request, filtered.qs if filtered.form.is_valid() else rows.none())
+    mark_runs(request, memories)
     return page(
-        request, "memories.html", _("Memory"), memories=found, older=older, chosen=chosen,
-        is_filtered=any(chosen.values()), has_waiting=mark_decidable(request, found),
+        request, "memories.html", _("Memory"), memories=memories, older=older, chosen=chosen,
+        is_filtered=any(chosen.values()), has_waiting=mark_decidable(request, memories),
         scopes=Memory.Scope.choices, kinds=Memory.Kind.choices,
     )  # fmt: skip
 
@@ -61,11 +61,11 @@ def mark_decidable(request: HttpRequest, rows: Any) -> bool:
 
 
 def remember(request: HttpRequest) -> HttpResponse:
-    given = {name: request.POST.get(name, "") for name in ("text", "kind", "subject")}
-    kind = given["kind"] if given["kind"] in Memory.Kind.values else Memory.Kind.FACT
+    fields = {name: request.POST.get(name, "") for name in ("text", "kind", "subject")}
+    kind = fields["kind"] if fields["kind"] in Memory.Kind.values else Memory.Kind.FACT
     place = review.place_for(request.user, Memory.Scope.PERSON)
     try:
-        _row, is_new = review.create(request.user, place, {**given, "kind": kind}, source=source_of(request))
+        _row, is_new = review.create(request.user, place, {**fields, "kind": kind}, source=source_of(request))
     except MusterError as error:
         tell(request, error)
     else:
@@ -95,13 +95,13 @@ def memory_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     return redirect("page:memory", pk=row.pk)
 
 
-def shown(request: HttpRequest, row: Memory, given: dict[str, str] | None = None) -> HttpResponse:
+def shown(request: HttpRequest, row: Memory, fields: dict[str, str] | None = None) -> HttpResponse:
     versions = list(row.versions.all()[:VERSIONS])
     mark_runs(request, versions)
     for newer, older in zip(versions, versions[1:], strict=False):
         newer.lines = [line for line in side_by_side(older.text, newer.text) if line.kind != "same"]
     return page(
-        request, "memory.html", _("Memory"), memory=row, versions=versions, given=given or row.content(),
+        request, "memory.html", _("Memory"), memory=row, versions=versions, given=fields or row.content(),
         may_edit=row.may_edit(request.user), kinds=Memory.Kind.choices,
         suggestions=row.suggestions.all()[:VERSIONS] if row.owner_id == request.user.pk else (),
     )  # fmt: skip
@@ -116,8 +116,8 @@ def of_run(request: HttpRequest, run: Run) -> dict[str, Any] | None:
     seen = Memory.objects.visible_to(request.user).filter(pk__in=[one["id"] for one in chosen])
     versions = MemoryVersion.objects.filter(memory__in=seen).values_list("memory_id", "number", "text")
     texts = {(str(id), number): text for id, number, text in versions}
-    known = [{**one, "text": texts.get((one["id"], one["version"]), "")} for one in chosen]
-    return {"known": known, "left_out": event.data["left_out"] if event else 0}
+    memories = [{**one, "text": texts.get((one["id"], one["version"]), "")} for one in chosen]
+    return {"memories": memories, "left_out": event.data["left_out"] if event else 0}
 
 
 @require_POST

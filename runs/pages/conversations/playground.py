@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
@@ -13,8 +13,9 @@ from agents.models import Agent
 from runs.api.shares import SharedLinkSerializer
 from runs.models import Session, SharedLink
 
-from ..base import page, signed_in, uuid_in
+from ..base import may_author, page, signed_in, uuid_in
 from . import conversation
+from .sessions import find_session
 
 OFFERED = 200  # names in the agent field's list; others can be typed
 SHOWN = 200
@@ -26,14 +27,15 @@ def playground(request: HttpRequest) -> HttpResponse:
     agents = Agent.objects.usable_by(request.user).published().select_related("published").order_by("name")
     offered = list(agents.only("name", "description", "published__number")[:OFFERED])
     session, find_words = find(request), request.GET.get("find", "")[:100]
-    asked = request.GET.get("agent", "")[:64]
-    name = asked or (session.agent.name if session and session.agent else "")
+    agent_name = request.GET.get("agent", "")[:64]
+    name = agent_name or (session.agent.name if session and session.agent else "")
     if not name and not session and len(offered) == 1:
         name = offered[0].name
     listed = conversation.history(request.user, session, find_words)
     turns = conversation.turns_of(session, SHOWN) if session else []
+    title = _("Playground") if may_author(request.user) else _("Chat")
     return page(
-        request, "playground.html", _("Playground"), agents=offered, agent=name, session=session, turns=turns,
+        request, "playground.html", title, agents=offered, agent=name, session=session, turns=turns,
         stored=conversation.stored_events(request.user, turns), find=find_words,
         history=[one for one in listed if one.pinned or not one.folder], folders=conversation.folders(listed),
         may_share=settings.SHARED_LINKS, shared=shared_now(session), upload_bytes=settings.FILE_BYTES,
@@ -56,13 +58,8 @@ def examples_of(user: Any, name: str) -> list[str]:
 
 
 def find(request: HttpRequest) -> Session | None:
-    asked = uuid_in(request.GET.get("session", ""))
-    if asked is None:
-        return None
-    session = Session.objects.visible_to(request.user).select_related("agent").filter(pk=asked).first()
-    if session is None:
-        raise Http404("There is no such session that you can see.")
-    return session
+    pk = uuid_in(request.GET.get("session", ""))
+    return find_session(request, pk) if pk else None
 
 
 @require_POST

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from runs.models import Message, Session
 
-from ..base import keyset, page, signed_in
+from ..base import keyset, may_author, page, signed_in
 from . import artifacts, attached
 
 SHOWN = 400  # messages on one page
@@ -23,21 +23,27 @@ def session_list(request: HttpRequest) -> HttpResponse:
     words = request.GET.get("search", "").replace("\0", " ").split()[:6]
     for word in words:
         rows = rows.filter(Q(title__icontains=word) | Q(agent__name__icontains=word))
-    found, older = keyset(request, rows)
-    counts = dict(Message.objects.filter(session__in=found).order_by().values_list("session").annotate(Count("pk")))
-    for session in found:
+    sessions, older = keyset(request, rows)
+    counts = dict(Message.objects.filter(session__in=sessions).order_by().values_list("session").annotate(Count("pk")))
+    for session in sessions:
         session.message_count = counts.get(session.pk, 0)
-    return page(request, "sessions.html", _("Sessions"), sessions=found, older=older, search=" ".join(words))
+    title = _("Sessions") if may_author(request.user) else _("History")
+    return page(request, "sessions.html", title, sessions=sessions, older=older, search=" ".join(words))
 
 
 @signed_in
 def session_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     session = find_session(request, pk)
-    said = list(session.messages.select_related("run").order_by("-seq")[:SHOWN])[::-1]
-    artifacts.place(said)
-    attached.place(said, request.user.pk)
+    session_messages = list(session.messages.select_related("run").order_by("-seq")[:SHOWN])[::-1]
+    artifacts.place(session_messages)
+    attached.place(session_messages, request.user.pk)
     return page(
-        request, "session.html", session.title or _("Session"), session=session, said=said, is_cut=len(said) == SHOWN
+        request,
+        "session.html",
+        session.title or _("Session"),
+        session=session,
+        session_messages=session_messages,
+        is_cut=len(session_messages) == SHOWN,
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
@@ -19,14 +19,15 @@ SAID = (Message.Role.USER, Message.Role.ASSISTANT)
 def shared(request: HttpRequest, token: str) -> HttpResponse:
     link = SharedLink.objects.opened_by(token)
     if link is None:
-        raise Http404(_("There is no such conversation, or it is no longer shared."))
+        words = _("There is no such conversation, or it is no longer shared.")
+        return render(request, "muster/gone.html", {"words": words}, status=404)
     rows = link.session.messages.filter(role__in=SAID, seq__lte=link.last_seq).order_by("-seq")
-    said = list(rows[:SHOWN])[::-1]
-    for message in said:
+    session_messages = list(rows[:SHOWN])[::-1]
+    for message in session_messages:
         message.calls = [shown(call) for call in message.tool_calls] if link.shows_tools else []
-    answer = render(
-        request, "muster/shared.html", {"title": link.session.title, "said": said, "is_cut": len(said) == SHOWN}
-    )
+    is_cut = len(session_messages) == SHOWN
+    context = {"title": link.session.title, "session_messages": session_messages, "is_cut": is_cut}
+    answer = render(request, "muster/shared.html", context)
     answer["X-Robots-Tag"] = "noindex, nofollow"
     answer["Referrer-Policy"] = "no-referrer"
     return answer

@@ -11,15 +11,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
 from django.views.decorators.http import require_POST
 
+from agents import roles
 from agents.exceptions import MusterError
 from agents.http import parsers
 from agents.models import Tool, ToolGrant
+from agents.models.key import DECIDE
 from plumbing.texts import shown
 from runs.calls import approvals, inputs
 from runs.models import Approval, InputRequest, Run
 from runs.templatetags.muster import who_ran
 
-from ..base import open_count, page, pretty, signed_in, tell, uuid_in
+from ..base import open_count, page, posted, pretty, signed_in, tell, uuid_in
 from ..labels import words as in_words
 
 OPEN_SHOWN, DECIDED_SHOWN = 100, 30
@@ -45,7 +47,8 @@ def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, sta
         prepared(approval, request.user, approval.pk in decidable, failed)
     decided = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")[:DECIDED_SHOWN]
     shown = page(
-        request, "approvals.html", _("Approvals"), waiting=waiting, decided=decided, several=len(decidable) > 1,
+        request, "approvals.html", _("Approvals"), waiting=waiting, decided=decided,
+        several=sum(one.may_decide for one in waiting) > 1,
         questions=open_questions(request.user),
     )  # fmt: skip
     shown.status_code = status
@@ -59,18 +62,19 @@ def open_questions(user: Any) -> list[dict[str, Any]]:
         .open()
         .filter(kind=InputRequest.Kind.FORM, run__status__in=Run.LIVE, expires_at__gt=timezone.now())
     )
-    found = rows.select_related("run__agent", "run__chain_version__chain").order_by("expires_at")[:OPEN_SHOWN]
-    return [{**inputs.requested_data(one), "run": str(one.run_id), "agent": who_ran(one.run)} for one in found]
+    requests = rows.select_related("run__agent", "run__chain_version__chain").order_by("expires_at")[:OPEN_SHOWN]
+    return [{**inputs.requested_data(one), "run": str(one.run_id), "agent": who_ran(one.run)} for one in requests]
 
 
 def prepared(approval: Approval, user: Any, may_decide: bool, failed: tuple[UUID, str, str] | None = None) -> Approval:
     """With what its card shows."""
     approval.typed, approval.complaint = pretty(approval.arguments), ""
     approval.is_mine = approval.run.principal_id == user.pk
-    approval.may_decide = may_decide
+    approval.may_decide = may_decide and roles.allows(user, DECIDE)
+    approval.is_kept_by_role = may_decide and not approval.may_decide
     approval.who_decides = who_decides(approval)
     approval.does = EFFECTS.get(approval.effect, "")
-    approval.whose = [{**found, "who": WHOSE.get(found["source"], "")} for found in approval.findings]
+    approval.whose = [{**finding, "who": WHOSE.get(finding["source"], "")} for finding in approval.findings]
     if failed and failed[0] == approval.pk:
         approval.typed, approval.complaint = failed[1], failed[2]
     return approval
@@ -119,7 +123,7 @@ def decide_several(request: HttpRequest) -> HttpResponse:
     return redirect("page:approvals")
 
 
-@require_POST
+@posted("page:approvals")
 @signed_in
 def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
     approval = Approval.objects.visible_to(request.user).select_related("run").filter(pk=pk).first()
@@ -145,8 +149,8 @@ def attempt(request: HttpRequest, approval: Approval) -> tuple[str, str] | None:
         )  # fmt: skip
     except MusterError as error:
         if error.status == 422:
-            said = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict))]
-            return typed, " ".join(map(shown, said))
+            sentences = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict))]
+            return typed, " ".join(map(shown, sentences))
         tell(request, error)
     else:
         messages.success(
@@ -163,5 +167,5 @@ def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:
         return None
     arguments = parsers.read(typed.encode())
     if not isinstance(arguments, dict):
-        raise ValueError("write {…}")
+        raise ValueError(_("write {…}"))
     return None if arguments == approval.arguments else arguments

@@ -17,16 +17,16 @@ from .approvals import attempt, prepared
 @signed_in
 def approval(request: HttpRequest, token: str) -> HttpResponse:
     """GET shows the approval; a POST decides it."""
-    found = find(request, token)
+    row = find(request, token)
     complaint, status = None, 200
     if request.method == "POST":
-        complaint = attempt(request, found)
+        complaint = attempt(request, row)
         if complaint is None:
             return redirect("page:approval-link", token=token)
         status = 422
-    decidable = Approval.objects.open().decidable_by(request.user).filter(pk=found.pk).exists()
-    failed = (found.pk, *complaint) if complaint else None
-    shown = prepared(found, request.user, decidable, failed)
+    decidable = Approval.objects.open().decidable_by(request.user).filter(pk=row.pk).exists()
+    failed = (row.pk, *complaint) if complaint else None
+    shown = prepared(row, request.user, decidable, failed)
     answer = page(request, "approval_link.html", _("Approval"), approval=shown)
     answer.status_code = status
     return answer
@@ -45,7 +45,7 @@ def find(request: HttpRequest, token: str) -> Approval:
     rows = Approval.objects.visible_to(request.user).select_related(
         "run__agent", "run__chain_version__chain", "run__principal", "decider", "decider_team", "decided_by"
     )
-    found = rows.filter(pk=link.approval).first()
-    if found is None:
+    row = rows.filter(pk=link.approval).first()
+    if row is None:
         raise Http404(_("You have no such approval any more."))
-    return found
+    return row

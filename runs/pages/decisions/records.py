@@ -35,13 +35,13 @@ def record_list(request: HttpRequest) -> HttpResponse:
         return decide_several(request, lambda id, version: decide_one(request, find(request, id), version))
     chosen = {name: request.GET.get(name, "")[:200].replace("\0", "") for name in TEXTS}
     rows = narrowed(Record.objects.visible_to(request.user), chosen)
-    found, older = keyset(request, rows)
-    for record in found:
+    records, older = keyset(request, rows)
+    for record in records:
         record.stage = record.data.get("state") or record.data.get("status") or "–"
         record.who = ", ".join(record.data.get("assignees") or []) or "–"
     return page(
-        request, "records.html", _("Records"), records=found, older=older, chosen=chosen, kinds=[*SHAPES, COMMENT],
-        reviews=REVIEWS.items(), is_filtered=any(chosen.values()), has_waiting=any(row.is_waiting for row in found),
+        request, "records.html", _("Records"), records=records, older=older, chosen=chosen, kinds=[*SHAPES, COMMENT],
+        reviews=REVIEWS.items(), is_filtered=any(chosen.values()), has_waiting=any(row.is_waiting for row in records),
         keeps_on_device=keeps_on_device(request.user),
     )  # fmt: skip
 
@@ -68,31 +68,21 @@ def new_record(request: HttpRequest, kind: str) -> HttpResponse:
         raise Http404("There is no such kind of record.")
     fields = fields_of(shape, {}, request.user)
     if request.method != "POST":
-        return page(
-            request,
-            "record_new.html",
-            _("New: %(kind)s") % {"kind": words(kind)},
-            fields=fields,
-            kinds=list(SHAPES),
-            kind=kind,
-        )
+        return new_record_form(request, kind, fields)
     values = typed(request.POST, fields)
     try:
         record = review.create(request.user, kind, values, source=request.META.get(SOURCE, ""))
     except MusterError as error:
         tell(request, error)
-        fields = fields_of(shape, values, request.user)
-        answer = page(
-            request,
-            "record_new.html",
-            _("New: %(kind)s") % {"kind": words(kind)},
-            fields=fields,
-            kinds=list(SHAPES),
-            kind=kind,
-        )
-        answer.status_code = error.status
-        return answer
+        form = new_record_form(request, kind, fields_of(shape, values, request.user))
+        form.status_code = error.status
+        return form
     return redirect("page:record", pk=record.pk)
+
+
+def new_record_form(request: HttpRequest, kind: str, fields: list[Any]) -> HttpResponse:
+    title = _("New: %(kind)s") % {"kind": words(kind)}
+    return page(request, "record_new.html", title, fields=fields, kinds=list(SHAPES), kind=kind)
 
 
 @signed_in

@@ -23,7 +23,7 @@ from agents.sharing import let_go
 from runs.api.account import change
 from runs.models import PushSubscription
 
-from ..base import page, signed_in
+from ..base import page, posted, signed_in
 
 SECRETS = 200
 SESSIONS, KEYS = 100, 50
@@ -98,7 +98,7 @@ def account(request: HttpRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters()
-@require_POST
+@posted("page:account")
 @signed_in(writes="")
 def password(request: HttpRequest) -> HttpResponse:
     """Every other browser of this person is signed out; API keys and devices go on working."""
@@ -119,9 +119,9 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     person: Any = request.user
     others = BrowserSession.objects.filter(user_id=person.pk).exclude(pk=request.session.session_key)
     handle = request.POST.get("browser", "")
-    ended = [one for one in others[:SESSIONS] if handle in ("", one.handle)]
-    for one in ended:
-        one.delete()
+    ended = [session for session in others[:SESSIONS] if handle in ("", session.handle)]
+    for session in ended:
+        session.delete()
     if handle and not ended:
         raise Http404(_("You have no such browser."))
     AuditEvent.record("account.signed_out", person, actor=person, browsers=len(ended))
@@ -132,13 +132,13 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 def own_sessions(request: HttpRequest) -> list[BrowserSession]:
     """Signed-in browsers, this one first."""
     rows = BrowserSession.objects.filter(user_id=request.user.pk, expire_date__gt=timezone.now()).order_by("-used_at")
-    found = list(rows[:SESSIONS])
-    for one in found:
-        one.is_this = one.session_key == request.session.session_key
-    return sorted(found, key=lambda one: not one.is_this)
+    sessions = list(rows[:SESSIONS])
+    for session in sessions:
+        session.is_this = session.session_key == request.session.session_key
+    return sorted(sessions, key=lambda session: not session.is_this)
 
 
-@require_POST
+@posted("page:account")
 @signed_in(writes="")
 def email(request: HttpRequest) -> HttpResponse:
     form = EmailForm(request.POST)
@@ -153,7 +153,7 @@ def email(request: HttpRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("teams_url")
-@require_POST
+@posted("page:account")
 @signed_in(writes="")
 def settings_form(request: HttpRequest) -> HttpResponse:
     """Save one of two forms: `which` is settings or notices."""
@@ -172,20 +172,20 @@ def settings_form(request: HttpRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("value")
-@require_POST
+@posted("page:account")
 @signed_in(writes="secrets:write")
 def save_secret(request: HttpRequest) -> HttpResponse:
     """Create a secret of one's own, or replace the one of that name."""
     form = SecretForm(request.POST)
     if not form.is_valid():
         return shown(request, secret=form)
-    known = own_secrets(request).filter(name=form.cleaned_data["name"]).first()
-    serializer = SecretSerializer(known, data=form.as_body(), partial=True, context={"request": request})
+    existing = own_secrets(request).filter(name=form.cleaned_data["name"]).first()
+    serializer = SecretSerializer(existing, data=form.as_body(), partial=True, context={"request": request})
     if not serializer.is_valid():
         return shown(request, secret=with_problems(form, serializer.errors))
     with refusals("secret", request.user):
         secret = serializer.save()
-        AuditEvent.record(f"secret.{'changed' if known else 'created'}", secret, actor=request.user)
+        AuditEvent.record(f"secret.{'changed' if existing else 'created'}", secret, actor=request.user)
     messages.success(request, _("The secret “%(secret)s” is saved.") % {"secret": secret})
     return redirect("page:account")
 
@@ -209,8 +209,8 @@ def own_secrets(request: HttpRequest) -> Any:
 
 
 def with_problems(form: Any, problems: dict[str, Any]) -> Any:
-    for name, said in problems.items():
-        form.add_error(name if name in form.fields else None, [str(one) for one in said])
+    for name, sentences in problems.items():
+        form.add_error(name if name in form.fields else None, [str(one) for one in sentences])
     return form
 
 

@@ -38,7 +38,7 @@ def create(request: HttpRequest) -> HttpResponse:
             team = serializer.save()
             AuditEvent.record("team.created", team, actor=request.user)
     except ValidationError:
-        messages.error(request, " ".join(str(one) for said in serializer.errors.values() for one in said))
+        messages.error(request, " ".join(str(one) for problems in serializer.errors.values() for one in problems))
         return redirect("page:teams")
     except MusterError as error:
         tell(request, error)

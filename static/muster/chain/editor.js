@@ -245,7 +245,8 @@ export class Editor {
     drawOutline(this, at("outline"));
     for (const button of this.root.querySelectorAll("[data-one]")) /** @type {HTMLButtonElement} */ (button).disabled = !this.selected;
     at("none").hidden = this.draft.steps.length > 0;
-    const own = this.problems.filter((one) => !one.step);
+    // A chain without steps is shown as an empty list that says what to do.
+    const own = this.problems.filter((one) => !one.step && one.code !== "no_steps");
     at("problems").replaceChildren(...own.map(({ message, hint }) => make("p", { className: "note error small", textContent: [message, hint].filter(Boolean).join(" ") })));
   }
 

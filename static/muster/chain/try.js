@@ -138,7 +138,7 @@ export class Try {
     if (follow(this.editor.states, event)) this.editor.show(this.editor.states);
     if (type === "run.started") this.say("", gettext("It is running."), this.run);
     if (type === "run.waiting") this.say("", gettext("It waits for %(what)s.", { what: data.waiting_for === "child" ? gettext("a step") : word(data.waiting_for) }), this.run);
-    if (type === "approval.requested") { const card = new ApprovalCard(data); this.cards.set(data.id, card); this.asks.append(card.element); card.yes.focus(); }
+    if (type === "approval.requested") { const card = new ApprovalCard(data); this.cards.set(data.id, card); this.asks.append(card.element); card.yes.focus(); card.check(); }
     if (type === "approval.decided") this.cards.get(data.id)?.close(data);
   }
 

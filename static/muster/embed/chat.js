@@ -85,7 +85,8 @@ export class Chat {
   /** @param {string} path @param {RequestInit} [options] @returns {Promise<Response>} */
   async open(path, { body, ...options } = {}) {
     const headers = /** @type {Record<string, string>} */ ({ ...(this.token && path && { Authorization: `Bearer ${this.token}` }), ...(body && { "Content-Type": "application/json" }) });
-    const response = await fetch(this.base + path, { ...options, body, headers, credentials: "omit", referrerPolicy: "no-referrer" });
+    const response = await fetch(this.base + path, { ...options, body, headers, credentials: "omit", referrerPolicy: "no-referrer" })
+      .catch((problem) => { throw problem.name === "AbortError" ? problem : new Error(); }); // in words of ours
     if (response.ok) return response;
     const { error } = await response.json().catch(() => ({}));
     throw Object.assign(new Error(error?.message ?? ""), { status: response.status });

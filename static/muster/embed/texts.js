@@ -3,13 +3,13 @@
 const ENGLISH = {
   open: "Open the chat", close: "Close the chat", placeholder: "Write a message", send: "Send", stop: "Stop",
   retry: "Try again", restart: "New conversation", thinking: "Thinking", working: "Working on it",
-  waiting: "Waiting for somebody to approve", stopped: "Stopped.", failed: "The message could not be sent.", you: "You", log: "Conversation",
+  waiting: "Waiting for somebody to approve", stopped: "Stopped.", failed: "The message could not be sent.", away: "The chat does not answer at the moment.", you: "You", log: "Conversation",
 };
 /** @type {Record<string, string>} */
 const GERMAN = {
   open: "Chat öffnen", close: "Chat schließen", placeholder: "Nachricht schreiben", send: "Senden", stop: "Anhalten",
   retry: "Noch einmal versuchen", restart: "Neue Unterhaltung", thinking: "Denkt nach", working: "In Arbeit",
-  waiting: "Wartet auf eine Freigabe", stopped: "Angehalten.", failed: "Die Nachricht konnte nicht gesendet werden.", you: "Sie", log: "Unterhaltung",
+  waiting: "Wartet auf eine Freigabe", stopped: "Angehalten.", failed: "Die Nachricht konnte nicht gesendet werden.", away: "Der Chat antwortet gerade nicht.", you: "Sie", log: "Unterhaltung",
 };
 
 /**

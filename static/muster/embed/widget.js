@@ -15,21 +15,32 @@ const ICONS = {
 /** @param {Record<string, string | undefined> & {server: string}} options the attributes of the script */
 export async function mount(options) {
   const chat = new Chat(options.server, options.key ?? "");
+  const words = texts(options, document.documentElement.lang);
+  const host = document.createElement("div");
+  if (options.theme) host.dataset.theme = options.theme;
+  if (options.page) host.dataset.page = "";
+  const root = host.attachShadow({ mode: "open" });
   let about;
   try {
     about = await chat.about();
   } catch (problem) {
     console.warn(`The chat is not available: ${problem.message || "no answer"}`);
+    if (options.page) apologise(host, root, words, problem);
     return;
   }
-  const host = document.createElement("div");
-  if (options.theme) host.dataset.theme = options.theme;
-  if (options.page) host.dataset.page = "";
-  const root = host.attachShadow({ mode: "open" });
   root.adoptedStyleSheets = [sheet(about.colour)];
   document.body.append(host);
-  const widget = new Widget(host, root, chat, about, texts(options, document.documentElement.lang));
+  const widget = new Widget(host, root, chat, about, words);
   if (options.page || options.open === "true") await widget.show(!options.page);
+}
+
+/** A page of its own is not left empty; another site goes on without the chat. @param {HTMLElement} host @param {ShadowRoot} root @param {Record<string, string>} t @param {Error} problem */
+function apologise(host, root, t, problem) {
+  const again = make("button", { type: "button", textContent: t.retry });
+  again.addEventListener("click", () => location.reload());
+  root.adoptedStyleSheets = [sheet("")];
+  root.append(make("main", { className: "panel" }, make("div", { className: "log" }, make("div", { className: "fault", role: "alert" }, make("p", { textContent: problem.message || t.away }), again))));
+  document.body.append(host);
 }
 
 class Widget {
@@ -82,7 +93,7 @@ class Widget {
     this.opener.hidden = true;
     this.host.dataset.shown = "";
     if (isAsked) this.text.focus();
-    if (this.isLoaded) return;
+    if (this.isLoaded || this.busy) return;
     this.isLoaded = true;
     await this.load();
   }
@@ -97,16 +108,18 @@ class Widget {
   // The earlier messages, then the reply that is being written.
   async load() {
     this.log.ariaLive = "off"; // old messages are not read out
+    this.log.replaceChildren();
     if (this.about.greeting) this.say("assistant", this.about.greeting);
     /** @type {Awaited<ReturnType<Chat["history"]>>} */
     let before = { messages: [], run: null };
     try {
       before = await this.chat.history();
-    } catch {
+    } catch (problem) {
       this.isLoaded = false; // the next opening tries again
+      this.fail(problem.message || this.t.away, () => this.show());
     }
     for (const { role, text } of before.messages) this.say(role, text);
-    if (!before.messages.length) this.suggest();
+    if (this.isLoaded && !before.messages.length) this.suggest();
     requestAnimationFrame(() => { this.log.ariaLive = "polite"; });
     const { run } = before;
     if (run) await this.converse((on, signal) => this.chat.resume(run, on, signal));
@@ -152,7 +165,7 @@ class Widget {
     this.run = this.busy = null;
     this.switchTo(false);
     this.tell("", end?.status === "stopped" ? this.t.stopped : "");
-    if (end?.status === "failed") this.fail(end.message || this.t.failed, canRepeat ? begin : null);
+    if (end?.status === "failed") this.fail(end.message || this.t.failed, canRepeat ? () => this.converse(begin, true) : null);
   }
 
   /** @param {Record<string, any>} event @param {Bubbles} bubbles */
@@ -176,12 +189,12 @@ class Widget {
     this.state.classList.toggle("busy", Boolean(state));
   }
 
-  /** @param {string} words @param {Begin | null} begin to try again with */
-  fail(words, begin) {
+  /** @param {string} words @param {(() => unknown) | null} repeat */
+  fail(words, repeat) {
     const fault = make("div", { className: "fault", role: "alert" }, make("p", { textContent: words }));
-    if (begin) {
+    if (repeat) {
       const again = make("button", { type: "button", textContent: this.t.retry });
-      again.addEventListener("click", () => { fault.remove(); this.text.focus(); this.converse(begin, true); });
+      again.addEventListener("click", () => { fault.remove(); this.text.focus(); repeat(); });
       fault.append(again);
     }
     this.add(fault);

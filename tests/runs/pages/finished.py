@@ -15,14 +15,14 @@ def version(agent, alice):
 
 @pytest.fixture
 def make_run(agent, version, alice):
-    """A finished run of Alice's with a message, a model call, a tool call and its approval."""
+    """A run of Alice, finished unless `status` is a live one: a message, a model call, a tool call and its approval."""
 
     def make(number=0, status="succeeded", **more):
         session = Session.objects.create(owner=alice, agent=agent, title=f"Books {number}", last_seq=1)
         now = timezone.now()
         run = Run.objects.create(
             principal=alice, agent=agent, version=version, session=session, status=status,
-            started_at=now, finished_at=now + timedelta(seconds=2), **more,
+            started_at=now, finished_at=now + timedelta(seconds=2) if status in Run.DONE else None, **more,
         )  # fmt: skip
         Message.objects.create(
             session=session, seq=1, role="user", run=run, content=[{"type": "text", "text": "Find Moby-Dick"}]

@@ -1,11 +1,13 @@
 """Every page in German: nothing that has a translation stands there in English."""
 
 from html.parser import HTMLParser
+from importlib import import_module
 from uuid import uuid4
 
 import polib
 import pytest
-from django.utils import translation
+from django.conf import settings
+from django.utils import timezone, translation
 
 from agents.exceptions import MusterError
 from agents.models import Agent, Chain, Membership, Preference, Provider, StoredFile, Tool
@@ -162,6 +164,7 @@ def test_errors_without_a_message_of_their_own_are_listed_for_translation():
             yield below
             yield from kinds(below)
 
+    import_module(settings.ROOT_URLCONF)  # with the modules that define errors of their own
     usual = {
         kind.usual_message() for kind in kinds(MusterError) if not kind.__module__.startswith(("gateway", "tests"))
     }
@@ -276,3 +279,19 @@ class Awaited:
 
     def keep(self):
         return lambda: None
+
+
+def test_an_approval_that_nobody_answered_and_a_device_that_never_connected_say_so_in_german(german, alice, make_run):
+    Approval.objects.create(
+        run=make_run(), tool="create_task", status="expired", note="by its deadline", decided_at=timezone.now(),
+        expires_at=timezone.now(),
+    )  # fmt: skip
+    shown = german.get("/approvals/").content.decode()
+    assert "durch Ablauf der Frist" in shown and "by its deadline" not in shown
+    device = Device.objects.create(owner=alice, name="phone")
+    shown = german.get(f"/devices/{device.pk}/").content.decode()
+    assert "nie verbunden" in shown and "zuletzt gesehen" not in shown
+
+
+def test_the_page_of_a_function_says_how_a_key_leaves_the_editor(german):
+    assert "drücken Sie Esc, dann Tab" in german.get("/functions/new/").content.decode()

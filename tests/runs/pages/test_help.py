@@ -36,6 +36,19 @@ def test_a_german_reader_learns_that_the_documents_are_in_english(alice, signed_
     assert words in signed_in(alice).get("/help/models/").content.decode()
 
 
+def test_an_english_reader_is_not_told_the_language(alice, signed_in):
+    assert "The documentation is in English." not in signed_in(alice).get("/help/models/").content.decode()
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_the_columns_of_a_document_are_its_contents_and_its_text(language, alice, signed_in):
+    """Anything else in the grid takes a column of the text."""
+    Preference.objects.create(user=alice, language=language)
+    html = signed_in(alice).get("/help/models/").content.decode()
+    before_text = html[html.index('<div class="doc">') : html.index("<article>")]
+    assert re.findall(r"<(nav|p|section)\b", before_text) == ["nav"]
+
+
 def test_html_in_a_document_is_text():
     html = help.reader().render("<script>alert(1)</script> [x](javascript:alert(1)) ![<b>](x.png)\n\n<b>y</b>")
     assert "<script" not in html and 'href="javascript' not in html and "<b>" not in html and "<img" not in html

@@ -98,9 +98,9 @@ def test_figures_are_written_as_in_the_language_of_the_page():
 
     def written():
         figures = (tags.dollars("1234.5"), tags.seconds(1.25), tags.percent(0.256), tags.decimal(0.5, 2))
-        return [*figures, tags.whole(1234567)]
+        return [*figures, tags.whole(1234567), tags.size(2**21).replace("\xa0", " ")]
 
     with translation.override("en"):
-        assert written() == ["$1,234.50", "1.2 s", "26%", "0.50", "1,234,567"]
+        assert written() == ["$1,234.50", "1.2 s", "26%", "0.50", "1,234,567", "2.0 MB"]
     with translation.override("de"):
-        assert written() == ["1.234,50\xa0$", "1,2 s", "26\xa0%", "0,50", "1.234.567"]
+        assert written() == ["1.234,50\xa0$", "1,2 s", "26\xa0%", "0,50", "1.234.567", "2,0 MB"]

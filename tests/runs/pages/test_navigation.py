@@ -38,3 +38,39 @@ def test_a_role_on_the_site_counts_more_than_the_default(alice, signed_in, setti
     roles.make_roles()
     alice.groups.add(roles.Group.objects.get(name="author"))
     assert "Agents" in menu(signed_in(alice))
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_people_who_do_not_author_are_led_to_no_page_for_authors(role, alice, signed_in, settings):
+    settings.DEFAULT_ROLE = role
+    browser = signed_in(alice)
+    for path in ("/", "/playground/", "/functions/"):
+        html = browser.get(path).content.decode()
+        assert 'href="/start/"' not in html and 'href="/functions/new/"' not in html, path
+    for path in ("/start/", "/functions/new/"):
+        answer = browser.get(path)
+        assert answer.status_code == 403 and "role “author”" in answer.content.decode(), path
+
+
+def test_pages_are_called_as_in_the_menu(alice, signed_in, settings):
+    def headings():
+        return [
+            re.search(r"<h1>(.*?)</h1>", signed_in(alice).get(path).content.decode())[1]
+            for path in ("/playground/", "/sessions/")
+        ]
+
+    assert headings() == ["Playground", "Sessions"]
+    settings.DEFAULT_ROLE = "operator"
+    assert headings() == ["Chat", "History"]
+
+
+def test_viewers_learn_before_they_write_that_they_cannot_send(alice, agent, signed_in, settings):
+    agent.publish()
+    words = "not send messages"
+    html = signed_in(alice).get("/playground/").content.decode()
+    assert words not in html and not re.search(r'<textarea id="text"[^>]* disabled', html)
+    settings.DEFAULT_ROLE = "viewer"
+    html = signed_in(alice).get("/playground/").content.decode()
+    assert words in html and re.search(r'<textarea id="text"[^>]* disabled', html)
+    html = signed_in(alice).get("/").content.decode()
+    assert words in html and "Talk to an agent" not in html

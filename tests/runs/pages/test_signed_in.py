@@ -72,3 +72,20 @@ def test_a_deleted_person_has_no_session(signed_in, charlie):
     assert browser.get("/account/").status_code == 200
     charlie.delete()
     assert not BrowserSession.objects.exists() and browser.get("/account/").status_code == 302
+
+
+def test_a_form_that_is_sent_signed_out_leads_back_to_its_page(client, db):
+    """Its own address would answer 405 after signing in."""
+    sent = client.post("/devices/pair", headers={"referer": "http://testserver/devices/?x=1"})
+    assert sent["Location"] == "/login/?next=/devices/%3Fx%3D1"
+    for referer in ("https://evil.example/devices/", "http://testserver:1/", ""):
+        sent = client.post("/devices/pair", headers={"referer": referer})
+        assert sent["Location"] == "/login/?next=/devices/pair"
+
+
+@pytest.mark.parametrize(
+    ("path", "back"),
+    [("/devices/pair", "/devices/"), ("/clients/mcp/key", "/clients/"), ("/account/password", "/account/")],
+)
+def test_a_page_that_answers_a_form_can_be_opened_again(signed_in, alice, path, back):
+    assert signed_in(alice).get(path)["Location"] == back

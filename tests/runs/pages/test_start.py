@@ -3,7 +3,7 @@
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from agents.models import Agent, Provider
+from agents.models import Agent, Provider, Tool, ToolGrant
 from runs.models import Approval, Run
 
 
@@ -50,3 +50,19 @@ def test_ticks_follow_what_the_person_did(alice, bob, signed_in, make_run):
     assert "approval" in ticks(browser)
     assert ticks(signed_in(bob)) == []
     assert run.agent.owner == alice
+
+
+def test_the_example_question_is_for_an_agent_that_can_answer_it(alice, signed_in, agent):
+    agent.publish()
+    words = "What is the monthly payment"
+    assert words not in signed_in(alice).get("/start/").content.decode()
+    tool = Tool.objects.create(name="loan-payment", kind=Tool.Kind.FUNCTION, owner=alice)
+    ToolGrant.objects.create(agent=agent, tool=tool)
+    assert words in signed_in(alice).get("/start/").content.decode()
+
+
+def test_a_refused_function_is_explained_in_whole_sentences(alice, signed_in):
+    form = {"step": "function", "function-name": "reads", "function-source": "import os\ndef reads():\n    return 1"}
+    answer = signed_in(alice).post("/start/", form)
+    assert answer.status_code == 422
+    assert "os cannot be imported in a function. Functions have no file system" in answer.content.decode()

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents.tools import ToolResult
@@ -23,6 +24,21 @@ def test_the_run_page_shows_what_happened(alice, signed_in, make_run):
     for words in ("Find Moby-Dick", "lookup", "shelf 3", "offline", f'id="call-{run.tool_calls.get().pk}"'):
         assert words in html
     assert signed_in(alice).get(f"/runs/{run.pk}/?part=live").content.decode().count("<html") == 0
+
+
+def test_a_run_that_failed_with_its_model_leads_to_the_provider_that_this_person_has(alice, signed_in, make_run, agent):
+    unreachable = {"code": "model_unreachable", "message": "The host “models.invalid” cannot be found."}
+    run = make_run(status="failed", error=unreachable)
+    link = f'href="/providers/{agent.provider.name}/"'
+    assert link in signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    agent.provider.owner = User.objects.create(username="somebody")
+    agent.provider.save()
+    assert link not in signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    run.error = {"code": "deadline", "message": "It took too long."}
+    run.save()
+    agent.provider.owner = alice
+    agent.provider.save()
+    assert link not in signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
 
 
 def test_raw_model_calls_need_a_permission(alice, staff, signed_in, make_run):

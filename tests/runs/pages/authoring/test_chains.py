@@ -99,3 +99,14 @@ def test_the_admin_exports_definitions(alice, charlie, staff, signed_in, chain, 
         assert f"kind: {kind}\nname: {row.name}\n" in answer.content.decode()
         other = signed_in(staff(charlie)).post(reverse(f"admin:agents_{kind}_changelist"), sent)
         assert row.name.encode() not in other.content
+
+
+def test_the_sites_chain_of_the_same_name_has_a_page_of_its_own(alice, charlie, signed_in, chain):
+    sites = Chain.objects.create(name=chain.name, owner=None, description="Of the site.")
+    client = signed_in(alice)
+    assert f'href="/chains/{chain.name}/?owner="' in client.get("/chains/").content.decode()
+    html = client.get(f"/chains/{chain.name}/?owner=").content.decode()
+    assert "Of the site." in html and f"/chains/{sites.pk}/picture.svg" in html and "/admin/" not in html
+    assert client.get(f"/chains/{sites.pk}/picture.svg").status_code == 200
+    assert "chain-editor" in signed_in(charlie).get(f"/chains/{chain.name}/?owner=").content.decode()
+    assert signed_in(charlie).get(f"/chains/{chain.name}/?owner=alice").status_code == 404

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from agents.models import ApiKey, AuditEvent
-from runs.pages.connections.clients import CLIENTS
+from agents.models.key import SCOPES
+from runs.pages.connections.clients import CLIENTS, RESOURCES, in_words
 
 
 def made(browser, word, **form):
@@ -69,3 +70,27 @@ def test_an_unknown_client_and_a_visitor_get_no_key(signed_in, client, alice):
     assert signed_in(alice).post("/clients/nobody/key").status_code == 404
     assert client.post("/clients/openai/key").status_code == 302
     assert not ApiKey.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("scopes", "words"),
+    [
+        (["*"], "everything except deciding approvals"),
+        (["*", "approvals:decide"], "everything"),
+        (
+            ["messages:read", "messages:write", "functions:execute"],
+            "read: messages; write: messages; execute: functions",
+        ),
+        (["runs:*", "approvals:decide"], "read: runs; write: runs; decide approvals"),
+        (["agents:*"], "read: agents; write: agents"),
+        ([], "nothing"),
+    ],
+)
+def test_scopes_are_said_in_words(scopes, words, signed_in, alice):
+    assert in_words(scopes) == words
+    ApiKey.make(alice, scopes)
+    assert words in signed_in(alice).get("/clients/").content.decode()
+
+
+def test_every_resource_of_a_scope_has_its_word():
+    assert {scope.partition(":")[0] for scope in SCOPES} <= set(RESOURCES)

@@ -27,6 +27,15 @@ def text(answer):
     return answer.content.decode()
 
 
+def test_a_page_that_could_not_be_read_has_no_separator_before_its_first_words(alice, handbook, signed_in):
+    Document.objects.create(
+        collection=handbook, name="page", source="url", url="https://x.invalid/", status="failed", error="not found"
+    )
+    assert '<span class="small soft">may contain text written by strangers</span>' in text(
+        signed_in(alice).get(HANDBOOK)
+    )
+
+
 def test_a_collection_is_created_filled_searched_and_deleted(alice, signed_in):
     browser = signed_in(alice)
     assert "There are no collections yet." in text(browser.get("/collections/"))
@@ -65,7 +74,7 @@ def test_a_source_opens_its_own_document_where_names_are_shared(alice, bob, sign
     assert "<mark>Goods may be returned" in text(signed_in(bob).get(address))
     crumb = f'<a href="{HANDBOOK}">handbook</a>'
     assert crumb not in text(signed_in(bob).get(address)), "the link would open another collection"
-    assert f"handbook ({team.name})" in text(signed_in(bob).get(address))
+    assert f'<a href="{HANDBOOK}?owner=alice">handbook</a> ({team.name})' in text(signed_in(bob).get(address))
     assert crumb in text(signed_in(handbook.owner).get(address))
     Collection.objects.filter(pk=handbook.pk).update(name="rules")
     renamed = text(signed_in(bob).get(address))
