@@ -173,6 +173,125 @@ def unknown_fields(n: int) -> Use:
     return quiet(lambda: ExecuteSerializer(data=body).is_valid())
 
 
+def steps_backwards(n: int) -> Use:
+    from agents.graph import problems
+
+    keys = [f"s{number}" for number in range(min(n // 500, 200))]
+    return quiet(problems, chain_of({key: keys[place + 1 :] for place, key in enumerate(keys)}))
+
+
+def needs_of_nobody(n: int) -> Use:
+    from agents.graph import problems
+
+    number = min(n // 500, 200)
+    return quiet(problems, chain_of({f"{place:064}": [str(one) for one in range(number)] for place in range(number)}))
+
+
+def chain_of(needs: dict[str, list[str]]) -> Any:
+    from agents.spec import ChainSpec, StepSpec
+
+    return ChainSpec(name="a", steps=[StepSpec(key=key, target="t", needs=own) for key, own in needs.items()])
+
+
+def needs_of_numbers(n: int) -> Use:
+    from agents.models import ChainStep
+
+    return quiet(ChainStep(key="a", needs=[0] * (n // 2)).spec, None)
+
+
+def many_expressions(n: int) -> Use:
+    from agents.graph import problems
+
+    spec = chain_of({"a": []})
+    spec.steps[0].input.update({f"p{number}": f"steps.a.output.p{number}" for number in range(n // 40)})
+    return quiet(problems, spec)
+
+
+def long_expressions(n: int) -> Use:
+    from agents.mapping import map_input
+
+    slow = "length(rows[?a == `1`])"
+    rows = [{"a": 1}] * 200
+    return quiet(map_input, {f"p{number}": slow for number in range(n // 40)}, {"rows": rows})
+
+
+def address_of_variables(n: int) -> Use:
+    from gateway.mcp.own_resources import values_in
+
+    return quiet(values_in, "x:" + "".join(f"{{v{number}}}-" for number in range(50)) + "!", "x:" + "-" * min(n, 4000))
+
+
+def many_grants(n: int) -> Use:
+    from agents.http.grant_serializers import GrantSerializer
+    from agents.models.tool import MOST_GRANTS
+
+    return quiet(GrantSerializer(data=[{"tool": 1}] * (n // 12), many=True, max_length=MOST_GRANTS).is_valid)
+
+
+def words_of_numbers(n: int) -> Use:
+    from agents.http.strict import Words
+
+    return quiet(Words().run_validation, [0] * (n // 2))
+
+
+def other_line_ends(n: int) -> Use:
+    from agents.diff import side_by_side
+
+    return quiet(side_by_side, "a\u2028" * (n // 2), "a\u2028" * (n // 2) + "b")
+
+
+def large_spec(n: int) -> Use:
+    from agents.diff import as_text
+
+    return quiet(as_text, {"schema": {f"p{number}": [number, "a: b"] for number in range(n // 25)}})
+
+
+def definitions_backwards(n: int) -> Use:
+    from agents.definitions.files import needed_first
+
+    grants = [f"t{number}" for number in range(n // 500 // 10)]
+    rows = [{"kind": "agent", "name": f"a{place}", "grants": [f"a{place + 1}", *grants]} for place in range(500)]
+    return quiet(needed_first, rows)
+
+
+def unknown_fields_of_steps(n: int) -> Use:
+    from agents.definitions.chains import ChainKind
+
+    steps = [{"key": "a", "tol": "b", "neds": "c"} for _ in range(n // 30)]
+    return quiet(ChainKind().unknown, {"kind": "chain", "name": "a", "steps": steps})
+
+
+def names_of_secrets(n: int) -> Use:
+    from functions.host import Host
+
+    used = {letter * 64: letter for letter in "secrt"}
+    return quiet(Host(used=used).clean, ["s" * (n // 4)])
+
+
+def problems_in_german(n: int) -> Use:
+    from django.utils import translation
+
+    from agents.http.renderers import in_language
+
+    sentence = "The value is nested deeper than it may be. "
+    details = [{"code": "a", "message": f"{number} {sentence * (n // 100 // len(sentence))}"} for number in range(100)]
+
+    def render() -> Any:
+        with translation.override("de"):
+            return in_language({"error": {"code": "a", "details": details}})
+
+    return quiet(render)
+
+
+def a2a_data(n: int) -> Use:
+    from a2a.types import SendMessageRequest
+
+    from gateway.a2a.requests import data_of, read
+
+    body = {"message": {"messageId": "a", "role": "ROLE_USER", "parts": [{"data": [0] * (n // 2)}]}}
+    return quiet(lambda: data_of(read(SendMessageRequest, body).message.parts[0]))
+
+
 def quiet(work: Callable[..., Any], *arguments: Any) -> Use:
     def use() -> Any:
         try:
@@ -204,6 +323,21 @@ ENTRIES = (
     Entry("fields that do not exist", unknown_fields, 1_000_000),
     Entry("message without an address", message_text, 1_000_000),
     Entry("reply with an open fence", fenced_reply, 1_000_000),
+    Entry("steps that need all after them", steps_backwards, 100_000),
+    Entry("steps that need nobody's", needs_of_nobody, 100_000),
+    Entry("needs that are numbers", needs_of_numbers, 1_000_000),
+    Entry("a step's many expressions", many_expressions, 1_000_000),
+    Entry("a mapping of slow expressions", long_expressions, 8_000),
+    Entry("address with many variables", address_of_variables, 4_000),
+    Entry("grants of an agent", many_grants, 1_000_000),
+    Entry("words that are numbers", words_of_numbers, 1_000_000),
+    Entry("versions with other line ends", other_line_ends, 64_000),
+    Entry("version with many values", large_spec, 1_000_000),
+    Entry("definitions in the wrong order", definitions_backwards, 1_000_000),
+    Entry("definition with unknown fields", unknown_fields_of_steps, 300_000),
+    Entry("secrets of one letter", names_of_secrets, 256_000),
+    Entry("problems in German", problems_in_german, 200_000),
+    Entry("A2A data", a2a_data, 1_000_000),
 )
 
 

@@ -17,8 +17,7 @@ from pydantic import ValidationError
 from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
-from agents.http.authentication import require_scope
-from agents.models import ApiKey
+from agents.http.authentication import key_of, require_scope
 from agents.models.key import DECIDE
 from plumbing.statements import Select
 from runs.api.messages import stream_for
@@ -45,10 +44,10 @@ class AgentView(APIView):
     scope = "messages"
 
     def post(self, request: Any, name: str) -> Any:
-        given = read(request.data)
+        body = read(request.data)
         with stream_for(request.user) as respond:
-            turn = started(request, name, given)
-            return respond(streamed(request, stream_of(turn, given.thread_id, given.run_id)))
+            turn = started(request, name, body)
+            return respond(streamed(request, stream_of(turn, body.thread_id, body.run_id)))
 
 
 @extend_schema(exclude=True)
@@ -84,35 +83,35 @@ def read(body: JSON) -> RunAgentInput:
         raise Invalid("This is not an AG-UI run input.", hint="See details.", details=details)
 
 
-def started(request: Any, name: str, given: RunAgentInput) -> Turn:
+def started(request: Any, name: str, body: RunAgentInput) -> Turn:
     """Answer what a run of the thread waits for, or start a run with the last message of the user."""
-    if given.resume or (given.messages and given.messages[-1].role == "tool"):
-        return resumed(request, given)
-    sent = [one for message in given.messages if (one := sent_in(message))]
+    if body.resume or (body.messages and body.messages[-1].role == "tool"):
+        return resumed(request, body)
+    sent = [one for message in body.messages if (one := sent_in(message))]
     if not sent or sent[-1].role != "user":
         raise Invalid("The last message must be the user's, or the result of a call.", code="invalid_messages")
-    session = session_of(request.user, given.thread_id) or new_session(request.user, given.thread_id, sent[:-1])
-    context = [f"{one.description}: {one.value}" for one in given.context or ()]
+    session = session_of(request.user, body.thread_id) or new_session(request.user, body.thread_id, sent[:-1])
+    context = [f"{one.description}: {one.value}" for one in body.context or ()]
     return turns.begin(
         user=request.user,
-        key=request.auth if isinstance(request.auth, ApiKey) else None,
+        key=key_of(request),
         agent=name,
         parts=sent[-1].parts,
         session=session,
         is_watched=True,
-        tools=[tool_json(tool) for tool in given.tools or ()] or None,
+        tools=[tool_json(tool) for tool in body.tools or ()] or None,
         asked={"instructions": "\n".join(["What the page shows:", *context])} if context else None,
-        metadata={"agui_run": given.run_id[:200]},
+        metadata={"agui_run": body.run_id[:200]},
     )
 
 
 def session_of(user: Any, thread: str) -> Session | None:
     try:
-        found = BY_ID.first(user=user.pk, id=UUID(thread))
+        session = BY_ID.first(user=user.pk, id=UUID(thread))
     except ValueError:
-        found = None
-    named = BY_NAME.all(user=user.pk, name=thread[:200]) if found is None and "\0" not in thread else ()
-    return found or next((row for row in named if row.metadata.get(THREAD) == thread), None)
+        session = None
+    named = BY_NAME.all(user=user.pk, name=thread[:200]) if session is None and "\0" not in thread else ()
+    return session or next((row for row in named if row.metadata.get(THREAD) == thread), None)
 
 
 def sessions_of(user: Any) -> Any:
@@ -128,8 +127,7 @@ def new_session(user: Any, thread: str, earlier: Iterable[SentMessage]) -> Sessi
     if not thread or len(thread) > 200 or "\0" in thread:
         raise Invalid("A thread's id has 1 to 200 characters.", code="invalid_thread")
     session = Session(owner=user, thread=thread, metadata={THREAD: thread}, variables={"agent_depth": 0})
-    for message in earlier:
-        session.add_message(message.role, message.parts)
+    session.add_messages(turns.rows_of(earlier))
     return session
 
 
@@ -158,15 +156,15 @@ def tool_json(tool: Any) -> dict[str, JSON]:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters or {"type": "object"}}
 
 
-def resumed(request: Any, given: RunAgentInput) -> Turn:
+def resumed(request: Any, body: RunAgentInput) -> Turn:
     """Results of the frontend's tools, answers to questions, and decisions; each once."""
     results, declined, decisions = {}, [], {}
-    for message in reversed(given.messages):
+    for message in reversed(body.messages):
         if message.role != "tool":
             break
         results[id_in(message.tool_call_id)] = message.content
     approvals = {row.pk: row for row in Approval.objects.visible_to(request.user).select_related("run").open()}
-    for entry in given.resume or ():
+    for entry in body.resume or ():
         id = id_in(entry.interrupt_id)
         if id in approvals:
             decisions[id] = entry
@@ -264,10 +262,10 @@ def call_events(data: dict[str, JSON]) -> list[dict[str, JSON]]:
 
 
 def question_json(data: dict[str, JSON]) -> dict[str, JSON]:
-    wanted = {"responseSchema": data["schema"]} if isinstance(data["schema"], dict) else {}
+    schema = {"responseSchema": data["schema"]} if isinstance(data["schema"], dict) else {}
     return {
         "id": data["call"], "reason": "input_required", "message": data["prompt"], "toolCallId": data["call"],
-        "expiresAt": data["expires_at"], **wanted,
+        "expiresAt": data["expires_at"], **schema,
     }  # fmt: skip
 
 

@@ -84,7 +84,7 @@ class Registry:
         earlier, text = parted(messages)
         waiting.ENDS.listen()
         with transaction.atomic():  # a refused message leaves no conversation behind
-            taken = intake.accept_message(
+            acceptance = intake.accept_message(
                 user=self.user,
                 text=text,
                 agent=agent,
@@ -94,14 +94,14 @@ class Registry:
                 asked=options,
                 on_busy="enqueue",
             )
-        ended = waiting.wait_for_end(taken.run.pk, wait_s)
-        name = str(conversation_id or taken.session.pk)
+        ended = waiting.wait_for_end(acceptance.run.pk, wait_s)
+        name = str(conversation_id or acceptance.session.pk)
         if ended is None:
-            taken.run.refresh_from_db()
-            return Reply("", taken.run.status, str(taken.run.pk), name)
+            acceptance.run.refresh_from_db()
+            return Reply("", acceptance.run.status, str(acceptance.run.pk), name)
         reply = (ended["reply"] or {}).get("text", "")
         error, usage = ended["error"], ended["usage"]
-        return Reply(reply, ended["status"], str(taken.run.pk), name, ended["output"], error, usage)
+        return Reply(reply, ended["status"], str(acceptance.run.pk), name, ended["output"], error, usage)
 
     def get_agent(self, name: str) -> LiveAgent:
         """The live agent with that name. Its `reply` asks the model once and records nothing: use
@@ -144,8 +144,8 @@ class Registry:
     def _own_session(self, word: str | None, earlier: Sequence[dict[str, JSON]], agent: str | None) -> Session:
         """The session with that name, or a new one that starts with the earlier messages."""
         mine = Session.objects.visible_to(self.user)
-        if word is not None and (found := mine.named("conversation", word).first()):
-            return found
+        if word is not None and (session := mine.named("conversation", word).first()):
+            return session
         metadata = {"conversation": word} if word is not None else {}
         with_agent = Agent.objects.for_use(self.user, agent) if agent else None
         session = Session.objects.create(
@@ -177,9 +177,9 @@ class FunctionStore:
         function = StoredFunction.objects.filter(owner=self.user, name=name).first()
         function = function or StoredFunction(owner=self.user, name=name)
         function.source = source
-        known = {field.name for field in StoredFunction._meta.concrete_fields} - {"id", "owner", "published"}
+        columns = {field.name for field in StoredFunction._meta.concrete_fields} - {"id", "owner", "published"}
         for field, value in fields.items():
-            if field not in known:
+            if field not in columns:
                 raise Invalid(f"A function has no field “{field}”.", code="unknown_field")
             setattr(function, field, value)
         with plain_refusals():

@@ -85,7 +85,7 @@ def begin(
     with transaction.atomic() if earlier else nullcontext():  # a refused message leaves no session behind
         if earlier:
             session = opened(user, agent, earlier)
-        taken = intake.accept_message(
+        acceptance = intake.accept_message(
             user=user,
             key=key,
             agent=agent_named(user, agent),
@@ -94,7 +94,7 @@ def begin(
             is_watched=is_watched,
             **more,
         )
-    return Turn(taken.run)
+    return Turn(acceptance.run)
 
 
 def begin_chain(**order: Any) -> Turn:
@@ -127,9 +127,12 @@ def opened(user: Any, agent: Agent | str | None, earlier: list[SentMessage]) -> 
     first = next((one for one in earlier if one.role == Message.Role.USER), None)
     title = next((part["text"] for part in first.parts if part.get("text")), "") if first else ""
     session = Session.objects.create(owner=user, agent=row, title=title[:80].strip(), variables={"agent_depth": 0})
-    for message in earlier:
-        session.add_message(message.role, message.parts, tool_calls=message.calls)
+    session.add_messages(rows_of(earlier))
     return session
+
+
+def rows_of(messages: Iterable[SentMessage]) -> list[Message]:
+    return [Message(role=one.role, content=one.parts, tool_calls=one.calls) for one in messages]
 
 
 def answer(
@@ -148,23 +151,23 @@ def answer(
     Invalid, Forbidden, Conflict (already_answered, already_decided).
     """
     rows = InputRequest.objects.visible_to(user).select_related(*(f"run__{name}" for name in RUN_JOINS))
-    asked = {request.call_id: request for request in rows.filter(call_id__in=[*results, *declined])}
-    lacking = {one for one in (*results, *declined) if one not in asked}
-    if lacking and not asked and not decisions and (turn := undecided(user, lacking)):
+    requests = {request.call_id: request for request in rows.filter(call_id__in=[*results, *declined])}
+    lacking = {one for one in (*results, *declined) if one not in requests}
+    if lacking and not requests and not decisions and (turn := undecided(user, lacking)):
         return turn
-    lacking -= own_calls(lacking, {request.run_id for request in asked.values()})
+    lacking -= own_calls(lacking, {request.run_id for request in requests.values()})
     if lacking:
         raise Invalid(f"There is no call “{min(map(str, lacking))}” that waits for you.", code="unknown_call")
-    results = {call: value for call, value in results.items() if call in asked}
-    runs = {request.run_id for request in asked.values()} | {approval.run_id for approval, _ in decisions}
+    results = {call: value for call, value in results.items() if call in requests}
+    runs = {request.run_id for request in requests.values()} | {approval.run_id for approval, _ in decisions}
     if len(runs) != 1:
         raise Invalid("The answers belong to more than one run.", code="several_runs", hint="Send them one by one.")
     with transaction.atomic():
         run = Run.objects.select_for_update(of=("self",)).select_related(*RUN_JOINS).get(pk=runs.pop())
         for call, value in results.items():
-            inputs.answer(asked[call], by=user, value=value)
+            inputs.answer(requests[call], by=user, value=value)
         for call in declined:
-            inputs.decline(asked[call], by=user)
+            inputs.decline(requests[call], by=user)
         for approval, decision in decisions:
             approvals.decide(approval, by=user, source=source, **decision)
     events.expect_watcher(run.pk)
@@ -182,8 +185,8 @@ def undecided(user: Any, ids: Collection[UUID]) -> Turn | None:
     run = runs.filter(approvals__call__in=ids).first()
     if run is None or len(own_calls(ids, [run.pk])) != len(ids):
         return None
-    asked = RunEvent.objects.filter(run=run, type="approval.requested", data__call__in=[str(one) for one in ids])
-    last = asked.order_by("-seq").values_list("seq", flat=True).first()
+    questions = RunEvent.objects.filter(run=run, type="approval.requested", data__call__in=[str(one) for one in ids])
+    last = questions.order_by("-seq").values_list("seq", flat=True).first()
     events.expect_watcher(run.pk)
     return Turn(run, last) if last else None
 

@@ -11,6 +11,7 @@ from a2a.types import AgentCard
 from a2a.utils.signing import create_agent_card_signer
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from django.conf import settings
+from django.db.models import Q
 from google.protobuf.json_format import MessageToDict, ParseDict
 from jwt.algorithms import ECAlgorithm
 
@@ -41,10 +42,11 @@ def described(user: Any, name: str) -> Described:
 
 
 def public(name: str) -> Described | None:
-    """The card that anybody may read, if the agent's owner has made it public. The router's names these
-    agents.
+    """The card that anybody may read, if the agent's owner has made it public and is active. The router's names
+    these agents.
     """
-    rows = Agent.objects.published().filter(public_card=True).select_related("published")
+    kept = Q(owner=None) | Q(owner__is_active=True)
+    rows = Agent.objects.published().filter(kept, public_card=True).select_related("published")
     if agent := rows.filter(name=name).first():
         return card_of(agent), last_change([agent])
     agents = list(rows.order_by("name")[:MOST_SKILLS]) if name == ROUTER else []
@@ -57,10 +59,10 @@ def last_change(agents: list[Agent]) -> datetime | None:
 
 def nearest(usable: Any, user: Any) -> list[Agent]:
     """The agents that the names mean to this user."""
-    found: dict[str, Agent] = {}
+    agents: dict[str, Agent] = {}
     for agent in usable.select_related("owner", "published").order_by("name").nearest_first(user):
-        found.setdefault(agent.name, agent)
-    return sorted(found.values(), key=lambda one: one.name)[:MOST_SKILLS]
+        agents.setdefault(agent.name, agent)
+    return sorted(agents.values(), key=lambda one: one.name)[:MOST_SKILLS]
 
 
 def card_of(agent: Agent) -> dict[str, JSON]:
@@ -158,7 +160,7 @@ def public_key() -> dict[str, JSON]:
 @lru_cache(maxsize=1)
 def as_jwk(pem: str) -> dict[str, JSON]:
     private: Any = load_pem_private_key(pem.encode(), password=None)
-    found = ECAlgorithm.to_jwk(private.public_key(), as_dict=True)
-    plain = orjson.dumps({name: found[name] for name in ("crv", "kty", "x", "y")}, option=orjson.OPT_SORT_KEYS)
+    jwk = ECAlgorithm.to_jwk(private.public_key(), as_dict=True)
+    plain = orjson.dumps({name: jwk[name] for name in ("crv", "kty", "x", "y")}, option=orjson.OPT_SORT_KEYS)
     thumbprint = jwt.utils.base64url_encode(hashlib.sha256(plain).digest()).decode()
-    return {**found, "kid": thumbprint, "use": "sig", "alg": "ES256"}
+    return {**jwk, "kid": thumbprint, "use": "sig", "alg": "ES256"}

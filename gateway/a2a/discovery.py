@@ -55,8 +55,8 @@ class CardView(A2AView):
         try:
             return cards.described(request.user, agent)
         except (NotFound, Forbidden):
-            if found := cards.public(agent):
-                return found
+            if card := cards.public(agent):
+                return card
             raise
 
 

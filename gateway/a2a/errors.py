@@ -58,11 +58,11 @@ def in_their_form(
 
     def handler(error: Exception, context: Any) -> Response:
         response = handle(error, context)
-        found = response.data["error"]
-        kind = KINDS.get(found["code"]) or BY_STATUS.get(response.status_code) or internal(response.status_code)
-        message = " ".join(filter(None, [found["message"], found.get("hint")]))
+        error_data = response.data["error"]
+        kind = KINDS.get(error_data["code"]) or BY_STATUS.get(response.status_code) or internal(response.status_code)
+        message = " ".join(filter(None, [error_data["message"], error_data.get("hint")]))
         response.status_code = kind.status if not is_rpc or kind.status in STANDS else 200
-        response.data = form(kind, message, list(details_of(kind, found)))
+        response.data = form(kind, message, list(details_of(kind, error_data)))
         return response
 
     return handler
@@ -72,11 +72,11 @@ def internal(status: int) -> Kind:
     return Kind(-32603, 500, "INTERNAL") if status >= 500 else Kind(-32602, 400, "INVALID_ARGUMENT")
 
 
-def details_of(kind: Kind, found: dict[str, JSON]) -> Any:
-    reason, domain = (kind.reason, DOMAIN) if kind.reason else (found["code"].upper(), "muster")
-    info = {"reason": reason, "domain": domain, "metadata": {"requestId": str(found.get("request_id", ""))}}
+def details_of(kind: Kind, error: dict[str, JSON]) -> Any:
+    reason, domain = (kind.reason, DOMAIN) if kind.reason else (error["code"].upper(), "muster")
+    info = {"reason": reason, "domain": domain, "metadata": {"requestId": str(error.get("request_id", ""))}}
     yield {"@type": "type.googleapis.com/google.rpc.ErrorInfo", **info}
-    fields = [one for one in found.get("details") or () if isinstance(one, dict) and "message" in one]
+    fields = [one for one in error.get("details") or () if isinstance(one, dict) and "message" in one]
     if fields:
         violations = [{"field": str(one.get("field", "")), "description": str(one["message"])} for one in fields]
         yield {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from agents.exceptions import Invalid
 
 from . import cards
+from .requests import check_number
 
 JSON = Any
 VERSION = "0.3"
@@ -78,12 +79,14 @@ def request_in(method: str, params: JSON) -> JSON:
     if method not in kinds:
         return {}
     request, kind, convert = kinds[method]
+    check_number(params)
     try:
         return MessageToDict(convert(request(id="1", params=kind.model_validate(params))))
     except (ValidationError, TypeError, ValueError) as error:
-        found = error.errors()[:20] if isinstance(error, ValidationError) else []
+        problems = error.errors()[:20] if isinstance(error, ValidationError) else []
         details = [
-            {"field": ".".join(map(str, one["loc"]))[:200], "code": "invalid", "message": one["msg"]} for one in found
+            {"field": ".".join(map(str, problem["loc"]))[:200], "code": "invalid", "message": problem["msg"]}
+            for problem in problems
         ]
         raise Invalid(f"The parameters do not match {method}.", code="invalid_params", details=details)
 

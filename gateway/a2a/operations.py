@@ -65,27 +65,27 @@ class Call:
 
 def send(call: Call, params: JSON, place: Place) -> Awaited:
     """SendMessage: the task once it has ended or asks for something."""
-    asked = read_message(params)
-    turn = started(call, asked)
-    return turns.end_of(turn, LONGEST_WAIT_S, place, paused), lambda ended: answered(asked, turn, ended)
+    body = read_message(params)
+    turn = started(call, body)
+    return turns.end_of(turn, LONGEST_WAIT_S, place, paused), lambda ended: answered(body, turn, ended)
 
 
 def send_now(call: Call, params: JSON) -> JSON:
     """The same for a client that does not wait."""
-    asked = read_message(params)
-    return {"task": task_json(task_of(started(call, asked).run), history=history_in(asked.configuration))}
+    body = read_message(params)
+    return {"task": task_json(task_of(started(call, body).run), history=history_in(body.configuration))}
 
 
 def is_immediate(params: JSON) -> bool:
-    asked = params.get("configuration") if isinstance(params, dict) else None
-    return isinstance(asked, dict) and asked.get("returnImmediately") is True
+    configuration = params.get("configuration") if isinstance(params, dict) else None
+    return isinstance(configuration, dict) and configuration.get("returnImmediately") is True
 
 
 def send_streaming(call: Call, params: JSON) -> tuple[JSON, Turn]:
     """The task as it begins; of one that exists, as it is, and what happens after that."""
-    asked = read_message(params)
-    turn = started(call, asked, is_watched=True)
-    history = history_in(asked.configuration)
+    body = read_message(params)
+    turn = started(call, body, is_watched=True)
+    history = history_in(body.configuration)
     if turn.after == 0 and turn.run.status == Run.Status.QUEUED:
         return task_json(turn.run, history=history), turn
     run = task_of(turn.run)
@@ -103,25 +103,25 @@ def paused() -> Pause:
 
 def read_message(params: JSON) -> SendMessageRequest:
     """Raises Invalid, A2AError."""
-    asked = requests.read(SendMessageRequest, params)
-    requests.identifier(asked.message.message_id, "message.messageId")
-    if asked.message.role != Role.ROLE_USER:
+    body = requests.read(SendMessageRequest, params)
+    requests.identifier(body.message.message_id, "message.messageId")
+    if body.message.role != Role.ROLE_USER:
         raise Invalid("The role of a message that is sent is ROLE_USER.", code="invalid_params")
-    requests.check_types(asked.message)
-    history_in(asked.configuration)
-    return asked
+    requests.check_types(body.message)
+    history_in(body.configuration)
+    return body
 
 
-def history_in(asked: Any) -> int | None:
-    number = asked.history_length if asked.HasField("history_length") else None
+def history_in(body: Any) -> int | None:
+    number = body.history_length if body.HasField("history_length") else None
     if number is not None and number < 0:
         raise Invalid("“historyLength” must be 0 or more.", code="invalid_params")
     return number
 
 
-def answered(asked: SendMessageRequest, turn: Turn, ended: JSON) -> JSON:
+def answered(body: SendMessageRequest, turn: Turn, ended: JSON) -> JSON:
     run = as_told(turn.run, ended) if ended else task_of(turn.run)
-    task = task_json(run, history=history_in(asked.configuration))
+    task = task_json(run, history=history_in(body.configuration))
     message = reply_message(run, task) if turn.after == 0 else None
     return {"message": message} if message else {"task": task}
 
@@ -130,24 +130,24 @@ def task_of(run: Run) -> Run:
     return Run.objects.select_related(*turns.RUN_JOINS).get(pk=run.pk)
 
 
-def started(call: Call, asked: SendMessageRequest, *, is_watched: bool = False) -> Turn:
-    if asked.message.task_id:
-        turn = continued(call, asked.message)
-        pushes.keep_asked(turn.run, asked)
+def started(call: Call, body: SendMessageRequest, *, is_watched: bool = False) -> Turn:
+    if body.message.task_id:
+        turn = continued(call, body.message)
+        pushes.keep_asked(turn.run, body)
         return turn
-    digest = schema.sha256_of([call.agent, requests.as_json(asked.message)])
+    digest = schema.sha256_of([call.agent, requests.as_json(body.message)])
     key = f"a2a:{digest}"  # of the id and the content: an id that is used for something else is another message
     if earlier := intake.earlier_run(call.user, key, digest):
         if not earlier.is_done:  # the client did not get the answer and sends the message again
-            pushes.keep_asked(earlier, asked)
+            pushes.keep_asked(earlier, body)
             return Turn(earlier)
         Run.objects.filter(pk=earlier.pk).update(idempotency_key=None)
-    return begun(call, asked, idempotency_key=key, request_hash=digest, is_watched=is_watched)
+    return begun(call, body, idempotency_key=key, request_hash=digest, is_watched=is_watched)
 
 
 @transaction.atomic
-def begun(call: Call, asked: SendMessageRequest, **more: Any) -> Turn:
-    message = asked.message
+def begun(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
+    message = body.message
     agent, session = agent_of(call), None
     if message.context_id:
         session = requests.session_of(call.user, message.context_id) or requests.opened(call.user, message.context_id)
@@ -161,19 +161,19 @@ def begun(call: Call, asked: SendMessageRequest, **more: Any) -> Turn:
         metadata={MESSAGE_ID: message.message_id},
         **more,
     )
-    pushes.keep_asked(turn.run, asked)
+    pushes.keep_asked(turn.run, body)
     return turn
 
 
 def agent_of(call: Call) -> Agent | None:
     """None, so that the router chooses, at the router's address."""
-    found = turns.agent_named(call.user, call.agent)
-    return intake.NAMED.for_use(call.user, found) if isinstance(found, str) else found
+    agent = turns.agent_named(call.user, call.agent)
+    return intake.NAMED.for_use(call.user, agent) if isinstance(agent, str) else agent
 
 
 def schema_of(agent: Agent | None) -> JSON:
     """The input schema of the agent, if it has one."""
-    return agent.published.spec.get("input_schema") if agent and agent.published else None
+    return agent.published.read_spec().input_schema if agent and agent.published else None
 
 
 def continued(call: Call, message: Message) -> Turn:
@@ -203,30 +203,30 @@ def not_waiting(run: Run) -> A2AError:
 
 def decided(call: Call, run: Run, message: Message) -> list[tuple[Approval, dict[str, JSON]]]:
     """The approvals that this message decides. Raises Forbidden for a key that may not."""
-    given = requests.decisions_in(message)
-    if given and call.key is not None and not call.key.allows(DECIDE):
+    decisions = requests.decisions_in(message)
+    if decisions and call.key is not None and not call.key.allows(DECIDE):
         raise Forbidden(f"This key lacks the scope {DECIDE}.", hint="Decide it in Muster.")
-    rows = Approval.objects.visible_to(call.user).select_related("run").open().filter(run=run).in_bulk(given)
-    if len(rows) != len(given):
+    rows = Approval.objects.visible_to(call.user).select_related("run").open().filter(run=run).in_bulk(decisions)
+    if len(rows) != len(decisions):
         raise Invalid("The task waits for no such approval.", code="unknown_approval")
-    return [(rows[pk], decision) for pk, decision in given.items()]
+    return [(rows[pk], decision) for pk, decision in decisions.items()]
 
 
 # -- tasks -----------------------------------------------------------------------------------------------------------
 
 
 def get_task(call: Call, params: JSON) -> JSON:
-    asked = requests.read(GetTaskRequest, params)
-    history = history_in(asked)
-    return task_json(task_named(call.user, call.agent, asked.id), history=history)
+    body = requests.read(GetTaskRequest, params)
+    history = history_in(body)
+    return task_json(task_named(call.user, call.agent, body.id), history=history)
 
 
 def list_tasks(call: Call, params: JSON) -> JSON:
-    asked = requests.read(ListTasksRequest, params)
-    if params.get("status") and not asked.status:  # a word that is not a state would list everything
+    body = requests.read(ListTasksRequest, params)
+    if params.get("status") and not body.status:  # a word that is not a state would list everything
         detail = {"field": "status", "code": "invalid", "message": f"one of {', '.join(TaskState.keys()[1:])}"}
         raise Invalid("“status” is not a state of a task.", code="invalid_params", details=[detail])
-    return listed(call.user, call.agent, asked)
+    return listed(call.user, call.agent, body)
 
 
 def cancel_task(call: Call, params: JSON, place: Place) -> Awaited:
@@ -252,23 +252,23 @@ def extended_card(call: Call, params: JSON) -> JSON:
 
 
 def create_push(call: Call, params: JSON) -> JSON:
-    asked = requests.read(TaskPushNotificationConfig, params)
-    return pushes.keep(task_named(call.user, call.agent, asked.task_id), asked)
+    body = requests.read(TaskPushNotificationConfig, params)
+    return pushes.keep(task_named(call.user, call.agent, body.task_id), body)
 
 
 def get_push(call: Call, params: JSON) -> JSON:
-    asked = requests.read(GetTaskPushNotificationConfigRequest, params)
-    return pushes.config_named(task_named(call.user, call.agent, asked.task_id), asked.id)
+    body = requests.read(GetTaskPushNotificationConfigRequest, params)
+    return pushes.config_named(task_named(call.user, call.agent, body.task_id), body.id)
 
 
 def list_pushes(call: Call, params: JSON) -> JSON:
-    asked = requests.read(ListTaskPushNotificationConfigsRequest, params)
-    return {"configs": pushes.configs_of(task_named(call.user, call.agent, asked.task_id)), "nextPageToken": ""}
+    body = requests.read(ListTaskPushNotificationConfigsRequest, params)
+    return {"configs": pushes.configs_of(task_named(call.user, call.agent, body.task_id)), "nextPageToken": ""}
 
 
 def delete_push(call: Call, params: JSON) -> JSON:
-    asked = requests.read(DeleteTaskPushNotificationConfigRequest, params)
-    pushes.delete(task_named(call.user, call.agent, asked.task_id), asked.id)
+    body = requests.read(DeleteTaskPushNotificationConfigRequest, params)
+    pushes.delete(task_named(call.user, call.agent, body.task_id), body.id)
     return {}
 
 

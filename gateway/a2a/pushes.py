@@ -22,41 +22,43 @@ MOST = 10  # of one task
 LONGEST = 4000  # characters of a token or of credentials
 
 
-def keep_asked(run: Run, asked: Any) -> None:
+def keep_asked(run: Run, body: Any) -> None:
     """The configuration in a SendMessageRequest, if there is one."""
-    if asked.configuration.HasField("task_push_notification_config"):
-        keep(run, asked.configuration.task_push_notification_config)
+    if body.configuration.HasField("task_push_notification_config"):
+        keep(run, body.configuration.task_push_notification_config)
 
 
 @transaction.atomic
-def keep(run: Run, asked: Any) -> JSON:
+def keep(run: Run, config: Any) -> JSON:
     """Create a configuration, or replace the one with its id. Without an id, the same configuration
     is the same row. Raises Invalid, Conflict.
     """
-    if refusal := url_refusal(asked.url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
+    if refusal := url_refusal(config.url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
         raise refused("url", refusal)
-    credentials = credentials_in(asked)
-    label = identifier(asked.id, "id") if asked.id else sha256_of([asked.url, credentials])[:32]
+    credentials = credentials_in(config)
+    label = identifier(config.id, "id") if config.id else sha256_of([config.url, credentials])[:32]
     others = of_task(run).exclude(label=label)
     if others.count() >= MOST:
-        raise Conflict(f"A task has at most {MOST} push notification configs.", code="too_many_webhooks")
-    fields = {"url": asked.url, "credentials": json.dumps(credentials), "enabled": not run.is_done}
+        raise Conflict(
+            f"A task has at most {MOST} push notification configs.", code="too_many_webhooks", hint="Delete one first."
+        )
+    fields = {"url": config.url, "credentials": json.dumps(credentials), "enabled": not run.is_done}
     row, _ = Webhook.objects.update_or_create(run=run, label=label, owner_id=run.principal_id, defaults=fields)
     AuditEvent.record("webhook.created", row, actor=run.principal, source="a2a", run=str(run.pk))
     return as_json(row)
 
 
-def credentials_in(asked: Any) -> dict[str, str]:
+def credentials_in(config: Any) -> dict[str, str]:
     """What the client wants to be sent in headers. Raises Invalid."""
-    given = {
-        "token": asked.token,
-        "scheme": asked.authentication.scheme,
-        "credentials": asked.authentication.credentials,
+    credentials = {
+        "token": config.token,
+        "scheme": config.authentication.scheme,
+        "credentials": config.authentication.credentials,
     }
-    for field, text in given.items():
+    for field, text in credentials.items():
         if len(text) > LONGEST or not text.isascii() or not (text.isprintable() or not text):
             raise refused(field, f"it is sent in a header: at most {LONGEST} printable ASCII characters")
-    return {field: text for field, text in given.items() if text}
+    return {field: text for field, text in credentials.items() if text}
 
 
 def refused(field: str, why: str) -> Invalid:
@@ -89,8 +91,8 @@ def delete(run: Run, label: str) -> None:
 
 def as_json(row: Webhook) -> JSON:
     """Without the credentials, which are never shown again."""
-    given = json.loads(row.credentials) if row.credentials else {}
-    found = {"id": row.label, "taskId": str(row.run_id), "url": row.url}
-    if given.get("token"):
-        found["token"] = given["token"]
-    return {**found, "authentication": {"scheme": given["scheme"]}} if given.get("scheme") else found
+    credentials = json.loads(row.credentials) if row.credentials else {}
+    config = {"id": row.label, "taskId": str(row.run_id), "url": row.url}
+    if credentials.get("token"):
+        config["token"] = credentials["token"]
+    return {**config, "authentication": {"scheme": credentials["scheme"]}} if credentials.get("scheme") else config

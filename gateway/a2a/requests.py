@@ -15,7 +15,9 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
 from agents import storage
 from agents.exceptions import Invalid
+from agents.http import parsers
 from agents.models.file import IMAGES
+from runs.intake.parts import MOST as MOST_PARTS
 from runs.models import InputRequest, Session
 from runs.models.session import A2A_CONTEXT
 
@@ -26,12 +28,14 @@ T = TypeVar("T")
 INPUT_MODES = ("text/plain", "application/json", *IMAGES, "application/pdf", "application/octet-stream", "*/*")
 CONTEXTS = UUID("5d4ff1f6-5f4a-4f0a-9a3e-6d8f0b1f7a2c")  # namespace of the sessions that clients name
 LONGEST_ID = 200
+MOST_VALUES = 10_000  # in the parameters of a request
 
 
 def read(kind: type[T], params: JSON, *, is_complete: bool = True) -> T:
     """The parameters of a request as this type of the specification. Raises Invalid."""
     if not isinstance(params, dict):
         raise Invalid("The parameters must be an object.", code="invalid_params")
+    check_number(params)
     request: Any = kind()
     try:
         ParseDict(params, request, ignore_unknown_fields=True)
@@ -40,13 +44,26 @@ def read(kind: type[T], params: JSON, *, is_complete: bool = True) -> T:
     except ParseError as error:
         raise Invalid(f"The parameters do not match {kind.__name__}: {error}", code="invalid_params")
     except InvalidParamsError as error:
-        found = (error.data or {}).get("errors", ())
+        problems = (error.data or {}).get("errors", ())
         details = [
-            {"field": str(one.get("field", "")), "code": "required", "message": str(one.get("message", ""))}
-            for one in found
+            {"field": str(problem.get("field", "")), "code": "required", "message": str(problem.get("message", ""))}
+            for problem in problems
         ]
         raise Invalid(f"A field of {kind.__name__} is missing.", code="invalid_params", details=details)
     return request
+
+
+def check_number(params: JSON) -> None:
+    """Raises Invalid for more values than may be read: the library needs long for each."""
+    number, waiting = 0, [params]
+    while waiting and number <= MOST_VALUES:
+        value = waiting.pop()
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        number += len(inner)
+        waiting.extend(inner)
+    if number > MOST_VALUES:
+        message = f"A request can have at most {MOST_VALUES} values."
+        raise Invalid(message, code="invalid_params", hint="Send large data as the bytes of a file, in “raw”.")
 
 
 def identifier(text: str, field: str) -> str:
@@ -64,6 +81,8 @@ def check_types(message: Message) -> None:
     """Raises A2AError for a part that no agent can read, before anything is stored. Bytes of any type
     become a file, as over REST.
     """
+    if len(message.parts) > MOST_PARTS:
+        raise Invalid(f"A message can have at most {MOST_PARTS} parts.", code="too_many_parts")
     for part in message.parts:
         kind = part.WhichOneof("content")
         type = part.media_type.partition(";")[0].strip().lower()
@@ -135,8 +154,8 @@ def pks_of(user: Any, context: str) -> list[UUID]:
 def opened(user: Any, context: str) -> Session:
     """A session under the client's own name."""
     identifier(context, "message.contextId")
-    made = {"owner": user, "metadata": {A2A_CONTEXT: context}, "variables": {"agent_depth": 0}}
-    return Session.objects.get_or_create(pk=uuid5(CONTEXTS, f"{user.pk}:{context}"), defaults=made)[0]
+    fields = {"owner": user, "metadata": {A2A_CONTEXT: context}, "variables": {"agent_depth": 0}}
+    return Session.objects.get_or_create(pk=uuid5(CONTEXTS, f"{user.pk}:{context}"), defaults=fields)[0]
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
@@ -150,9 +169,9 @@ def answers_in(message: Message, open: Iterable[InputRequest]) -> tuple[dict[UUI
     """
     requests = {request.pk: request for request in open}
     named = next((data_of(part) for part in message.parts if part.HasField("data")), None)
-    given = named.get("inputs") if isinstance(named, dict) else None
-    if isinstance(given, Mapping):
-        return results_in(given, requests)
+    inputs = named.get("inputs") if isinstance(named, dict) else None
+    if isinstance(inputs, Mapping):
+        return results_in(inputs, requests)
     if len(requests) != 1:
         raise Invalid(
             f"The task waits for {len(requests)} answers.",
@@ -163,10 +182,12 @@ def answers_in(message: Message, open: Iterable[InputRequest]) -> tuple[dict[UUI
     return {request.call_id: plain_answer(message, named, request)}, []
 
 
-def results_in(given: Mapping[str, JSON], requests: Mapping[UUID, InputRequest]) -> tuple[dict[UUID, JSON], list[UUID]]:
+def results_in(
+    answers: Mapping[str, JSON], requests: Mapping[UUID, InputRequest]
+) -> tuple[dict[UUID, JSON], list[UUID]]:
     by_name = {str(pk): request for pk, request in requests.items()}
     results, declined = {}, []
-    for id, answer in given.items():
+    for id, answer in answers.items():
         request = by_name.get(id)
         if request is None or not isinstance(answer, dict) or not answer.keys() & {"result", "answer", "error"}:
             raise Invalid(
@@ -189,8 +210,8 @@ def plain_answer(message: Message, data: JSON, request: InputRequest) -> JSON:
     if request.schema is None or request.schema.get("type") == "string":
         return text
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return parsers.read(text.encode()) if text else text
+    except ValueError:
         return text
 
 
@@ -200,11 +221,11 @@ def decisions_in(message: Message) -> dict[UUID, dict[str, JSON]]:
     Only a data part decides, never a text such as “yes”. Raises Invalid.
     """
     named = next((data_of(part) for part in message.parts if part.HasField("data")), None)
-    given = named.get("approvals") if isinstance(named, dict) else None
-    if not isinstance(given, Mapping):
+    approvals = named.get("approvals") if isinstance(named, dict) else None
+    if not isinstance(approvals, Mapping):
         return {}
-    found = {}
-    for id, decision in given.items():
+    decisions = {}
+    for id, decision in approvals.items():
         try:
             key = UUID(id)
         except ValueError:
@@ -212,12 +233,12 @@ def decisions_in(message: Message) -> dict[UUID, dict[str, JSON]]:
         if key is None or not isinstance(decision, dict) or not isinstance(decision.get("decision"), str):
             raise Invalid("A decision is {“decision”: “approve” or “deny”}, by the approval's id.", code="no_decision")
         arguments, note = decision.get("arguments"), decision.get("note")
-        found[key] = {
+        decisions[key] = {
             "decision": decision["decision"],
             "arguments": arguments if isinstance(arguments, dict) else None,
             "note": note if isinstance(note, str) else "",
         }
-    return found
+    return decisions
 
 
 def raw(content: bytes) -> str:

@@ -81,32 +81,32 @@ class Shown:
             self.files = files_of(runs)
 
     def task(self, run: Run) -> dict[str, JSON]:
-        found: dict[str, JSON] = {**ids_of(run), "status": self.status(run)}
-        found["id"] = found.pop("taskId")
+        task: dict[str, JSON] = {**ids_of(run), "status": self.status(run)}
+        task["id"] = task.pop("taskId")
         if self.with_artifacts:
-            found["artifacts"] = list(self.artifacts(run))
+            task["artifacts"] = list(self.artifacts(run))
         if self.history and (history := self.history_of(run)):
-            found["history"] = history[-self.history :]
-        return found
+            task["history"] = history[-self.history :]
+        return task
 
     def history_of(self, run: Run) -> list[dict[str, JSON]]:
         """The messages, the questions and the answers, in the order of time."""
         messages = [message for message in self.messages.get(run.pk, ()) if message.words.strip()]
-        found = [(message.created_at, message_json(run, message, messages[0])) for message in messages]
+        entries = [(message.created_at, message_json(run, message, messages[0])) for message in messages]
         for request in self.answers.get(run.pk, ()):
-            found.append((request.created_at, asking(run, [asked_json(request)])))
-            found.append((request.answered_at or request.created_at, answer_json(run, request)))
-        return [message for _, message in sorted(found, key=lambda one: one[0])]
+            entries.append((request.created_at, asking(run, [asked_json(request)])))
+            entries.append((request.answered_at or request.created_at, answer_json(run, request)))
+        return [message for _, message in sorted(entries, key=lambda entry: entry[0])]
 
     def status(self, run: Run) -> dict[str, JSON]:
         state = state_of(run.status, run.waiting_for, run.error)
-        found: dict[str, JSON] = {"state": state, "timestamp": stamp(updated_at(run))}
-        asked = [*self.inputs.get(run.pk, ()), *self.approvals.get(run.pk, ())]
-        if asked and run.status == Run.Status.WAITING:
-            found["message"] = asking(run, [asked_json(one) for one in asked])
+        status: dict[str, JSON] = {"state": state, "timestamp": stamp(updated_at(run))}
+        questions = [*self.inputs.get(run.pk, ()), *self.approvals.get(run.pk, ())]
+        if questions and run.status == Run.Status.WAITING:
+            status["message"] = asking(run, [asked_json(one) for one in questions])
         elif run.error:
-            found["message"] = error_message(run, run.error)
-        return found
+            status["message"] = error_message(run, run.error)
+        return status
 
     def artifacts(self, run: Run) -> Iterable[dict[str, JSON]]:
         if isinstance(run.output, dict | list):
@@ -144,18 +144,18 @@ MADE = Select(lambda at: made_in(Q(run=at.run) | Q(run__root=at.run)), run=ID)
 
 
 def by_run(rows: Iterable[Any]) -> dict[Any, list[Any]]:
-    found = defaultdict(list)
+    groups = defaultdict(list)
     for row in rows:
-        found[row.run_id].append(row)
-    return found
+        groups[row.run_id].append(row)
+    return groups
 
 
 def files_of(runs: Sequence[Run]) -> dict[UUID, list[StoredFile]]:
     """The files that these runs and the runs below them made."""
-    found = defaultdict(list)
+    files = defaultdict(list)
     for row in rows_of(runs, MADE, lambda within: made_in(within | Q(run__root__in=runs))):
-        found[row.run.root_pk].append(row.file)
-    return found
+        files[row.run.root_pk].append(row.file)
+    return files
 
 
 def ids_of(run: Run) -> dict[str, str]:
@@ -231,15 +231,15 @@ def error_message(run: Run, error: dict[str, JSON]) -> dict[str, JSON]:
     return message_by_agent(run, "error", [{"text": str(error.get("message", run.status))}])
 
 
-def asking(run: Run, asked: list[dict[str, JSON]]) -> dict[str, JSON]:
+def asking(run: Run, questions: list[dict[str, JSON]]) -> dict[str, JSON]:
     """The message of a task that waits: words for a person, and data for a program."""
-    words = [{"text": one["prompt"]} for one in asked if one.get("prompt")]
+    words = [{"text": one["prompt"]} for one in questions if one.get("prompt")]
     kinds = {
-        "inputs": [one for one in asked if one["kind"] != "approval"],
-        "approvals": [one for one in asked if one["kind"] == "approval"],
+        "inputs": [one for one in questions if one["kind"] != "approval"],
+        "approvals": [one for one in questions if one["kind"] == "approval"],
     }
     data = {"data": {name: entries for name, entries in kinds.items() if entries}, "mediaType": "application/json"}
-    return message_by_agent(run, asked[0]["id"], [*words, data])
+    return message_by_agent(run, questions[0]["id"], [*words, data])
 
 
 def asked_json(row: InputRequest | Approval) -> dict[str, JSON]:
@@ -254,11 +254,11 @@ def asked_json(row: InputRequest | Approval) -> dict[str, JSON]:
 
 def asked_in(data: dict[str, JSON]) -> dict[str, JSON]:
     """From the data of the events input.requested and approval.requested."""
-    found = {"id": data["id"], "expiresAt": data["expires_at"], "arguments": data["arguments"]}
+    question = {"id": data["id"], "expiresAt": data["expires_at"], "arguments": data["arguments"]}
     if "tool" in data:
         prompt = f"May the agent call {data['tool']}? {data.get('reason', '')}".strip()
-        return {**found, "kind": "approval", "tool": data["tool"], "prompt": prompt}
-    return {**found, "kind": data["kind"], "name": data["name"], "prompt": data["prompt"], "schema": data["schema"]}
+        return {**question, "kind": "approval", "tool": data["tool"], "prompt": prompt}
+    return {**question, "kind": data["kind"], "name": data["name"], "prompt": data["prompt"], "schema": data["schema"]}
 
 
 # -- lists -----------------------------------------------------------------------------------------------------------
@@ -267,20 +267,20 @@ LAST_EVENT = RunEvent.objects.filter(run=OuterRef("pk")).order_by("-seq").values
 UPDATED = Coalesce("finished_at", Subquery(LAST_EVENT), "created_at")
 
 
-def listed(user: Any, agent: str, asked: Any) -> dict[str, JSON]:
-    """A page of the user's tasks, those that changed last first. `asked`: a ListTasksRequest."""
-    size = asked.page_size if asked.HasField("page_size") else PAGE
-    history = asked.history_length if asked.HasField("history_length") else 0
+def listed(user: Any, agent: str, query: Any) -> dict[str, JSON]:
+    """A page of the user's tasks, those that changed last first. `query`: a ListTasksRequest."""
+    size = query.page_size if query.HasField("page_size") else PAGE
+    history = query.history_length if query.HasField("history_length") else 0
     check_numbers(size, history)
-    rows: Any = filtered(tasks_of(user, agent), user, asked).annotate(changed_at=UPDATED)
-    if asked.HasField("status_timestamp_after"):
-        rows = rows.filter(changed_at__gte=asked.status_timestamp_after.ToDatetime(UTC))
+    rows: Any = filtered(tasks_of(user, agent), user, query).annotate(changed_at=UPDATED)
+    if query.HasField("status_timestamp_after"):
+        rows = rows.filter(changed_at__gte=query.status_timestamp_after.ToDatetime(UTC))
     total = rows.count()
-    if asked.page_token:
-        at, pk = cursor_in(asked.page_token)
+    if query.page_token:
+        at, pk = cursor_in(query.page_token)
         rows = rows.filter(Q(changed_at__lt=at) | Q(changed_at=at, pk__lt=pk))
     runs = list(rows.order_by("-changed_at", "-pk")[: size + 1])
-    shown = Shown(runs[:size], history=history, with_artifacts=asked.include_artifacts)
+    shown = Shown(runs[:size], history=history, with_artifacts=query.include_artifacts)
     return {
         "tasks": [shown.task(run) for run in runs[:size]],
         "nextPageToken": cursor_of(runs[size - 1]) if runs[size:] else "",
@@ -299,11 +299,11 @@ def check_numbers(size: int, history: int) -> None:
         raise Invalid("The parameters are not valid.", code="invalid_params", details=details)
 
 
-def filtered(rows: QuerySet[Run], user: Any, asked: Any) -> QuerySet[Run]:
-    if asked.context_id:
-        rows = rows.filter(session_id__in=pks_of(user, asked.context_id))
-    if asked.status:
-        rows = rows.filter(with_state(TaskState.Name(asked.status)))
+def filtered(rows: QuerySet[Run], user: Any, query: Any) -> QuerySet[Run]:
+    if query.context_id:
+        rows = rows.filter(session_id__in=pks_of(user, query.context_id))
+    if query.status:
+        rows = rows.filter(with_state(TaskState.Name(query.status)))
     return rows
 
 
@@ -311,16 +311,16 @@ def with_state(state: str) -> Q:
     """The runs that `state_of` gives this state."""
     waits = task_states.BY_WAIT
     statuses = [status for status, name in task_states.BY_STATUS.items() if name == state and status != "waiting"]
-    found = Q(status__in=statuses)
+    condition = Q(status__in=statuses)
     refused = Q(status="failed", error__code=task_states.REFUSED)
     if state == task_states.WORKING:
-        found |= Q(status="waiting") & ~Q(waiting_for__in=waits)
+        condition |= Q(status="waiting") & ~Q(waiting_for__in=waits)
     for wait, name in waits.items():
         if name == state:
-            found |= Q(status="waiting", waiting_for=wait)
+            condition |= Q(status="waiting", waiting_for=wait)
     if state == task_states.REJECTED:
         return refused
-    return found & ~refused if state == task_states.FAILED else found
+    return condition & ~refused if state == task_states.FAILED else condition
 
 
 def cursor_of(run: Any) -> str:

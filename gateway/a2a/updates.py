@@ -73,8 +73,8 @@ class Updates:
         return {"artifactUpdate": {**ids_of(self.run), "artifact": artifact, **flags}}
 
     def status(self, state: str, at: str | None, message: JSON = None) -> dict[str, JSON]:
-        found = {"state": state, **({"timestamp": at} if at else {}), **({"message": message} if message else {})}
-        return {"statusUpdate": {**ids_of(self.run), "status": found}}
+        status = {"state": state, **({"timestamp": at} if at else {}), **({"message": message} if message else {})}
+        return {"statusUpdate": {**ids_of(self.run), "status": status}}
 
 
 async def stream_of(

@@ -44,22 +44,22 @@ class A2AView(APIView):
     parameters = dict.fromkeys(METHODS, ANYTHING)
 
     def call(self, request: Any, agent: str) -> Call:
-        wanted = request.headers.get("A2A-Extensions", "").split(",")
-        return Call(request.user, request.auth, agent, frozenset(filter(None, map(str.strip, wanted))))
+        extensions = request.headers.get("A2A-Extensions", "").split(",")
+        return Call(request.user, request.auth, agent, frozenset(filter(None, map(str.strip, extensions))))
 
 
 def version_of(request: Any, supported: Sequence[str] = VERSIONS) -> str:
     """The protocol's version as the client asks for it; none means 0.3. Raises A2AError."""
-    given = request.headers.get("A2A-Version") or request.query_params.get("A2A-Version") or legacy.VERSION
-    version = ".".join(given.strip().split(".")[:2])
+    name = request.headers.get("A2A-Version") or request.query_params.get("A2A-Version") or legacy.VERSION
+    version = ".".join(name.strip().split(".")[:2])
     if version not in supported:
-        raise version_refused(given)
+        raise version_refused(name)
     return version
 
 
-def version_refused(given: str) -> A2AError:
+def version_refused(version: str) -> A2AError:
     return A2AError(
-        f"Version {given[:20]} of A2A is not supported here.",
+        f"Version {version[:20]} of A2A is not supported here.",
         code="version_not_supported",
         hint=f"Send the header A2A-Version: {VERSIONS[0]}.",
     )
@@ -171,7 +171,7 @@ class OlderHttpView(HttpView):
 
 def query_of(request: Any) -> dict[str, JSON]:
     """Query parameters as fields of a request: those of ListTasks and GetTask are numbers, words and one yes or no."""
-    found: dict[str, JSON] = dict(request.query_params.items())
-    if "includeArtifacts" in found:
-        found["includeArtifacts"] = found["includeArtifacts"] == "true"
-    return found
+    fields: dict[str, JSON] = dict(request.query_params.items())
+    if "includeArtifacts" in fields:
+        fields["includeArtifacts"] = fields["includeArtifacts"] == "true"
+    return fields

@@ -7,11 +7,12 @@ from hashlib import sha256
 from pathlib import Path
 
 from django.contrib.staticfiles import finders
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import etag, require_safe
 
 from agents.exceptions import NotFound
+from plumbing.texts import shown
 
 from . import visitors
 
@@ -27,7 +28,7 @@ def public_page(request: HttpRequest, key: str) -> HttpResponse:
     try:
         embed = visitors.opened(key)
     except NotFound as error:
-        raise Http404(str(error))
+        return render(request, "muster/gone.html", {"words": shown(str(error))}, status=404)
     response = render(request, "muster/visitor.html", {"embed": embed})
     response["Content-Security-Policy"] = POLICY.format(ancestors=" ".join(embed.origins) or "'none'")
     response["Referrer-Policy"] = "no-referrer"  # the key is in the address
@@ -37,10 +38,10 @@ def public_page(request: HttpRequest, key: str) -> HttpResponse:
 
 @cache
 def content() -> bytes:
-    found = finders.find("muster/embed.js")
-    if found is None:
+    path = finders.find("muster/embed.js")
+    if path is None:
         raise FileNotFoundError("static/muster/embed.js")
-    return Path(found).read_bytes()
+    return Path(path).read_bytes()
 
 
 @require_safe

@@ -123,8 +123,8 @@ class ReplyView(VisitorView):
     def get(self, request: Any, key: str, run: UUID) -> Any:
         """The reply from its beginning, and as it goes on."""
         embed: Any = self.embed
-        found = visitors.run_of(embed, visitors.session_id(request, embed), run)
-        return reply(request, embed, lambda: Turn(found))
+        row = visitors.run_of(embed, visitors.session_id(request, embed), run)
+        return reply(request, embed, lambda: Turn(row))
 
 
 class StopView(VisitorView):
@@ -133,9 +133,9 @@ class StopView(VisitorView):
     def post(self, request: Any, key: str, run: UUID) -> Response:
         """Stop the run, if it has not ended."""
         embed: Any = self.embed
-        found = visitors.run_of(embed, visitors.session_id(request, embed), run)
+        row = visitors.run_of(embed, visitors.session_id(request, embed), run)
         try:
-            endings.cancel(found, by=None, reason="the visitor stopped it")
+            endings.cancel(row, by=None, reason="the visitor stopped it")
         except RunFinished:
             pass  # it ended by itself
         return Response(status=204)

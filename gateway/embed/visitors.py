@@ -8,11 +8,11 @@ from uuid import UUID
 from django.conf import settings
 from django.core import signing
 from rest_framework.authentication import get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed
 from uuid_utils.compat import uuid7
 
 from agents import roles
 from agents.exceptions import Forbidden, NotFound, RateLimited
+from agents.http.authentication import NotRecognised
 from agents.http.standing import Standing
 from agents.http.throttles import address_of, count, until_next
 from runs.models import Embed, Message, Run, Session
@@ -25,10 +25,14 @@ NEIGHBOURS = 5  # one address may send as many messages as so many visitors
 
 def opened(key: str) -> Embed:
     """The embed with this key, if visitors may use it now. Raises NotFound, without saying why."""
-    embed = Embed.objects.open().filter(key=key).first()
-    if embed is None or not roles.allows(embed.owner, roles.ACT):
+    if (embed := open_embed(key)) is None:
         raise NotFound("There is no such chat, or it is switched off.", code="no_embed")
     return embed
+
+
+def open_embed(key: str) -> Embed | None:
+    embed = Embed.objects.open().filter(key=key).first()
+    return embed if embed and roles.allows(embed.owner, roles.ACT) else None
 
 
 # -- origins --------------------------------------------------------------------------------------------------------
@@ -64,12 +68,12 @@ def new_token(embed: Embed) -> str:
 
 
 def session_id(request: Any, embed: Embed) -> UUID:
-    """The conversation that the token in the header is for. Raises AuthenticationFailed."""
+    """The conversation that the token in the header is for. Raises NotRecognised."""
     words = get_authorization_header(request).decode("latin-1").split()
     try:
         return UUID(signing.loads(words[1] if len(words) == 2 else "", salt=salt_of(embed), max_age=TOKEN_S))
     except signing.BadSignature:
-        raise AuthenticationFailed("This conversation has expired: start another one.")
+        raise NotRecognised("This conversation has expired: start another one.", hint="")
 
 
 def session_of(embed: Embed, id: UUID) -> Session:
@@ -108,7 +112,7 @@ class VisitorStanding(Standing):
     embed_key: str = ""
 
     def is_good(self) -> bool:
-        return Embed.objects.open().filter(key=self.embed_key).exists()
+        return open_embed(self.embed_key) is not None
 
 
 # -- limits ---------------------------------------------------------------------------------------------------------
@@ -136,5 +140,6 @@ def refuse_beyond(name: str, limit: int) -> None:
         raise RateLimited(
             "There are too many messages at the moment. Please try again in a minute.",
             code="rate_limited",
+            hint="Wait for the seconds in Retry-After.",
             headers={"Retry-After": str(seconds)},
         )

@@ -32,18 +32,18 @@ def assistants_of(user: Any) -> QuerySet[Agent]:
     return Agent.objects.usable_by(user).published().select_related("published", "owner")
 
 
-def agent_named(user: Any, wanted: JSON) -> Agent | None:
+def agent_named(user: Any, name: JSON) -> Agent | None:
     """The agent with this assistant id or name; None if the router is to choose. Raises Invalid, NotFound."""
-    if not isinstance(wanted, str) or not wanted:
+    if not isinstance(name, str) or not name:
         raise refused("assistant_id", "“assistant_id” must be the id or the name of an assistant.")
-    if (number := number_in(wanted)) is not None:
+    if (number := number_in(name)) is not None:
         agent = BY_NUMBER.first(user=user.pk, number=number)
-    elif "\0" in wanted:
+    elif "\0" in name:
         agent = None
     else:
-        agent = BY_NAME.first(user=user.pk, name=wanted)
-    if agent is None and wanted != ROUTER:
-        raise NotFound(f"There is no assistant “{wanted[:80]}” that you can use.", hint="POST /assistants/search.")
+        agent = BY_NAME.first(user=user.pk, name=name)
+    if agent is None and name != ROUTER:
+        raise NotFound(f"There is no assistant “{name[:80]}” that you can use.", hint="POST /assistants/search.")
     return agent
 
 
@@ -59,9 +59,9 @@ BY_NUMBER = Select(lambda at: prepared(at.user, pk=at.number), user=PERSON, numb
 BY_NAME = Select(lambda at: prepared(at.user, name=at.name), user=PERSON, name=models.CharField())
 
 
-def existing(user: Any, wanted: str) -> Agent:
+def existing(user: Any, identifier: str) -> Agent:
     """The same without the router, which is no agent."""
-    if (agent := agent_named(user, wanted)) is None:
+    if (agent := agent_named(user, identifier)) is None:
         raise NotFound(f"“{ROUTER}” lets the router choose an agent: it has no definition of its own.")
     return agent
 
@@ -102,8 +102,8 @@ class AssistantsView(LangGraphView):
     scopes = {"post": "agents:read"}
 
     def post(self, request: Any) -> Response:
-        known = ("graph_id", "assistant_id", "if_exists", "config", "context", "metadata", "name", "description")
-        body = fields_in(request.data, known)
+        names = ("graph_id", "assistant_id", "if_exists", "config", "context", "metadata", "name", "description")
+        body = fields_in(request.data, names)
         agent = existing(request.user, body.get("graph_id"))
         if body.get("assistant_id") not in (None, assistant_id(agent.pk)):
             raise refused("assistant_id", "The id of an assistant is given by Muster.", "unsupported_field")
@@ -127,11 +127,11 @@ class SearchView(LangGraphView):
         if self.is_count:
             return Response(rows.count())
         rows, page = rows.order_by(*ordering_in(body, COLUMNS, "created_at")), page_in(body)
-        found = list(rows[page.start : page.stop + 1])
-        headers = {"X-Pagination-Total": str(page.start + len(found))}
-        if len(found) > page.stop - page.start:
+        agents = list(rows[page.start : page.stop + 1])
+        headers = {"X-Pagination-Total": str(page.start + len(agents))}
+        if len(agents) > page.stop - page.start:
             headers["X-Pagination-Next"] = str(page.stop)
-        listed = [assistant_json(agent) for agent in found[: page.stop - page.start]]
+        listed = [assistant_json(agent) for agent in agents[: page.stop - page.start]]
         return Response(selected(listed, body, SELECTABLE), headers=headers)
 
 
@@ -186,7 +186,9 @@ class LatestView(Audited, LangGraphView):
         body = fields_in(request.data, ("version",))
         agent, number = existing(request.user, id), typed(body, "version", int)
         if not Agent.objects.editable_by(request.user).filter(pk=agent.pk).exists():
-            raise Forbidden("Only its owner may change this agent.")
+            raise Forbidden(
+                "Only its owner may change this agent.", hint="Ask its owner, or create an assistant of your own."
+            )
         with transaction.atomic():
             version = agent.rollback(number if number is not None else -1)
             self.audit("rolled_back", agent, version=version.number)

@@ -56,17 +56,21 @@ class CronsView(Audited, LangGraphView):
 
 def schedule_in(body: dict[str, JSON]) -> dict[str, JSON]:
     """The fields of a schedule."""
-    found: dict[str, JSON] = {}
+    fields: dict[str, JSON] = {}
     names = {"schedule": "crontab", "timezone": "timezone", "end_time": "ends_at", "enabled": "enabled"}
-    found |= {name: body[field] for field, name in names.items() if field in body}
+    fields |= {name: body[field] for field, name in names.items() if field in body}
     if "input" in body:
-        given = inputs.read(body["input"], set())
-        if len(given.messages) != 1 or given.results or any(part["type"] != "text" for part in given.messages[0].parts):
+        content = inputs.read(body["input"], set())
+        if (
+            len(content.messages) != 1
+            or content.results
+            or any(part["type"] != "text" for part in content.messages[0].parts)
+        ):
             raise refused("input", "The input of a cron is one message of type human, as text.", "unsupported_field")
-        found |= {"text": text_of(given.messages[0].parts), **({"input": given.more} if given.more else {})}
+        fields |= {"text": text_of(content.messages[0].parts), **({"input": content.more} if content.more else {})}
     if options := options_in(body):
-        found["options"] = options
-    return found
+        fields["options"] = options
+    return fields
 
 
 class ThreadCronsView(LangGraphView):
@@ -112,8 +116,8 @@ class CronSearchView(LangGraphView):
     is_count = False
 
     def post(self, request: Any) -> Response:
-        known = ("assistant_id", "thread_id", "enabled", "limit", "offset", "sort_by", "sort_order", "select")
-        body = fields_in(request.data, known, {"metadata": ({},)})
+        names = ("assistant_id", "thread_id", "enabled", "limit", "offset", "sort_by", "sort_order", "select")
+        body = fields_in(request.data, names, {"metadata": ({},)})
         rows = crons_of(request.user)
         if "assistant_id" in body:
             agent = agent_named(request.user, body["assistant_id"])
@@ -129,10 +133,10 @@ class CronSearchView(LangGraphView):
 
 
 def cron_named(user: Any, id: str) -> Schedule:
-    found = crons_of(user).filter(pk=number_in(id) or 0).first()
-    if found is None:
+    schedule = crons_of(user).filter(pk=number_in(id) or 0).first()
+    if schedule is None:
         raise NotFound(f"There is no cron “{id[:80]}” that you can see.")
-    return found
+    return schedule
 
 
 def cron_json(schedule: Schedule) -> dict[str, JSON]:

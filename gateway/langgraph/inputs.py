@@ -6,7 +6,7 @@ from typing import Any
 from gateway.parts import image_in
 from gateway.turns import SentMessage
 from runs.intake.messages import checked_parts
-from runs.models import Session
+from runs.models import Message, Session
 
 from .state import messages_of
 from .views import refused
@@ -25,22 +25,22 @@ class Given:
     more: dict[str, JSON] = field(default_factory=dict)
 
 
-def read(input: JSON, known: set[str]) -> Given:
+def read(input: JSON, stored_ids: set[str]) -> Given:
     """Messages with an id that the thread has already are left out. Raises Invalid."""
     if not isinstance(input, dict):
         raise refused("input", "“input” must be an object with “messages”.")
-    given = Given(more={name: value for name, value in input.items() if name not in ("messages", "ui")})
+    result = Given(more={name: value for name, value in input.items() if name not in ("messages", "ui")})
     messages = input.get("messages", [])
     for place, message in enumerate(messages if isinstance(messages, list) else [messages]):
-        if isinstance(message, dict) and message.get("id") in known:
+        if isinstance(message, dict) and message.get("id") in stored_ids:
             continue
         role, content = role_and_content(message, f"input.messages.{place}")
         if role == "tool":
-            given.results[str(message.get("tool_call_id"))] = content
+            result.results[str(message.get("tool_call_id"))] = content
         else:
-            given.results.clear()
-            given.messages.append(SentMessage(role, parts_in(content, f"input.messages.{place}.content")))
-    return given
+            result.results.clear()
+            result.messages.append(SentMessage(role, parts_in(content, f"input.messages.{place}.content")))
+    return result
 
 
 def role_and_content(message: JSON, place: str) -> tuple[str, JSON]:
@@ -90,8 +90,13 @@ def part_in(block: JSON, place: str) -> dict[str, JSON]:
 
 def added(user: Any, session: Session, values: JSON) -> None:
     """Add the messages in these values to a thread in which nothing is running."""
-    given = read(values, {message["id"] for message in messages_of(session)})
-    if given.more or given.results:
+    content = read(values, {message["id"] for message in messages_of(session)})
+    if content.more or content.results:
         raise refused("values", "Only messages of type human and ai can be added.", "unsupported_field")
-    for message in given.messages:
-        session.add_message(message.role, checked_parts(user, None, message.parts))
+    add(user, session, content.messages)
+
+
+def add(user: Any, session: Session, messages: list[SentMessage]) -> None:
+    """Raises Invalid."""
+    rows = [Message(role=one.role, content=checked_parts(user, None, one.parts)) for one in messages]
+    session.add_messages(rows)

@@ -33,25 +33,25 @@ class Interrupt:
     request: InputRequest | None = None
 
     def as_json(self) -> dict[str, JSON]:
-        found: dict[str, JSON] = {"id": self.id, "value": self.value}
+        interrupt: dict[str, JSON] = {"id": self.id, "value": self.value}
         if self.request is not None and isinstance(self.request.schema, dict):
-            found["response_schema"] = self.request.schema
-        return found
+            interrupt["response_schema"] = self.request.schema
+        return interrupt
 
 
 def open_in(runs: Iterable[UUID]) -> dict[UUID, list[Interrupt]]:
     """The open interrupts of these runs. Two queries, however many runs."""
-    ids, found = list(runs), defaultdict[UUID, list[Interrupt]](list)
-    asked = defaultdict[UUID, list[Approval]](list)
+    ids, interrupts = list(runs), defaultdict[UUID, list[Interrupt]](list)
+    rows = defaultdict[UUID, list[Approval]](list)
     if not ids:
-        return found
+        return interrupts
     for approval in Approval.objects.open().filter(run__in=ids).select_related("run").order_by("id"):
-        asked[approval.run_id].append(approval)
-    for run, approvals in asked.items():
-        found[run].append(Interrupt(approvals[0].pk.hex, approval_value(approvals), approvals=approvals))
+        rows[approval.run_id].append(approval)
+    for run, approvals in rows.items():
+        interrupts[run].append(Interrupt(approvals[0].pk.hex, approval_value(approvals), approvals=approvals))
     for request in InputRequest.objects.open().filter(run__in=ids).order_by("id"):
-        found[request.run_id].append(Interrupt(request.pk.hex, request_value(request), request=request))
-    return found
+        interrupts[request.run_id].append(Interrupt(request.pk.hex, request_value(request), request=request))
+    return interrupts
 
 
 def approval_value(approvals: list[Approval]) -> dict[str, JSON]:
@@ -69,8 +69,8 @@ def request_value(request: InputRequest) -> dict[str, JSON]:
     if request.kind == InputRequest.Kind.TOOL:
         return {"kind": "tool", "name": request.name, "args": request.arguments, "tool_call_id": str(request.call_id)}
     schema = request.schema if isinstance(request.schema, dict) else {}
-    wanted = {"type": "object", "properties": {ANSWER: schema}, "required": [ANSWER]}
-    allowed = {"action_name": request.name, "allowed_decisions": ["edit", "reject"], "args_schema": wanted}
+    form = {"type": "object", "properties": {ANSWER: schema}, "required": [ANSWER]}
+    allowed = {"action_name": request.name, "allowed_decisions": ["edit", "reject"], "args_schema": form}
     return {
         "kind": "question", "question": request.prompt, "schema": request.schema,
         "action_requests": [{"name": request.name, "args": {ANSWER: ""}, "description": request.prompt}],
@@ -91,8 +91,8 @@ def resume(request: Any, run: Run | None, value: JSON) -> Turn:
     decisions: list[tuple[Approval, dict[str, JSON]]] = []
     for interrupt, answer in matched(waiting, value):
         if interrupt.request is None:
-            given = decisions_in(answer, len(interrupt.approvals))
-            decisions += [(row, decided(one)) for row, one in zip(interrupt.approvals, given, strict=True)]
+            answers = decisions_in(answer, len(interrupt.approvals))
+            decisions += [(row, decided(one)) for row, one in zip(interrupt.approvals, answers, strict=True)]
         elif is_rejection(answer):
             declined.append(interrupt.request.call_id)
         else:
@@ -113,18 +113,18 @@ def matched(waiting: list[Interrupt], value: JSON) -> list[tuple[Interrupt, JSON
     return [(waiting[0], value)]
 
 
-def decisions_in(answer: JSON, wanted: int) -> list[dict[str, JSON]]:
+def decisions_in(answer: JSON, count: int) -> list[dict[str, JSON]]:
     """One decision for each approval, in their order."""
     if isinstance(answer, bool):
-        return [{"type": "approve" if answer else "reject"}] * wanted
-    found = answer.get("decisions") if isinstance(answer, dict) else answer
+        return [{"type": "approve" if answer else "reject"}] * count
+    decisions = answer.get("decisions") if isinstance(answer, dict) else answer
     if isinstance(answer, dict) and "type" in answer:
-        found = [answer]
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        decisions = [answer]
+    if not isinstance(decisions, list) or not all(isinstance(one, dict) for one in decisions):
         raise refused("command.resume", 'Send {"decisions": [{"type": "approve"}, …]}: approve, edit or reject.')
-    if len(found) != wanted:
-        raise refused("command.resume", f"Send {wanted} decisions, one for each action, in their order.")
-    return found
+    if len(decisions) != count:
+        raise refused("command.resume", f"Send {count} decisions, one for each action, in their order.")
+    return decisions
 
 
 def decided(one: dict[str, JSON]) -> dict[str, JSON]:
@@ -151,12 +151,12 @@ def is_rejection(answer: JSON) -> bool:
 
 def plain_answer(answer: JSON) -> JSON:
     """The value itself, or the argument that a person edited."""
-    if isinstance(answer, dict) and len(found := listed(answer)) == 1 and found[0].get("type") == "edit":
-        arguments = edited(found[0])
+    if isinstance(answer, dict) and len(decisions := listed(answer)) == 1 and decisions[0].get("type") == "edit":
+        arguments = edited(decisions[0])
         return arguments.get(ANSWER) if isinstance(arguments, dict) else arguments
     return answer
 
 
 def listed(answer: dict[str, JSON]) -> list[dict[str, JSON]]:
-    found = answer.get("decisions")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    decisions = answer.get("decisions")
+    return [one for one in decisions if isinstance(one, dict)] if isinstance(decisions, list) else []

@@ -51,13 +51,13 @@ class RunsView(LangGraphView):
         return Response(run_json(turn.run), headers=headers_of(turn.run))
 
     def get(self, request: Any, id: str) -> Response:
-        session, asked = thread_named(request.user, id), request.query_params
+        session, query = thread_named(request.user, id), request.query_params
         rows = runs_of(request.user, session)
-        if "status" in asked:
-            rows = rows.filter(STATUSES[chosen(asked, "status", STATUSES, "success")])
-        names = asked.getlist("select")
-        found = [run_json(run) for run in rows.order_by("-id")[page_in(asked.dict())]]
-        return Response(selected(found, {"select": names} if names else {}, SELECTABLE))
+        if "status" in query:
+            rows = rows.filter(STATUSES[chosen(query, "status", STATUSES, "success")])
+        names = query.getlist("select")
+        runs = [run_json(run) for run in rows.order_by("-id")[page_in(query.dict())]]
+        return Response(selected(runs, {"select": names} if names else {}, SELECTABLE))
 
 
 class BatchView(LangGraphView):
@@ -68,8 +68,8 @@ class BatchView(LangGraphView):
         if not isinstance(bodies, list) or not 0 < len(bodies) <= 100:
             raise refused("", "The body must be a list of 1 to 100 runs.")
         with transaction.atomic():  # all of them or none
-            made = [self.started(request, body) for body in bodies]
-        return Response([run_json(turn.run) for turn in made])
+            runs = [self.started(request, body) for body in bodies]
+        return Response([run_json(turn.run) for turn in runs])
 
     def started(self, request: Any, body: JSON) -> Turn:
         body = {name: value for name, value in body.items() if name != "assistantId"} if isinstance(body, dict) else {}
@@ -134,11 +134,11 @@ class JoinStreamView(LangGraphView):
 
     def get(self, request: Any, run: str, id: str | None = None) -> Any:
         row, seen = run_named(request.user, id, run), request.headers.get("Last-Event-ID", "")
-        asked = [name.strip('"[] ') for one in request.query_params.getlist("stream_mode") for name in one.split(",")]
+        modes = [name.strip('"[] ') for one in request.query_params.getlist("stream_mode") for name in one.split(",")]
         is_bound = request.query_params.get("cancel_on_disconnect") in ("1", "true", "True")
         number = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 10 else 0
         with stream_for(request.user) as respond:
-            return respond(stream_response(request, Turn(row), modes_in(asked or None), is_bound, number, now_at(row)))
+            return respond(stream_response(request, Turn(row), modes_in(modes or None), is_bound, number, now_at(row)))
 
 
 class CancelView(LangGraphView):
@@ -148,9 +148,9 @@ class CancelView(LangGraphView):
     parameters = {"post": ("wait", "action")}
 
     def post(self, request: Any, id: str, run: str) -> Any:
-        row, asked = run_named(request.user, id, run), request.query_params
-        stopped(row, by=request.user, action=asked.get("action", "interrupt"))
-        if asked.get("wait") not in ("1", "true", "True"):
+        row, query = run_named(request.user, id, run), request.query_params
+        stopped(row, by=request.user, action=query.get("action", "interrupt"))
+        if query.get("wait") not in ("1", "true", "True"):
             return self.answer(row)
         with WAITS.take(request.user.pk) as place:
             return later(self, End(row.pk, LONGEST_WAIT_S, place), lambda ended: self.answer(row))
@@ -211,8 +211,8 @@ def outcome(run: Run, ended: dict[str, JSON] | None) -> dict[str, JSON]:
     status, error = (ended["status"], ended["error"]) if ended else (run.status, run.error)
     values: dict[str, JSON] = {"messages": messages_of(run.session) if run.session else []}
     if status not in Run.DONE:
-        if asked := interrupts.open_in([run.pk])[run.pk]:
-            return {**values, INTERRUPT: [one.as_json() for one in asked]}
+        if waiting := interrupts.open_in([run.pk])[run.pk]:
+            return {**values, INTERRUPT: [one.as_json() for one in waiting]}
         raise Unavailable(f"The run {run.pk} goes on.", code="run_goes_on", hint="Join it again.")
     error = error_of(status, error)
     return {**values, "__error__": error} if error else values
@@ -228,10 +228,10 @@ def run_named(user: Any, thread: str | None, id: str) -> Run:
         rows = runs_of(user, thread_named(user, thread))
     else:
         rows = Run.objects.visible_to(user).filter(session__isnull=False).select_related(*turns.RUN_JOINS)
-    found = rows.filter(pk=id_in(id, "run")).first()
-    if found is None:
+    run = rows.filter(pk=id_in(id, "run")).first()
+    if run is None:
         raise NotFound(f"There is no run “{id[:80]}” in this thread that you can see.")
-    return found
+    return run
 
 
 def now_at(run: Run) -> int:

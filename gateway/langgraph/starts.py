@@ -5,12 +5,12 @@ from typing import Any
 from django.db import transaction
 
 from agents.exceptions import Conflict
-from agents.models import Agent, ApiKey
+from agents.http.authentication import key_of
+from agents.models import Agent
 from gateway import turns
 from gateway.sse import PERSON
 from gateway.turns import Turn
 from runs.exceptions import RunFinished
-from runs.intake.messages import checked_parts
 from runs.lifecycle import endings
 from runs.models import Run, Session
 from runs.models.session import text_of
@@ -58,20 +58,22 @@ def thread_for(user: Any, thread: JSON, body: dict[str, JSON]) -> Session:
         return Session(owner=user, metadata=metadata, variables={"agent_depth": 0})  # stored with its first message
     if chosen(body, "if_not_exists", ("create", "reject"), "reject") == "create":
         id = id_given(thread)
-        found = Session.objects.visible_to(user).filter(pk=id).first()
-        return found or opened(user, id, {})
+        session = Session.objects.visible_to(user).filter(pk=id).first()
+        return session or opened(user, id, {})
     return thread_named(user, thread)
 
 
 def commanded(request: Any, session: Session, command: dict[str, JSON]) -> Turn:
-    given = fields_in(command, ("resume", "goto"), {"update": ([], {}), "goto": ([],)})
+    fields = fields_in(command, ("resume", "goto"), {"update": ([], {}), "goto": ([],)})
     run = live_run(session)
     if "resume" in command and command["resume"] is not None:
         return interrupts.resume(request, run, command["resume"])
-    if given.get("goto") not in (END, [END]):
+    if fields.get("goto") not in (END, [END]):
         raise refused("command", "A command can resume an interrupt, or go to __end__.", "unsupported_field")
     if run is None:
-        raise Conflict("Nothing is running in this thread.", code="not_running")
+        raise Conflict(
+            "Nothing is running in this thread.", code="not_running", hint="Start a run with an input instead."
+        )
     stopped(run, by=request.user, action="interrupt")
     run.refresh_from_db()
     return Turn(run)
@@ -85,31 +87,30 @@ def live_run(session: Session) -> Run | None:
 
 
 def begun(request: Any, session: Session, agent: Agent | None, body: dict[str, JSON], is_watched: bool) -> Turn:
-    known = set() if session._state.adding else {message["id"] for message in messages_of(session)}
-    given = inputs.read(body.get("input"), known)
+    stored_ids = set() if session._state.adding else {message["id"] for message in messages_of(session)}
+    content = inputs.read(body.get("input"), stored_ids)
     waits = live_run(session)
-    if waits is not None and given.results and (answers := results_of(waits, given.results)):
+    if waits is not None and content.results and (answers := results_of(waits, content.results)):
         return turns.answer(request.user, answers)
-    if not given.messages or given.messages[-1].role != "user":
+    if not content.messages or content.messages[-1].role != "user":
         raise refused("input.messages", "The last new message must be of type human.", "no_message")
-    title = text_of(given.messages[-1].parts)[:80].strip()
+    title = text_of(content.messages[-1].parts)[:80].strip()
     if session._state.adding:
         session.title = title
-    for message in given.messages[:-1]:
-        session.add_message(message.role, checked_parts(request.user, None, message.parts))
-    parts, strategy = given.messages[-1].parts, strategy_in(body)
+    inputs.add(request.user, session, content.messages[:-1])
+    parts, strategy = content.messages[-1].parts, strategy_in(body)
     if waits is not None and waits.status == Run.Status.WAITING and waits.waiting_for in PERSON:
         on_busy = "interrupt"  # a new message takes the place of what waited for an answer
     else:
         on_busy = strategy
     turn = turns.begin(
         user=request.user,
-        key=request.auth if isinstance(request.auth, ApiKey) else None,
+        key=key_of(request),
         agent=agent,
         parts=parts,
         session=session,
         is_watched=is_watched,
-        input=given.more or None,
+        input=content.more or None,
         on_busy=on_busy,
         asked=options_in(body) or None,
         metadata={**typed(body, "metadata", dict, {}), STRATEGY: strategy},
@@ -145,8 +146,8 @@ def options_in(body: dict[str, JSON]) -> dict[str, JSON]:
     return options
 
 
-def modes_in(given: JSON) -> set[str]:
-    names = [given] if isinstance(given, str) else given or ["values"]
+def modes_in(value: JSON) -> set[str]:
+    names = [value] if isinstance(value, str) else value or ["values"]
     if not isinstance(names, list):
         raise refused("stream_mode", "“stream_mode” must be a mode or a list of them.")
     if unknown := [str(name) for name in names if name not in MODES]:

@@ -91,12 +91,12 @@ def calls_in(rows: QuerySet[ToolCallRecord]) -> QuerySet[ToolCallRecord]:
 
 
 def gathered(turns: Iterable[ModelCall], calls: Iterable[ToolCallRecord]) -> dict[UUID, Work]:
-    found = defaultdict[UUID, Work](Work)
+    work = defaultdict[UUID, Work](Work)
     for turn in turns:
-        found[turn.run_id].turns.append(turn)
+        work[turn.run_id].turns.append(turn)
     for call in calls:
-        found[call.run_id].calls[call.turn].append(call)
-    return found
+        work[call.run_id].calls[call.turn].append(call)
+    return work
 
 
 def messages_of_run(run: UUID, work: Work) -> Iterator[dict[str, JSON]]:
@@ -119,9 +119,9 @@ def messages_of_row(row: Message) -> Iterator[dict[str, JSON]]:
         yield human(str(row.pk), content_of(row))
         return
     if row.tool_calls:
-        made = ai(f"{row.pk}-calls", "")
-        made["tool_calls"] = [tool_call(call["id"], call["name"], call["arguments"]) for call in row.tool_calls]
-        yield made
+        message = ai(f"{row.pk}-calls", "")
+        message["tool_calls"] = [tool_call(call["id"], call["name"], call["arguments"]) for call in row.tool_calls]
+        yield message
         for call in row.tool_calls:
             yield tool(call["id"], call["name"], str(call.get("result", "")), True)
     yield ai(str(row.pk), row.text)
@@ -150,24 +150,24 @@ def spoken_rows(rows: QuerySet[Message]) -> QuerySet[Message]:
 
 
 def arranged(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[UUID, list[Checkpoint]]:
-    found = defaultdict[UUID, list[Checkpoint]](list)
-    asked: dict[UUID, tuple[list[Checkpoint], Checkpoint]] = {}  # the message of each run, in its session
+    histories = defaultdict[UUID, list[Checkpoint]](list)
+    starts: dict[UUID, tuple[list[Checkpoint], Checkpoint]] = {}  # the message of each run, in its session
     for row in rows:
-        checkpoints = found[row.session_id]
+        checkpoints = histories[row.session_id]
         if row.role == Message.Role.USER:
             checkpoint = Checkpoint(row.pk, row.created_at, row.run_id, list(messages_of_row(row)))
             checkpoints.append(checkpoint)
             if row.run_id:
-                asked[row.run_id] = checkpoints, checkpoint
-        elif row.run_id in asked:  # messages that were sent meanwhile come after it
-            insert_after(*asked.pop(row.run_id), reply_to(row, work.get(row.run_id)))
+                starts[row.run_id] = checkpoints, checkpoint
+        elif row.run_id in starts:  # messages that were sent meanwhile come after it
+            insert_after(*starts.pop(row.run_id), reply_to(row, work.get(row.run_id)))
         else:
             checkpoints.append(reply_to(row, None))
     # What is in progress, or ended without a reply: the run's id is the checkpoint.
-    for run, (checkpoints, question) in asked.items():
+    for run, (checkpoints, question) in starts.items():
         if run in work and (messages := list(messages_of_run(run, work[run]))):
             insert_after(checkpoints, question, Checkpoint(run, question.at, run, messages))
-    return found
+    return histories
 
 
 def insert_after(checkpoints: list[Checkpoint], question: Checkpoint, answer: Checkpoint) -> None:

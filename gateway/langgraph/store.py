@@ -39,13 +39,13 @@ class ItemsView(Audited, LangGraphView):
         return Response(status=204)
 
     def get(self, request: Any) -> Response:
-        asked = request.query_params
-        return Response(item_json(item_named(request.user, asked.get("namespace", "").split("."), key_in(asked))))
+        query = request.query_params
+        return Response(item_json(item_named(request.user, query.get("namespace", "").split("."), key_in(query))))
 
     def delete(self, request: Any) -> Response:
         body = fields_in(request.data, ("namespace", "key"))
-        found = items_of(request.user).filter(namespace=namespace_in(body.get("namespace")), key=key_in(body))
-        if item := found.first():
+        rows = items_of(request.user).filter(namespace=namespace_in(body.get("namespace")), key=key_in(body))
+        if item := rows.first():
             self.audit("deleted", item)
             item.delete()
         return Response(status=204)
@@ -57,13 +57,15 @@ class ItemSearchView(LangGraphView):
     scopes = {"post": "sessions:read"}
 
     def post(self, request: Any) -> Response:
-        known = ("namespace_prefix", "filter", "limit", "offset")
-        body = fields_in(request.data, known, {"query": ("",), "refresh_ttl": (False, True)})
-        wanted = typed(body, "filter", dict, {})
-        if any(isinstance(value, dict) and any(name.startswith("$") for name in value) for value in wanted.values()):
+        names = ("namespace_prefix", "filter", "limit", "offset")
+        body = fields_in(request.data, names, {"query": ("",), "refresh_ttl": (False, True)})
+        conditions = typed(body, "filter", dict, {})
+        if any(
+            isinstance(value, dict) and any(name.startswith("$") for name in value) for value in conditions.values()
+        ):
             raise refused("filter", "The filter compares values for equality only.", "unsupported_field")
         rows = below(items_of(request.user), typed(body, "namespace_prefix", list, []))
-        rows = with_metadata(rows, wanted, "value").order_by("-updated_at", "-pk")
+        rows = with_metadata(rows, conditions, "value").order_by("-updated_at", "-pk")
         return Response({"items": [item_json(item) for item in rows[page_in(body)]]})
 
 
@@ -87,10 +89,10 @@ def items_of(user: Any) -> QuerySet[StoredItem]:
 
 
 def item_named(user: Any, labels: list[str], key: str) -> StoredItem:
-    found = items_of(user).filter(namespace=namespace_in(labels), key=key).first()
-    if found is None:
+    item = items_of(user).filter(namespace=namespace_in(labels), key=key).first()
+    if item is None:
         raise NotFound(f"There is no item “{key[:80]}” in this namespace.")
-    return found
+    return item
 
 
 def namespace_in(labels: JSON, field: str = "namespace") -> str:

@@ -138,11 +138,11 @@ class Translator:
             yield "values", {"messages": self.messages}
 
     def interrupted(self, waiting: list[interrupts.Interrupt]) -> Iterator[Event]:
-        asked = [one.as_json() for one in waiting]
+        interrupts_json = [one.as_json() for one in waiting]
         if "updates" in self.modes:
-            yield "updates", {INTERRUPT: asked}
+            yield "updates", {INTERRUPT: interrupts_json}
         if "values" in self.modes:
-            yield "values", {"messages": self.messages, INTERRUPT: asked}
+            yield "values", {"messages": self.messages, INTERRUPT: interrupts_json}
 
     def error(self) -> dict[str, str] | None:
         end = self.reading.end
@@ -169,9 +169,9 @@ def sse(event: str, data: JSON) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (event.encode(), orjson.dumps(data, default=str))
 
 
-def numbered(made: list[bytes], id: int) -> bytes:
+def numbered(frames: list[bytes], id: int) -> bytes:
     """The last one has the number: a reader without it gets all of them again."""
-    return b"".join([*made[:-1], b"id: %d\n" % id, made[-1]])
+    return b"".join([*frames[:-1], b"id: %d\n" % id, frames[-1]])
 
 
 async def stream_of(turn: Turn, modes: set[str], *, seen: int = 0, since: int = 0) -> AsyncIterator[bytes]:
@@ -193,9 +193,9 @@ async def stream_of(turn: Turn, modes: set[str], *, seen: int = 0, since: int = 
         was_decided = was_decided or frame.type == "approval.decided"
         if was_decided and frame.type in ("tool.finished", "tool.denied"):  # a person may have edited the arguments
             translator.start_from(await in_thread(before, Turn(run, 1)))
-        made = [sse(event, data) for event, data in translator.take(frame)]
-        if made and (frame.seq is None or frame.seq > seen):
-            yield b"".join(made) if frame.seq is None else numbered(made, frame.seq)
+        frames = [sse(event, data) for event, data in translator.take(frame)]
+        if frames and (frame.seq is None or frame.seq > seen):
+            yield b"".join(frames) if frame.seq is None else numbered(frames, frame.seq)
         if frame.type == "model.finished" and (frame.seq or 0) > seen:
             translator.is_rejoined = False
     async for piece in ending(translator):

@@ -1,6 +1,7 @@
 """Threads are sessions. A checkpoint is a message of the session, or a run in progress."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -40,6 +41,7 @@ SELECTABLE = ("thread_id", "created_at", "updated_at", "metadata", "config", "co
 OF_STATE = ("values", "next", "tasks", "checkpoint", "metadata", "created_at", "parent_checkpoint", "interrupts")
 STATELESS = "stateless"  # metadata of the session of a stateless run
 NO_TTL = {"ttl": (None,)}
+MOST_STATES = 100  # of a thread in one answer
 STATUSES = {
     "busy": Q(run_status__in=["queued", "running"]) | (Q(run_status="waiting") & ~Q(run_waits__in=PERSON)),
     "interrupted": Q(run_status="waiting", run_waits__in=PERSON),
@@ -65,10 +67,10 @@ def threads_of(user: Any) -> QuerySet[Session]:
 
 
 def thread_named(user: Any, id: JSON) -> Any:
-    found = threads_of(user).filter(pk=id_in(id, "thread")).first()
-    if found is None:
+    thread = threads_of(user).filter(pk=id_in(id, "thread")).first()
+    if thread is None:
         raise NotFound(f"There is no thread “{str(id)[:80]}” that you can see.")
-    return found
+    return thread
 
 
 def status_of(session: Any) -> str:
@@ -81,8 +83,8 @@ def metadata_of(session: Any) -> dict[str, JSON]:
     """The metadata, and the agent under the names by which clients search for their threads."""
     agent = session.agent_id or session.run_agent
     name = session.agent.name if session.agent_id else session.run_agent_name
-    found = {key: value for key, value in session.metadata.items() if key != STATELESS}
-    return {**found, **({"graph_id": name, "assistant_id": assistant_id(agent)} if agent else {})}
+    metadata = {key: value for key, value in session.metadata.items() if key != STATELESS}
+    return {**metadata, **({"graph_id": name, "assistant_id": assistant_id(agent)} if agent else {})}
 
 
 def listed(sessions: Iterable[Any], *, with_values: bool = True) -> list[dict[str, JSON]]:
@@ -114,13 +116,13 @@ class ThreadsView(LangGraphView):
 
     def post(self, request: Any) -> Response:
         body = fields_in(request.data, ("thread_id", "metadata", "if_exists", "supersteps"), NO_TTL)
-        wanted = id_given(body["thread_id"]) if "thread_id" in body else None
+        thread_id = id_given(body["thread_id"]) if "thread_id" in body else None
         metadata = typed(body, "metadata", dict, {})
         is_lenient = chosen(body, "if_exists", ("raise", "do_nothing"), "raise") == "do_nothing"
-        if wanted and is_lenient and (found := threads_of(request.user).filter(pk=wanted).first()):
-            return Response(listed([found])[0])
+        if thread_id and is_lenient and (thread := threads_of(request.user).filter(pk=thread_id).first()):
+            return Response(listed([thread])[0])
         with transaction.atomic():
-            session = opened(request.user, wanted, metadata)
+            session = opened(request.user, thread_id, metadata)
             for values in supersteps_in(body):
                 added(request.user, session, values)
         return Response(listed([thread_named(request.user, session.pk)])[0])
@@ -158,8 +160,8 @@ class ThreadSearchView(LangGraphView):
     is_count = False
 
     def post(self, request: Any) -> Response:
-        known = ("metadata", "ids", "status", "limit", "offset", "sort_by", "sort_order", "select")
-        body = fields_in(request.data, known, {"values": (None, {}), "extract": (None, {})})
+        names = ("metadata", "ids", "status", "limit", "offset", "sort_by", "sort_order", "select")
+        body = fields_in(request.data, names, {"values": (None, {}), "extract": (None, {})})
         rows = wanted_of(request.user, body)
         if self.is_count:
             return Response(rows.count())
@@ -248,8 +250,8 @@ class StateView(LangGraphView):
             if busy := endings.session_is_busy(row):
                 raise SessionBusy(hint="Wait for its run, or cancel it.", details=[{"run": str(busy.pk)}])
             added(request.user, row, body["values"])
-        found = state_at(thread_named(request.user, id), "")
-        return Response({"checkpoint": found["checkpoint"], "configurable": found["checkpoint"]})
+        state = state_at(thread_named(request.user, id), "")
+        return Response({"checkpoint": state["checkpoint"], "configurable": state["checkpoint"]})
 
 
 class CheckpointView(LangGraphView):
@@ -274,19 +276,20 @@ class HistoryView(LangGraphView):
         return self.answer(request, id, request.query_params.dict())
 
     def post(self, request: Any, id: str) -> Response:
-        known = ("limit", "before", "metadata", "select", "checkpoint")
-        return self.answer(request, id, fields_in(request.data, known))
+        names = ("limit", "before", "metadata", "select", "checkpoint")
+        return self.answer(request, id, fields_in(request.data, names))
 
     def answer(self, request: Any, id: str, body: dict[str, JSON]) -> Response:
         session = thread_named(request.user, id)
         before = body.get("before")
         before = str(before.get("checkpoint_id", "") if isinstance(before, dict) else before or "")
         metadata = typed(body, "metadata", dict, {})
-        states = [
+        fitting = (
             one
-            for one in reversed(states_of(session, before))
+            for one in states_of(session, before)
             if all(one["metadata"].get(key) == value for key, value in metadata.items())
-        ][: max(1, whole(body, "limit", 10))]
+        )
+        states = list(islice(fitting, min(max(1, whole(body, "limit", 10)), MOST_STATES)))
         return Response(selected(states, body, OF_STATE))
 
 
@@ -307,17 +310,16 @@ def require_latest(session: Any, body: dict[str, JSON]) -> None:
 
 
 def state_at(session: Any, checkpoint: str) -> dict[str, JSON]:
-    states = states_of(session, "")
-    if not checkpoint:
-        return states[-1] if states else state_json(session, [], 0, None, [])
-    for state in states:
-        if state["checkpoint"]["checkpoint_id"] == checkpoint:
-            return state
-    raise NotFound(f"This thread has no checkpoint “{checkpoint[:80]}”.")
+    state = next(states_of(session, "", only=checkpoint), None)
+    if state is None and checkpoint:
+        raise NotFound(f"This thread has no checkpoint “{checkpoint[:80]}”.")
+    return state or state_json(session, [], 0, None, [])
 
 
-def states_of(session: Any, before: str) -> list[dict[str, JSON]]:
-    """The state after each message of the thread, oldest first, up to (without) a checkpoint."""
+def states_of(session: Any, before: str, only: str = "") -> Iterator[dict[str, JSON]]:
+    """The state after each message of the thread, newest first, from before a checkpoint. Each holds all messages up
+    to then, so they are made one by one.
+    """
     checkpoints = checkpoints_in([session])[session.pk]
     run = last_run(session)
     waiting = interrupts.open_in([run.pk])[run.pk] if run and not run.is_done else []
@@ -325,8 +327,10 @@ def states_of(session: Any, before: str) -> list[dict[str, JSON]]:
     if before and not places:
         raise NotFound(f"This thread has no checkpoint “{before[:80]}”.")
     until = places[0] if places else len(checkpoints)
-    return [state_json(session, checkpoints[: place + 1], place, run, waiting if place + 1 == len(checkpoints) else [])
-            for place in range(until)]  # fmt: skip
+    for place in range(until - 1, -1, -1):
+        if not only or str(checkpoints[place].id) == only:
+            is_last = place + 1 == len(checkpoints)
+            yield state_json(session, checkpoints[: place + 1], place, run, waiting if is_last else [])
 
 
 def state_json(
@@ -335,14 +339,14 @@ def state_json(
     last = checkpoints[-1] if checkpoints else None
     in_progress = bool(last and run and run.pk == last.run and not run.is_done)
     follows = ["tools" if waiting else "model"] if in_progress else []
-    asked = [one.as_json() for one in waiting]
+    interrupts_json = [one.as_json() for one in waiting]
     task = {"id": str(run.pk) if run else "", "name": follows[0] if follows else "", "path": [], "error": None,
-            "interrupts": asked, "checkpoint": None, "state": None, "result": None}  # fmt: skip
+            "interrupts": interrupts_json, "checkpoint": None, "state": None, "result": None}  # fmt: skip
     return {
         "values": values_of(checkpoints),
         "next": follows,
         "tasks": [task] if follows else [],
-        "interrupts": asked,
+        "interrupts": interrupts_json,
         "checkpoint": checkpoint_json(session, last),
         "parent_checkpoint": checkpoint_json(session, checkpoints[-2]) if len(checkpoints) > 1 else None,
         "metadata": {"source": "input" if step == 0 else "loop", "step": step, "thread_id": str(session.pk),

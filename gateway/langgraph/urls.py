@@ -3,6 +3,7 @@ from django.urls import path, re_path
 from . import assistants, crons, runs, store, threads, views
 
 COUNT = {"is_count": True}
+READ = ["get", "head", "options"]
 
 urlpatterns = [
     path("ok", views.OkView.as_view()),
@@ -24,7 +25,7 @@ urlpatterns = [
     path("threads/<str:id>/copy", threads.CopyView.as_view()),
     path("threads/<str:id>/state", threads.StateView.as_view()),
     path("threads/<str:id>/state/checkpoint", threads.CheckpointView.as_view()),
-    path("threads/<str:id>/state/<str:checkpoint>", threads.StateView.as_view()),
+    path("threads/<str:id>/state/<str:checkpoint>", threads.StateView.as_view(http_method_names=READ)),
     path("threads/<str:id>/history", threads.HistoryView.as_view()),
     path("threads/<str:id>/runs", runs.RunsView.as_view()),
     path("threads/<str:id>/runs/wait", runs.WaitView.as_view()),

@@ -18,6 +18,7 @@ from agents.models import ApiKey
 JSON = Any
 BASE = "/langgraph"  # where config/urls.py mounts it
 MOST = 1000  # rows in one answer
+MOST_KEYS = 50  # that a search compares
 
 
 class HeaderAuthentication(ApiKeyAuthentication):
@@ -89,22 +90,22 @@ def refused(field: str, message: str, code: str = "invalid_value") -> Invalid:
 
 
 def fields_in(
-    body: JSON, known: Iterable[str], neutral: Mapping[str, tuple[JSON, ...]] | None = None
+    body: JSON, names: Iterable[str], neutral: Mapping[str, tuple[JSON, ...]] | None = None
 ) -> dict[str, Any]:
     """The body without absent values. Raises Invalid for a field that is unknown, and for one that Muster does not
     have unless its value changes nothing (`neutral`).
     """
     if not isinstance(body, dict):
         raise refused("", "The body must be an object.")
-    known, neutral = set(known), neutral or {}
+    names, neutral = set(names), neutral or {}
     for name, value in body.items():
-        if name in known or (value is None and name in neutral):
+        if name in names or (value is None and name in neutral):
             continue
         if name not in neutral:
             raise refused(name[:80], f"There is no field “{name[:80]}”.", "unknown_field")
         if value not in neutral[name]:
             raise refused(name, f"Muster does not support this value of “{name}”.", "unsupported_field")
-    return {name: value for name, value in body.items() if name in known and value is not None}
+    return {name: value for name, value in body.items() if name in names and value is not None}
 
 
 def typed(body: Mapping[str, JSON], name: str, kind: type, default: Any = None) -> Any:
@@ -146,14 +147,15 @@ def ordering_in(body: Mapping[str, JSON], columns: Mapping[str, str], default: s
     return [by if chosen(body, "sort_order", ("asc", "desc"), "desc") == "asc" else f"-{by}", "-pk"]
 
 
-def selected(rows: list[dict[str, JSON]], body: Mapping[str, JSON], known: Iterable[str]) -> list[dict[str, JSON]]:
+def selected(rows: list[dict[str, JSON]], body: Mapping[str, JSON], selectable: Iterable[str]) -> list[dict[str, JSON]]:
     """Only the fields in `select`."""
     names = typed(body, "select", list)
     if names is None:
         return rows
-    if extra := [str(name) for name in names if name not in known]:
+    if extra := [str(name) for name in names if name not in selectable]:
         raise refused("select", f"“{extra[0][:80]}” cannot be selected.")
-    return [{name: row[name] for name in names if name in row} for row in rows]
+    selection = set(names)
+    return [{name: value for name, value in row.items() if name in selection} for row in rows]
 
 
 def id_in(text: JSON, kind: str) -> UUID:
@@ -166,6 +168,8 @@ def id_in(text: JSON, kind: str) -> UUID:
 
 def with_metadata(rows: QuerySet[Any], metadata: Mapping[str, JSON], column: str = "metadata") -> Any:
     """Rows whose metadata has these values at these keys."""
+    if len(metadata) > MOST_KEYS:
+        raise refused(column, f"A search can name at most {MOST_KEYS} keys.", "unsupported_field")
     for place, (key, value) in enumerate(metadata.items()):
         if '"' in key or key.lstrip("-").isdigit():  # SQLite reads these as something else
             raise refused(column, f"A search by the key “{key[:40]}” is not possible.", "unsupported_field")

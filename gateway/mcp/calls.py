@@ -26,7 +26,7 @@ from runs.models import Run
 
 from . import cards, documents, functions, notices, prompts, questions, results, sessions, tasks
 from .catalogue import AGENT, FUNCTION, Target, target, target_of
-from .protocol import METHOD, ORIGIN, PARAMS, Asked, Fault, answered, check_arguments
+from .protocol import METHOD, ORIGIN, PARAMS, Fault, RpcRequest, answered, check_arguments
 
 JSON = Any
 LOOKS = frozenset(["run.waiting", "approval.requested", "input.requested", "heartbeat"])
@@ -45,10 +45,10 @@ class ToTheEnd(Pause):
 class Work:
     """A run that a request follows, and what its client was asked."""
 
-    asked: Asked
+    rpc: RpcRequest
     target: Target
     turn: Turn
-    told: set[str] = field(default_factory=set)
+    question_ids: set[str] = field(default_factory=set)  # that its client was asked or has put off
     given: dict[str, JSON] = field(default_factory=dict)  # answers that came before their questions
     steps: int = 0
     is_continued: bool = False
@@ -58,92 +58,92 @@ class Work:
     def is_quiet(self) -> bool:
         """Whether the answer of a new run is all that the client wants to know."""
         is_new = self.turn.after == 0 and self.turn.run.status == Run.Status.QUEUED
-        return is_new and self.asked.progress is None and not self.asked.log_level
+        return is_new and self.rpc.progress is None and not self.rpc.log_level
 
 
 Answer = dict[str, JSON] | Work | functions.Heard
 
 
-def call(asked: Asked, headers: Any) -> Answer:
+def call(rpc: RpcRequest, headers: Any) -> Answer:
     """The result of a function, or what the stream follows. Raises Fault."""
-    if cards.is_call(asked):
-        return of_card(asked)
-    wanted = target(asked, asked.text("name"))
-    if wanted is None:
-        return documents.call(asked)
-    check_arguments(asked, wanted.input_schema, headers)
-    arguments = asked.object("arguments")
-    if wanted.kind == FUNCTION:
-        if not asked.is_modern and tasks.is_wanted(asked):
-            raise Fault(METHOD, f"“{wanted.name}” cannot be called as a task.")
-        return functions.call(asked, wanted, arguments)
+    if cards.is_call(rpc):
+        return of_card(rpc)
+    tool = target(rpc, rpc.text("name"))
+    if tool is None:
+        return documents.call(rpc)
+    check_arguments(rpc, tool.input_schema, headers)
+    arguments = rpc.object("arguments")
+    if tool.kind == FUNCTION:
+        if not rpc.is_modern and tasks.is_wanted(rpc):
+            raise Fault(METHOD, f"“{tool.name}” cannot be called as a task.")
+        return functions.call(rpc, tool, arguments)
     try:
-        work = begun(asked, wanted, arguments)
+        work = begun(rpc, tool, arguments)
     except MusterError as error:
         if error.status in functions.PASSED_ON:
             raise
         return results.failure(functions.in_words(error))
-    return tasks.created(asked, work.turn) if tasks.is_wanted(asked) and not work.is_continued else work
+    return tasks.created(rpc, work.turn) if tasks.is_wanted(rpc) and not work.is_continued else work
 
 
-def of_card(asked: Asked) -> dict[str, JSON] | Work:
+def of_card(rpc: RpcRequest) -> dict[str, JSON] | Work:
     """A decision in the approval card: the run's end, or the stream of how it goes on."""
     try:
-        turn = cards.decided(asked)
+        turn = cards.decided(rpc)
     except MusterError as error:
         return results.failure(functions.in_words(error))
     if turn.run.is_done:
-        return tasks.result_of(asked, target_of(turn.run), turn.run)
-    return Work(asked, target_of(turn.run), turn, is_card=True)
+        return tasks.result_of(rpc, target_of(turn.run), turn.run)
+    return Work(rpc, target_of(turn.run), turn, is_card=True)
 
 
-def prompt(asked: Asked, headers: Any) -> dict[str, JSON] | Work:
+def prompt(rpc: RpcRequest, headers: Any) -> dict[str, JSON] | Work:
     """The messages of a prompt, or the run of a chain that writes them. Raises Fault, MusterError."""
-    wanted = prompts.found(asked, asked.text("name"))
-    values = prompts.values_of(asked, wanted)
-    if not prompts.is_run(wanted):
-        return prompts.get(asked, wanted, values)
+    template = prompts.found(rpc, rpc.text("name"))
+    values = prompts.values_of(rpc, template)
+    if not prompts.is_run(template):
+        return prompts.get(rpc, template, values)
     try:
-        return begun(asked, wanted, values)
+        return begun(rpc, template, values)
     except Invalid as error:
         raise Fault(PARAMS, functions.in_words(error))
 
 
-def begun(asked: Asked, wanted: Target, arguments: dict[str, JSON]) -> Work:
+def begun(rpc: RpcRequest, tool: Target, arguments: dict[str, JSON]) -> Work:
     """Raises Fault, MusterError."""
-    if asked.is_modern and "requestState" in asked.params:
-        return continued(asked, wanted)
-    questions.check_client(asked, wanted)
+    if rpc.is_modern and "requestState" in rpc.params:
+        return continued(rpc, tool)
+    questions.check_client(rpc, tool)
     ENDS.listen()
-    given = asked.object("inputResponses") if asked.is_modern else {}
-    dict(questions.readable(given))
-    return Work(asked, wanted, started(asked, wanted, arguments), given=given)
+    responses = rpc.object("inputResponses") if rpc.is_modern else {}
+    dict(questions.readable(responses))
+    return Work(rpc, tool, started(rpc, tool, arguments), given=responses)
 
 
-def result_of_task(asked: Asked) -> Work:
+def result_of_task(rpc: RpcRequest) -> Work:
     """`tasks/result` of 2025-11-25: the stream of the task's run from its begin. Raises Fault."""
-    run = tasks.found(asked)
-    return Work(asked, target_of(run), Turn(run))
+    run = tasks.found(rpc)
+    return Work(rpc, target_of(run), Turn(run))
 
 
-def started(asked: Asked, wanted: Target, arguments: dict[str, JSON]) -> Turn:
+def started(rpc: RpcRequest, tool: Target, arguments: dict[str, JSON]) -> Turn:
     """The turn of a new run; an earlier version's request that arrives again finds its run. Raises MusterError."""
-    about = {"tool": wanted.name, "client": asked.client, "session": asked.session, "request": str(asked.id)}
+    about = {"tool": tool.name, "client": rpc.client, "session": rpc.session, "request": str(rpc.id)}
     more: dict[str, JSON] = {"metadata": {ORIGIN: about}}
-    if asked.session:
-        more["idempotency_key"] = f"mcp.{asked.session}.{asked.id}"
-    if wanted.kind != AGENT:
-        given = arguments if wanted.spec.takes_arguments else arguments.get("input")
-        return turns.begin_chain(user=asked.user, key=asked.key, chain=wanted.row, input=given, **more)
+    if rpc.session:
+        more["idempotency_key"] = f"mcp.{rpc.session}.{rpc.id}"
+    if tool.kind != AGENT:
+        value = arguments if tool.spec.takes_arguments else arguments.get("input")
+        return turns.begin_chain(user=rpc.user, key=rpc.key, chain=tool.row, input=value, **more)
     for name in ("task", "session"):
         if name in arguments and not isinstance(arguments[name], str):
             raise Fault(PARAMS, f"“{name}” must be text.")
     if variables := arguments.get("variables"):
         more["asked"] = {"variables": variables}
     return turns.begin(
-        user=asked.user,
-        key=asked.key,
-        agent=wanted.row,
+        user=rpc.user,
+        key=rpc.key,
+        agent=tool.row,
         parts=[{"type": "text", "text": arguments.get("task", "")}],
         session=arguments.get("session"),
         input=arguments.get("input"),
@@ -151,18 +151,18 @@ def started(asked: Asked, wanted: Target, arguments: dict[str, JSON]) -> Turn:
     )
 
 
-def continued(asked: Asked, wanted: Target) -> Work:
+def continued(rpc: RpcRequest, tool: Target) -> Work:
     """The run whose questions the client answers by repeating its request. Raises Fault."""
-    facts = sessions.unsealed(asked, sessions.STATE, asked.params["requestState"], sessions.ANSWER_S)
-    if facts is None or facts["n"] != wanted.name:
+    facts = sessions.unsealed(rpc, sessions.STATE, rpc.params["requestState"], sessions.ANSWER_S)
+    if facts is None or facts["n"] != tool.name:
         raise Fault(PARAMS, "“requestState” is not valid for this request.")
-    turn = turns.parsed(asked.user, facts["r"])
+    turn = turns.parsed(rpc.user, facts["r"])
     if turn is None:
         raise Fault(PARAMS, "The run of this request does not exist any more.")
-    responses = asked.object("inputResponses")
-    questions.settle(asked, responses, turn.run.pk)
+    responses = rpc.object("inputResponses")
+    questions.settle(rpc, responses, turn.run.pk)
     put_off = {id for id, one in responses.items() if isinstance(one, dict) and one.get("action") == "cancel"}
-    return Work(asked, wanted, turn, told=put_off, is_continued=True)
+    return Work(rpc, tool, turn, question_ids=put_off, is_continued=True)
 
 
 def cancelled(user: Any, session: str, request: JSON) -> None:
@@ -186,7 +186,7 @@ async def stream_of(work: Work) -> AsyncIterator[bytes]:
     """Messages until the answer. In 2026-07-28 a client that leaves before has cancelled its request."""
     is_settled = False
     try:
-        if not work.asked.is_modern:
+        if not work.rpc.is_modern:
             yield b"retry: %d\n" % (RECONNECT_S * 1000) + numbered(
                 work, work.turn.after
             )  # so that a client can come back from here
@@ -201,8 +201,8 @@ async def stream_of(work: Work) -> AsyncIterator[bytes]:
             if is_settled:
                 return
     finally:
-        if work.asked.is_modern and not is_settled and not work.is_card:
-            await in_thread(stop, work.turn.run, work.asked.user)
+        if work.rpc.is_modern and not is_settled and not work.is_card:
+            await in_thread(stop, work.turn.run, work.rpc.user)
 
 
 async def frames_for(work: Work) -> AsyncIterator[Frame]:
@@ -249,74 +249,74 @@ async def told(work: Work, frame: Frame) -> tuple[list[bytes], bool]:
     """What the client reads of an event, and whether the request is answered with it."""
     if frame.is_last:
         return [message(work, await in_thread(finished, work, frame.data), frame.seq)], True
-    if work.asked.shows_cards and frame.type in ALL_ASKED and (card := await in_thread(card_of, work, frame.seq)):
+    if work.rpc.shows_cards and frame.type in ALL_ASKED and (card := await in_thread(card_of, work, frame.seq)):
         return [card], True
-    found = [HEARTBEAT] if frame.type == "heartbeat" else []
-    if frame.type in (ALL_ASKED if work.asked.is_modern else LOOKS):
-        asked = await in_thread(new_questions, work)
-        if asked and work.asked.is_modern:
-            return [message(work, required(work, asked))], True
-        found += [message(work, {"jsonrpc": "2.0", "id": id, **one}) for id, one in asked.items()]
+    pieces = [HEARTBEAT] if frame.type == "heartbeat" else []
+    if frame.type in (ALL_ASKED if work.rpc.is_modern else LOOKS):
+        fresh = await in_thread(new_questions, work)
+        if fresh and work.rpc.is_modern:
+            return [message(work, required(work, fresh))], True
+        pieces += [message(work, {"jsonrpc": "2.0", "id": id, **one}) for id, one in fresh.items()]
     work.steps += 1
     number = frame.seq or work.steps
-    found += [message(work, one, frame.seq) for one in notices.of_event(work.asked, frame.type, frame.data, number)]
-    return found, False
+    pieces += [message(work, one, frame.seq) for one in notices.of_event(work.rpc, frame.type, frame.data, number)]
+    return pieces, False
 
 
 def new_questions(work: Work) -> dict[str, dict[str, JSON]]:
-    found = questions.open_ones(work.asked, work.turn.run.pk)
-    if not found.keys().isdisjoint(work.given):
-        questions.settle(work.asked, work.given, work.turn.run.pk)
-        found = questions.open_ones(work.asked, work.turn.run.pk)
-    fresh = {id: one for id, one in found.items() if id not in work.told}
-    work.told |= fresh.keys()
+    requests = questions.open_ones(work.rpc, work.turn.run.pk)
+    if not requests.keys().isdisjoint(work.given):
+        questions.settle(work.rpc, work.given, work.turn.run.pk)
+        requests = questions.open_ones(work.rpc, work.turn.run.pk)
+    fresh = {id: one for id, one in requests.items() if id not in work.question_ids}
+    work.question_ids |= fresh.keys()
     return fresh
 
 
 def ask_first(work: Work) -> bytes | None:
     """What is open before anything happens: an answer was missing, or the run waits already."""
-    asked = new_questions(work)
-    return message(work, required(work, asked)) if asked else card_of(work)
+    fresh = new_questions(work)
+    return message(work, required(work, fresh)) if fresh else card_of(work)
 
 
 def card_of(work: Work, seq: int | None = None) -> bytes | None:
     """The answer to a call whose run waits for an approval, for a client that shows the card."""
-    found = cards.waiting(work.asked, work.target, work.turn.run) if work.asked.shows_cards else None
-    return message(work, answered(work.asked, found), seq) if found else None
+    result = cards.waiting(work.rpc, work.target, work.turn.run) if work.rpc.shows_cards else None
+    return message(work, answered(work.rpc, result), seq) if result else None
 
 
-def required(work: Work, asked: dict[str, dict[str, JSON]]) -> dict[str, JSON]:
-    facts = {"r": work.turn.run.pk.hex, "n": work.target.name, "q": sorted(asked)}
-    state = sessions.sealed(work.asked, sessions.STATE, facts)
-    return answered(work.asked, {"resultType": "input_required", "inputRequests": asked, "requestState": state})
+def required(work: Work, fresh: dict[str, dict[str, JSON]]) -> dict[str, JSON]:
+    facts = {"r": work.turn.run.pk.hex, "n": work.target.name, "q": sorted(fresh)}
+    state = sessions.sealed(work.rpc, sessions.STATE, facts)
+    return answered(work.rpc, {"resultType": "input_required", "inputRequests": fresh, "requestState": state})
 
 
 def finished(work: Work, end: dict[str, JSON]) -> dict[str, JSON]:
-    if work.asked.method == "prompts/get":
-        return prompts.written(work.asked, work.target, end)
+    if work.rpc.method == "prompts/get":
+        return prompts.written(work.rpc, work.target, end)
     result = results.of_run(work.target, work.turn.run, end)
-    if work.asked.method == "tasks/result":
+    if work.rpc.method == "tasks/result":
         result["_meta"] = {**result["_meta"], tasks.RELATED: {"taskId": work.turn.run.pk.hex}}
-    return answered(work.asked, result)
+    return answered(work.rpc, result)
 
 
 def message(work: Work, content: dict[str, JSON], seq: int | None = None) -> bytes:
     """An event of the stream; numbered by the run's event where a client may come back."""
-    if work.asked.is_modern or seq is None:
+    if work.rpc.is_modern or seq is None:
         return sse(content)
     return numbered(work, seq, sse(content))
 
 
 def numbered(work: Work, seq: int, event: bytes = b"data: \n\n") -> bytes:
-    facts = {"r": work.turn.run.pk.hex, "s": seq, "i": work.asked.id, "p": work.asked.progress, "m": work.asked.method}
-    return b"id: %s\n" % sessions.sealed(work.asked, sessions.EVENT, facts).encode() + event
+    facts = {"r": work.turn.run.pk.hex, "s": seq, "i": work.rpc.id, "p": work.rpc.progress, "m": work.rpc.method}
+    return b"id: %s\n" % sessions.sealed(work.rpc, sessions.EVENT, facts).encode() + event
 
 
-def resumed(asked: Asked, event_id: str) -> Work:
+def resumed(rpc: RpcRequest, event_id: str) -> Work:
     """The rest of the stream after this event. Raises Fault."""
-    facts = sessions.unsealed(asked, sessions.EVENT, event_id)
-    turn = turns.parsed(asked.user, f"{facts['r']}-{facts['s']}") if facts else None
+    facts = sessions.unsealed(rpc, sessions.EVENT, event_id)
+    turn = turns.parsed(rpc.user, f"{facts['r']}-{facts['s']}") if facts else None
     if facts is None or turn is None:
         raise Fault(PARAMS, "There is no such event.", status=400)
-    asked.id, asked.method, asked.params = facts["i"], facts["m"], {"_meta": {"progressToken": facts["p"]}}
-    return Work(asked, target_of(turn.run), turn)
+    rpc.id, rpc.method, rpc.params = facts["i"], facts["m"], {"_meta": {"progressToken": facts["p"]}}
+    return Work(rpc, target_of(turn.run), turn)

@@ -24,7 +24,7 @@ from runs.models import Approval, Run
 from . import questions, sessions
 from .catalogue import AGENT, SCOPES, Target, target_of
 from .content import text
-from .protocol import MIME, Asked
+from .protocol import MIME, RpcRequest
 
 JSON = Any
 URI = "ui://muster/approval"
@@ -64,13 +64,14 @@ def page() -> dict[str, JSON]:
 # -- the card of a run ------------------------------------------------------------------------------------------------
 
 
-def waiting(asked: Asked, target: Target, run: Run) -> dict[str, JSON] | None:
+def waiting(rpc: RpcRequest, target: Target, run: Run) -> dict[str, JSON] | None:
     """The result of a call whose run waits for approvals; None if it waits for none."""
-    rows = Approval.objects.open().filter(questions.of_tree(run.pk), run__principal_id=asked.user.pk).order_by("id")
-    if not (found := list(rows)):
+    query = Approval.objects.open().filter(questions.of_tree(run.pk), run__principal_id=rpc.user.pk)
+    rows = list(query.order_by("id"))
+    if not rows:
         return None
-    own = set(questions.decidable(asked).filter(pk__in=[row.pk for row in found]).values_list("pk", flat=True))
-    tools = ", ".join(f"“{row.tool}”" for row in found)
+    own = set(questions.decidable(rpc).filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True))
+    tools = ", ".join(f"“{row.tool}”" for row in rows)
     words = (
         f"The run waits for the user's approval of {tools}. The user decides in the card or at {link()}, and reads "
         "the outcome there. Do not call the tool again for it."
@@ -82,14 +83,14 @@ def waiting(asked: Asked, target: Target, run: Run) -> dict[str, JSON] | None:
         "_meta": {
             "muster/run": str(run.pk),
             "muster/status": str(Run.Status.WAITING),
-            META: {"link": link(), "open": [shown(asked, run, row, row.pk in own) for row in found]},
+            META: {"link": link(), "open": [shown(rpc, run, row, row.pk in own) for row in rows]},
         },
     }
 
 
-def shown(asked: Asked, run: Run, row: Approval, may_decide: bool) -> dict[str, JSON]:
+def shown(rpc: RpcRequest, run: Run, row: Approval, may_decide: bool) -> dict[str, JSON]:
     arguments = as_text(row.arguments)
-    facts = {"a": row.pk.hex, "r": run.pk.hex, "k": key_of(asked)}
+    facts = {"a": row.pk.hex, "r": run.pk.hex, "k": key_of(rpc)}
     return {
         "id": row.pk.hex,
         "tool": row.tool,
@@ -98,12 +99,12 @@ def shown(asked: Asked, run: Run, row: Approval, may_decide: bool) -> dict[str, 
         "arguments": arguments[:LONGEST],
         "is_cut": len(arguments) > LONGEST,
         "may_decide": may_decide and len(arguments) <= LONGEST,
-        "token": sessions.sealed(asked, SALT, facts),
+        "token": sessions.sealed(rpc, SALT, facts),
     }
 
 
-def key_of(asked: Asked) -> int:
-    return asked.key.pk if asked.key else 0
+def key_of(rpc: RpcRequest) -> int:
+    return rpc.key.pk if rpc.key else 0
 
 
 def link() -> str:
@@ -113,30 +114,30 @@ def link() -> str:
 # -- the card's tool --------------------------------------------------------------------------------------------------
 
 
-def is_call(asked: Asked) -> bool:
-    return asked.shows_cards and asked.params.get("name") == TOOL
+def is_call(rpc: RpcRequest) -> bool:
+    return rpc.shows_cards and rpc.params.get("name") == TOOL
 
 
-def decided(asked: Asked) -> Turn:
+def decided(rpc: RpcRequest) -> Turn:
     """Decide, and where the run goes on from. Raises Forbidden, Invalid, AlreadyDecided."""
-    given = asked.object("arguments")
-    facts = sessions.unsealed(asked, SALT, given.get("token"), LIFETIME_S)
-    if facts is None or (facts["a"], facts["k"]) != (given.get("approval"), key_of(asked)):
+    arguments = rpc.object("arguments")
+    facts = sessions.unsealed(rpc, SALT, arguments.get("token"), LIFETIME_S)
+    if facts is None or (facts["a"], facts["k"]) != (arguments.get("approval"), key_of(rpc)):
         raise Forbidden("This card cannot decide any more.", hint=f"Decide at {link()}.")
-    turn = turns.parsed(asked.user, facts["r"])
-    if turn is None or not asked.may(SCOPES[target_of(turn.run).kind]):
-        raise Forbidden("There is no such run for this key.")
-    decision, note = given.get("decision"), given.get("note", "")
+    turn = turns.parsed(rpc.user, facts["r"])
+    if turn is None or not rpc.may(SCOPES[target_of(turn.run).kind]):
+        raise Forbidden("There is no such run for this key.", hint="Use the key that started the run.")
+    decision, note = arguments.get("decision"), arguments.get("note", "")
     if decision not in (*approvals.DECISIONS, FOLLOW) or not isinstance(note, str):
         raise Invalid(f"“decision” must be approve, deny or {FOLLOW}, and “note” must be text.")
     if decision != FOLLOW:
-        decide(asked, UUID(facts["a"]), decision, note)
+        decide(rpc, UUID(facts["a"]), decision, note)
     events.expect_watcher(turn.run.pk)
     return Turn(turn.run, turn.run.last_event)
 
 
-def decide(asked: Asked, approval: UUID, decision: str, note: str) -> None:
-    row = questions.decidable(asked).filter(pk=approval).first()
+def decide(rpc: RpcRequest, approval: UUID, decision: str, note: str) -> None:
+    row = questions.decidable(rpc).filter(pk=approval).first()
     if row is None:
         raise Forbidden(f"This key may not decide it: it needs the scope {DECIDE}.", hint=f"Decide at {link()}.")
-    approvals.decide(row, decision, by=asked.user, note=note, source="mcp card")
+    approvals.decide(row, decision, by=rpc.user, note=note, source="mcp card")

@@ -22,7 +22,7 @@ from plumbing.statements import Select
 from runs.models import Run
 
 from . import documents
-from .protocol import ORIGIN, PARAMS, Asked, Fault
+from .protocol import ORIGIN, PARAMS, Fault, RpcRequest
 
 JSON = Any
 AGENT, CHAIN, FUNCTION = "agent", "chain", "function"
@@ -59,9 +59,9 @@ class Target:
     def output_schema(self) -> dict[str, JSON] | None:
         own = self.spec.output_schema
         if self.kind == AGENT:
-            found: dict[str, JSON] = wrapped("output", own, optional=True) if own else {"type": "object"}
+            schema: dict[str, JSON] = wrapped("output", own, optional=True) if own else {"type": "object"}
             always = {name: {"type": "string"} for name in ("reply", "run", "session")}
-            return {**found, "properties": {**always, **found.get("properties", {})}, "required": [*always]}
+            return {**schema, "properties": {**always, **schema.get("properties", {})}, "required": [*always]}
         if own is None or own.get("type") == "object":
             return own
         return wrapped("result", own)
@@ -82,28 +82,28 @@ def wrapped(name: str, schema: JSON, *, optional: bool = False) -> dict[str, JSO
     return {"type": "object", "properties": {name: inner}, **needs, **shared}
 
 
-def names(asked: Asked, only: str | None = None) -> dict[str, tuple[str, int]]:
+def names(rpc: RpcRequest, only: str | None = None) -> dict[str, tuple[str, int]]:
     """Tool name → kind and id of its row, sorted; `only` those whose row has this name."""
-    found: dict[str, dict[str, int]] = {}
+    tools: dict[str, dict[str, int]] = {}
     for kind, model in MODELS.items():
-        if asked.may(SCOPES[kind]):
-            rows = named(asked.user, model) if only is None else by_name(kind).all(user=asked.user.pk, name=only)
+        if rpc.may(SCOPES[kind]):
+            rows = named(rpc.user, model) if only is None else by_name(kind).all(user=rpc.user.pk, name=only)
             for name, pk in rows:
-                found.setdefault(name, {}).setdefault(kind, pk)
-    for name in documents.names(asked, only):
-        found.setdefault(name, {})[documents.KIND] = 0
+                tools.setdefault(name, {}).setdefault(kind, pk)
+    for name in documents.names(rpc, only):
+        tools.setdefault(name, {})[documents.KIND] = 0
     return {
         name if len(kinds) == 1 else f"{kind}.{name}": (kind, pk)
-        for name, kinds in sorted(found.items())
+        for name, kinds in sorted(tools.items())
         for kind, pk in kinds.items()
     }
 
 
-def state(asked: Asked) -> dict[str, list[JSON]]:
+def state(rpc: RpcRequest) -> dict[str, list[JSON]]:
     """By kind, what has changed when the list of tools has."""
     fields = ("pk", "name", "published_id")
-    return {documents.KIND: documents.names(asked)} | {
-        kind: sorted(usable(asked.user, model).values_list(*fields)) if asked.may(SCOPES[kind]) else []
+    return {documents.KIND: documents.names(rpc)} | {
+        kind: sorted(usable(rpc.user, model).values_list(*fields)) if rpc.may(SCOPES[kind]) else []
         for kind, model in MODELS.items()
     }
 
@@ -140,8 +140,8 @@ def loaded(chosen: dict[str, tuple[str, int]]) -> list[Target]:
     rows: dict[tuple[str, int], Any] = {}
     for kind in MODELS:
         if ids := [pk for one, pk in chosen.values() if one == kind]:
-            found = by_pk(kind).all(pk=ids[0]) if len(ids) == 1 else whole(kind).filter(pk__in=ids)
-            rows |= {(kind, row.pk): row for row in found}
+            kind_rows = by_pk(kind).all(pk=ids[0]) if len(ids) == 1 else whole(kind).filter(pk__in=ids)
+            rows |= {(kind, row.pk): row for row in kind_rows}
     return [Target(name, *key[:1], rows[key], spec_of(rows[key])) for name, key in chosen.items() if key in rows]
 
 
@@ -166,10 +166,10 @@ def spec_of(row: Any) -> Any:
     return row.published.read_spec()
 
 
-def target(asked: Asked, name: str) -> Target | None:
+def target(rpc: RpcRequest, name: str) -> Target | None:
     """None is a tool of collections (documents.py). Raises Fault for a name that no tool of this person has."""
     bare = name.rpartition(".")[2]
-    chosen = names(asked, bare)
+    chosen = names(rpc, bare)
     if name not in chosen:
         hint = f" Use one of {', '.join(chosen)}." if chosen else ""
         raise Fault(PARAMS, f"Unknown tool: {name[:200]}.{hint}")
@@ -216,15 +216,15 @@ def effects_of(targets: list[Target]) -> dict[str, set[str] | None]:
     ids = {pk for one in targets if one.kind != FUNCTION for pk in tools_of(one)}
     tools = Tool.objects.filter(pk__in=ids).values_list("pk", "kind", "effect")
     rows = {pk: (kind, effect) for pk, kind, effect in tools}
-    found: dict[str, set[str] | None] = {}
-    for one in targets:
-        if one.kind == FUNCTION:
-            found[one.name] = {one.spec.real_effect}
+    effects: dict[str, set[str] | None] = {}
+    for target in targets:
+        if target.kind == FUNCTION:
+            effects[target.name] = {target.spec.real_effect}
             continue
-        own = [rows.get(pk, (Tool.Kind.AGENT, "")) for pk in tools_of(one)]
-        is_open = goes_deeper(one) or any(kind in NESTED for kind, _ in own)
-        found[one.name] = None if is_open else {effect for _, effect in own}
-    return found
+        own = [rows.get(pk, (Tool.Kind.AGENT, "")) for pk in tools_of(target)]
+        is_open = goes_deeper(target) or any(kind in NESTED for kind, _ in own)
+        effects[target.name] = None if is_open else {effect for _, effect in own}
+    return effects
 
 
 def tools_of(target: Target) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from runs.models import InputRequest
 
-from .protocol import PARAMS, Asked, Fault
+from .protocol import PARAMS, Fault, RpcRequest
 
 JSON = Any
 MODEL, FOLDERS = "ask_client_model", "list_client_folders"
@@ -16,16 +16,16 @@ TOKENS = 1000
 LONGEST = 200_000
 
 
-def request_of(asked: Asked, row: InputRequest) -> dict[str, JSON] | None:
+def request_of(rpc: RpcRequest, row: InputRequest) -> dict[str, JSON] | None:
     """None for a tool that is not the client's, or that it does not offer."""
-    if not asked.can(NEEDS.get(row.name, "-")):
+    if not rpc.can(NEEDS.get(row.name, "-")):
         return None
     if row.name == FOLDERS:
         return {"method": "roots/list"}
-    given = row.arguments
-    message = {"role": "user", "content": {"type": "text", "text": str(given.get("prompt", ""))}}
-    system = {"systemPrompt": given["instructions"]} if given.get("instructions") else {}
-    limit = given.get("max_tokens", TOKENS)
+    arguments = row.arguments
+    message = {"role": "user", "content": {"type": "text", "text": str(arguments.get("prompt", ""))}}
+    system = {"systemPrompt": arguments["instructions"]} if arguments.get("instructions") else {}
+    limit = arguments.get("max_tokens", TOKENS)
     return {"method": "sampling/createMessage", "params": {"messages": [message], "maxTokens": limit, **system}}
 
 

@@ -14,7 +14,7 @@ from knowledge.collections import across
 from knowledge.collections.calls import reference
 
 from .content import text
-from .protocol import Asked
+from .protocol import RpcRequest
 
 JSON = Any
 KIND = "collections"
@@ -64,10 +64,10 @@ SHAPES: dict[str, dict[str, JSON]] = {
 }
 
 
-def names(asked: Asked, only: str | None = None) -> list[str]:
+def names(rpc: RpcRequest, only: str | None = None) -> list[str]:
     """The tools that this person has; `only` this one."""
-    wanted = [name for name in SHAPES if only in (None, name)]
-    return wanted if wanted and asked.may(SCOPE) and across.usable(asked.user).exists() else []
+    shapes = [name for name in SHAPES if only in (None, name)]
+    return shapes if shapes and rpc.may(SCOPE) and across.usable(rpc.user).exists() else []
 
 
 def listed(name: str) -> dict[str, JSON]:
@@ -81,36 +81,37 @@ def verb_of(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def call(asked: Asked) -> dict[str, JSON]:
+def call(rpc: RpcRequest) -> dict[str, JSON]:
     """The result of one call; a call that cannot be answered says why."""
     try:
-        return {"search": search, "fetch": fetch}[verb_of(asked.text("name"))](asked)
+        return {"search": search, "fetch": fetch}[verb_of(rpc.text("name"))](rpc)
     except RetryTool as error:
         return {"content": [text(str(error))], "isError": True}
 
 
-def search(asked: Asked) -> dict[str, JSON]:
+def search(rpc: RpcRequest) -> dict[str, JSON]:
     """{"results": [{"id", "title", "url"}]}."""
-    found = across.find(asked.user, argument(asked, "query", QUERY))
-    places = [absolute(reference(row, one.chunk)) for row, one in found]
-    collections = sorted({row.name for row, _ in found})
-    record(asked, "collections.searched", asked.user, results=len(found), collections=collections)
-    return answer({"results": places}, any(one.chunk.document.untrusted for _, one in found))
+    pieces = across.find(rpc.user, argument(rpc, "query", QUERY))
+    places = [absolute(reference(row, piece.chunk)) for row, piece in pieces]
+    collections = sorted({row.name for row, _ in pieces})
+    record(rpc, "collections.searched", rpc.user, results=len(pieces), collections=collections)
+    return answer({"results": places}, any(piece.chunk.document.untrusted for _, piece in pieces))
 
 
-def fetch(asked: Asked) -> dict[str, JSON]:
+def fetch(rpc: RpcRequest) -> dict[str, JSON]:
     """{"id", "title", "text", "url", "metadata"}: `metadata` has texts only."""
-    id = argument(asked, "id", ID)
-    collection, found = across.fetch(asked.user, id)
-    facts = {"collection": collection.name, "untrusted": "true" if found.untrusted else None} | found.value["metadata"]
+    id = argument(rpc, "id", ID)
+    collection, result = across.fetch(rpc.user, id)
+    facts = {"collection": collection.name, "untrusted": "true" if result.untrusted else None}
+    facts |= result.value["metadata"]
     metadata = {name: str(value) for name, value in facts.items() if value not in (None, "")}
-    record(asked, "collection.fetched", collection, place=id)
-    return answer({**absolute(found.value), "metadata": metadata}, found.untrusted)
+    record(rpc, "collection.fetched", collection, place=id)
+    return answer({**absolute(result.value), "metadata": metadata}, result.untrusted)
 
 
-def argument(asked: Asked, name: str, most: int) -> str:
+def argument(rpc: RpcRequest, name: str, most: int) -> str:
     """Raises RetryTool."""
-    value = asked.object("arguments").get(name)
+    value = rpc.object("arguments").get(name)
     if not isinstance(value, str) or not 0 < len(value) <= most:
         raise RetryTool(f"“{name}” must be a text of 1 to {most} characters.", code="invalid_arguments")
     return value
@@ -126,6 +127,6 @@ def answer(value: dict[str, JSON], untrusted: bool) -> dict[str, JSON]:
     return {"content": [shown], "structuredContent": value, "_meta": {"muster/untrusted": untrusted}}
 
 
-def record(asked: Asked, action: str, subject: Any, **details: JSON) -> None:
-    key = {"key": asked.key.name} if asked.key else {}
-    AuditEvent.record(action, subject, actor=asked.user, source="mcp", client=asked.client, **key, **details)
+def record(rpc: RpcRequest, action: str, subject: Any, **details: JSON) -> None:
+    key = {"key": rpc.key.name} if rpc.key else {}
+    AuditEvent.record(action, subject, actor=rpc.user, source="mcp", client=rpc.client, **key, **details)

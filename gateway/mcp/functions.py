@@ -21,7 +21,7 @@ from plumbing.threads import answer as with_connection
 
 from . import content, notices, results
 from .catalogue import Target
-from .protocol import INTERNAL, PARAMS, REFUSED, Asked, Fault, answered
+from .protocol import INTERNAL, PARAMS, REFUSED, Fault, RpcRequest, answered
 
 log = logging.getLogger(__name__)
 JSON = Any
@@ -34,15 +34,15 @@ THREADS = RestingThreads(16, "mcp-functions")
 class Heard:
     """A call whose client wants to hear how it goes: the answer is a stream."""
 
-    asked: Asked
+    rpc: RpcRequest
     target: Target
     arguments: dict[str, JSON]
 
 
-def call(asked: Asked, target: Target, arguments: dict[str, JSON]) -> dict[str, JSON] | Heard:
-    if asked.progress is not None or asked.log_level:
-        return Heard(asked, target, arguments)
-    return result_of(asked.user, target, arguments)
+def call(rpc: RpcRequest, target: Target, arguments: dict[str, JSON]) -> dict[str, JSON] | Heard:
+    if rpc.progress is not None or rpc.log_level:
+        return Heard(rpc, target, arguments)
+    return result_of(rpc.user, target, arguments)
 
 
 def result_of(user: Any, target: Target, arguments: dict[str, JSON], emit: Emit | None = None) -> dict[str, JSON]:
@@ -104,23 +104,23 @@ def in_words(error: MusterError) -> str:
 
 async def stream_of(heard: Heard) -> AsyncIterator[bytes]:
     """What the function says while it is executed, then its result."""
-    asked, numbers = heard.asked, count(1)
+    rpc, numbers = heard.rpc, count(1)
     loop = asyncio.get_running_loop()
     events: asyncio.Queue[tuple[str, dict[str, JSON]] | None] = asyncio.Queue()
 
     def emit(type: str, data: dict[str, JSON]) -> None:
         loop.call_soon_threadsafe(events.put_nowait, (type, data))
 
-    parts = (asked.user, heard.target, heard.arguments, emit)
+    parts = (rpc.user, heard.target, heard.arguments, emit)
     work = loop.run_in_executor(THREADS, with_connection, result_of, *parts)
     work.add_done_callback(lambda _: events.put_nowait(None))
     while (event := await events.get()) is not None:
-        for notice in notices.of_event(asked, *event, next(numbers)):
+        for notice in notices.of_event(rpc, *event, next(numbers)):
             yield sse(notice)
     try:
-        yield sse(answered(asked, work.result()))
+        yield sse(answered(rpc, work.result()))
     except MusterError as error:
-        yield sse(Fault(REFUSED, in_words(error), data={"code": error.code}).as_json(asked.id))
+        yield sse(Fault(REFUSED, in_words(error), data={"code": error.code}).as_json(rpc.id))
     except Exception:
         log.exception("A call of %s over MCP failed", heard.target.name)
-        yield sse(Fault(INTERNAL, "The server failed; its log says why.").as_json(asked.id))
+        yield sse(Fault(INTERNAL, "The server failed; its log says why.").as_json(rpc.id))

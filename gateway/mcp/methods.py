@@ -9,7 +9,7 @@ from typing import Any
 from connectors.mcp.messages import LEGACY, MODERN
 
 from . import cards, catalogue, documents, prompts, protocol, resources, sessions, subscriptions, tasks
-from .protocol import APPS, INSTRUCTIONS, METHOD, PARAMS, SUPPORTED, TASKS, Asked, Fault
+from .protocol import APPS, INSTRUCTIONS, METHOD, PARAMS, SUPPORTED, TASKS, Fault, RpcRequest
 
 JSON = Any
 PAGE = 100
@@ -33,80 +33,80 @@ def capabilities(version: str) -> dict[str, JSON]:
     return offered
 
 
-def answer(asked: Asked) -> dict[str, JSON]:
+def answer(rpc: RpcRequest) -> dict[str, JSON]:
     """Raises Fault for a method that this version does not have."""
-    method = (MODERN_METHODS if asked.is_modern else LEGACY_METHODS).get(asked.method)
+    method = (MODERN_METHODS if rpc.is_modern else LEGACY_METHODS).get(rpc.method)
     if method is None:
-        raise Fault(METHOD, "Method not found", status=404 if asked.is_modern else 200)
-    result = method(asked)
-    return {**FRESH, **result} if asked.is_modern and asked.method in CACHED else result
+        raise Fault(METHOD, "Method not found", status=404 if rpc.is_modern else 200)
+    result = method(rpc)
+    return {**FRESH, **result} if rpc.is_modern and rpc.method in CACHED else result
 
 
-def discover(asked: Asked) -> dict[str, JSON]:
+def discover(rpc: RpcRequest) -> dict[str, JSON]:
     return {"supportedVersions": SUPPORTED, "capabilities": capabilities(MODERN), "instructions": INSTRUCTIONS}
 
 
-def ping(asked: Asked) -> dict[str, JSON]:
+def ping(rpc: RpcRequest) -> dict[str, JSON]:
     return {}
 
 
-def set_log_level(asked: Asked) -> dict[str, JSON]:
+def set_log_level(rpc: RpcRequest) -> dict[str, JSON]:
     """From which level on this session wants log messages."""
-    level = protocol.level(asked.params.get("level"))
-    if asked.session:
-        sessions.set_log_level(asked.session, level)
+    level = protocol.level(rpc.params.get("level"))
+    if rpc.session:
+        sessions.set_log_level(rpc.session, level)
     return {}
 
 
-def list_tools(asked: Asked) -> dict[str, JSON]:
-    names, more = page_of(asked, catalogue.names(asked))
-    card = cards.LINKED if asked.has_apps else None
-    own = [cards.described()] if card and asked.params.get("cursor") is None else []
+def list_tools(rpc: RpcRequest) -> dict[str, JSON]:
+    names, more = page_of(rpc, catalogue.names(rpc))
+    card = cards.LINKED if rpc.has_apps else None
+    own = [cards.described()] if card and rpc.params.get("cursor") is None else []
     own += [documents.listed(name) for name, (kind, _) in names.items() if kind == documents.KIND]
-    return {"tools": own + catalogue.listed(catalogue.loaded(names), asked.version, card), **more}
+    return {"tools": own + catalogue.listed(catalogue.loaded(names), rpc.version, card), **more}
 
 
-def list_prompts(asked: Asked) -> dict[str, JSON]:
-    names, more = page_of(asked, prompts.names(asked))
+def list_prompts(rpc: RpcRequest) -> dict[str, JSON]:
+    names, more = page_of(rpc, prompts.names(rpc))
     return {"prompts": prompts.listed(catalogue.loaded(names)), **more}
 
 
-def list_resources(asked: Asked) -> dict[str, JSON]:
-    rows, last = resources.page(asked, cursor_in(asked), PAGE)
+def list_resources(rpc: RpcRequest) -> dict[str, JSON]:
+    rows, last = resources.page(rpc, cursor_in(rpc), PAGE)
     return {"resources": rows, **({"nextCursor": cursor_of(last)} if last else {})}
 
 
-def list_templates(asked: Asked) -> dict[str, JSON]:
-    cursor_in(asked)
-    return {"resourceTemplates": resources.templates(asked)}
+def list_templates(rpc: RpcRequest) -> dict[str, JSON]:
+    cursor_in(rpc)
+    return {"resourceTemplates": resources.templates(rpc)}
 
 
-def complete(asked: Asked) -> dict[str, JSON]:
+def complete(rpc: RpcRequest) -> dict[str, JSON]:
     """Suggestions for an argument of a prompt or of a template."""
-    reference, argument = asked.object("ref"), asked.object("argument")
+    reference, argument = rpc.object("ref"), rpc.object("argument")
     name, begun = argument.get("name"), argument.get("value")
     if not isinstance(name, str) or not isinstance(begun, str):
         raise Fault(PARAMS, "“argument” must have a name and a value.")
     if reference.get("type") == "ref/prompt":
-        found = prompts.completed(asked, str(reference.get("name")), name, begun)
+        values = prompts.completed(rpc, str(reference.get("name")), name, begun)
     elif reference.get("type") == "ref/resource":
-        found = resources.completed(asked, str(reference.get("uri")), name, begun)
+        values = resources.completed(rpc, str(reference.get("uri")), name, begun)
     else:
         raise Fault(PARAMS, "“ref” must be a prompt or a resource.")
-    return {"completion": {"values": found[:MOST], "total": len(found), "hasMore": len(found) > MOST}}
+    return {"completion": {"values": values[:MOST], "total": len(values), "hasMore": len(values) > MOST}}
 
 
-def list_tasks(asked: Asked) -> dict[str, JSON]:
-    after = cursor_in(asked)
+def list_tasks(rpc: RpcRequest) -> dict[str, JSON]:
+    after = cursor_in(rpc)
     if after is not None and resources.id_in(after) is None:
         raise Fault(PARAMS, "Invalid cursor")
-    rows, last = tasks.listed(asked, after)
+    rows, last = tasks.listed(rpc, after)
     return {"tasks": rows, **({"nextCursor": cursor_of(last)} if last else {})}
 
 
-def page_of(asked: Asked, rows: dict[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:
+def page_of(rpc: RpcRequest, rows: dict[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:
     """The rows after the cursor, and the next cursor. Raises Fault."""
-    after = cursor_in(asked)
+    after = cursor_in(rpc)
     rest = {name: row for name, row in rows.items() if after is None or name > after}
     page = dict(islice(rest.items(), PAGE))
     return page, {"nextCursor": cursor_of(next(reversed(page)))} if len(rest) > PAGE else {}
@@ -116,20 +116,20 @@ def cursor_of(last: str) -> str:
     return urlsafe_b64encode(last.encode()).decode()
 
 
-def cursor_in(asked: Asked) -> str | None:
-    given = asked.params.get("cursor")
-    if given is None:
+def cursor_in(rpc: RpcRequest) -> str | None:
+    text = rpc.params.get("cursor")
+    if text is None:
         return None
     try:
-        found = urlsafe_b64decode(given).decode()
+        cursor = urlsafe_b64decode(text).decode()
     except (TypeError, NotBase64, ValueError):
         raise Fault(PARAMS, "Invalid cursor")
-    if not found or "\0" in found:
+    if not cursor or "\0" in cursor:
         raise Fault(PARAMS, "Invalid cursor")
-    return found
+    return cursor
 
 
-SHARED: dict[str, Callable[[Asked], dict[str, JSON]]] = {
+SHARED: dict[str, Callable[[RpcRequest], dict[str, JSON]]] = {
     "tools/list": list_tools,
     "prompts/list": list_prompts,
     "resources/list": list_resources,

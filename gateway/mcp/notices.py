@@ -7,7 +7,7 @@ from typing import Any
 
 from connectors.mcp.messages import notification
 
-from .protocol import LEVELS, Asked
+from .protocol import LEVELS, RpcRequest
 
 JSON = Any
 LONGEST = 500
@@ -18,13 +18,13 @@ GRAVE = {  # the level of an event; those of a tool's own line are its author's
 }  # fmt: skip
 
 
-def of_event(asked: Asked, type: str, data: dict[str, JSON], number: int) -> Iterator[dict[str, JSON]]:
+def of_event(rpc: RpcRequest, type: str, data: dict[str, JSON], number: int) -> Iterator[dict[str, JSON]]:
     """`number` grows from event to event."""
-    if asked.progress is not None and (words := in_progress(type, data)) is not None:
-        params = {"progressToken": asked.progress, "progress": number, "message": words}
+    if rpc.progress is not None and (words := in_progress(type, data)) is not None:
+        params = {"progressToken": rpc.progress, "progress": number, "message": words}
         yield notification("notifications/progress", params)
     level = str(data.get("level")) if type == "tool.log" else GRAVE.get(type)
-    if asked.log_level and level in LEVELS and LEVELS.index(level) >= LEVELS.index(asked.log_level):
+    if rpc.log_level and level in LEVELS and LEVELS.index(level) >= LEVELS.index(rpc.log_level):
         yield notification("notifications/message", {"level": level, "logger": type, "data": logged(type, data)})
 
 

@@ -4,6 +4,7 @@ Each authorization has an API key whose secret nobody knows. A token acts with t
 it and this key have, so an authorization is listed, limited and revoked like every other key.
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from types import SimpleNamespace
@@ -26,11 +27,11 @@ from oauth2_provider.views import (
     TokenView,
 )
 from rest_framework.authentication import get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed
 
 from agents import roles
 from agents.http import throttles
-from agents.http.authentication import ApiKeyAuthentication
+from agents.http.authentication import ApiKeyAuthentication, NotRecognised
+from agents.http.standing import Standing
 from agents.models import ApiKey, AuditEvent
 from plumbing.http import outbound
 
@@ -58,7 +59,9 @@ class McpAuthentication(ApiKeyAuthentication):
             return super().authenticate(request)
         key = key_of(words[1], request.build_absolute_uri(RESOURCE))
         if key is None:
-            raise AuthenticationFailed("This access token is unknown, expired, revoked or meant for another service.")
+            raise NotRecognised(
+                "This access token is unknown, expired, revoked or meant for another service.", hint="Sign in again."
+            )
         key.mark_used()
         return key.user, key
 
@@ -88,6 +91,20 @@ def live_key(family: UUID | None) -> ApiKey | None:
         return None
     key = ApiKey.objects.select_related("user").filter(authorization=family, revoked_at=None).first()
     return key if key and key.is_live() else None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStanding(Standing):
+    """Of an access token: its key is valid, and the authorization has a token that is not revoked."""
+
+    family: UUID | None = None
+
+    def is_good(self) -> bool:
+        return Standing.is_good(self) and RefreshToken.objects.filter(token_family=self.family, revoked=None).exists()
+
+
+def standing_of(key: ApiKey) -> Standing:
+    return TokenStanding(key.pk, family=key.authorization) if key.authorization else Standing(key.pk)
 
 
 # -- issuing tokens -------------------------------------------------------------------------------------------------
@@ -132,8 +149,8 @@ class Validator(OAuth2Validator):
         """The client gives its authorization back: the key ends with it."""
         checksum = sha256(token.encode()).hexdigest()
         own = RefreshToken.objects.filter(application_id=getattr(request.client, "pk", None))
-        found = own.filter(token_checksum=checksum) | own.filter(access_token__token_checksum=checksum)
-        for family in list(found.values_list("token_family", flat=True)):
+        tokens = own.filter(token_checksum=checksum) | own.filter(access_token__token_checksum=checksum)
+        for family in list(tokens.values_list("token_family", flat=True)):
             if key := live_key(family):
                 key.revoke()
         super().revoke_token(token, token_type_hint, request, *args, **more)
@@ -163,8 +180,8 @@ class Documents(SafeMetadataFetcher):
                 body = outbound.read_body(response, oauth2_settings.CIMD_MAX_DOCUMENT_SIZE)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise CIMDError(f"The client's document could not be fetched: {error}")
-        found = SimpleNamespace(status=response.status_code, headers=response.headers, read=lambda _: body)
-        document, seconds = self._read_document(found)
+        answer = SimpleNamespace(status=response.status_code, headers=response.headers, read=lambda _: body)
+        document, seconds = self._read_document(answer)
         return document, int(seconds)
 
 
@@ -190,8 +207,8 @@ class ConsentView(AuthorizationView):
 
     def form_valid(self, form: Any) -> HttpResponse:
         """The person's role limits what a client gets."""
-        asked = form.cleaned_data["scope"].split()
-        form.cleaned_data["scope"] = " ".join(scope for scope in asked if roles.allows(self.request.user, scope))
+        scopes = form.cleaned_data["scope"].split()
+        form.cleaned_data["scope"] = " ".join(scope for scope in scopes if roles.allows(self.request.user, scope))
         return super().form_valid(form)
 
 

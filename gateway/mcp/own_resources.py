@@ -6,7 +6,6 @@ Only functions that read are offered, because a client may read what it likes.
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,7 +13,7 @@ from gateway.reading import as_text
 
 from . import catalogue, content, functions, prompts
 from .catalogue import FUNCTION, READS, Target
-from .protocol import Asked
+from .protocol import RpcRequest
 
 JSON = Any
 MARK = "x-mcp-resource"
@@ -40,9 +39,9 @@ class Source:
         return {where: self.uri, "name": self.target.name, **about}
 
 
-def listed(asked: Asked) -> list[Source]:
+def listed(rpc: RpcRequest) -> list[Source]:
     """Those that this person may read, by name."""
-    names = {name: key for name, key in catalogue.names(asked).items() if key[0] == FUNCTION}
+    names = {name: key for name, key in catalogue.names(rpc).items() if key[0] == FUNCTION}
     uris = catalogue.marked([pk for _, pk in names.values()], MARK) if names else {}
     good = {name: key for name, key in names.items() if is_address(uris.get(key[1]))}
     targets = catalogue.loaded(dict(list(good.items())[:MOST]))
@@ -53,9 +52,9 @@ def is_address(value: JSON) -> bool:
     return isinstance(value, str) and bool(ADDRESS.fullmatch(value))
 
 
-def versions(asked: Asked, uris: list[str]) -> dict[str, int]:
+def versions(rpc: RpcRequest, uris: list[str]) -> dict[str, int]:
     """The ids of the published versions that are read at these addresses."""
-    sources = listed(asked) if uris else []
+    sources = listed(rpc) if uris else []
     hits = {uri: matching(sources, uri) for uri in uris}
     return {uri: hit[0].target.row.published_id for uri, hit in hits.items() if hit}
 
@@ -63,33 +62,45 @@ def versions(asked: Asked, uris: list[str]) -> dict[str, int]:
 def matching(sources: list[Source], uri: str) -> tuple[Source, dict[str, str]] | None:
     """The function that is read at an address, and its arguments."""
     for source in sources:
-        if match := pattern_of(source.uri).fullmatch(uri):
-            return source, {name: unquote(value) for name, value in match.groupdict().items()}
+        values = values_in(source.uri, uri)
+        if values is not None:
+            return source, {name: unquote(value) for name, value in values.items()}
     return None
 
 
-@lru_cache(maxsize=512)
-def pattern_of(uri: str) -> re.Pattern[str]:
-    """Each variable of a template is one part of the path. A second one of the same name must be equal."""
-    parts, seen = VARIABLE.split(uri), set()
-    for index in range(1, len(parts), 2):
-        name = parts[index]
-        parts[index] = f"(?P={name})" if name in seen else f"(?P<{name}>[^/]{{1,500}})"
-        seen.add(name)
-    parts[::2] = map(re.escape, parts[::2])
-    return re.compile("".join(parts))
+def values_in(template: str, uri: str) -> dict[str, str] | None:
+    """The values of a template's variables in an address; None if it has another form.
+
+    Each is one part of the path; a second variable of the same name must be equal. The address is read once, from its
+    end: a regular expression would try all ways to divide one that somebody made for it.
+    """
+    parts = VARIABLE.split(template)
+    literals, names = parts[::2], parts[1::2]
+    start, end = len(literals[0]), len(uri) - len(literals[-1])
+    if not names:
+        return {} if uri == template else None
+    if not (uri.startswith(literals[0]) and uri.endswith(literals[-1])):
+        return None
+    values: dict[str, str] = {}
+    for place in range(len(names) - 1, -1, -1):
+        before = uri.rfind(literals[place], start + 1, end - 1) if place else 0
+        value = uri[before + len(literals[place]) : end]
+        if before < 0 or not value or "/" in value or values.setdefault(names[place], value) != value:
+            return None
+        end = before
+    return values
 
 
-def read(asked: Asked, uri: str) -> list[dict[str, JSON]] | None:
+def read(rpc: RpcRequest, uri: str) -> list[dict[str, JSON]] | None:
     """The contents at an address; None where there is no function. Raises Fault, MusterError."""
-    source = matching(listed(asked), uri)
+    source = matching(listed(rpc), uri)
     if source is None:
         return None
     target = source[0].target
     files: list[dict[str, JSON]] = []
     fields = prompts.fields_of(target)
-    given = {name: prompts.typed(prompts.rule_of(fields.get(name)), text) for name, text in source[1].items()}
-    return contents_of(uri, functions.value_of(asked.user, target, given, files=files), files)
+    values = {name: prompts.typed(prompts.rule_of(fields.get(name)), text) for name, text in source[1].items()}
+    return contents_of(uri, functions.value_of(rpc.user, target, values, files=files), files)
 
 
 def contents_of(uri: str, value: JSON, files: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
@@ -108,7 +119,7 @@ def as_contents(uri: str, block: dict[str, JSON]) -> dict[str, JSON]:
     return {"uri": uri, "mimeType": block["mimeType"], "blob": block["data"]}
 
 
-def completed(asked: Asked, uri: str, argument: str, begun: str) -> list[str] | None:
+def completed(rpc: RpcRequest, uri: str, argument: str, begun: str) -> list[str] | None:
     """The values that the schema of a template's variable names; None where there is no such template."""
-    source = next((one for one in listed(asked) if one.uri == uri and one.is_template), None)
+    source = next((one for one in listed(rpc) if one.uri == uri and one.is_template), None)
     return None if source is None else prompts.suggested(source.target, argument, begun)

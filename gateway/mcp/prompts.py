@@ -2,6 +2,7 @@
 messages that a function or a chain writes whose input schema has `"x-mcp-prompt": true`.
 """
 
+from math import isfinite
 from typing import Any
 
 from agents import prompts
@@ -10,19 +11,19 @@ from gateway.reading import as_text
 
 from . import catalogue, content, documents, functions, results
 from .catalogue import AGENT, CHAIN, FUNCTION, Target
-from .protocol import INTERNAL, PARAMS, Asked, Fault, answered
+from .protocol import INTERNAL, PARAMS, Fault, RpcRequest, answered
 
 JSON = Any
 MARK = "x-mcp-prompt"
 TASK = {"name": "task", "description": "What to do.", "required": True}
 
 
-def names(asked: Asked, only: str | None = None) -> dict[str, tuple[str, int]]:
+def names(rpc: RpcRequest, only: str | None = None) -> dict[str, tuple[str, int]]:
     """Agents, chains and marked functions; which of the others have a prompt is known when they are loaded."""
-    found = {name: one for name, one in catalogue.names(asked, only).items() if one[0] != documents.KIND}
-    ids = [pk for kind, pk in found.values() if kind == FUNCTION]
+    entries = {name: entry for name, entry in catalogue.names(rpc, only).items() if entry[0] != documents.KIND}
+    ids = [pk for kind, pk in entries.values() if kind == FUNCTION]
     marked = set(catalogue.marked(ids, MARK)) if ids else set()
-    return {name: (kind, pk) for name, (kind, pk) in found.items() if kind != FUNCTION or pk in marked}
+    return {name: (kind, pk) for name, (kind, pk) in entries.items() if kind != FUNCTION or pk in marked}
 
 
 def is_written(target: Target) -> bool:
@@ -64,42 +65,42 @@ def described(target: Target) -> dict[str, JSON]:
     return {"name": target.name, "title": target.row.name, "description": about, "arguments": arguments}
 
 
-def found(asked: Asked, name: str) -> Target:
+def found(rpc: RpcRequest, name: str) -> Target:
     """Raises Fault."""
-    chosen = names(asked, name.rpartition(".")[2])
+    chosen = names(rpc, name.rpartition(".")[2])
     target = catalogue.loaded({name: chosen[name]})[0] if name in chosen else None
     if target is None or not has_prompt(target):
         raise Fault(PARAMS, f"Unknown prompt: {name[:200]}")
     return target
 
 
-def values_of(asked: Asked, target: Target) -> dict[str, JSON]:
+def values_of(rpc: RpcRequest, target: Target) -> dict[str, JSON]:
     """The values that the texts of the arguments stand for. Raises Fault."""
-    given = asked.object("arguments")
-    if not all(isinstance(value, str) for value in given.values()):
+    arguments = rpc.object("arguments")
+    if not all(isinstance(value, str) for value in arguments.values()):
         raise Fault(PARAMS, "The arguments of a prompt are texts.")
-    wanted = described(target)["arguments"]
-    if missing := [one["name"] for one in wanted if one["required"] and one["name"] not in given]:
+    rules = described(target)["arguments"]
+    if missing := [one["name"] for one in rules if one["required"] and one["name"] not in arguments]:
         raise Fault(PARAMS, f"The argument “{missing[0]}” is missing.")
     fields = fields_of(target)
-    return {name: typed(rule_of(fields[name]), text) for name, text in given.items() if name in fields}
+    return {name: typed(rule_of(fields[name]), text) for name, text in arguments.items() if name in fields}
 
 
-def get(asked: Asked, target: Target, values: dict[str, JSON]) -> dict[str, JSON]:
+def get(rpc: RpcRequest, target: Target, values: dict[str, JSON]) -> dict[str, JSON]:
     """The prompt with these values. Raises Fault, MusterError."""
     if target.kind == FUNCTION:
-        return of_value(target, functions.value_of(asked.user, target, values))
+        return of_value(target, functions.value_of(rpc.user, target, values))
     return of_value(
-        target, filled(target, values, asked.object("arguments")) if target.kind == AGENT else called(target, values)
+        target, filled(target, values, rpc.object("arguments")) if target.kind == AGENT else called(target, values)
     )
 
 
-def written(asked: Asked, target: Target, end: dict[str, JSON]) -> dict[str, JSON]:
+def written(rpc: RpcRequest, target: Target, end: dict[str, JSON]) -> dict[str, JSON]:
     """The answer to prompts/get by the event run.finished of a chain."""
     if end["status"] not in results.WELL:
         message = (end.get("error") or {}).get("message") or f"The run ended as {end['status']}."
-        return Fault(INTERNAL, message).as_json(asked.id)
-    return answered(asked, of_value(target, end.get("output")))
+        return Fault(INTERNAL, message).as_json(rpc.id)
+    return answered(rpc, of_value(target, end.get("output")))
 
 
 def of_value(target: Target, value: JSON) -> dict[str, JSON]:
@@ -109,7 +110,7 @@ def of_value(target: Target, value: JSON) -> dict[str, JSON]:
     return {"description": target.spec.description, "messages": messages}
 
 
-def filled(target: Target, values: dict[str, JSON], given: dict[str, str]) -> str:
+def filled(target: Target, values: dict[str, JSON], texts: dict[str, str]) -> str:
     values, problems = prompts.filled(target.spec.variables, values)
     if problems:
         raise Fault(PARAMS, f"{problems[0]['field']}: {problems[0]['message']}")
@@ -117,7 +118,7 @@ def filled(target: Target, values: dict[str, JSON], given: dict[str, str]) -> st
         instructions = prompts.rendered(target.spec.system_prompt, values)
     except Invalid as error:
         raise Fault(PARAMS, str(error))
-    return "\n\n".join(filter(None, [instructions, given.get("task")]))
+    return "\n\n".join(filter(None, [instructions, texts.get("task")]))
 
 
 def called(target: Target, values: dict[str, JSON]) -> str:
@@ -135,14 +136,15 @@ def typed(schema: dict[str, JSON], text: str) -> JSON:
     if kind == "boolean" and text in ("true", "false"):
         return text == "true"
     try:
-        return {"integer": int, "number": float}.get(kind, str)(text)
-    except ValueError:
+        value = {"integer": int, "number": float}.get(kind, str)(text)
+    except (ValueError, TypeError):
         return text
+    return text if isinstance(value, float) and not isfinite(value) else value
 
 
-def completed(asked: Asked, name: str, argument: str, begun: str) -> list[str]:
+def completed(rpc: RpcRequest, name: str, argument: str, begun: str) -> list[str]:
     """The values that the schema of an argument names. Raises Fault."""
-    return suggested(found(asked, name), argument, begun)
+    return suggested(found(rpc, name), argument, begun)
 
 
 def suggested(target: Target, argument: str, begun: str) -> list[str]:

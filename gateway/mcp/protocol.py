@@ -49,7 +49,7 @@ class Fault(Exception):
 
 
 @dataclass(slots=True)
-class Asked:
+class RpcRequest:
     """One request of a client, and on whose behalf. `session` is empty in 2026-07-28."""
 
     user: Any
@@ -112,14 +112,16 @@ class Asked:
         return value or {}
 
 
-def need(asked: Asked, *path: str) -> None:
+def need(rpc: RpcRequest, *path: str) -> None:
     """Raises Fault for a client that did not declare this capability."""
-    if not asked.can(*path):
-        wanted: dict[str, JSON] = {}
+    if not rpc.can(*path):
+        capability: dict[str, JSON] = {}
         for name in reversed(path):
-            wanted = {name: wanted}
+            capability = {name: capability}
         message = "Missing required client capability: " + "/".join(path)
-        raise Fault(CAPABILITY, message, data={"requiredCapabilities": wanted}, status=400 if asked.is_modern else 200)
+        raise Fault(
+            CAPABILITY, message, data={"requiredCapabilities": capability}, status=400 if rpc.is_modern else 200
+        )
 
 
 def level(value: JSON) -> str:
@@ -162,7 +164,7 @@ def is_modern(message: dict[str, JSON], header: str) -> bool:
     return bool(header) and header not in LEGACY_VERSIONS and message.get("method") != "initialize"
 
 
-def check_modern(message: dict[str, JSON], given: Any) -> None:
+def check_modern(message: dict[str, JSON], request_headers: Any) -> None:
     """What each request of the newest version must say, in body and headers. Raises Fault."""
     params = message.get("params") or {}
     meta = meta_of(params)
@@ -170,37 +172,37 @@ def check_modern(message: dict[str, JSON], given: Any) -> None:
     if not isinstance(version, str) or not isinstance(meta.get(CAPABILITIES_KEY), dict):
         missing = VERSION_KEY if not isinstance(version, str) else CAPABILITIES_KEY
         raise Fault(PARAMS, f"“params._meta” must have “{missing}”.", status=400)
-    require_header(given, "MCP-Protocol-Version", version)
+    require_header(request_headers, "MCP-Protocol-Version", version)
     if version != MODERN:
         data = {"supported": SUPPORTED, "requested": version}
         raise Fault(VERSION, "Unsupported protocol version", data=data, status=400)
-    require_header(given, "Mcp-Method", message["method"])
+    require_header(request_headers, "Mcp-Method", message["method"])
     if name := NAMED.get(message["method"]):
-        require_header(given, "Mcp-Name", params.get(name))
+        require_header(request_headers, "Mcp-Name", params.get(name))
 
 
-def require_header(given: Any, name: str, value: JSON) -> None:
+def require_header(request_headers: Any, name: str, value: JSON) -> None:
     """Raises Fault unless the header repeats the value."""
-    found = given.get(name)
-    if found is None:
+    header = request_headers.get(name)
+    if header is None:
         raise Fault(HEADER, f"Header mismatch: {name} is missing.", status=400)
-    if decoded(found) != value:
+    if decoded(header) != value:
         raise Fault(HEADER, f"Header mismatch: {name} does not match the body.", status=400)
 
 
-def check_arguments(asked: Asked, schema: JSON, given: Any) -> None:
+def check_arguments(rpc: RpcRequest, schema: JSON, request_headers: Any) -> None:
     """The headers that repeat marked arguments (`x-mcp-header`). Raises Fault."""
-    if not asked.is_modern:
+    if not rpc.is_modern:
         return
     try:
-        wanted = headers.of_arguments(schema, asked.object("arguments"))
+        rules = headers.of_arguments(schema, rpc.object("arguments"))
     except headers.BadMark:
         return  # such a mark is no mark
     for name in headers.marks(schema):
         header = f"Mcp-Param-{name}"
-        if header in wanted:
-            require_header(given, header, decoded(wanted[header]))
-        elif header in given:
+        if header in rules:
+            require_header(request_headers, header, decoded(rules[header]))
+        elif header in request_headers:
             raise Fault(HEADER, f"Header mismatch: {header} has no argument.", status=400)
 
 
@@ -220,12 +222,12 @@ def chosen(version: JSON) -> str:
     return version if version in LEGACY_VERSIONS else LEGACY
 
 
-def answered(asked: Asked, result: dict[str, JSON]) -> dict[str, JSON]:
+def answered(rpc: RpcRequest, result: dict[str, JSON]) -> dict[str, JSON]:
     """The response with a result; in the newest version it says what kind it is and who answers."""
-    if asked.is_modern:
+    if rpc.is_modern:
         meta = {f"{PREFIX}/serverInfo": SERVER, **result.get("_meta", {})}
         result = {"resultType": "complete", **result, "_meta": meta}
-    return {"jsonrpc": "2.0", "id": asked.id, "result": result}
+    return {"jsonrpc": "2.0", "id": rpc.id, "result": result}
 
 
 SERVER = {"name": "muster", "title": "Muster", "version": "1"}

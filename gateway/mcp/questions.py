@@ -22,7 +22,7 @@ from runs.models import Approval, InputRequest
 
 from . import client_tools
 from .catalogue import Target
-from .protocol import PARAMS, Asked, Fault, need
+from .protocol import PARAMS, Fault, RpcRequest, need
 
 JSON = Any
 PRIMITIVE = frozenset(["string", "number", "integer", "boolean"])
@@ -41,30 +41,30 @@ def of_tree(run_id: UUID) -> Q:
     return Q(run_id=run_id) | Q(run__root_id=run_id)
 
 
-def decidable(asked: Asked) -> Any:
+def decidable(rpc: RpcRequest) -> Any:
     """Approvals of this person's own runs that this key may decide."""
-    if not asked.may(DECIDE):
+    if not rpc.may(DECIDE):
         return Approval.objects.none()
-    return Approval.objects.decidable_by(asked.user).filter(run__principal_id=asked.user.pk).select_related("run")
+    return Approval.objects.decidable_by(rpc.user).filter(run__principal_id=rpc.user.pk).select_related("run")
 
 
-def open_ones(asked: Asked, run_id: UUID) -> dict[str, dict[str, JSON]]:
+def open_ones(rpc: RpcRequest, run_id: UUID) -> dict[str, dict[str, JSON]]:
     """What the run and those below it wait for: name → request. Only what the client declared that it can answer."""
-    found: dict[str, dict[str, JSON]] = {}
-    if asked.can("elicitation") and not asked.shows_cards:
-        approvals = decidable(asked).open().filter(of_tree(run_id)).order_by("id")
-        found |= {str(row.pk): {"method": "elicitation/create", "params": params_of(row)} for row in approvals}
-    rows = inputs_of(asked, of_tree(run_id))
-    for name, row in (named(rows) if asked.is_modern else {str(row.pk): row for row in rows}).items():
-        if row.kind == InputRequest.Kind.FORM and asked.can("elicitation"):
-            found[name] = {"method": "elicitation/create", "params": params_of(row)}
-        elif row.kind == InputRequest.Kind.TOOL and (request := client_tools.request_of(asked, row)):
-            found[name] = request
-    return found
+    requests: dict[str, dict[str, JSON]] = {}
+    if rpc.can("elicitation") and not rpc.shows_cards:
+        approvals = decidable(rpc).open().filter(of_tree(run_id)).order_by("id")
+        requests |= {str(row.pk): {"method": "elicitation/create", "params": params_of(row)} for row in approvals}
+    rows = inputs_of(rpc, of_tree(run_id))
+    for name, row in (named(rows) if rpc.is_modern else {str(row.pk): row for row in rows}).items():
+        if row.kind == InputRequest.Kind.FORM and rpc.can("elicitation"):
+            requests[name] = {"method": "elicitation/create", "params": params_of(row)}
+        elif row.kind == InputRequest.Kind.TOOL and (request := client_tools.request_of(rpc, row)):
+            requests[name] = request
+    return requests
 
 
-def inputs_of(asked: Asked, within: Q) -> list[InputRequest]:
-    rows = InputRequest.objects.visible_to(asked.user).open().filter(within)
+def inputs_of(rpc: RpcRequest, within: Q) -> list[InputRequest]:
+    rows = InputRequest.objects.visible_to(rpc.user).open().filter(within)
     return list(rows.select_related("run").order_by("id"))
 
 
@@ -74,11 +74,11 @@ def named(rows: list[InputRequest]) -> dict[str, InputRequest]:
     return {row.key if row.key and often[row.key] == 1 else str(row.pk): row for row in rows}
 
 
-def check_client(asked: Asked, target: Target) -> None:
+def check_client(rpc: RpcRequest, target: Target) -> None:
     """Raises Fault if the target may ask for what this client did not declare. The person can be asked in Muster."""
     for grant in getattr(target.spec, "grants", ()):
         if grant.mode != "deny" and (path := client_tools.NEEDS.get(grant.tool)):
-            need(asked, path)
+            need(rpc, path)
 
 
 def params_of(row: Approval | InputRequest) -> dict[str, JSON]:
@@ -125,23 +125,23 @@ def field_of(schema: JSON) -> dict[str, JSON]:
     return {"type": "string", "description": f"JSON that matches {as_text(schema)[:LONGEST]}"}
 
 
-def settle(asked: Asked, responses: dict[str, JSON], run_id: UUID | None = None) -> None:
+def settle(rpc: RpcRequest, responses: dict[str, JSON], run_id: UUID | None = None) -> None:
     """Take the client's answers. One that was answered or decided already, or is unknown, is left out.
 
     `run_id`: only questions of this run and those below it, which may be named by their keys. Raises Fault, Invalid.
     """
-    given = dict(readable(responses))
-    ids = {UUID(name): result for name, result in given.items() if is_id(name)}
+    answers = dict(readable(responses))
+    ids = {UUID(name): result for name, result in answers.items() if is_id(name)}
     within = of_tree(run_id) if run_id else Q(pk__in=ids)
     waiting: set[UUID] = set()
-    for approval in decidable(asked).open().filter(of_tree(run_id) if run_id else Q(), pk__in=ids):
-        if decide(asked, approval, ids[approval.pk]):
+    for approval in decidable(rpc).open().filter(of_tree(run_id) if run_id else Q(), pk__in=ids):
+        if decide(rpc, approval, ids[approval.pk]):
             waiting.add(approval.run_id)
-    requests = inputs_of(asked, within)
+    requests = inputs_of(rpc, within)
     names = {request.pk: name for name, request in named(requests).items()}
     for request in requests:
-        result = ids.get(request.pk) or (given.get(names[request.pk]) if run_id else None)
-        if result is not None and reply(asked, request, result):
+        result = ids.get(request.pk) or (answers.get(names[request.pk]) if run_id else None)
+        if result is not None and reply(rpc, request, result):
             waiting.add(request.run_id)
     for one in waiting:
         events.expect_watcher(one)
@@ -169,7 +169,7 @@ def action_of(result: dict[str, JSON]) -> str:
     return str(action)
 
 
-def decide(asked: Asked, approval: Approval, result: dict[str, JSON]) -> bool:
+def decide(rpc: RpcRequest, approval: Approval, result: dict[str, JSON]) -> bool:
     """Whether this was the decision. `cancel` leaves it open: it can still be decided in Muster."""
     action = action_of(result)
     if action == "cancel":
@@ -178,23 +178,23 @@ def decide(asked: Asked, approval: Approval, result: dict[str, JSON]) -> bool:
     is_yes = action == "accept" and content.get("approve") is True
     note = content.get("note") if isinstance(content.get("note"), str) else ""
     try:
-        approvals.decide(approval, "approve" if is_yes else "deny", by=asked.user, note=note, source="mcp")
+        approvals.decide(approval, "approve" if is_yes else "deny", by=rpc.user, note=note, source="mcp")
     except AlreadyDecided:
         return False
     return True
 
 
-def reply(asked: Asked, request: InputRequest, result: dict[str, JSON]) -> bool:
+def reply(rpc: RpcRequest, request: InputRequest, result: dict[str, JSON]) -> bool:
     """Whether this was the answer."""
     try:
         if request.kind == InputRequest.Kind.TOOL:
-            inputs.answer(request, by=asked.user, **client_tools.answer_of(request, result))
+            inputs.answer(request, by=rpc.user, **client_tools.answer_of(request, result))
             return True
         action = action_of(result)
         if action == "decline":
-            inputs.decline(request, by=asked.user)
+            inputs.decline(request, by=rpc.user)
         elif action == "accept":
-            inputs.answer(request, by=asked.user, value=value_of(request.schema, result.get("content")))
+            inputs.answer(request, by=rpc.user, value=value_of(request.schema, result.get("content")))
         return action != "cancel"
     except AlreadyAnswered:
         return False

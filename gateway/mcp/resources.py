@@ -16,7 +16,7 @@ from runs.models import Run, RunEvent
 
 from . import cards, own_resources
 from .content import SCHEME, contents
-from .protocol import NO_RESOURCE, PARAMS, Asked, Fault
+from .protocol import NO_RESOURCE, PARAMS, Fault, RpcRequest
 
 JSON = Any
 LARGEST = 16 << 20  # bytes of a file that is sent in one answer
@@ -33,42 +33,42 @@ TEMPLATES = [
 ]  # fmt: skip
 
 
-def files(asked: Asked) -> Any:
-    return StoredFile.objects.visible_to(asked.user) if asked.may(FILES) else StoredFile.objects.none()
+def files(rpc: RpcRequest) -> Any:
+    return StoredFile.objects.visible_to(rpc.user) if rpc.may(FILES) else StoredFile.objects.none()
 
 
-def runs(asked: Asked) -> Any:
-    return Run.objects.visible_to(asked.user).select_related(*RUN_JOINS) if asked.may(RUNS) else Run.objects.none()
+def runs(rpc: RpcRequest) -> Any:
+    return Run.objects.visible_to(rpc.user).select_related(*RUN_JOINS) if rpc.may(RUNS) else Run.objects.none()
 
 
-def templates(asked: Asked) -> list[dict[str, JSON]]:
-    own = [one.described() for one in own_resources.listed(asked) if one.is_template]
-    ours = [one for one in TEMPLATES if asked.may(one["scope"])]
+def templates(rpc: RpcRequest) -> list[dict[str, JSON]]:
+    own = [one.described() for one in own_resources.listed(rpc) if one.is_template]
+    ours = [one for one in TEMPLATES if rpc.may(one["scope"])]
     return [{name: value for name, value in one.items() if name != "scope"} for one in ours] + own
 
 
-def page(asked: Asked, after: str | None, size: int) -> tuple[list[dict[str, JSON]], str | None]:
+def page(rpc: RpcRequest, after: str | None, size: int) -> tuple[list[dict[str, JSON]], str | None]:
     """Files, then runs that no other run started, each newest first; and the place where the page ends.
 
     Before them, on the first page, functions that are resources.
     """
-    own = [] if after else [one.described() for one in own_resources.listed(asked) if not one.is_template]
+    own = [] if after else [one.described() for one in own_resources.listed(rpc) if not one.is_template]
     section, _, last = (after or "files:").partition(":")
     if section not in ("files", "runs") or (last and id_in(last) is None):
         raise Fault(PARAMS, "Invalid cursor")
-    found: list[tuple[str, dict[str, JSON]]] = []
+    entries: list[tuple[str, dict[str, JSON]]] = []
     if section == "files":
-        found += [(f"files:{row.pk}", file_json(row)) for row in below(files(asked), last)[: size + 1]]
+        entries += [(f"files:{row.pk}", file_json(row)) for row in below(files(rpc), last)[: size + 1]]
         last = ""
-    if len(found) <= size:
-        rows = below(runs(asked).filter(parent=None), last)[: size + 1 - len(found)]
-        found += [(f"runs:{row.pk}", run_json(row)) for row in rows]
-    return own + [one for _, one in found[:size]], found[size - 1][0] if len(found) > size else None
+    if len(entries) <= size:
+        rows = below(runs(rpc).filter(parent=None), last)[: size + 1 - len(entries)]
+        entries += [(f"runs:{row.pk}", run_json(row)) for row in rows]
+    return own + [entry for _, entry in entries[:size]], entries[size - 1][0] if len(entries) > size else None
 
 
-def newest(asked: Asked) -> list[JSON]:
+def newest(rpc: RpcRequest) -> list[JSON]:
     """What has changed when there is another file or run."""
-    rows = files(asked), runs(asked).filter(parent=None)
+    rows = files(rpc), runs(rpc).filter(parent=None)
     return [below(one, "").values_list("pk", flat=True).first() for one in rows]
 
 
@@ -91,31 +91,31 @@ def run_json(row: Run) -> dict[str, JSON]:
     }  # fmt: skip
 
 
-def read(asked: Asked) -> dict[str, JSON]:
+def read(rpc: RpcRequest) -> dict[str, JSON]:
     """The content of a resource. Raises Fault."""
-    uri = asked.text("uri")
-    found: list[dict[str, JSON]] | None
+    uri = rpc.text("uri")
+    entries: list[dict[str, JSON]] | None
     if uri == cards.URI:
-        found = [{"uri": uri, **cards.page()}]
+        entries = [{"uri": uri, **cards.page()}]
     elif not uri.startswith(SCHEME):
-        found = own_resources.read(asked, uri)
+        entries = own_resources.read(rpc, uri)
     else:
-        content = read_ours(asked, uri)
-        found = [{"uri": uri, **content}] if content else None
-    if found is None:
-        raise missing(asked, uri)
-    return {"contents": found}
+        content = read_ours(rpc, uri)
+        entries = [{"uri": uri, **content}] if content else None
+    if entries is None:
+        raise missing(rpc, uri)
+    return {"contents": entries}
 
 
-def missing(asked: Asked, uri: str) -> Fault:
-    return Fault(PARAMS if asked.is_modern else NO_RESOURCE, "Resource not found", data={"uri": uri})
+def missing(rpc: RpcRequest, uri: str) -> Fault:
+    return Fault(PARAMS if rpc.is_modern else NO_RESOURCE, "Resource not found", data={"uri": uri})
 
 
-def read_ours(asked: Asked, uri: str) -> dict[str, JSON] | None:
+def read_ours(rpc: RpcRequest, uri: str) -> dict[str, JSON] | None:
     kind, _, rest = uri.removeprefix(SCHEME).partition("/")
     id, _, part = rest.partition("/")
     reader, pk = READERS.get((kind, part)), id_in(id)
-    return reader(asked, pk) if reader and pk else None
+    return reader(rpc, pk) if reader and pk else None
 
 
 def id_in(text: str) -> UUID | None:
@@ -125,8 +125,8 @@ def id_in(text: str) -> UUID | None:
         return None
 
 
-def read_file(asked: Asked, pk: UUID) -> dict[str, JSON] | None:
-    row = files(asked).filter(pk=pk).first()
+def read_file(rpc: RpcRequest, pk: UUID) -> dict[str, JSON] | None:
+    row = files(rpc).filter(pk=pk).first()
     if row is None:
         return None
     if row.size > LARGEST:
@@ -135,13 +135,13 @@ def read_file(asked: Asked, pk: UUID) -> dict[str, JSON] | None:
     return None if content is None else contents(f"{SCHEME}files/{pk}", row.media_type, content)
 
 
-def read_run(asked: Asked, pk: UUID) -> dict[str, JSON] | None:
-    row = runs(asked).filter(pk=pk).first()
+def read_run(rpc: RpcRequest, pk: UUID) -> dict[str, JSON] | None:
+    row = runs(rpc).filter(pk=pk).first()
     return as_json(RunSerializer(row).data) if row else None
 
 
-def read_events(asked: Asked, pk: UUID) -> dict[str, JSON] | None:
-    if not runs(asked).filter(pk=pk).exists():
+def read_events(rpc: RpcRequest, pk: UUID) -> dict[str, JSON] | None:
+    if not runs(rpc).filter(pk=pk).exists():
         return None
     rows = RunEvent.objects.filter(run_id=pk).order_by("seq")[:MOST_EVENTS]
     return as_json(EventSerializer(rows, many=True).data)
@@ -151,18 +151,18 @@ def as_json(value: JSON) -> dict[str, JSON]:
     return {"mimeType": "application/json", "text": orjson.dumps(value, default=str).decode()}
 
 
-READERS: dict[tuple[str, str], Callable[[Asked, UUID], dict[str, JSON] | None]] = {
+READERS: dict[tuple[str, str], Callable[[RpcRequest, UUID], dict[str, JSON] | None]] = {
     ("files", ""): read_file, ("runs", ""): read_run, ("runs", "events"): read_events,
 }  # fmt: skip
 
 
-def completed(asked: Asked, uri: str, argument: str, begun: str) -> list[str]:
+def completed(rpc: RpcRequest, uri: str, argument: str, begun: str) -> list[str]:
     """Ids of the newest files or runs that begin like this, or values of a function's argument. Raises Fault."""
-    if (values := own_resources.completed(asked, uri, argument, begun)) is not None:
+    if (values := own_resources.completed(rpc, uri, argument, begun)) is not None:
         return values
     name = next((one["name"] for one in TEMPLATES if one["uriTemplate"] == uri), None)
     if name is None:
         raise Fault(PARAMS, "There is no such template.")
-    rows = files(asked) if name == "file" else runs(asked)
+    rows = files(rpc) if name == "file" else runs(rpc)
     ids = map(str, rows.order_by("-pk").values_list("pk", flat=True)[:1000])
     return [id for id in ids if id.startswith(begun.lower())]

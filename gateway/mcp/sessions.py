@@ -14,7 +14,7 @@ from django.core.cache import cache
 
 from plumbing.broker import broadcast
 
-from .protocol import APPS, Asked, Fault
+from .protocol import APPS, Fault, RpcRequest
 
 JSON = Any
 SESSION, STATE, EVENT = "mcp.session", "mcp.state", "mcp.event"
@@ -85,15 +85,15 @@ def news_of(digest: str) -> bytes:
     return broadcast.channel_of("mcp", digest)
 
 
-def sealed(asked: Asked, salt: str, facts: dict[str, JSON]) -> str:
+def sealed(rpc: RpcRequest, salt: str, facts: dict[str, JSON]) -> str:
     """Facts that travel through the client, for this user alone."""
-    return signing.dumps({**facts, "u": asked.user.pk}, salt=salt, compress=True)
+    return signing.dumps({**facts, "u": rpc.user.pk}, salt=salt, compress=True)
 
 
-def unsealed(asked: Asked, salt: str, text: JSON, max_age: int = LIFETIME_S) -> dict[str, JSON] | None:
+def unsealed(rpc: RpcRequest, salt: str, text: JSON, max_age: int = LIFETIME_S) -> dict[str, JSON] | None:
     """None if the text was changed, is too old, or was made for another user."""
     try:
         facts = signing.loads(text, salt=salt, max_age=max_age)
     except (signing.BadSignature, TypeError, AttributeError, ValueError):
         return None
-    return facts if facts.get("u") == asked.user.pk else None
+    return facts if facts.get("u") == rpc.user.pk else None

@@ -21,7 +21,7 @@ from runs.events.record import events_of
 
 from . import catalogue, own_resources, resources, sessions
 from .content import SCHEME
-from .protocol import PARAMS, REQUEST, Asked, Fault
+from .protocol import PARAMS, REQUEST, Fault, RpcRequest
 
 JSON = Any
 MOST = 100  # of one session or stream
@@ -33,46 +33,46 @@ RETRY = b"retry: 3000\n\n"
 SUBSCRIPTION = f"{PREFIX}/subscriptionId"
 
 
-def subscribe(asked: Asked) -> dict[str, JSON]:
+def subscribe(rpc: RpcRequest) -> dict[str, JSON]:
     """Raises Fault for what this person cannot read."""
-    uri = asked.text("uri")
-    if not asked.session:
+    uri = rpc.text("uri")
+    if not rpc.session:
         raise Fault(REQUEST, "Subscriptions belong to a session: send Mcp-Session-Id.")
-    if not versions(asked, [uri]):
-        raise resources.missing(asked, uri)
-    known = sessions.subscribed(asked.session)
-    if uri not in known and len(known) >= MOST:
+    if not versions(rpc, [uri]):
+        raise resources.missing(rpc, uri)
+    uris = sessions.subscribed(rpc.session)
+    if uri not in uris and len(uris) >= MOST:
         raise Fault(PARAMS, f"A session can subscribe to {MOST} resources.")
-    sessions.set_subscribed(asked.session, [*(one for one in known if one != uri), uri])
+    sessions.set_subscribed(rpc.session, [*(one for one in uris if one != uri), uri])
     return {}
 
 
-def unsubscribe(asked: Asked) -> dict[str, JSON]:
-    uri = asked.text("uri")
-    if asked.session:
-        sessions.set_subscribed(asked.session, [one for one in sessions.subscribed(asked.session) if one != uri])
+def unsubscribe(rpc: RpcRequest) -> dict[str, JSON]:
+    uri = rpc.text("uri")
+    if rpc.session:
+        sessions.set_subscribed(rpc.session, [one for one in sessions.subscribed(rpc.session) if one != uri])
     return {}
 
 
-def versions(asked: Asked, uris: list[str]) -> dict[str, JSON]:
+def versions(rpc: RpcRequest, uris: list[str]) -> dict[str, JSON]:
     """What each of these resources has at the moment that a change would change; those that exist for this person."""
     ids = {uri: resources.id_in(uri.removeprefix(SCHEME).split("/")[1]) for uri in uris if is_ours(uri)}
-    runs = resources.runs(asked).filter(pk__in=[id for id in ids.values() if id])
-    found: dict[JSON, JSON] = dict(runs.values_list("pk", "last_event"))
+    runs = resources.runs(rpc).filter(pk__in=[id for id in ids.values() if id])
+    last_events: dict[JSON, JSON] = dict(runs.values_list("pk", "last_event"))
     files = [id for uri, id in ids.items() if id and uri.startswith(f"{SCHEME}files/")]
     if files:  # a file never changes
-        found |= dict.fromkeys(resources.files(asked).filter(pk__in=files).values_list("pk", flat=True), 0)
-    known = {uri: found[id] for uri, id in ids.items() if id in found}
-    return known | own_resources.versions(asked, [uri for uri in uris if not is_ours(uri)])
+        last_events |= dict.fromkeys(resources.files(rpc).filter(pk__in=files).values_list("pk", flat=True), 0)
+    ours = {uri: last_events[id] for uri, id in ids.items() if id in last_events}
+    return ours | own_resources.versions(rpc, [uri for uri in uris if not is_ours(uri)])
 
 
-def states(asked: Asked, lists: Collection[str]) -> dict[str, JSON]:
+def states(rpc: RpcRequest, lists: Collection[str]) -> dict[str, JSON]:
     """What each of these lists has at the moment that a change would change."""
-    offered = catalogue.state(asked) if lists else {}
-    found: dict[str, JSON] = {"tools": offered, "prompts": offered}
+    offered = catalogue.state(rpc) if lists else {}
+    state: dict[str, JSON] = {"tools": offered, "prompts": offered}
     if "resources" in lists:
-        found["resources"] = [offered[catalogue.FUNCTION], resources.newest(asked)]
-    return {name: found[name] for name in lists}
+        state["resources"] = [offered[catalogue.FUNCTION], resources.newest(rpc)]
+    return {name: state[name] for name in lists}
 
 
 def is_ours(uri: str) -> bool:
@@ -86,7 +86,7 @@ def is_ours(uri: str) -> bool:
 class Watch:
     """A stream of notifications. `uris` gives what it watches at the moment; `subscription` is the id of 2026-07-28."""
 
-    asked: Asked
+    rpc: RpcRequest
     uris: Callable[[], list[str]]
     lists: Collection[str] = tuple(LISTS)
     subscription: JSON = None
@@ -100,7 +100,7 @@ class Watch:
     def changed(self) -> list[dict[str, JSON]]:
         """The notifications since the last look; what is new to the stream has not changed."""
         uris = self.uris()
-        now = (versions(self.asked, uris) if uris else {}) | states(self.asked, self.lists)
+        now = (versions(self.rpc, uris) if uris else {}) | states(self.rpc, self.lists)
         before, self.seen = self.seen, now
         return [self.news(name) for name, one in now.items() if name in before and before[name] != one]
 
@@ -112,7 +112,7 @@ class Watch:
     def channels(self) -> set[bytes]:
         """Where changes of what was last seen are announced."""
         ids = {resources.id_in(uri.split("/")[3]) for uri in self.seen if uri.startswith(f"{SCHEME}runs/")}
-        own = {sessions.news_of(self.asked.session)} if self.asked.session else set()
+        own = {sessions.news_of(self.rpc.session)} if self.rpc.session else set()
         return {*OFFERED, *own, *(events_of(id) for id in ids)}
 
 
@@ -143,19 +143,23 @@ class Ear:
         return is_news
 
 
-def of_session(asked: Asked) -> Watch:
-    return Watch(asked, lambda: sessions.subscribed(asked.session))
+def of_session(rpc: RpcRequest) -> Watch:
+    return Watch(rpc, lambda: sessions.subscribed(rpc.session))
 
 
-def listen(asked: Asked, headers: Any) -> Watch:
+def listen(rpc: RpcRequest, headers: Any) -> Watch:
     """`subscriptions/listen` of 2026-07-28. Raises Fault."""
-    given = asked.object("notifications")
-    wanted = given.get("resourceSubscriptions") or []
-    if not isinstance(wanted, list) or len(wanted) > MOST or not all(isinstance(one, str) for one in wanted):
+    subscription = rpc.object("notifications")
+    resource_uris = subscription.get("resourceSubscriptions") or []
+    if (
+        not isinstance(resource_uris, list)
+        or len(resource_uris) > MOST
+        or not all(isinstance(one, str) for one in resource_uris)
+    ):
         raise Fault(PARAMS, f"“resourceSubscriptions” must be a list of at most {MOST} addresses.")
-    known = [*versions(asked, wanted)]
-    lists = [name for name, field in LISTS.items() if given.get(field) is True]
-    return Watch(asked, lambda: known, lists, subscription=asked.id)
+    uris = [*versions(rpc, resource_uris)]
+    lists = [name for name, field in LISTS.items() if subscription.get(field) is True]
+    return Watch(rpc, lambda: uris, lists, subscription=rpc.id)
 
 
 async def stream_of(watch: Watch) -> AsyncIterator[bytes]:

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.http import StreamingHttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -13,8 +14,8 @@ from gateway.sse import streamed
 from runs.api.messages import stream_for
 
 from . import calls, functions, methods, protocol, questions, sessions, subscriptions
-from .oauth import McpAuthentication
-from .protocol import INTERNAL, METHOD, PARSE, REFUSED, REQUEST, SUPPORTED, Asked, Fault, answered
+from .oauth import McpAuthentication, standing_of
+from .protocol import INTERNAL, METHOD, PARSE, REFUSED, REQUEST, SUPPORTED, Fault, RpcRequest, answered
 
 JSON = Any
 CODES = {400: PARSE, 404: METHOD, 405: METHOD, 413: REQUEST, 415: REQUEST, 500: INTERNAL}
@@ -36,40 +37,38 @@ class McpView(APIView):
         message = request.data
         self.id = message.get("id") if isinstance(message, dict) and isinstance(message.get("id"), str | int) else None
         message = protocol.checked(message)
-        asked = asked_in(request, message)
+        rpc = asked_in(request, message)
         if "method" not in message:
-            return self.answer_taken(asked, message)
+            return self.answer_taken(rpc, message)
         if "id" not in message:
-            return notified(asked)
-        if asked.method == "initialize" and not asked.is_modern:
-            return initialized(asked)
-        if start := (MODERN_STARTS if asked.is_modern else STARTS).get(asked.method):
-            return started(request, asked, start)
-        if asked.method == "tasks/result" and not asked.is_modern:
+            return notified(rpc)
+        if rpc.method == "initialize" and not rpc.is_modern:
+            return initialized(rpc)
+        if start := (MODERN_STARTS if rpc.is_modern else STARTS).get(rpc.method):
+            return started(request, rpc, start)
+        if rpc.method == "tasks/result" and not rpc.is_modern:
             with stream_for(request.user) as respond:
-                return respond(streamed(request, calls.stream_of(calls.result_of_task(asked))))
-        return Response(answered(asked, methods.answer(asked)))
+                return respond(followed(request, calls.result_of_task(rpc)))
+        return Response(answered(rpc, methods.answer(rpc)))
 
-    def answer_taken(self, asked: Asked, message: dict[str, JSON]) -> Response:
+    def answer_taken(self, rpc: RpcRequest, message: dict[str, JSON]) -> Response:
         """The client's answer to an elicitation of an earlier version."""
         self.id = None
-        if asked.is_modern:
+        if rpc.is_modern:
             raise Fault(REQUEST, "In this version answers are sent with the repeated request.", status=400)
         result = message["result"] if "result" in message else {"action": "cancel", "error": message["error"]}
-        questions.settle(asked, {str(message["id"]): result})
+        questions.settle(rpc, {str(message["id"]): result})
         return Response(status=202)
 
     def get(self, request: Any) -> Any:
         """The rest of a stream that broke, or the notifications of a session."""
-        asked = session_request(request, {"method": "", "params": {}})
+        rpc = session_request(request, {"method": "", "params": {}})
         last = request.headers.get("Last-Event-ID")
-        if not last and not asked.session:
+        if not last and not rpc.session:
             return Response(status=405, headers={"Allow": "POST"})
         with stream_for(request.user) as respond:
             return respond(
-                streamed(
-                    request, stream_of(calls.resumed(asked, last[:4000]) if last else subscriptions.of_session(asked))
-                )
+                followed(request, calls.resumed(rpc, last[:4000]) if last else subscriptions.of_session(rpc))
             )
 
     def delete(self, request: Any) -> Response:
@@ -86,10 +85,10 @@ class McpView(APIView):
             if isinstance(error, Fault):
                 return Response(error.as_json(self.id), status=error.status)
             response = handle(error, context)
-            found = response.data["error"]
-            text = " ".join(filter(None, [found["message"], found.get("hint")]))
+            error_data = response.data["error"]
+            text = " ".join(filter(None, [error_data["message"], error_data.get("hint")]))
             code = CODES.get(response.status_code, REFUSED)
-            response.data = Fault(code, text, data={"code": found["code"]}).as_json(self.id)
+            response.data = Fault(code, text, data={"code": error_data["code"]}).as_json(self.id)
             return response
 
         return in_their_form
@@ -107,7 +106,7 @@ def check_origin(request: Any) -> None:
         raise Fault(REFUSED, "This origin is not allowed.", status=403)
 
 
-def asked_in(request: Any, message: dict[str, JSON]) -> Asked:
+def asked_in(request: Any, message: dict[str, JSON]) -> RpcRequest:
     """The request in the era in which it was sent. Raises Fault."""
     header = request.headers.get("MCP-Protocol-Version", "")
     if "method" not in message or not protocol.is_modern(message, header):
@@ -117,30 +116,30 @@ def asked_in(request: Any, message: dict[str, JSON]) -> Asked:
     params = message.get("params") or {}
     meta = protocol.meta_of(params)
     client = meta.get(protocol.CLIENT_KEY)
-    asked = Asked(
+    rpc = RpcRequest(
         request.user, request.auth, message["method"], params, message.get("id"), protocol.MODERN,
         meta.get(protocol.CAPABILITIES_KEY) or {}, name_of(client),
     )  # fmt: skip
     if protocol.LEVEL_KEY in meta:
-        asked.log_level = protocol.level(meta[protocol.LEVEL_KEY])
-    return asked
+        rpc.log_level = protocol.level(meta[protocol.LEVEL_KEY])
+    return rpc
 
 
-def session_request(request: Any, message: dict[str, JSON]) -> Asked:
+def session_request(request: Any, message: dict[str, JSON]) -> RpcRequest:
     """Of an earlier version, in its session; a request without one has no capabilities."""
     header = request.headers.get("MCP-Protocol-Version", "")
     if header and header not in protocol.LEGACY_VERSIONS and message.get("method") != "initialize":
         raise Fault(protocol.VERSION, "Unsupported protocol version", data={"supported": SUPPORTED}, status=400)
-    asked = Asked(
+    rpc = RpcRequest(
         request.user, request.auth, message.get("method", ""), message.get("params") or {}, message.get("id"),
         header if header in protocol.LEGACY_VERSIONS else protocol.OLDEST,
     )  # fmt: skip
     id = request.headers.get("Mcp-Session-Id")
-    if id and asked.method != "initialize":
+    if id and rpc.method != "initialize":
         session = sessions.found(request.user, id)
-        asked.session, asked.capabilities, asked.client = session.digest, session.capabilities, session.client
-        asked.version, asked.log_level = header or session.version, session.log_level
-    return asked
+        rpc.session, rpc.capabilities, rpc.client = session.digest, session.capabilities, session.client
+        rpc.version, rpc.log_level = header or session.version, session.log_level
+    return rpc
 
 
 def name_of(client: JSON) -> str:
@@ -148,36 +147,38 @@ def name_of(client: JSON) -> str:
     return name[:100] if isinstance(name, str) else ""
 
 
-def initialized(asked: Asked) -> Response:
+def initialized(rpc: RpcRequest) -> Response:
     """`initialize`: the version, what the server offers, and the session."""
-    version = protocol.chosen(asked.params.get("protocolVersion"))
-    session = sessions.opened(
-        asked.user, version, asked.object("capabilities"), name_of(asked.params.get("clientInfo"))
-    )
+    version = protocol.chosen(rpc.params.get("protocolVersion"))
+    session = sessions.opened(rpc.user, version, rpc.object("capabilities"), name_of(rpc.params.get("clientInfo")))
     result = {
         "protocolVersion": version,
         "capabilities": methods.capabilities(version),
         "serverInfo": protocol.SERVER,
         "instructions": protocol.INSTRUCTIONS,
     }
-    return Response(answered(asked, result), headers={"Mcp-Session-Id": session.id})
+    return Response(answered(rpc, result), headers={"Mcp-Session-Id": session.id})
 
 
-def notified(asked: Asked) -> Response:
+def notified(rpc: RpcRequest) -> Response:
     """In 2026-07-28 closing the stream cancels a request; before, this notification does."""
-    if asked.method == "notifications/cancelled" and not asked.is_modern:
-        request = asked.params.get("requestId")
+    if rpc.method == "notifications/cancelled" and not rpc.is_modern:
+        request = rpc.params.get("requestId")
         if isinstance(request, str | int):
-            calls.cancelled(asked.user, asked.session, request)
+            calls.cancelled(rpc.user, rpc.session, request)
     return Response(status=202)
 
 
-def started(request: Any, asked: Asked, start: Callable[..., Any]) -> Any:
+def started(request: Any, rpc: RpcRequest, start: Callable[..., Any]) -> Any:
     with stream_for(request.user) as respond:
-        work = start(asked, request.headers)
+        work = start(rpc, request.headers)
         if isinstance(work, dict):
-            return Response(answered(asked, work))
-        return respond(streamed(request, stream_of(work)))
+            return Response(answered(rpc, work))
+        return respond(followed(request, work))
+
+
+def followed(request: Any, work: Any) -> StreamingHttpResponse:
+    return streamed(request, stream_of(work), standing_of(request.auth))
 
 
 def stream_of(work: calls.Work | functions.Heard | subscriptions.Watch) -> AsyncIterator[bytes]:

@@ -11,8 +11,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
+from agents.http.authentication import key_of
 from agents.http.later import later
-from agents.models import ApiKey
 from gateway import turns
 from gateway.parts import refused
 from gateway.reading import QUESTION, TEXT, Reading, as_text, bare
@@ -24,7 +24,7 @@ from runs.events.waiting import ENDS
 
 from .requests import (
     CALL,
-    Asked,
+    Prompt,
     call_id,
     check_fields,
     flag_in,
@@ -37,7 +37,7 @@ from .requests import (
     text_in,
     tools_in,
 )
-from .views import OpenAIView, error_json
+from .views import OpenAIView, body_of, error_json
 
 JSON = Any
 FIELDS = ("model", "messages", "stream", "tools", "tool_choice", "response_format", "metadata", "store")
@@ -48,65 +48,65 @@ class ChatView(OpenAIView):
     """POST /v1/chat/completions"""
 
     def post(self, request: Any) -> Any:
-        body = request.data if isinstance(request.data, dict) else {}
-        asked = read(body)
+        body = body_of(request)
+        prompt = read(body)
         metadata = metadata_in(body)
         if flag_in(body, "stream"):
             options = body.get("stream_options") or {}
             with_usage = isinstance(options, dict) and options.get("include_usage") is True
             with stream_for(request.user) as respond:
-                turn = started(request, asked, metadata, is_watched=True)
-                source = chunks(turn, asked.model, with_usage)
+                turn = started(request, prompt, metadata, is_watched=True)
+                source = chunks(turn, prompt.model, with_usage)
                 return respond(streamed(request, bound(turn.run, source, request.user)))
         with WAITS.take(request.user.pk) as place:
             ENDS.listen()
-            turn = started(request, asked, metadata, is_watched=False)
+            turn = started(request, prompt, metadata, is_watched=False)
             end = turns.end_of(turn, LONGEST_WAIT_S, place)
-            return later(self, end, lambda ended: completed(turn, asked.model))
+            return later(self, end, lambda ended: completed(turn, prompt.model))
 
 
-def started(request: Any, asked: Asked, metadata: dict[str, str], *, is_watched: bool) -> Turn:
-    if asked.results:
-        return turns.answer(request.user, asked.results)
-    key = request.auth if isinstance(request.auth, ApiKey) else None
+def started(request: Any, prompt: Prompt, metadata: dict[str, str], *, is_watched: bool) -> Turn:
+    if prompt.results:
+        return turns.answer(request.user, prompt.results)
+    key = key_of(request)
     return turns.begin(
-        user=request.user, key=key, agent=asked.model, parts=asked.parts, earlier=asked.earlier,
-        is_watched=is_watched, metadata=metadata, **asked.more(request.user),
+        user=request.user, key=key, agent=prompt.model, parts=prompt.parts, earlier=prompt.earlier,
+        is_watched=is_watched, metadata=metadata, **prompt.more(request.user),
     )  # fmt: skip
 
 
 # -- the request ----------------------------------------------------------------------------------------------------
 
 
-def read(body: dict[str, JSON]) -> Asked:
+def read(body: dict[str, JSON]) -> Prompt:
     """Raises Invalid."""
     check_fields(body, FIELDS)
-    asked = Asked(text_in(body, "model"), params=params_in(body))
-    asked.tools = tools_in(body, lambda entry: entry.get("function"))
-    asked.output_schema = schema_in(body.get("response_format"), "response_format", "json_schema")
+    prompt = Prompt(text_in(body, "model"), params=params_in(body))
+    prompt.tools = tools_in(body, lambda entry: entry.get("function"))
+    prompt.output_schema = schema_in(body.get("response_format"), "response_format", "json_schema")
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
         raise refused("messages", "“messages” must be a list of messages.")
     if messages[-1].get("role") == "tool":
-        asked.results = results_in(messages)
-        return asked
-    split(asked, list(conversation(messages, asked)))
-    return asked
+        prompt.results = results_in(messages)
+        return prompt
+    split(prompt, list(conversation(messages, prompt)))
+    return prompt
 
 
 def results_in(messages: list[dict[str, JSON]]) -> dict[Any, JSON]:
     """The results at the end of the list, by the ids of their calls."""
-    found = {}
+    results = {}
     for place in range(len(messages) - 1, -1, -1):
         if messages[place].get("role") != "tool":
             break
         param = f"messages.{place}"
         text = plain(messages[place].get("content"), f"{param}.content")
-        found[call_id(messages[place].get("tool_call_id"), f"{param}.tool_call_id")] = json_or_text(text)
-    return found
+        results[call_id(messages[place].get("tool_call_id"), f"{param}.tool_call_id")] = json_or_text(text)
+    return results
 
 
-def conversation(messages: list[dict[str, JSON]], asked: Asked) -> Iterator[SentMessage]:
+def conversation(messages: list[dict[str, JSON]], prompt: Prompt) -> Iterator[SentMessage]:
     """The messages; system messages become instructions of this run."""
     results = {
         message.get("tool_call_id"): plain(message.get("content"), f"messages.{place}.content")
@@ -116,7 +116,7 @@ def conversation(messages: list[dict[str, JSON]], asked: Asked) -> Iterator[Sent
     for place, message in enumerate(messages):
         role, param = message.get("role"), f"messages.{place}.content"
         if role in ("system", "developer"):
-            asked.instructions.append(plain(message.get("content"), param))
+            prompt.instructions.append(plain(message.get("content"), param))
         elif role == "user":
             yield SentMessage("user", parts_in(message.get("content"), param))
         elif role == "assistant":

@@ -12,8 +12,8 @@ from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
+from agents.http.authentication import key_of
 from agents.http.later import later
-from agents.models import ApiKey
 from gateway import turns
 from gateway.parts import refused
 from gateway.turns import LONGEST_WAIT_S, Turn
@@ -24,9 +24,9 @@ from runs.models import Message, Session
 from . import summaries
 from .chat import Completion
 from .items import usage_json
-from .requests import Asked, check_fields, split, text_in
+from .requests import Prompt, check_fields, split, text_in
 from .responses import ECHO, PREFIX, conversation, items_in, previous_of, refresh
-from .views import OpenAIView, error_json
+from .views import OpenAIView, body_of, error_json
 
 JSON = Any
 FIELDS = ("model", "input", "instructions", "previous_response_id")
@@ -41,43 +41,42 @@ class CompactView(OpenAIView):
     """POST /v1/responses/compact"""
 
     def post(self, request: Any) -> Any:
-        body = request.data if isinstance(request.data, dict) else {}
-        asked = read(body)
+        body = body_of(request)
+        prompt = read(body)
         with WAITS.take(request.user.pk) as place:
             ENDS.listen()
-            turn = started(request, body, asked)
+            turn = started(request, body, prompt)
             end = turns.end_of(turn, LONGEST_WAIT_S, place)
             return later(self, end, lambda ended: compacted(turn))
 
 
-def read(body: dict[str, JSON]) -> Asked:
+def read(body: dict[str, JSON]) -> Prompt:
     """The conversation, with the request for a summary as its last message. Raises Invalid."""
     check_fields(body, FIELDS)
-    asked = Asked(text_in(body, "model"), instructions=[ASK])
+    prompt = Prompt(text_in(body, "model"), instructions=[ASK])
     if isinstance(body.get("instructions"), str):
-        asked.instructions.append(body["instructions"])
-    given = items_in(body) if body.get("input") is not None else []
-    if not given and body.get("previous_response_id") is None:
+        prompt.instructions.append(body["instructions"])
+    items = items_in(body) if body.get("input") is not None else []
+    if not items and body.get("previous_response_id") is None:
         raise refused("input", "Send “input”, “previous_response_id” or both.")
-    split(asked, list(conversation([*given, {"role": "user", "content": ASK}], asked)))
-    return asked
+    split(prompt, list(conversation([*items, {"role": "user", "content": ASK}], prompt)))
+    return prompt
 
 
 @transaction.atomic
-def started(request: Any, body: dict[str, JSON], asked: Asked) -> Turn:
+def started(request: Any, body: dict[str, JSON], prompt: Prompt) -> Turn:
     """In a session of its own: the conversation itself stays as it is."""
     previous = previous_of(request.user, body)
-    more = asked.more(request.user)
+    more = prompt.more(request.user)
     session = None
     if previous:
         assert previous.run.session is not None  # previous_of checks it
         session = previous.run.session.fork(before=previous.run.session.last_seq + 1)
-        for message in asked.earlier:
-            session.add_message(message.role, message.parts, tool_calls=message.calls)
+        session.add_messages(turns.rows_of(prompt.earlier))
     more["asked"] = {**more["asked"], "tool_policy": {"allowed": []}}
     return turns.begin(
-        user=request.user, key=request.auth if isinstance(request.auth, ApiKey) else None, agent=asked.model,
-        parts=asked.parts, earlier=() if session else asked.earlier, session=session,
+        user=request.user, key=key_of(request), agent=prompt.model,
+        parts=prompt.parts, earlier=() if session else prompt.earlier, session=session,
         metadata={ECHO: {"store": False}}, **more,
     )  # fmt: skip
 

@@ -10,14 +10,15 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
 from agents.exceptions import NotFound
-from agents.models import Agent, ApiKey, Provider
+from agents.http.authentication import key_of
+from agents.models import Agent, Provider
 from gateway.parts import refused
 from registry.routing.classifier import provider_named
 from runs.api.messages import WAITS
 from runs.calls import vectors
 from runs.intake.options import has_price
 
-from .views import OpenAIView
+from .views import OpenAIView, body_of
 
 JSON = Any
 FIELDS = ("model", "input", "encoding_format", "dimensions", "user")
@@ -30,14 +31,15 @@ class EmbeddingsView(OpenAIView):
     """POST /v1/embeddings"""
 
     def post(self, request: Any) -> Response:
-        body = request.data if isinstance(request.data, dict) else {}
+        body = body_of(request)
         texts, dimensions, encoded = read(body)
         provider, model = model_named(request.user, body.get("model"))
-        key = request.auth if isinstance(request.auth, ApiKey) else None
+        key = key_of(request)
         with WAITS.take(request.user.pk):
-            found, tokens = vectors.embed(request.user, key, provider, model, texts, dimensions=dimensions)
+            embeddings, tokens = vectors.embed(request.user, key, provider, model, texts, dimensions=dimensions)
         data = [
-            {"object": "embedding", "index": place, "embedding": encoded(vector)} for place, vector in enumerate(found)
+            {"object": "embedding", "index": place, "embedding": encoded(vector)}
+            for place, vector in enumerate(embeddings)
         ]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return Response({"object": "list", "data": data, "model": body["model"], "usage": usage})
@@ -47,8 +49,8 @@ def read(body: dict[str, JSON]) -> tuple[list[str], int | None, Any]:
     """The texts, the number of dimensions, and how a vector is written. Raises Invalid."""
     if lost := next((name for name in body if name not in FIELDS), None):
         raise refused(lost[:80], f"There is no parameter “{lost[:80]}”.", "unknown_parameter")
-    given = body.get("input")
-    texts = [given] if isinstance(given, str) else given
+    value = body.get("input")
+    texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not 1 <= len(texts) <= MOST_TEXTS:
         raise refused("input", f"“input” must be text, or a list of 1 to {MOST_TEXTS} texts.")
     if not all(isinstance(text, str) and text for text in texts):

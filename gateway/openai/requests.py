@@ -1,11 +1,11 @@
 """Bodies of OpenAI's APIs as messages of Muster. A field that Muster does not have is refused."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from agents.http import parsers
 from gateway.parts import image_in, refused
 from gateway.turns import SentMessage
 
@@ -31,7 +31,7 @@ IGNORED = frozenset(["user", "safety_identifier", "prompt_cache_key", "prompt_ca
 
 
 @dataclass(slots=True)
-class Asked:
+class Prompt:
     """What a request asks for: a message with what came before it, or results of calls."""
 
     model: str
@@ -58,10 +58,10 @@ class Asked:
         return {"asked": options or None, "tools": self.tools or None, "untrusted_input": origin}
 
 
-def check_fields(body: Mapping[str, JSON], known: Iterable[str]) -> None:
+def check_fields(body: Mapping[str, JSON], names: Iterable[str]) -> None:
     """Raises Invalid (unsupported_parameter) for the first field that would change something and is not here."""
     for name, value in body.items():
-        if name in IGNORED or name in known or name in SAMPLING:
+        if name in IGNORED or name in names or name in SAMPLING:
             continue
         if name not in NEUTRAL:
             raise refused(name[:80], f"There is no parameter “{name[:80]}”.", "unknown_parameter")
@@ -127,10 +127,10 @@ def schema_in(format: JSON, param: str, inner: str | None) -> dict[str, JSON] | 
         return None
     if kind == "json_object":
         return {"type": "object"}
-    found = (format.get(inner) if inner else format) if kind == "json_schema" else None
-    if not isinstance(found, dict) or not isinstance(found.get("schema"), dict):
+    json_schema = (format.get(inner) if inner else format) if kind == "json_schema" else None
+    if not isinstance(json_schema, dict) or not isinstance(json_schema.get("schema"), dict):
         raise refused(param, "The format must be text, json_object or json_schema with a schema.")
-    return found["schema"]
+    return json_schema["schema"]
 
 
 def parts_in(content: JSON, param: str) -> list[dict[str, JSON]]:
@@ -168,15 +168,15 @@ def call_id(value: JSON, param: str) -> UUID:
 
 
 def json_or_text(text: str) -> JSON:
-    """A result as JSON, if it is JSON."""
+    """A result as JSON, if it is JSON that can be stored."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parsers.read(text.encode()) if text else text
+    except ValueError:
         return text
 
 
-def split(asked: Asked, sent: list[SentMessage]) -> None:
+def split(prompt: Prompt, sent: list[SentMessage]) -> None:
     """The last message of the user is the message, and those before it open the session."""
     if not sent or sent[-1].role != "user":
         raise refused("input", "The last message must be the user's, or results of calls.")
-    asked.earlier, asked.parts = sent[:-1], sent[-1].parts
+    prompt.earlier, prompt.parts = sent[:-1], sent[-1].parts

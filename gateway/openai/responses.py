@@ -12,9 +12,8 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
-from agents.http.authentication import require_scope
+from agents.http.authentication import key_of, require_scope
 from agents.http.later import later
-from agents.models import ApiKey
 from agents.models.key import DECIDE
 from gateway import turns
 from gateway.parts import refused
@@ -32,7 +31,7 @@ from . import summaries
 from .items import Items, usage_json
 from .requests import (
     SAMPLING,
-    Asked,
+    Prompt,
     call_id,
     check_fields,
     flag_in,
@@ -45,7 +44,7 @@ from .requests import (
     text_in,
     tools_in,
 )
-from .views import OpenAIView
+from .views import OpenAIView, body_of
 
 JSON = Any
 FIELDS = (
@@ -63,40 +62,42 @@ class ResponsesView(OpenAIView):
     """POST /v1/responses"""
 
     def post(self, request: Any) -> Any:
-        body = request.data if isinstance(request.data, dict) else {}
-        asked = read(body)
+        body = body_of(request)
+        prompt = read(body)
         is_streamed, in_background = flag_in(body, "stream"), flag_in(body, "background")
         if is_streamed:
             with stream_for(request.user) as respond:
-                turn = started(request, body, asked, is_watched=True)
+                turn = started(request, body, prompt, is_watched=True)
                 source = stream_of(turn)
                 return respond(streamed(request, source if in_background else bound(turn.run, source, request.user)))
         if in_background:
-            return Response(response_json(started(request, body, asked, is_watched=False)))
+            return Response(response_json(started(request, body, prompt, is_watched=False)))
         with WAITS.take(request.user.pk) as place:
             ENDS.listen()
-            turn = started(request, body, asked, is_watched=False)
+            turn = started(request, body, prompt, is_watched=False)
             end = turns.end_of(turn, LONGEST_WAIT_S, place, lambda: Reading().pause)
             return later(self, end, lambda ended: Response(response_json(turn)))
 
 
-def started(request: Any, body: dict[str, JSON], asked: Asked, *, is_watched: bool, own: Collection[str] = ()) -> Turn:
+def started(
+    request: Any, body: dict[str, JSON], prompt: Prompt, *, is_watched: bool, own: Collection[str] = ()
+) -> Turn:
     """`own`: ids of responses of this connection, which may be continued though they are not stored."""
-    if asked.results:
-        return turns.answer(request.user, asked.results)
-    if asked.approvals:
-        return decided(request, asked)
+    if prompt.results:
+        return turns.answer(request.user, prompt.results)
+    if prompt.approvals:
+        return decided(request, prompt)
     previous = previous_of(request.user, body, own)
     return turns.begin(
         user=request.user,
-        key=request.auth if isinstance(request.auth, ApiKey) else None,
-        agent=asked.model,
-        parts=asked.parts,
-        earlier=asked.earlier,
+        key=key_of(request),
+        agent=prompt.model,
+        parts=prompt.parts,
+        earlier=prompt.earlier,
         session=previous.run.session if previous else None,
         is_watched=is_watched,
         metadata={**metadata_in(body), ECHO: echo_of(body)},
-        **asked.more(request.user),
+        **prompt.more(request.user),
     )
 
 
@@ -105,7 +106,11 @@ def previous_of(user: Any, body: dict[str, JSON], own: Collection[str] = ()) -> 
         return None
     turn = found(user, str(body["previous_response_id"]), own)
     if turn.run.session is None:
-        raise Conflict("The conversation of the previous response was deleted.", code="session_deleted")
+        raise Conflict(
+            "The conversation of the previous response was deleted.",
+            code="session_deleted",
+            hint="Leave out previous_response_id to begin another one.",
+        )
     return turn
 
 
@@ -117,16 +122,16 @@ def found(user: Any, id: str, own: Collection[str] = ()) -> Turn:
     return turn
 
 
-def decided(request: Any, asked: Asked) -> Turn:
+def decided(request: Any, prompt: Prompt) -> Turn:
     """Decide approvals by their ids; all of one run. Raises NotFound, Forbidden, AlreadyDecided."""
     require_scope(request, DECIDE)
     rows = Approval.objects.filter(run__principal_id=request.user.pk).select_related("run")
-    open_ones = {row.pk: row for row in rows.filter(pk__in=asked.approvals)}
-    if len(open_ones) < len(asked.approvals):
+    open_ones = {row.pk: row for row in rows.filter(pk__in=prompt.approvals)}
+    if len(open_ones) < len(prompt.approvals):
         raise NotFound("There is no such approval request.", code="approval_not_found")
     decisions = [
         (open_ones[pk], {"decision": "approve" if is_approved else "deny"})
-        for pk, is_approved in asked.approvals.items()
+        for pk, is_approved in prompt.approvals.items()
     ]
     return turns.answer(request.user, {}, decisions=decisions, source="openai")
 
@@ -185,29 +190,29 @@ class InputItemsView(OpenAIView):
 # -- the request ----------------------------------------------------------------------------------------------------
 
 
-def read(body: dict[str, JSON]) -> Asked:
+def read(body: dict[str, JSON]) -> Prompt:
     """Raises Invalid."""
     check_fields(body, FIELDS)
-    asked = Asked(text_in(body, "model"), params=params_in(body))
-    asked.tools = tools_in(body, lambda entry: entry)
+    prompt = Prompt(text_in(body, "model"), params=params_in(body))
+    prompt.tools = tools_in(body, lambda entry: entry)
     text = body.get("text") or {}
-    asked.output_schema = schema_in(text.get("format") if isinstance(text, dict) else text, "text.format", None)
+    prompt.output_schema = schema_in(text.get("format") if isinstance(text, dict) else text, "text.format", None)
     if isinstance(body.get("instructions"), str):
-        asked.instructions.append(body["instructions"])
+        prompt.instructions.append(body["instructions"])
     items = items_in(body)
     kind = items[-1].get("type")
     if kind == "function_call_output":
-        asked.results = dict(results_in(items))
+        prompt.results = dict(results_in(items))
     elif kind == "mcp_approval_response":
-        asked.approvals = dict(decisions_in(items))
+        prompt.approvals = dict(decisions_in(items))
     else:
-        split(asked, list(conversation(items, asked)))
-    return asked
+        split(prompt, list(conversation(items, prompt)))
+    return prompt
 
 
 def items_in(body: dict[str, JSON]) -> list[dict[str, JSON]]:
-    given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    value = body.get("input")
+    items = [{"role": "user", "content": value}] if isinstance(value, str) else value
     if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
         raise refused("input", "“input” must be text or a list of items.")
     return items
@@ -226,8 +231,8 @@ def decisions_in(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, bool]]:
     for place, item in enumerate(items):
         if item.get("type") == "mcp_approval_response":
             param = f"input.{place}"
-            wanted = str(item.get("approval_request_id")).removeprefix("mcpr_")
-            yield call_id(wanted, f"{param}.approval_request_id"), flag_in(item, "approve")
+            approval_id = str(item.get("approval_request_id")).removeprefix("mcpr_")
+            yield call_id(approval_id, f"{param}.approval_request_id"), flag_in(item, "approve")
 
 
 def output_text(item: dict[str, JSON], param: str) -> str:
@@ -235,7 +240,7 @@ def output_text(item: dict[str, JSON], param: str) -> str:
     return "\n".join(part["text"] for part in parts if part["type"] == "text")
 
 
-def conversation(items: list[dict[str, JSON]], asked: Asked) -> Iterator[SentMessage]:
+def conversation(items: list[dict[str, JSON]], prompt: Prompt) -> Iterator[SentMessage]:
     """The messages. Calls and their results belong to the assistant's message after them."""
     results = {
         item.get("call_id"): output_text(item, f"input.{place}")
@@ -247,7 +252,7 @@ def conversation(items: list[dict[str, JSON]], asked: Asked) -> Iterator[SentMes
         kind, role, param = item.get("type", "message"), item.get("role"), f"input.{place}"
         if kind == "message" and role in ("system", "developer"):
             parts = parts_in(item.get("content"), f"{param}.content")
-            asked.instructions.append("\n".join(part["text"] for part in parts if part["type"] == "text"))
+            prompt.instructions.append("\n".join(part["text"] for part in parts if part["type"] == "text"))
         elif kind == "message" and role in ("user", "assistant"):
             if calls and role == "user":
                 yield SentMessage("assistant", [{"type": "text", "text": ""}], calls)
@@ -262,8 +267,8 @@ def conversation(items: list[dict[str, JSON]], asked: Asked) -> Iterator[SentMes
                  "result": results.get(item.get("call_id"), "")}
             )  # fmt: skip
         elif kind == "compaction":
-            asked.summaries.append(summaries.opened(item.get("encrypted_content"), f"{param}.encrypted_content"))
-            text = summaries.INTRODUCTION + asked.summaries[-1]["text"]
+            prompt.summaries.append(summaries.opened(item.get("encrypted_content"), f"{param}.encrypted_content"))
+            text = summaries.INTRODUCTION + prompt.summaries[-1]["text"]
             yield SentMessage("assistant", [{"type": "text", "text": text}])
         elif kind not in ("function_call_output", "reasoning", "mcp_approval_request", "mcp_approval_response"):
             raise refused(f"{param}.type", f"An item of type “{str(kind)[:40]}” cannot be sent.", "unsupported_item")
@@ -280,8 +285,8 @@ def echo_of(body: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def echoed(run: Run) -> dict[str, JSON]:
-    found = run.metadata.get(ECHO) if isinstance(run.metadata, dict) else None
-    return found if isinstance(found, dict) else {}
+    echo = run.metadata.get(ECHO) if isinstance(run.metadata, dict) else None
+    return echo if isinstance(echo, dict) else {}
 
 
 def response_json(turn: Turn) -> dict[str, JSON]:

@@ -52,8 +52,8 @@ class ResponsesConsumer(Authenticated):
                     await self.send_json(event)
         except MusterError as error:
             status = status_of(error.status)
-            found = {"message": str(error), "code": error.code, "hint": error.hint, "details": error.details}
-            await self.send_json({"type": "error", "status": status, "error": translated(found, status)})
+            error_data = {"message": str(error), "code": error.code, "hint": error.hint, "details": error.details}
+            await self.send_json({"type": "error", "status": status, "error": translated(error_data, status)})
         except FeedBroken as error:
             await self.refuse(503, "feed_broken", str(error))
         except Exception:  # nobody awaits this task: without a word the socket would be mute

@@ -19,7 +19,7 @@ def sealed(run: Run, text: str) -> str:
 def opened(content: Any, param: str) -> dict[str, Any]:
     """{"user", "text", "untrusted"}. Raises Invalid."""
     try:
-        found: dict[str, Any] = json.loads(decrypt(content))
-        return {"user": found["user"], "text": str(found["text"]), "untrusted": found["untrusted"] is True}
+        summary: dict[str, Any] = json.loads(decrypt(content))
+        return {"user": summary["user"], "text": str(summary["text"]), "untrusted": summary["untrusted"] is True}
     except (ImproperlyConfigured, AttributeError, TypeError, KeyError, ValueError):
         raise refused(param, "This is not a summary that Muster made.", "invalid_encrypted_content")

@@ -31,16 +31,21 @@ class OpenAIView(APIView):
         return in_their_form
 
 
+def body_of(request: Any) -> dict[str, Any]:
+    """The fields of the body; a body that is no object has none, so that what is required is missing."""
+    return request.data if isinstance(request.data, dict) else {}
+
+
 def status_of(status: int) -> int:
     return 400 if status == 422 else status
 
 
-def translated(found: dict[str, Any], status: int) -> dict[str, Any]:
+def translated(error: dict[str, Any], status: int) -> dict[str, Any]:
     """An error of Muster in OpenAI's form."""
-    details = found.get("details") or [{}]
+    details = error.get("details") or [{}]
     param = str(details[0].get("field")).removeprefix("model_params.") if details[0] else None
-    words = [found["message"], problem_in(details[0], found["message"]), found.get("hint")]
-    return error_json(" ".join(filter(None, words)), found["code"], status, param)
+    words = [error["message"], problem_in(details[0], error["message"]), error.get("hint")]
+    return error_json(" ".join(filter(None, words)), error["code"], status, param)
 
 
 def problem_in(detail: dict[str, Any], message: str) -> str:
@@ -72,8 +77,8 @@ class ModelsView(OpenAIView):
 class ModelView(OpenAIView):
     def get(self, request: Any, name: str) -> Response:
         agents = Agent.objects.usable_by(request.user).published().select_related("owner")
-        wanted, version = pinned(name)
-        agent = agents.filter(name=wanted).nearest_first(request.user).first()
+        model_name, version = pinned(name)
+        agent = agents.filter(name=model_name).nearest_first(request.user).first() if "\0" not in model_name else None
         is_there = agent.versions.filter(number=version or 1).exists() if agent else name == ROUTER
         if not is_there:
             raise NotFound(

@@ -116,6 +116,14 @@ def test_a_card_is_no_longer_public(client, alice_api, public, change):
     assert AuditEvent.objects.filter(action="agent.changed").exists()
 
 
+def test_the_card_of_a_deactivated_account_is_no_longer_public(client, charlie_api, alice, public):
+    alice.is_active = False
+    alice.save()
+    assert client.get(CARD.format(public)).status_code == client.get(CARD.format("nobody")).status_code == 401
+    assert charlie_api.get(CARD.format(public)).status_code == 404
+    assert client.get("/.well-known/agent-card.json").status_code == 401
+
+
 def test_a_wrong_key_reads_no_public_card(client, public):
     assert client.get(CARD.format(public), HTTP_AUTHORIZATION="Bearer mk_wrong").status_code == 401
 

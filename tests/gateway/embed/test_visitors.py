@@ -135,7 +135,9 @@ def test_what_is_closed_is_as_if_it_did_not_exist(visitor, embed, base, charlie,
     for answer in (one.call("get", "messages"), one.call("post", "messages", {"message": "hi"})):
         assert answer.status_code == 404
         assert answer.json()["error"]["message"] == unknown.json()["error"]["message"]
-    assert Client().get(f"/chat/{embed.key}/").status_code == 404 and not Run.objects.exists()
+    page = Client().get(f"/chat/{embed.key}/", headers={"accept-language": "de"})
+    assert page.status_code == 404 and not Run.objects.exists()
+    assert "oder er ist ausgeschaltet" in page.content.decode() and b'class="button"' not in page.content
 
 
 def test_an_owner_without_the_right_to_start_runs_offers_nothing(base, client, settings):

@@ -9,7 +9,7 @@ from agents.models import ApiKey, AuditEvent
 from connectors.mcp.messages import MODERN
 from gateway.mcp import calls, cards
 from gateway.mcp.catalogue import target_of
-from gateway.mcp.protocol import APPS, MIME, ORIGIN, Asked
+from gateway.mcp.protocol import APPS, MIME, ORIGIN, RpcRequest
 from runs.intake import messages as intake
 from runs.models import Approval
 from tests.functions.library import ADD, publish
@@ -40,7 +40,7 @@ def ask(run, tool="send_mail", **more):
 def card_of(run, scopes=SCOPES):
     """What the card of a call with this key has, by approval."""
     key = ApiKey.objects.filter(user=run.principal, scopes=scopes).latest("pk")
-    asked = Asked(run.principal, key, "tools/call", {}, 1, MODERN, ABLE)
+    asked = RpcRequest(run.principal, key, "tools/call", {}, 1, MODERN, ABLE)
     meta = cards.waiting(asked, target_of(run), run)["_meta"][cards.META]
     return {one["id"]: one for one in meta["open"]}
 
@@ -216,7 +216,7 @@ def test_no_function_takes_the_place_of_the_page(alice, alice_api):
 def test_the_model_reads_neither_token_nor_arguments(decider, run):
     approval = ask(run)
     key = ApiKey.objects.filter(user=run.principal, scopes=SCOPES).latest("pk")
-    result = cards.waiting(Asked(run.principal, key, "tools/call", {}, 1, MODERN, ABLE), target_of(run), run)
+    result = cards.waiting(RpcRequest(run.principal, key, "tools/call", {}, 1, MODERN, ABLE), target_of(run), run)
     token = card_of(run)[approval.pk.hex]["token"]
     read = str({name: value for name, value in result.items() if name != "_meta"})
     assert token[:20] not in read and approval.pk.hex not in read and "bob@example.org" not in read
@@ -227,6 +227,6 @@ def test_a_task_asks_as_before(decider, run):
     """A task has no result while it waits, so the card cannot be shown: its questions are elicitations."""
     ask(run)
     key = ApiKey.objects.filter(user=run.principal, scopes=SCOPES).latest("pk")
-    asked = Asked(run.principal, key, "tasks/get", {}, 1, MODERN, ABLE)
+    asked = RpcRequest(run.principal, key, "tasks/get", {}, 1, MODERN, ABLE)
     assert calls.questions.open_ones(asked, run.pk)
-    assert not calls.questions.open_ones(Asked(run.principal, key, "tools/call", {}, 1, MODERN, ABLE), run.pk)
+    assert not calls.questions.open_ones(RpcRequest(run.principal, key, "tools/call", {}, 1, MODERN, ABLE), run.pk)

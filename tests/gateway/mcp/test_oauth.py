@@ -75,6 +75,29 @@ def test_a_refresh_token_is_good_once(alice, client, registered, tokens):
     assert error(modern(ApiClient(alice, again["access_token"]), "tools/list")) == (401, -32000)
 
 
+def reuse(client, registered, tokens):
+    refresh(client, registered, tokens["refresh_token"])
+    assert refresh(client, registered, tokens["refresh_token"]).status_code == 400
+
+
+def delete_the_client(client, registered, tokens):
+    Application.objects.get(client_id=registered).delete()
+
+
+def give_back(client, registered, tokens):
+    send(client, "/oauth/revoke_token/", {"token": tokens["refresh_token"], "client_id": registered})
+
+
+@pytest.mark.parametrize("deed", [reuse, delete_the_client, give_back])
+def test_an_open_stream_ends_with_the_authorization(client, registered, tokens, deed):
+    key = oauth.key_of(tokens["access_token"], RESOURCE)
+    standing = oauth.standing_of(key)
+    refreshed = refresh(client, registered, tokens["refresh_token"]).json()
+    assert standing.is_good(), "a client that gets another token keeps its streams"
+    deed(client, registered, refreshed)
+    assert not standing.is_good()
+
+
 def test_a_client_gives_its_access_back(alice, client, registered, tokens):
     form = {"token": tokens["refresh_token"], "client_id": registered}
     assert send(client, "/oauth/revoke_token/", form).status_code == 200

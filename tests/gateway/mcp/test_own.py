@@ -3,6 +3,7 @@ log messages, subscriptions, and what an agent asks the client itself.
 """
 
 import json
+import time
 
 import pytest
 
@@ -10,8 +11,8 @@ from agents import storage
 from agents.models import ApiKey, Chain, Tool
 from connectors.mcp.messages import LEGACY
 from functions.models import StoredFunction
-from gateway.mcp import content, sessions, subscriptions
-from gateway.mcp.protocol import Asked
+from gateway.mcp import content, own_resources, sessions, subscriptions
+from gateway.mcp.protocol import RpcRequest
 from runs.events.record import events_of
 from runs.intake import messages as intake
 from runs.lifecycle import endings
@@ -203,6 +204,30 @@ def test_values_of_a_templates_variable_are_suggested(alice_api, offer):
     assert answer.json()["result"]["completion"]["values"] == ["tea", "tee"]
 
 
+@pytest.mark.parametrize(
+    ("template", "uri", "values"),
+    [
+        ("notes://{id}", "notes://7", {"id": "7"}),
+        ("notes://{id}", "notes://", None),
+        ("notes://{id}", "notes://a/b", None),
+        ("notes://{name}.{kind}", "notes://a.b.txt", {"name": "a.b", "kind": "txt"}),
+        ("notes://{a}/{b}", "notes://a/b", {"a": "a", "b": "b"}),
+        ("notes://{a}/{a}", "notes://a/b", None),
+        ("notes://today", "notes://today", {}),
+        ("notes://{a}{b}", "notes://abc", {"a": "ab", "b": "c"}),
+    ],
+)
+def test_an_address_has_the_values_of_its_template(template, uri, values):
+    assert own_resources.values_in(template, uri) == values
+
+
+def test_an_address_made_for_its_template_is_read_once():
+    template = "x:" + "".join(f"{{v{number}}}-" for number in range(50)) + "!"
+    began = time.thread_time()
+    assert own_resources.values_in(template, "x:" + "-" * 4000) is None
+    assert time.thread_time() - began < 0.1
+
+
 # -- log messages and subscriptions -----------------------------------------------------------------------------------
 
 
@@ -246,7 +271,7 @@ def test_a_subscription_hears_of_changes_of_what_the_person_can_read(alice, alic
 
 def watch_of(user, session):
     found = sessions.found(user, session["Mcp-Session-Id"])
-    return subscriptions.of_session(Asked(user, None, "", {}, None, found.version, session=found.digest))
+    return subscriptions.of_session(RpcRequest(user, None, "", {}, None, found.version, session=found.digest))
 
 
 def heard_of(watch):
@@ -268,7 +293,7 @@ def test_a_client_hears_that_its_lists_have_changed(alice, team, bob, alice_api,
 
 def test_a_list_that_the_scopes_hide_does_not_change(alice, api):
     api(alice, "messages:write")
-    watch = subscriptions.of_session(Asked(alice, ApiKey.objects.latest("pk"), "", {}, None, LEGACY))
+    watch = subscriptions.of_session(RpcRequest(alice, ApiKey.objects.latest("pk"), "", {}, None, LEGACY))
     watch.changed()
     publish(alice, DATA, "made", entry="main")
     storage.save(alice.pk, "new.txt", b"x", declared="text/plain")

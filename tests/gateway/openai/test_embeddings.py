@@ -104,6 +104,10 @@ def test_a_team_mate_uses_a_shared_provider(bob_api, team, mind):
 def test_other_kinds_and_servers_that_do_not_answer_are_clear_errors(alice, alice_api, mind):
     Provider.objects.create(owner=alice, name="claude", kind="anthropic")
     assert ask(alice_api, 400, model="claude:any")["code"] == "no_embeddings"
+    Provider.objects.filter(pk=mind.pk).update(base_url="https://models.invalid/v1")
+    assert ask(alice_api, 503)["code"] == "embeddings_failed", "as a server that does not answer"
+    Provider.objects.filter(pk=mind.pk).update(base_url="http://192.168.1.4/v1")
+    assert ask(alice_api, 400)["code"] == "private_address"
     Provider.objects.filter(pk=mind.pk).update(base_url="http://127.0.0.1:1/v1")
     Budget.objects.create(owner=alice, period="day", max_cost=Decimal(1000))
     assert ask(alice_api, 503)["code"] == "embeddings_failed"
