@@ -5,19 +5,23 @@
 import logging
 from typing import Any
 
+from django.conf import settings
 from django.core import signals
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.core.exceptions import ValidationError as ModelValidationError
 from django.db import InterfaceError, OperationalError
-from django.http import Http404
+from django.http import Http404, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 
-from agents.exceptions import Invalid, MusterError
+from agents.exceptions import Invalid, MusterError, NotFound
+from agents.http.idempotency import Repeated
+from agents.http.parsers import body_too_large
 
 log = logging.getLogger(__name__)
+MOST_DETAILS = 100  # a body can have a hundred thousand faults
 WORDS = {
     drf.ParseError: ("malformed", later("Send a JSON body that matches the schema at /api/docs/.")),
     drf.NotAuthenticated: ("not_authenticated", later("Send `Authorization: Bearer <api key>`.")),
@@ -34,22 +38,22 @@ WORDS = {
 }
 
 
-def handle(error: Exception, context: dict[str, Any]) -> Response:
+def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
     """Turn a view's exception into a response. Unexpected exceptions are logged and answered
     without a stack trace.
     """
+    if isinstance(error, Repeated):
+        return error.response
     if isinstance(error, ModelValidationError):
         error = Invalid.of(error)
+    if isinstance(error, RequestDataTooBig):  # raised by Django itself
+        error = body_too_large(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     if isinstance(error, MusterError):
-        return answer(context, error.status, error.code, str(error), error.hint, error.details, error.headers)
+        return answer(context, error.status, error.code, str(error), hint_of(error), error.details, error.headers)
     if isinstance(error, Http404):
         error = drf.NotFound()
     if isinstance(error, PermissionDenied):
         error = drf.PermissionDenied()
-    if isinstance(error, RequestDataTooBig):
-        return answer(
-            context, 413, "too_large", _("The body is larger than this site allows."), _("Send less at a time.")
-        )
     if isinstance(error, SuspiciousOperation):  # errors that Django itself answers with 400
         hint = _("It has too many parameters or invalid ones; see the schema at /api/docs/.")
         return answer(context, 400, "malformed", _("The request cannot be read."), hint)
@@ -76,6 +80,15 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
     )
 
 
+def hint_of(error: MusterError) -> str:
+    """Its own, or what holds for all of its kind."""
+    if error.hint or not isinstance(error, NotFound | Invalid):
+        return error.hint
+    if isinstance(error, NotFound):
+        return str(WORDS[drf.NotFound][1])
+    return _("See details.") if error.details else _("The schema at /api/docs/ says what is allowed.")
+
+
 def tell_trackers(context: dict[str, Any]) -> None:
     """Send Django's signal for a failed view, which error trackers listen to; DRF would suppress
     it.
@@ -98,6 +111,7 @@ def from_drf(error: drf.APIException, context: dict[str, Any]) -> Response:
         headers["WWW-Authenticate"] = auth_header
     if wait := getattr(error, "wait", None):
         headers["Retry-After"] = str(int(wait) + 1)
+    hint = getattr(error, "hint", hint)
     return answer(context, error.status_code, code, str(error.detail), str(hint), headers=headers)
 
 
@@ -135,7 +149,7 @@ def answer(
         "code": code,
         "message": message,
         "hint": hint,
-        "details": details or [],
+        "details": (details or [])[:MOST_DETAILS],
         "request_id": getattr(request, "request_id", None)
         or getattr(getattr(request, "_request", None), "request_id", ""),
     }

@@ -39,11 +39,11 @@ class ThreadedHandler(ASGIHandler):
         loop = asyncio.get_running_loop()
         response = await loop.run_in_executor(self.threads, self.answer, scope, body)
         if isinstance(response, Later):
-            found, has_left = await self.wait(response, receive)
+            outcome, has_left = await self.wait(response, receive)
             if has_left:
                 response.close()
                 return
-            response = await loop.run_in_executor(self.threads, self.complete, response, found)
+            response = await loop.run_in_executor(self.threads, self.complete, response, outcome)
         if response.streaming:
             try:
                 await self.stream(response, receive, send)
@@ -65,6 +65,8 @@ class ThreadedHandler(ASGIHandler):
         body.close()
         if response.streaming and not response.is_async:
             response = gathered(response)
+        if isinstance(response, Later):
+            response.rest()
         if response.streaming or isinstance(response, Later):
             close_old_connections()  # it may last for hours
         else:
@@ -74,17 +76,17 @@ class ThreadedHandler(ASGIHandler):
     async def wait(self, later: Later, receive: Any) -> tuple[Any, bool]:
         """(what the answer waits for, or None; whether the client has left)"""
         leaving = asyncio.ensure_future(receive())
-        leaving.add_done_callback(lambda left: left.cancelled() or later.awaited.place.dismiss())
+        leaving.add_done_callback(lambda future: future.cancelled() or later.awaited.place.dismiss())
         try:
-            found = await later.awaited.come()
+            outcome = await later.awaited.come()
         except asyncio.CancelledError:  # the server stops; the run goes on, as the answer says
-            found = None
+            outcome = None
         has_left = leaving.done()
         leaving.cancel()
-        return found, has_left
+        return outcome, has_left
 
-    def complete(self, later: Later, found: Any) -> HttpResponseBase:
-        response = later.complete(found)
+    def complete(self, later: Later, outcome: Any) -> HttpResponseBase:
+        response = later.complete(outcome)
         response.close()
         return response
 

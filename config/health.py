@@ -29,9 +29,9 @@ def readyz(request: HttpRequest) -> JsonResponse:
     problem.
     """
     checks: dict[str, Callable[[], str]] = {"database": database, "broker": broker, "sandbox": tested_sandbox}
-    found = {name: check() for name, check in checks.items()}
-    ready = all(answer == "ok" for answer in found.values())
-    return JsonResponse({"status": "ok" if ready else "unavailable", "checks": found}, status=200 if ready else 503)
+    answers = {name: check() for name, check in checks.items()}
+    ready = all(answer == "ok" for answer in answers.values())
+    return JsonResponse({"status": "ok" if ready else "unavailable", "checks": answers}, status=200 if ready else 503)
 
 
 def metrics_page(request: HttpRequest) -> HttpResponse:

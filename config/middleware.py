@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import structlog
 from django.conf import settings
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import translation
 
@@ -15,8 +16,8 @@ from agents.http.later import Later
 from agents.http.sessions import note_use
 from agents.models import Preference
 from plumbing import tracing
-from plumbing.untrusted import apart
 from plumbing.texts import asked_language
+from plumbing.untrusted import apart
 from runs.figures import metrics
 
 log = logging.getLogger("muster.request")
@@ -45,18 +46,30 @@ def request_id(answer: Answer) -> Answer:
     """`X-Request-ID` as received, or a new one; included in every log line and error."""
 
     def with_id(request: HttpRequest) -> HttpResponseBase:
-        given = request.headers.get("X-Request-ID", "")
-        found = given if GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
+        header = request.headers.get("X-Request-ID", "")
+        id = header if GIVEN_ID.fullmatch(header) else uuid.uuid4().hex
         apart.person.set(None)  # the thread served another request before
         tracing.PARENT.set(tracing.accepted(request.headers.get("traceparent", "")))
-        request.request_id = found  # type: ignore[attr-defined]
+        request.request_id = id  # type: ignore[attr-defined]
         structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(request_id=found)
+        structlog.contextvars.bind_contextvars(request_id=id)
         response = answer(request)
-        response["X-Request-ID"] = found
+        response["X-Request-ID"] = id
         return response
 
     return with_id
+
+
+def valid_headers(answer: Answer) -> Answer:
+    """Refuses a header with a NUL character, which HTTP forbids and PostgreSQL cannot store."""
+
+    def checked(request: HttpRequest) -> HttpResponseBase:
+        for name, value in request.headers.items():
+            if "\x00" in value:
+                raise BadRequest(f"The header {name} contains a NUL character.")
+        return answer(request)
+
+    return checked
 
 
 def observation(answer: Answer) -> Answer:

@@ -38,6 +38,19 @@ def any_value(result: Any, **_: Any) -> Any:
     return [any_value(one) for one in result] if isinstance(result, list) else result
 
 
+def empty_or_address(result: Any, **_: Any) -> Any:
+    """A text that may be empty or an address: “exactly one of” would refuse the empty text, which
+    validators without a check of formats read as both.
+    """
+    if isinstance(result, list):
+        return [empty_or_address(one) for one in result]
+    if not isinstance(result, dict):
+        return result
+    if {"type": "string", "maxLength": 0} in (result.get("oneOf") or ()):
+        result = {("anyOf" if key == "oneOf" else key): value for key, value in result.items()}
+    return {key: empty_or_address(value) for key, value in result.items()}
+
+
 def opaque_ids(result: Any, **_: Any) -> Any:
     """An id is a string without a format, in paths too: clients must not depend on what it looks like."""
     if isinstance(result, list):

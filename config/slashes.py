@@ -1,12 +1,34 @@
 """Lists have a trailing slash in the contract and single objects do not; the other spelling is
-accepted too.
+accepted too. Programs get an unknown path as JSON, people as a page.
 """
 
 from typing import Any
 
+from django.core.exceptions import BadRequest, DisallowedHost
 from django.http import HttpRequest, JsonResponse
 from django.urls import Resolver404, resolve
+from django.views import defaults
 from django.views.decorators.csrf import csrf_exempt
+
+FOR_PROGRAMS = ("/api/", "/v1/", "/mcp/", "/a2a/", "/agui/", "/.well-known/")
+
+
+def page_not_found(request: HttpRequest, exception: Exception) -> Any:
+    """The site's `handler404`. OpenAI's clients read the same members of an error as ours."""
+    if request.path_info.startswith(FOR_PROGRAMS):
+        return not_found(request)
+    return defaults.page_not_found(request, exception)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> Any:
+    """The site's `handler400`: what Django or a middleware refuses before a view is found."""
+    if not request.path_info.startswith(FOR_PROGRAMS):
+        return defaults.bad_request(request, exception)
+    if isinstance(exception, DisallowedHost):
+        message = "The Host header names a host that this site does not serve."
+        return error_json(request, 400, "malformed", message, "Administrators list its hosts in ALLOWED_HOSTS.")
+    message = str(exception) if isinstance(exception, BadRequest) else "The request cannot be read."
+    return error_json(request, 400, "malformed", message, "Check its headers and parameters.")
 
 
 @csrf_exempt  # the view that answers makes its own checks, as every API view does
@@ -26,11 +48,16 @@ def other_spelling(request: HttpRequest, rest: str) -> Any:
 
 
 def not_found(request: HttpRequest) -> JsonResponse:
+    message = f"There is nothing at {request.path_info}."
+    return error_json(request, 404, "not_found", message, "/api/docs/ lists every path.")
+
+
+def error_json(request: HttpRequest, status: int, code: str, message: str, hint: str) -> JsonResponse:
     error: dict[str, Any] = {
-        "code": "not_found",
-        "message": f"There is nothing at {request.path_info}.",
-        "hint": "/api/docs/ lists every path.",
+        "code": code,
+        "message": message,
+        "hint": hint,
         "details": [],
         "request_id": getattr(request, "request_id", ""),
     }
-    return JsonResponse({"error": error}, status=404)
+    return JsonResponse({"error": error}, status=status)

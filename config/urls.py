@@ -5,7 +5,7 @@ from oauth2_provider.views import OAuthServerMetadataView
 
 from config import health
 from config.schema import SchemaView
-from config.slashes import other_spelling
+from config.slashes import bad_request, other_spelling, page_not_found
 from gateway import agui
 from gateway.a2a.discovery import CardView
 from gateway.mcp.oauth import ResourceView
@@ -41,3 +41,5 @@ urlpatterns = [
     path("", include("gateway.embed.urls")),
     path("", include("runs.pages.urls")),
 ]
+handler400 = bad_request
+handler404 = page_not_found

@@ -57,4 +57,39 @@ def test_a_body_larger_than_the_site_takes_is_413_and_read_no_further(alice_api,
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
     too_much = b'{"name": "large", "text": "' + b"x" * 1000
     answer = alice_api.post(f"/api/v1/{path}", too_much)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (413, "too_large")
+    assert "1000 bytes" in error["message"] and error["hint"]
+    assert error["details"] == [{"code": "too_large", "limit": 1000, "unit": "bytes"}]
+
+
+UNKNOWN = ["/v1/completions", "/v1/responses/x/y", "/a2a/helper/nothing", "/agui/a/b", "/mcp/nothing", "/api/nothing"]
+
+
+@pytest.mark.parametrize("path", UNKNOWN)
+def test_a_program_gets_an_unknown_path_as_json(path, client):
+    answer = client.get(path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+    assert path in answer.json()["error"]["message"]
+
+
+def test_a_person_gets_an_unknown_path_as_a_page(client):
+    answer = client.get("/nothing")
+    assert answer.status_code == 404 and answer["Content-Type"].startswith("text/html")
+
+
+@pytest.mark.parametrize("name", ["Idempotency-Key", "Cookie", "User-Agent"])
+def test_a_header_with_a_nul_character_is_refused(name, alice_api):
+    """PostgreSQL cannot store it, and each header ended in another error 500."""
+    answer = alice_api.post(f"{V1}/messages", {"message": "x"}, headers={name: "a=\x00"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "malformed")
+    assert answer.json()["error"]["message"] == f"The header {name} contains a NUL character."
+
+
+def test_programs_get_an_unknown_host_as_json_and_people_as_a_page(client, settings):
+    settings.ALLOWED_HOSTS = ["muster.example.org"]
+    answer = client.get(f"{V1}/agents/", headers={"Host": "elsewhere.example.org"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "malformed")
+    assert answer.json()["error"]["hint"] and answer.json()["error"]["request_id"]
+    page = client.get("/login/", headers={"Host": "elsewhere.example.org"})
+    assert page.status_code == 400 and "text/html" in page["Content-Type"]

@@ -12,7 +12,8 @@ import pytest
 from django.db import connection
 
 from agents.models import Agent
-from tests.live import ROOT, free_port, plain_environment, wait_for
+from tests.live import ROOT, plain_environment, wait_for
+from tests.servers import free_port
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

@@ -5,9 +5,11 @@ import re
 import pytest
 import yaml
 from drf_spectacular.generators import SchemaGenerator
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from agents.models import Agent, Provider
+from runs.models import Run
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +114,55 @@ def test_a_changed_row_is_shown_whole(alice, alice_api):
 def test_a_path_that_is_none_is_refused_in_json_whatever_is_in_it(alice_api):
     answer = alice_api.post("/api/v1/nothing/%0A/here")
     assert answer.status_code == 404 and answer.json()["error"]["code"] == "not_found"
+
+
+ROWS = [
+    ("providers", {"name": "local", "kind": "offline"}),
+    ("agents", {"name": "one", "description": "d", "system_prompt": "", "provider": "local", "model_name": "m"}),
+    ("secrets", {"name": "token", "value": "s3cret"}),
+    ("functions", {"name": "add", "source": "def add(a: int) -> int:\n    return a\n"}),
+    ("chains", {"name": "both", "steps": [{"key": "one", "tool": "add"}]}),
+    ("schedules", {"name": "daily", "agent": "one", "text": "Go.", "crontab": "0 9 * * *"}),
+    ("triggers", {"name": "called", "kind": "webhook", "agent": "one", "text": "Go."}),
+    ("budgets", {"period": "day", "max_runs": 5}),
+    ("memory", {"text": "Likes tea."}),
+    ("collections", {"name": "docs"}),
+    ("keys", {"name": "mine", "scopes": ["runs:read"]}),
+    ("records/tasks", {"title": "Water the plants"}),
+    ("skills", {"text": "---\nname: minutes\ndescription: Writes minutes.\n---\nBe brief.\n"}),
+]
+FORMATS_APART = {"$schema": "https://json-schema.org/draft/2020-12/schema"}  # as most clients: types, not formats
+
+
+@pytest.mark.django_db
+def test_answers_are_as_the_document_says(schema, alice, alice_api):
+    for path, body in ROWS:
+        made = alice_api.post(f"/api/v1/{path}/", body)
+        assert made.status_code == 201, made.content
+        if path == "functions":
+            alice_api.post("/api/v1/functions/add/publish")
+    Run.objects.create(principal=alice, agent=Agent.objects.get(name="one"), status="succeeded")
+    seen = 0
+    for path, verbs in schema["paths"].items():
+        if "get" not in verbs or "{" in path or not path.startswith("/api/v1/"):
+            continue
+        answer = alice_api.get(path)
+        body = verbs["get"]["responses"].get("200", {}).get("content", {}).get("application/json")
+        if answer.status_code != 200 or not body or answer["Content-Type"] != "application/json":
+            continue
+        whole = {**FORMATS_APART, **body["schema"], "components": schema["components"]}
+        faults = [
+            f"{path} {list(one.path)}: {one.message}" for one in Draft202012Validator(whole).iter_errors(answer.json())
+        ]
+        assert faults == []
+        seen += 1
+    assert seen > 30
+
+
+@pytest.mark.django_db
+def test_usage_has_the_column_that_it_is_grouped_by(schema, alice, alice_api):
+    Run.objects.create(principal=alice, status="succeeded")
+    known = schema["components"]["schemas"]["UsageRow"]["properties"]
+    for by in ("agent", "day", "status", "user"):
+        [row] = alice_api.get(f"/api/v1/usage/?by={by}").json()["results"]
+        assert by in row and row.keys() <= known.keys()

@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
+from django.utils import timezone
 
 from agents.exceptions import Conflict
+from agents.http import later
 from agents.models import ApiKey
 from config.handler import ThreadedHandler
 from plumbing.broker import broadcast
@@ -70,7 +72,11 @@ def call(alice, make_agent, stub_provider, monkeypatch, places):
     handler = ThreadedHandler()
     handler.threads.shutdown()
     handler.threads = ThreadPoolExecutor(2, thread_name_prefix="web")
-    yield lambda wait=PATIENCE_S, **more: Caller(handler, token, {"message": "Hello", "wait": wait}, **more)
+
+    def caller(wait=PATIENCE_S, body=None, **more):
+        return Caller(handler, token, body or {"message": "Hello", "wait": wait}, **more)
+
+    yield caller
     handler.threads.shutdown()
 
 
@@ -178,3 +184,45 @@ async def test_an_answer_that_fails_late_is_an_error_as_any_other(call, cancel, 
     assert (answered, body["error"]["code"]) == (status, code)
     assert "secret" not in json.dumps(body)
     assert body["error"]["request_id"] == caller.headers["x-request-id"]
+
+
+A2A = {"messageId": "m1", "role": "user", "parts": [{"kind": "text", "text": "Hello"}]}
+WAITED = {
+    "message": ("/api/v1/agents/helper/messages", {"message": "Hello", "wait": PATIENCE_S}),
+    "a2a": ("/a2a/helper", {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": A2A}}),
+    "chat": ("/v1/chat/completions", {"model": "helper", "messages": [{"role": "user", "content": "Hello"}]}),
+    "responses": ("/v1/responses", {"model": "helper", "input": "Hello"}),
+    "langgraph": (
+        "/langgraph/runs/wait",
+        {"assistant_id": "helper", "input": {"messages": [{"type": "human", "content": "Hello"}]}},
+    ),
+}
+
+
+@pytest.mark.parametrize("deed", ["revoked", "expired", "deactivated"])
+@pytest.mark.parametrize("protocol", WAITED)
+async def test_nobody_gets_an_answer_whose_key_ended_while_they_waited(
+    call, cancel, alice, monkeypatch, protocol, deed
+):
+    monkeypatch.setattr(later, "EVERY_S", 0.0)
+    path, body = WAITED[protocol]
+    caller = call(path=path, body=body)
+    [run] = await runs_when(1)
+    keys = ApiKey.objects.filter(user=alice)
+    deeds = {
+        "revoked": partial(keys.update, revoked_at=timezone.now()),
+        "expired": partial(keys.update, expires_at=timezone.now()),
+        "deactivated": partial(type(alice).objects.update, is_active=False),
+    }
+    await in_thread(deeds[deed])
+    await cancel(run)
+    status, _ = await caller.answer()
+    assert status == 401 and b"cancelled" not in b"".join(message.get("body", b"") for message in caller.sent)
+
+
+async def test_a_short_wait_asks_the_database_nothing_more(call, cancel, monkeypatch):
+    monkeypatch.setattr(later.Standing, "is_good", lambda self: pytest.fail("it was checked again"))
+    caller = call()
+    [run] = await runs_when(1)
+    await cancel(run)
+    assert (await caller.answer())[0] == 200
