@@ -69,8 +69,8 @@ def checked_key(key: str) -> str:
 
 def path() -> Path:
     """`MUSTER_CONFIG`, else `muster/credentials.json` in the user's configuration directory."""
-    if given := os.environ.get("MUSTER_CONFIG"):
-        return Path(given).expanduser()
+    if folder := os.environ.get("MUSTER_CONFIG"):
+        return Path(folder).expanduser()
     base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path(base).expanduser() / "muster" / "credentials.json"
 

@@ -53,7 +53,18 @@ class APIError(MusterError):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        return " ".join(part for part in (f"{self.message} ({self.code})", self.hint) if part)
+        """Message, code and hint, and a line for each detail."""
+        words = " ".join(part for part in (f"{self.message} ({self.code})", self.hint) if part)
+        return "\n".join([words, *(f"  {place(detail)}" for detail in self.details)])
+
+
+def place(detail: object) -> str:
+    """One problem of a refused body: its place, what is wrong, and what helps."""
+    if not isinstance(detail, dict):
+        return str(detail)
+    where = f"line {detail['line']}" if detail.get("line") else str(detail.get("field") or "")
+    words = " ".join(str(detail[name]) for name in ("message", "hint") if detail.get(name))
+    return f"{where}: {words}" if where else words
 
 
 class BadRequestError(APIError):

@@ -39,10 +39,10 @@ class Retries:
         """The same for an answer. A longer Retry-After than allowed is left to the caller."""
         if attempt >= self.limit or not (status in REFUSED or (repeatable and status in MAYBE_DONE)):
             return None
-        asked = seconds(headers.get("retry-after"))
-        if asked is None:
+        delay = seconds(headers.get("retry-after"))
+        if delay is None:
             return self.pause(attempt)
-        return asked + self.random.uniform(0, 0.25) if asked <= self.longest_retry_after_s else None
+        return delay + self.random.uniform(0, 0.25) if delay <= self.longest_retry_after_s else None
 
     def pause(self, attempt: int) -> float:
         """Exponential, with jitter, so that clients that failed together do not return together."""

@@ -939,6 +939,13 @@ class RemoteTool(TypedDict):
     seen_at: str
 
 
+class ReplacingFileRequest(TypedDict):
+    path: str
+    text: NotRequired[str]
+    data: NotRequired[str]
+    sha256: NotRequired[str]
+
+
 class ReplayRequest(TypedDict):
     version: NotRequired[int | None]
     limit: NotRequired[int]
@@ -1065,7 +1072,7 @@ class Settings(TypedDict):
     email_notices: NotRequired[bool]
     push_notices: NotRequired[bool]
     teams_notices: bool
-    updated_at: str
+    updated_at: str | None
 
 
 class SharedLink(TypedDict):
@@ -1246,6 +1253,10 @@ class Usage(TypedDict):
 
 
 class UsageRow(TypedDict):
+    agent: NotRequired[str | None]
+    day: NotRequired[str | None]
+    status: NotRequired[str | None]
+    user: NotRequired[str | None]
     runs: int
     failed: int
     input_tokens: int
@@ -1443,6 +1454,7 @@ class Approval(TypedDict):
     edited_arguments: NotRequired[Any]
     decides: NotRequired[Literal["starter", "owner", "team", "role"]]
     not_starter: NotRequired[bool]
+    may_decide: bool
     expires_at: str
     default: NotRequired[Literal["deny", "approve"]]
     status: NotRequired[Literal["open", "approved", "denied", "expired", "void"]]
@@ -2513,6 +2525,12 @@ class RecordChange(TypedDict):
     note: str
 
 
+class ReplacedSkillRequest(TypedDict):
+    text: str
+    files: NotRequired[list[ReplacingFileRequest]]
+    team: NotRequired[str | None]
+
+
 class Replayed(TypedDict):
     version: int | None
     replayed: int
@@ -2566,6 +2584,7 @@ class Run(TypedDict):
     counts: Counts
     metadata: NotRequired[Any]
     urls: RunUrls
+    reply: NotRequired[Reply | None]
 
 
 class Schedule(TypedDict):

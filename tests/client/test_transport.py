@@ -185,3 +185,13 @@ async def test_many_messages_at_once_keep_their_own_keys():
     async with AsyncMuster(URL, KEY, http=httpx.AsyncClient(transport=httpx.MockTransport(server))) as muster:
         await asyncio.gather(*(muster.agent("helper").message("Hi").send() for _ in range(20)))
     assert len(set(server.sent("idempotency-key"))) == 20
+
+
+def test_an_error_says_each_problem_of_the_body():
+    details = [{"field": "name", "message": "Required."}, {"line": 3, "message": "No import.", "hint": "Use ctx."}, 7]
+    error = {"code": "invalid", "message": "The body is not valid.", "hint": "See details.", "details": details}
+    said = str(muster_client.InvalidError(422, {"error": error}))
+    assert said == (
+        "The body is not valid. (invalid) See details.\n  name: Required.\n  line 3: No import. Use ctx.\n  7"
+    )
+    assert str(muster_client.InvalidError(422, None)) == "The server answered 422. (http_422)"

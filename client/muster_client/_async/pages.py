@@ -15,9 +15,9 @@ class AsyncPages(Generic[Row]):
     """Iterate over it to read every row; pages are requested as they are needed."""
 
     def __init__(
-        self, transport: AsyncTransport, path: str, params: Mapping[str, Any], made: Callable[[Any], Row]
+        self, transport: AsyncTransport, path: str, params: Mapping[str, Any], build: Callable[[Any], Row]
     ) -> None:
-        self._transport, self._path, self._params, self._made = transport, path, params, made
+        self._transport, self._path, self._params, self._made = transport, path, params, build
 
     async def __aiter__(self) -> AsyncIterator[Row]:
         params: Mapping[str, Any] | None = self._params

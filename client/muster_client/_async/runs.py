@@ -53,6 +53,12 @@ class AsyncRun:
         return self.data.get("output")
 
     @property
+    def text(self) -> str | None:
+        """The reply, once it has ended; `wait` and `refresh` read it. None of a chain."""
+        reply = self.data.get("reply")
+        return reply["text"] if reply else None
+
+    @property
     def error(self) -> types.RunError | None:
         return self.data.get("error")
 
@@ -101,10 +107,10 @@ class AsyncRun:
     async def _poll(self, until: float) -> AsyncRun:
         pause = 0.1
         while not (await self.refresh()).is_finished:
-            left = until - time.monotonic()
-            if left <= 0:
+            remaining_s = until - time.monotonic()
+            if remaining_s <= 0:
                 raise APITimeoutError(f"The run {self.id} is still {self.status}.")
-            await anyio.sleep(min(pause, left))
+            await anyio.sleep(min(pause, remaining_s))
             pause = min(2.0, pause * 1.5)
         return self
 

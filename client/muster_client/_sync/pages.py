@@ -15,8 +15,8 @@ Row = TypeVar("Row")
 class Pages(Generic[Row]):
     """Iterate over it to read every row; pages are requested as they are needed."""
 
-    def __init__(self, transport: Transport, path: str, params: Mapping[str, Any], made: Callable[[Any], Row]) -> None:
-        self._transport, self._path, self._params, self._made = transport, path, params, made
+    def __init__(self, transport: Transport, path: str, params: Mapping[str, Any], build: Callable[[Any], Row]) -> None:
+        self._transport, self._path, self._params, self._made = transport, path, params, build
 
     def __iter__(self) -> Iterator[Row]:
         params: Mapping[str, Any] | None = self._params

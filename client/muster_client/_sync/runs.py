@@ -52,6 +52,12 @@ class Run:
         return self.data.get("output")
 
     @property
+    def text(self) -> str | None:
+        """The reply, once it has ended; `wait` and `refresh` read it. None of a chain."""
+        reply = self.data.get("reply")
+        return reply["text"] if reply else None
+
+    @property
     def error(self) -> types.RunError | None:
         return self.data.get("error")
 
@@ -100,10 +106,10 @@ class Run:
     def _poll(self, until: float) -> Run:
         pause = 0.1
         while not (self.refresh()).is_finished:
-            left = until - time.monotonic()
-            if left <= 0:
+            remaining_s = until - time.monotonic()
+            if remaining_s <= 0:
                 raise APITimeoutError(f"The run {self.id} is still {self.status}.")
-            time.sleep(min(pause, left))
+            time.sleep(min(pause, remaining_s))
             pause = min(2.0, pause * 1.5)
         return self
 

@@ -25,8 +25,8 @@ def login(app: App, url: str | None, allow_http: bool) -> None:
     this machine could see. It is tried before it is stored.
     """
     address = url or app.url or click.prompt("Server", default="http://127.0.0.1:8000")
-    asked = sys.stdin.isatty()
-    key = click.prompt("API key", hide_input=True) if asked else sys.stdin.readline()
+    is_terminal = sys.stdin.isatty()
+    key = click.prompt("API key", hide_input=True) if is_terminal else sys.stdin.readline()
     values = config.Settings(config.checked_url(address), config.checked_key(key))
     if not values.api_key:
         raise click.UsageError("The API key is empty.")

@@ -57,12 +57,12 @@ class JsonText(ParamType):
             return value
         try:
             text = click.open_file(value[1:]).read() if value.startswith("@") else value
-            found = json.loads(text)
+            document = json.loads(text)
         except (OSError, ValueError) as error:
             self.fail(f"{value[:60]}: {error}", parameter, context)
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             self.fail("write a JSON object, for example '{\"a\": 1}'", parameter, context)
-        return found
+        return document
 
 
 OBJECT = JsonText()

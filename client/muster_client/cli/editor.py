@@ -123,12 +123,12 @@ class Editor:
     @in_its_form
     async def list_sessions(self, cwd: str | None = None, **more: Any) -> ListSessionsResponse:
         """Those that an editor opened; the server keeps the folder of each."""
-        found = [
+        sessions = [
             SessionInfo(session_id=kept["id"], cwd=kept["cwd"], title=row.get("title"), updated_at=row["updated_at"])
             for row, kept in await self.kept()
             if cwd in (None, kept["cwd"])
         ]
-        return ListSessionsResponse(sessions=found)
+        return ListSessionsResponse(sessions=sessions)
 
     @in_its_form
     async def load_session(self, cwd: str, session_id: str, **more: Any) -> LoadSessionResponse:
@@ -147,8 +147,8 @@ class Editor:
     async def kept(self) -> list[tuple[Any, dict[str, str]]]:
         """(row, what this program keeps of it), newest first."""
         rows = await self.muster.sessions.list(ordering="-updated_at").take(NEWEST)
-        found = [(row, (row.get("metadata") or {}).get(KEPT)) for row in rows]
-        return [(row, kept) for row, kept in found if isinstance(kept, dict) and {"id", "cwd"} <= kept.keys()]
+        pairs = [(row, (row.get("metadata") or {}).get(KEPT)) for row in rows]
+        return [(row, kept) for row, kept in pairs if isinstance(kept, dict) and {"id", "cwd"} <= kept.keys()]
 
     async def keep(self, talk: Talk) -> None:
         """So that it can be loaded later. A key without the scope `sessions:write` cannot."""
@@ -173,10 +173,14 @@ class Editor:
         rows: list[Any] = []
         with suppress(ForbiddenError):
             rows = [row async for row in self.muster.agents.list() if row.get("enabled", True)]
-        known = {row["name"]: str(row.get("description") or "") for row in rows if row["published_version"] is not None}
+        descriptions = {
+            row["name"]: str(row.get("description") or "") for row in rows if row["published_version"] is not None
+        }
         modes = [SessionMode(id=ROUTER, name="Router", description="Muster chooses the agent for each conversation.")]
-        given = {} if talk.agent == ROUTER else {talk.agent: ""}
-        modes += [SessionMode(id=name, name=name, description=words) for name, words in {**given, **known}.items()]
+        names = {} if talk.agent == ROUTER else {talk.agent: ""}
+        modes += [
+            SessionMode(id=name, name=name, description=words) for name, words in {**names, **descriptions}.items()
+        ]
         talk.modes = frozenset(mode.id for mode in modes)
         return SessionModeState(current_mode_id=talk.agent, available_modes=modes)
 

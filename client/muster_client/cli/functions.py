@@ -40,11 +40,11 @@ def functions() -> None:
 @pass_app
 def list_functions(app: App, search: tuple[str, ...], limit: int) -> None:
     """The functions that you can see."""
-    found = app.muster.functions.list(search=" ".join(search) or None).take(limit)
+    rows = app.muster.functions.list(search=" ".join(search) or None).take(limit)
     if app.json:
-        as_json(found)
+        as_json(rows)
     else:
-        table(cast("list[dict[str, Any]]", found), ("name", "published_version", "effect", "description"))
+        table(cast("list[dict[str, Any]]", rows), ("name", "published_version", "effect", "description"))
 
 
 @functions.command()
@@ -71,30 +71,30 @@ def check(app: App, file: Path, entry: str | None) -> None:
 @functions.command("try")
 @click.argument("file", type=FILE)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--arguments", "given", type=OBJECT, help="All arguments as JSON, or @file.")
+@click.option("--arguments", "json_arguments", type=OBJECT, help="All arguments as JSON, or @file.")
 @click.option("--entry", help="The function in the file; default: the last one.")
 @json_option
 @pass_app
-def try_file(app: App, file: Path, arguments: tuple[str, ...], given: Any, entry: str | None) -> None:
+def try_file(app: App, file: Path, arguments: tuple[str, ...], json_arguments: Any, entry: str | None) -> None:
     """Run a file once in the server's sandbox. Nothing is stored.
 
     A VALUE is JSON where it can be, else a text: n=3 name=Ada tags='["a"]'
     """
     draft = draft_of(app, file, entry)
-    body = {"name": draft.name, **draft.fields, "arguments": {**(given or {}), **pairs(arguments)}}
+    body = {"name": draft.name, **draft.fields, "arguments": {**(json_arguments or {}), **pairs(arguments)}}
     executed(app, app.muster.functions.try_draft(cast("types.TryRequest", body)))
 
 
 @functions.command()
 @click.argument("name")
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--arguments", "given", type=OBJECT, help="All arguments as JSON, or @file.")
+@click.option("--arguments", "json_arguments", type=OBJECT, help="All arguments as JSON, or @file.")
 @click.option("--version", type=int, help="Default: the published one.")
 @json_option
 @pass_app
-def run(app: App, name: str, arguments: tuple[str, ...], given: Any, version: int | None) -> None:
+def run(app: App, name: str, arguments: tuple[str, ...], json_arguments: Any, version: int | None) -> None:
     """Run a published function."""
-    executed(app, app.muster.functions.execute(name, {**(given or {}), **pairs(arguments)}, version=version))
+    executed(app, app.muster.functions.execute(name, {**(json_arguments or {}), **pairs(arguments)}, version=version))
 
 
 @functions.command()
@@ -169,16 +169,16 @@ def store(app: App, draft: Draft) -> str:
 
 
 def pairs(arguments: tuple[str, ...]) -> dict[str, Any]:
-    found = {}
+    values = {}
     for text in arguments:
         name, equals, value = text.partition("=")
         if not equals:
             raise click.UsageError(f"“{text}” is not NAME=VALUE.")
         try:
-            found[name] = json.loads(value)
+            values[name] = json.loads(value)
         except ValueError:
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def executed(app: App, outcome: types.Executed) -> None:

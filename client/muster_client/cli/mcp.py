@@ -45,8 +45,8 @@ class Bridge:
         """Pass one message on; a request is answered by a thread, which is returned."""
         if not isinstance(message, dict):
             return None
-        given = message.get("params")
-        params: dict[str, Any] = given if isinstance(given, dict) else {}
+        parameters = message.get("params")
+        params: dict[str, Any] = parameters if isinstance(parameters, dict) else {}
         is_modern = VERSION in (params.get("_meta") or {})
         if message.get("method") == "notifications/cancelled" and not self.session:
             self.leave(params.get("requestId"))
@@ -166,15 +166,15 @@ def mcp(app: App) -> None:
 
     For clients that start a program: command `muster`, argument `mcp`.
     """
-    found, lock = settings(app.url), threading.Lock()
+    account, lock = settings(app.url), threading.Lock()
 
     def write(message: dict[str, Any]) -> None:
         with lock:
             sys.stdout.write(json.dumps(message) + "\n")
             sys.stdout.flush()
 
-    head = {"Authorization": f"Bearer {found.api_key}"}
-    with httpx.Client(base_url=found.url, headers=head, timeout=httpx.Timeout(30, read=None)) as http:
+    head = {"Authorization": f"Bearer {account.api_key}"}
+    with httpx.Client(base_url=account.url, headers=head, timeout=httpx.Timeout(30, read=None)) as http:
         serve(Bridge(http, write), sys.stdin)
 
 

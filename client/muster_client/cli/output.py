@@ -63,13 +63,13 @@ def table(rows: Iterable[Row], columns: Sequence[str]) -> None:
         for row in rows:
             click.echo("\t".join(line(shown(row.get(name))) for name in columns))
         return
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    grid = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        made.add_column(name.replace("_", " "), overflow="fold")
+        grid.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:
-        made.add_row(*(styled(line(shown(row.get(name)), 80)) for name in columns))
-    if made.row_count:
-        Console().print(made)
+        grid.add_row(*(styled(line(shown(row.get(name)), 80)) for name in columns))
+    if grid.row_count:
+        Console().print(grid)
     else:
         note("Nothing found.")
 

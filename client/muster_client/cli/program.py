@@ -60,18 +60,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def failed(error: MusterError) -> int:
     note(f"muster: {error}")
-    if isinstance(error, APIError):
-        for detail in error.details:
-            note(f"  {place(detail)}")
-        if error.status >= 500 and error.request_id:
-            note(f"  request {error.request_id}")
+    if isinstance(error, APIError) and error.status >= 500 and error.request_id:
+        note(f"  request {error.request_id}")
     return NO_SERVER if isinstance(error, APIConnectionError | ConfigurationError) else REFUSED
-
-
-def place(detail: object) -> str:
-    """One problem of a refused body: its place, what is wrong, and what helps."""
-    if not isinstance(detail, dict):
-        return str(detail)
-    where = f"line {detail['line']}" if detail.get("line") else str(detail.get("field") or "")
-    words = " ".join(str(detail[name]) for name in ("message", "hint") if detail.get(name))
-    return f"{where}: {words}" if where else words

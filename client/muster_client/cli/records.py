@@ -27,12 +27,11 @@ def records() -> None:
 @pass_app
 def list_records(app: App, kind: str | None, waiting: bool, search: str | None, limit: int) -> None:
     """Your records, newest first."""
-    found = app.muster.records.list(kind or "", waiting=waiting or None, search=search).take(limit)
+    rows = app.muster.records.list(kind or "", waiting=waiting or None, search=search).take(limit)
     if app.json:
-        as_json(found)
+        as_json(rows)
         return
-    rows = [{**row, "text": compact(text_of(row), 80)} for row in found]
-    table(rows, ("kind", "id", "review", "text", "updated_at"))
+    table([{**row, "text": compact(text_of(row), 80)} for row in rows], ("kind", "id", "review", "text", "updated_at"))
 
 
 @records.command()
@@ -87,8 +86,8 @@ def text_of(row: Mapping[str, Any]) -> str:
 
 
 def decided(row: Any) -> None:
-    found = cast("Mapping[str, Any]", row)
-    note(f"{found['kind']} {found['id']}: {found['review']}")
+    record = cast("Mapping[str, Any]", row)
+    note(f"{record['kind']} {record['id']}: {record['review']}")
 
 
 COMMANDS = (records,)

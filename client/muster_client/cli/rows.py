@@ -21,11 +21,11 @@ def agents() -> None:
 @pass_app
 def list_agents(app: App, limit: int) -> None:
     """The agents that you can see."""
-    found = app.muster.agents.list().take(limit)
+    rows = app.muster.agents.list().take(limit)
     if app.json:
-        as_json(found)
+        as_json(rows)
     else:
-        table(found, ("name", "provider", "model_name", "published_version", "description"))
+        table(rows, ("name", "provider", "model_name", "published_version", "description"))
 
 
 @agents.command()
@@ -70,11 +70,11 @@ def rollback(app: App, name: str, version: int) -> None:
 @pass_app
 def tools(app: App, search: tuple[str, ...], kind: str | None, limit: int) -> None:
     """The tools that agents can be granted."""
-    found = list(islice(app.muster.tools.list(search=" ".join(search) or None, kind=kind), limit))
+    rows = list(islice(app.muster.tools.list(search=" ".join(search) or None, kind=kind), limit))
     if app.json:
-        as_json(found)
+        as_json(rows)
     else:
-        table(found, ("name", "kind", "effect", "description"))
+        table(rows, ("name", "kind", "effect", "description"))
 
 
 COMMANDS = (agents, tools)

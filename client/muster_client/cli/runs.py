@@ -37,11 +37,11 @@ def runs() -> None:
 def list_runs(app: App, status: str | None, agent: str | None, chain: str | None, live: bool, limit: int) -> None:
     """The newest runs."""
     filters = {"status__in": LIVE if live else status, "agent": agent, "chain": chain}
-    found = app.muster.runs.list(**filters).take(limit)
+    newest = app.muster.runs.list(**filters).take(limit)
     if app.json:
-        as_json([run.data for run in found])
+        as_json([run.data for run in newest])
     else:
-        table((as_row(run) for run in found), COLUMNS)
+        table((as_row(run) for run in newest), COLUMNS)
 
 
 def as_row(run: Run) -> dict[str, Any]:
@@ -57,22 +57,22 @@ def as_row(run: Run) -> dict[str, Any]:
 
 
 @runs.command()
-@click.argument("run")
+@click.argument("run_id", metavar="RUN")
 @json_option
 @pass_app
-def show(app: App, run: str) -> None:
+def show(app: App, run_id: str) -> None:
     """One run: status, reply, error, tool calls."""
-    found = app.muster.runs.get(run)
-    calls = list(found.tool_calls())
+    run = app.muster.runs.get(run_id)
+    calls = list(run.tool_calls())
     if app.json:
-        as_json({**found.data, "tool_calls": calls})
+        as_json({**run.data, "tool_calls": calls})
         return
-    for name, value in {**as_row(found), "input": found.data.get("input"), "output": found.output}.items():
+    for name, value in {**as_row(run), "input": run.data.get("input"), "output": run.output}.items():
         if value not in (None, "", {}):
             say(f"{name + ':':10}{compact(value)}")
     for call in calls:
         say(f"{'call:':10}{call['name']} {compact(call.get('arguments'))} {call.get('outcome') or 'at work'}")
-    if error := found.error:
+    if error := run.error:
         say(f"{'error:':10}{error['message']} ({error['code']})", style="red")
 
 
@@ -139,12 +139,12 @@ def approvals(context: click.Context, run: str | None, every: bool) -> None:
         return
     app = context.ensure_object(App)
     states = ["open", "approved", "denied", "expired"] if every else [None]
-    found = [one for status in states for one in app.muster.approvals.list(run=run, status=status)]
+    rows = [row for status in states for row in app.muster.approvals.list(run=run, status=status)]
     if app.json:
-        as_json([one.data for one in found])
+        as_json([row.data for row in rows])
     else:
         columns = ("id", "status", "tool", "arguments", "reason", "expires_at")
-        table(({**one.data, "arguments": compact(one.arguments, 60)} for one in found), columns)
+        table(({**row.data, "arguments": compact(row.arguments, 60)} for row in rows), columns)
 
 
 @approvals.command()
@@ -194,19 +194,21 @@ def logs(app: App, agent: str | None, run: str | None, once: bool, every: float)
         time.sleep(max(0.2, every))
 
 
-def news(muster: Muster, seen: dict[str, int], filters: dict[str, Any], run: str | None) -> Iterator[tuple[Run, Event]]:
+def news(
+    muster: Muster, seen: dict[str, int], filters: dict[str, Any], only: str | None
+) -> Iterator[tuple[Run, Event]]:
     """Events that were not read yet, of live runs and of those that ended since the last look."""
-    found = [muster.runs.get(run)] if run else muster.runs.list(status__in=LIVE, **filters).take(100)
-    live = {one.id: one for one in found}
+    current = [muster.runs.get(only)] if only else muster.runs.list(status__in=LIVE, **filters).take(100)
+    live = {run.id: run for run in current}
     gone = [muster.runs.get(id) for id in seen if id not in live]
-    for one in [*live.values(), *gone]:
-        after = seen.get(one.id, 0)
-        for event in one.events(after=after):
+    for run in [*live.values(), *gone]:
+        after = seen.get(run.id, 0)
+        for event in run.events(after=after):
             after = event.seq or after
-            yield one, event
-        seen[one.id] = after
-        if one.is_finished:
-            del seen[one.id]
+            yield run, event
+        seen[run.id] = after
+        if run.is_finished:
+            del seen[run.id]
 
 
 def print_event(app: App, run: Run, event: Event) -> None:

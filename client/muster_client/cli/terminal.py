@@ -45,8 +45,8 @@ def device_client() -> tuple[list[str], dict[str, str]]:
     """The device client's command and what it needs in the environment: as a package of its own, or
     in the checkout that this file belongs to. Raises ClickException if there is none.
     """
-    if found := shutil.which("muster-device"):
-        return [found], {}
+    if path := shutil.which("muster-device"):
+        return [path], {}
     if (CHECKOUT / "devices" / "client" / "__main__.py").is_file():
         return [sys.executable, "-m", "devices.client"], {"PYTHONPATH": str(CHECKOUT)}
     raise click.ClickException(f"The device client is not installed. {TO_PAIR}")

@@ -48,8 +48,8 @@ class Updates:
         if type in ("tool.log", "tool.progress"):
             return update_tool_call(id, status="in_progress", content=shown(data.get("message")))
         if data.get("outcome") == "ok":
-            told = data["text"] if data.get("text") is not None else data.get("result")
-            return update_tool_call(id, status="completed", content=shown(told), raw_output=data.get("result"))
+            content = data["text"] if data.get("text") is not None else data.get("result")
+            return update_tool_call(id, status="completed", content=shown(content), raw_output=data.get("result"))
         error = data.get("error") or {}
         return update_tool_call(id, status="failed", content=shown(error.get("message") or data.get("reason")))
 
@@ -69,8 +69,8 @@ def shown(value: Any) -> list[Any]:
 
 def replayed(message: dict[str, Any]) -> list[Any]:
     """A message of a session that is loaded."""
-    made = {"user": update_user_message_text, "assistant": update_agent_message_text}.get(message["role"])
-    return [made(message["text"])] if made and message["text"] else []
+    update = {"user": update_user_message_text, "assistant": update_agent_message_text}.get(message["role"])
+    return [update(message["text"])] if update and message["text"] else []
 
 
 def parts_of(prompt: Iterable[Any]) -> list[dict[str, Any]]:

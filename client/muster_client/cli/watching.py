@@ -144,11 +144,11 @@ def edited_arguments(arguments: dict[str, Any]) -> dict[str, Any] | None:
         note("Nothing was changed, so nothing was decided.")
         return None
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
         note(f"This is not JSON, so nothing was decided: {error}")
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def as_value(text: str, schema: dict[str, Any]) -> Any:

@@ -62,12 +62,12 @@ class Arguments(ModalScreen[dict[str, Any] | None]):
 
     def action_approve(self) -> None:
         try:
-            found = json.loads(self.query_one(TextArea).text)
+            arguments = json.loads(self.query_one(TextArea).text)
         except ValueError as error:
             self.query_one("#problem", Static).update(f"This is not JSON: {error}")
             return
-        if isinstance(found, dict):
-            self.dismiss(found)
+        if isinstance(arguments, dict):
+            self.dismiss(arguments)
         else:
             self.query_one("#problem", Static).update("Write a JSON object.")
 

@@ -149,32 +149,32 @@ class Top(App[None]):
         return next((one for one in self.approvals.values() if one.run == run), None)
 
     def action_approve(self) -> None:
-        if found := self.needed():
-            self.carry_out(lambda: found.approve(), f"{found.tool}: approved")
+        if approval := self.needed():
+            self.carry_out(lambda: approval.approve(), f"{approval.tool}: approved")
 
     def action_deny(self) -> None:
-        if found := self.needed():
+        if approval := self.needed():
 
             def decide(reason: str | None) -> None:
                 if reason is not None:
-                    self.carry_out(lambda: found.deny(note=reason), f"{found.tool}: denied")
+                    self.carry_out(lambda: approval.deny(note=reason), f"{approval.tool}: denied")
 
-            self.push_screen(Reason(f"Deny {line(found.tool)} {compact(found.arguments, 200)}"), decide)
+            self.push_screen(Reason(f"Deny {line(approval.tool)} {compact(approval.arguments, 200)}"), decide)
 
     def action_edit(self) -> None:
-        if found := self.needed():
+        if approval := self.needed():
 
             def decide(arguments: dict[str, Any] | None) -> None:
                 if arguments is not None:
-                    self.carry_out(lambda: found.approve(arguments=arguments), f"{found.tool}: approved")
+                    self.carry_out(lambda: approval.approve(arguments=arguments), f"{approval.tool}: approved")
 
-            self.push_screen(Arguments(found.tool, found.arguments), decide)
+            self.push_screen(Arguments(approval.tool, approval.arguments), decide)
 
     def needed(self) -> AsyncApproval | None:
-        found = self.approval()
-        if found is None:
+        approval = self.approval()
+        if approval is None:
             self.notify("No approval is chosen, and the chosen run waits for none.", severity="warning")
-        return found
+        return approval
 
     def action_cancel(self) -> None:
         if run := self.runs.get(self.chosen("runs") or ""):
