@@ -25,8 +25,8 @@ ALL = {
 
 
 def main() -> None:
-    wanted = sys.argv[1:] or list(ALL)
-    for name in wanted:
+    names = sys.argv[1:] or list(ALL)
+    for name in names:
         module = name.partition("-")[0]
         print(f"\n== {name}", flush=True)
         subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *ALL.get(name, [])], check=True)

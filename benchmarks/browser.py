@@ -103,10 +103,10 @@ def main() -> None:
 
 
 def chromium() -> str:
-    found = shutil.which("chromium") or shutil.which("google-chrome")
-    if found is None:
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
         raise SystemExit("There is no Chromium on this machine; install it, then try again.")
-    return found
+    return program
 
 
 # -- the model's side ---------------------------------------------------------------------------------------------------
@@ -202,8 +202,8 @@ def weights(context: Any, muster: Live) -> list[str]:
     head = "| page | requests | KB gzip | first contentful paint ms | largest paint ms | ready ms | server ms | elements | complaints |"
     lines = [head, "|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
     for name, path in PAGES.items():
-        told = record(context, muster.url, path)
-        lines.append(f"| {name} | {' | '.join(str(value) for value in told)} |")
+        values = record(context, muster.url, path)
+        lines.append(f"| {name} | {' | '.join(str(value) for value in values)} |")
     return lines
 
 
@@ -214,7 +214,8 @@ def record(context: Any, base: str, path: str) -> list[Any]:
     page.on("console", lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on(
-        "request", lambda asked: complaints.append(asked.url) if not asked.url.startswith((base, "data:")) else None
+        "request",
+        lambda request: complaints.append(request.url) if not request.url.startswith((base, "data:")) else None,
     )
     context.new_cdp_session(page).send("Network.setCacheDisabled", {"cacheDisabled": True})
     page.goto(path)

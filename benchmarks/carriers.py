@@ -26,8 +26,8 @@ def main() -> None:
 
         django.setup()
         server = stack.enter_context(valkey())
-        for name, made, processes in carriers(stack, server):
-            mine, theirs, passed = measure(made, processes)
+        for name, carrier, processes in carriers(stack, server):
+            mine, theirs, passed = measure(carrier, processes)
             print(f"{name:24} {mine:6.2f} ms in Muster  {theirs:6.2f} ms in the broker  {passed:6.2f} ms passed")
 
 
@@ -83,10 +83,10 @@ def measure(carrier: Any, processes: list[int]) -> tuple[float, float, float]:
 
     for _ in range(20):
         hop()
-    found = spent(lambda: [hop() for _ in range(NUMBER)], processes)
+    figures = spent(lambda: [hop() for _ in range(NUMBER)], processes)
     stopping.set()
     thread.join()
-    return found
+    return figures
 
 
 def spent(work: Callable[[], Any], processes: list[int]) -> tuple[float, float, float]:
@@ -99,9 +99,9 @@ def spent(work: Callable[[], Any], processes: list[int]) -> tuple[float, float, 
 def cpu_of(processes: list[int]) -> float:
     import psutil
 
-    found = [psutil.Process(pid) for pid in processes]
-    found += [child for process in found for child in process.children(recursive=True)]
-    return sum(sum(process.cpu_times()[:2]) for process in found)
+    tree = [psutil.Process(pid) for pid in processes]
+    tree += [child for process in tree for child in process.children(recursive=True)]
+    return sum(sum(process.cpu_times()[:2]) for process in tree)
 
 
 if __name__ == "__main__":

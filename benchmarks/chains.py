@@ -208,8 +208,8 @@ def beat(schedules: Any, stop: threading.Event) -> None:
     connection.close()
 
 
-def tell(what: str, found: str, promised: str) -> None:
-    print(f"{what:48} {found:>34}   {promised}", flush=True)
+def tell(what: str, figure: str, promised: str) -> None:
+    print(f"{what:48} {figure:>34}   {promised}", flush=True)
 
 
 if __name__ == "__main__":

@@ -80,13 +80,13 @@ def counted(value: Any, number: int) -> Any:
 def record(call: dict[str, Any], turn: int) -> SimpleNamespace:
     """The row of a call, as far as `Step.of` reads it."""
     code = call.get("fails")
-    said = call.get("says")
+    reply = call.get("says")
     return SimpleNamespace(
         name=call["call"],
         kind=call.get("kind", "function"),
         effect=call.get("effect", "idempotent" if call.get("kind") == "agent" else "write"),
         arguments=call["arguments"],
-        result={"reply": said, "agent": call["call"]} if call.get("kind") == "agent" else said,
+        result={"reply": reply, "agent": call["call"]} if call.get("kind") == "agent" else reply,
         outcome="failed" if code else "ok",
         error={"code": code} if code else None,
         turn=turn,

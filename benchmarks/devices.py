@@ -53,9 +53,9 @@ def measure(port: int, broker: int, many: int, seconds: float) -> None:
         round_trip(servers)
         throughput(servers, 50, seconds)
         empty, before = share_of(servers, broker, seconds), servers.memory_mb()
-        with devices(servers, many, "--hold") as made:
+        with devices(servers, many, "--hold") as clients:
             idle(servers, broker, many, seconds, empty, before)
-            storm(servers, made)
+            storm(servers, clients)
     finally:
         servers.stop()
 
@@ -148,19 +148,19 @@ def devices(servers: Servers, count: int, *more: str) -> Iterator[list[tuple[int
     """So many connected devices of as many people: [(user id, device id)]."""
     from devices.models import Device
 
-    made, credentials = [], []
+    clients, credentials = [], []
     for _ in range(count):
         user = new_user()
         device = Device.objects.create(owner=user, name="simulated")
         credentials.append(device.issue_credential()[1])
-        made.append((user.pk, device.pk))
+        clients.append((user.pk, device.pk))
     file = Path(tempfile.mkstemp(suffix=".json")[1])
     file.write_text(json.dumps(credentials))
     command = [sys.executable, "-m", "benchmarks.simulated_devices", str(file), *servers.urls, *more]
     process = subprocess.Popen(command, cwd=ROOT)
     try:
-        wait_until_online([pk for _, pk in made])
-        yield made
+        wait_until_online([pk for _, pk in clients])
+        yield clients
     finally:
         process.kill()
         process.wait()
@@ -208,14 +208,14 @@ def round_trip(servers: Servers) -> None:
 
 
 def throughput(servers: Servers, count: int, seconds: float) -> None:
-    with devices(servers, count) as made:
+    with devices(servers, count) as clients:
         web, mine = servers.cpu_s(), time.process_time()
         until = time.monotonic() + seconds
 
         def work(number: int) -> int:
             done = 0
             while time.monotonic() < until:
-                call(made[(number + done * 7) % count][0])
+                call(clients[(number + done * 7) % count][0])
                 done += 1
             return done
 
@@ -248,7 +248,7 @@ def idle(servers: Servers, broker: int, count: int, seconds: float, empty: float
     )
 
 
-def storm(servers: Servers, made: list[tuple[int, Any]]) -> None:
+def storm(servers: Servers, clients: list[tuple[int, Any]]) -> None:
     """kill -9 of both servers with one call in flight on each device: when is every call settled?"""
     from django.conf import settings
 
@@ -256,8 +256,8 @@ def storm(servers: Servers, made: list[tuple[int, Any]]) -> None:
 
     settings.DEVICE_HOLD_S = 0.1
     with ThreadPoolExecutor(32) as pool:
-        list(pool.map(lambda one: place(one[0]), made))
-    calls = DeviceCall.objects.filter(device_id__in=[pk for _, pk in made])
+        list(pool.map(lambda one: place(one[0]), clients))
+    calls = DeviceCall.objects.filter(device_id__in=[pk for _, pk in clients])
     servers.stop(signal.SIGKILL)
     servers.start()
     started = time.monotonic()
@@ -265,7 +265,7 @@ def storm(servers: Servers, made: list[tuple[int, Any]]) -> None:
         time.sleep(0.2)
     took = time.monotonic() - started
     states = {state: calls.filter(state=state).count() for state in set(calls.values_list("state", flat=True))}
-    print(f"storm of {len(made)}: all calls settled {took:.1f} s after the servers were back (target 15): {states}")
+    print(f"storm of {len(clients)}: all calls settled {took:.1f} s after the servers were back (target 15): {states}")
     print(f"  CPU of the servers for it: {servers.cpu_s():.1f} s, their start included")
 
 

@@ -49,8 +49,8 @@ class Embeddings(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length", 0))
         if self.path != "/v1/embeddings" or not 0 < length <= MOST_BYTES:
             return self.answer(404, {"error": {"message": "POST /v1/embeddings with a body of at most 4 MB"}})
-        asked = json.loads(self.rfile.read(length))
-        texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
+        body = json.loads(self.rfile.read(length))
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
         vectors = self.model.encode(texts, normalize_embeddings=True).tolist()
         rows = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
         self.answer(200, {"object": "list", "model": MODEL_NAME, "data": rows})

@@ -41,15 +41,15 @@ class SlowModel:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
                 length = head.partition("content-length:")[2].partition("\r\n")[0].strip() or "0"
                 content = await reader.readexactly(int(length))
-                asked = asyncio.ensure_future(self.answer(head.split()[1], json.loads(content or b"{}")))
-                left = asyncio.ensure_future(reader.read(1))
-                await asyncio.wait([asked, left], return_when=asyncio.FIRST_COMPLETED)
-                if not asked.done():  # nobody waits for the answer any more
-                    asked.cancel()
+                task = asyncio.ensure_future(self.answer(head.split()[1], json.loads(content or b"{}")))
+                end = asyncio.ensure_future(reader.read(1))
+                await asyncio.wait([task, end], return_when=asyncio.FIRST_COMPLETED)
+                if not task.done():  # nobody waits for the answer any more
+                    task.cancel()
                     return
-                left.cancel()
-                await asyncio.wait([left])
-                answer = asked.result()
+                end.cancel()
+                await asyncio.wait([end])
+                answer = task.result()
                 data = json.dumps(answer).encode()
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ")
                 writer.write(str(len(data)).encode() + b"\r\n\r\n" + data)
@@ -130,8 +130,10 @@ def figures(model: str) -> dict[str, int]:
 
 
 def program(pid: int, word: str) -> psutil.Process:
-    found = [one for one in psutil.Process(pid).children(recursive=True) if word in " ".join(one.cmdline())]
-    return found[0]
+    matches = [
+        process for process in psutil.Process(pid).children(recursive=True) if word in " ".join(process.cmdline())
+    ]
+    return matches[0]
 
 
 def until(ready: Any, seconds: float, what: str) -> float:
@@ -145,11 +147,11 @@ def until(ready: Any, seconds: float, what: str) -> float:
 
 
 def count(api: httpx.Client, status: str, name: str = "slow") -> int:
-    found, page = 0, f"/runs/?status={status}&agent={name}&limit=100"
+    total, page = 0, f"/runs/?status={status}&agent={name}&limit=100"
     while page:
         answer = made(api.get(page))
-        found, page = found + len(answer["results"]), answer["next"]
-    return found
+        total, page = total + len(answer["results"]), answer["next"]
+    return total
 
 
 def measure_flight(db: str, runs: int, seconds: float) -> None:

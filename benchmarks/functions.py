@@ -170,12 +170,14 @@ def through_rest(options: argparse.Namespace, key: str) -> None:
     p95 = quantiles(times, n=20)[-1]
     print(f"execute through REST, one caller                       p50 {median(times):7.2f} ms   p95 {p95:.1f} (≤ 12)")
     for callers in (4, 8):
-        found = rate(options, key, callers)
-        print(f"execute through REST, {callers} callers                            {found:7.0f} /s   (target ≥ 120)")
+        per_second = rate(options, key, callers)
+        print(
+            f"execute through REST, {callers} callers                            {per_second:7.0f} /s   (target ≥ 120)"
+        )
     lists = [timed(lambda: caller.call("GET", "functions/?limit=50")) for _ in range(20)]
-    found = [timed(lambda: caller.call("GET", "functions/?search=f99&limit=50")) for _ in range(20)]
+    searches = [timed(lambda: caller.call("GET", "functions/?search=f99&limit=50")) for _ in range(20)]
     print(f"a page of 10,000 functions                             p50 {median(lists):7.2f} ms   (target ≤ 50)")
-    print(f"the same, searched                                     p50 {median(found):7.2f} ms")
+    print(f"the same, searched                                     p50 {median(searches):7.2f} ms")
 
 
 def rate(options: argparse.Namespace, key: str, callers: int) -> float:

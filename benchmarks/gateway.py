@@ -103,14 +103,14 @@ def cpu_of_each(
     """CPU milliseconds a message, one value for each round."""
     for call in calls.values():
         sent(http, call)
-    found: dict[str, list[float]] = defaultdict(list)
+    costs: dict[str, list[float]] = defaultdict(list)
     for _ in range(rounds):
         for name, call in calls.items():
             before = cpu_of(pid)
             for _ in range(count):
                 sent(http, call)
-            found[name].append((cpu_of(pid) - before) * 1000 / count)
-    return found
+            costs[name].append((cpu_of(pid) - before) * 1000 / count)
+    return costs
 
 
 def sent(http: httpx.Client, call: Call) -> None:
@@ -121,10 +121,10 @@ def sent(http: httpx.Client, call: Call) -> None:
         raise SystemExit(f"{call.path}: {answer.status_code} {answer.text[:2000]}")
 
 
-def report(title: str, found: dict[str, list[float]]) -> None:
+def report(title: str, costs: dict[str, list[float]]) -> None:
     print(f"\n{title}: CPU of Muster a message")
-    of_rest = found["REST"]
-    for name, values in found.items():
+    of_rest = costs["REST"]
+    for name, values in costs.items():
         ratios = [mine / rest for mine, rest in zip(values, of_rest, strict=True)]
         spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
         print(

@@ -29,12 +29,12 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--db", choices=["sqlite", "postgres"], default="sqlite")
     options.add_argument("--documents", type=int, default=10_000)
-    asked = options.parse_args()
+    arguments = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"DJANGO_SETTINGS_MODULE": "config.settings", "MUSTER_DATA_DIR": folder}
-        child = start_postgres(Path(folder)) if asked.db == "postgres" else None
+        child = start_postgres(Path(folder)) if arguments.db == "postgres" else None
         try:
-            measure(asked.documents)
+            measure(arguments.documents)
         finally:
             if child:
                 os.kill(child, signal.SIGINT)

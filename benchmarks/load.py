@@ -118,13 +118,13 @@ def measure(
 async def run(send: Any, callers: int, count: int, pids: tuple[int, ...], check: Any) -> Figures:
     latencies: list[float] = []
     errors = 0
-    left = count
+    remaining = count
 
     async def caller() -> None:
-        nonlocal left, errors
+        nonlocal remaining, errors
         line = Caller()
-        while left > 0:
-            left -= 1
+        while remaining > 0:
+            remaining -= 1
             began = time.perf_counter()
             try:
                 good = check(await send(line))

@@ -110,10 +110,10 @@ def measure(person: int, run: str, session: str) -> None:
         began = time.process_time()
         times = [timed(browser, path) for _ in range(ROUNDS)]
         cpu = (time.process_time() - began) / ROUNDS * 1000
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             browser.get(path, HTTP_HOST="localhost")
         name, size = path.split("/0")[0][:32], len(answer.content) / 1024
-        print(f"{name:32} {min(times):8.1f} {median(times):8.1f} {cpu:7.1f} {len(asked):10} {size:6.0f}", flush=True)
+        print(f"{name:32} {min(times):8.1f} {median(times):8.1f} {cpu:7.1f} {len(queries):10} {size:6.0f}", flush=True)
 
 
 def timed(browser: Any, path: str) -> float:

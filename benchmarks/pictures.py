@@ -60,9 +60,9 @@ def look(browser: Any, options: argparse.Namespace, size: str, theme: str) -> No
     )
     context.add_init_script(path=AXE)
     page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda line: said.append(line.text) if is_ours(line) else None)
-    page.on("pageerror", lambda error: said.append(str(error)))
+    complaints: list[str] = []
+    page.on("console", lambda line: complaints.append(line.text) if is_ours(line) else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto("/login/")
     page.fill("#id_username", options.name)
     page.fill("#id_password", options.password)
@@ -72,8 +72,8 @@ def look(browser: Any, options: argparse.Namespace, size: str, theme: str) -> No
         picture = options.folder / f"{re.sub(r'[^a-z0-9_-]+', '-', route)}-{size}-{theme}.png"
         page.screenshot(path=picture, full_page=True, caret="initial")
         wide = page.evaluate(TOO_WIDE)
-        faults = [f"{wide} px too wide"] * (wide > 0) + page.evaluate(FOUND) + said
-        said.clear()
+        faults = [f"{wide} px too wide"] * (wide > 0) + page.evaluate(FOUND) + complaints
+        complaints.clear()
         for fault in faults:
             print(f"{size}-{theme} {route} {path}: {fault}", flush=True)
     context.close()

@@ -24,10 +24,10 @@ class Corpus:
     def __init__(self, seed: int = 11) -> None:
         chance = random.Random(seed)  # noqa: S311
         syllables = [a + b for a in "bdfgklmnprst" for b in "aeiou"]
-        made: set[str] = set()
-        while len(made) < SUBJECTS * SYNONYMS + FILLERS:
-            made.add("".join(chance.choices(syllables, k=4)))
-        words = sorted(made)
+        texts: set[str] = set()
+        while len(texts) < SUBJECTS * SYNONYMS + FILLERS:
+            texts.add("".join(chance.choices(syllables, k=4)))
+        words = sorted(texts)
         chance.shuffle(words)
         fillers = words[:FILLERS]
         rest = words[FILLERS:]
@@ -38,11 +38,11 @@ class Corpus:
         for number in range(DOCUMENTS):
             subjects = chance.sample(range(SUBJECTS), 3)
             picked = [chance.choice(self.synonyms[one]) for one in subjects]
-            said = [*(picked * 2), *chance.choices(fillers, k=30)]
-            chance.shuffle(said)
-            self.texts[f"text-{number}"] = " ".join(said)
-            asked = [picked[0], *(chance.choice(self.synonyms[one]) for one in subjects[1:])]
-            self.questions.append((" ".join([*asked, *chance.sample(fillers, 3)]), f"text-{number}"))
+            content = [*(picked * 2), *chance.choices(fillers, k=30)]
+            chance.shuffle(content)
+            self.texts[f"text-{number}"] = " ".join(content)
+            terms = [picked[0], *(chance.choice(self.synonyms[one]) for one in subjects[1:])]
+            self.questions.append((" ".join([*terms, *chance.sample(fillers, 3)]), f"text-{number}"))
 
     def vector(self, text: str) -> array:
         """Of length one. Words that are in no subject count little, as usual words do."""
@@ -57,14 +57,14 @@ class Corpus:
 
     def naive(self, question: str) -> list[str]:
         """The baseline: how many words of the question a text has, equal ones by name."""
-        asked = set(question.split())
-        return sorted(self.texts, key=lambda name: (-len(asked & set(self.texts[name].split())), name))
+        words = set(question.split())
+        return sorted(self.texts, key=lambda name: (-len(words & set(self.texts[name].split())), name))
 
     def measure(self, find: Callable[[str], Sequence[str]]) -> tuple[float, float]:
         """(mean reciprocal rank, recall among the first five)."""
         ranks = []
-        for question, wanted in self.questions:
+        for question, answer in self.questions:
             names = list(find(question))
-            ranks.append(names.index(wanted) + 1 if wanted in names else 0)
+            ranks.append(names.index(answer) + 1 if answer in names else 0)
         reciprocal = sum(1 / rank for rank in ranks if rank) / len(ranks)
         return reciprocal, sum(1 for rank in ranks if 1 <= rank <= FIRST) / len(ranks)

@@ -89,13 +89,13 @@ def judged(
     right = wrong = silent = 0
     for text, label in messages:
         decision = decide(profiles, text, methods=methods)
-        found = decision.profile.name if decision.profile else "nobody"
-        right += found == label
-        wrong += found not in (label, "nobody")
-        silent += found == "nobody" != label
-        if show and found != label:
+        agent = decision.profile.name if decision.profile else "nobody"
+        right += agent == label
+        wrong += agent not in (label, "nobody")
+        silent += agent == "nobody" != label
+        if show and agent != label:
             tops = ", ".join(f"{one.agent} {one.score} ({one.reason})" for one in decision.candidates[:2])
-            print(f"    {text!r}: {found}, not {label} [{tops}]")
+            print(f"    {text!r}: {agent}, not {label} [{tops}]")
     return right, wrong, silent
 
 

@@ -51,8 +51,12 @@ class Installation:
     def program(self, name: str) -> psutil.Process:
         """Its “web” or “worker” process."""
         word = {"web": "muster web", "worker": "muster worker"}[name]
-        found = [one for one in psutil.Process(self.pid).children(recursive=True) if word in " ".join(one.cmdline())]
-        return found[0]
+        matches = [
+            process
+            for process in psutil.Process(self.pid).children(recursive=True)
+            if word in " ".join(process.cmdline())
+        ]
+        return matches[0]
 
     def figures(self, callers: int, count: int) -> Any:
         return measure(
@@ -177,13 +181,13 @@ async def call_and_wait(
 
 async def until_stored(api: httpx.AsyncClient, count: int) -> None:
     """Until so many runs are queued or in work."""
-    found = 0
+    total = 0
     for _ in range(3000):
-        found = sum(int(float(number)) for number in UNFINISHED.findall((await api.get("/metrics")).text))
-        if found >= count:
+        total = sum(int(float(number)) for number in UNFINISHED.findall((await api.get("/metrics")).text))
+        if total >= count:
             return
         await asyncio.sleep(0.2)
-    raise SystemExit(f"Only {found} of {count} runs were stored.")
+    raise SystemExit(f"Only {total} of {count} runs were stored.")
 
 
 def memory_of(process: psutil.Process) -> int:
@@ -199,8 +203,8 @@ def watchers(db: str, count: int = 1000) -> None:
         for what in ("first", "again"):
             run = made(api.post("/agents/adder/messages", json={**BODY, "wait": 0}))["run"]["id"]
             before = web.memory_info().rss
-            ends, asked, held = asyncio.run(watch(ours, run, count, web))
-            last = (max(ends, default=asked) - asked) * 1000
+            ends, requests, held = asyncio.run(watch(ours, run, count, web))
+            last = (max(ends, default=requests) - requests) * 1000
             print(f"{what}: {len(ends):,} of {count:,} streams saw the end, the last {last:.0f} ms after the cancel")
             print(f"web: {(held - before) / count / 1024:.0f} kB a watcher, {web.num_threads()} threads", flush=True)
 
@@ -233,7 +237,7 @@ async def watch(ours: Installation, run: str, count: int, web: psutil.Process) -
     lines = [f"GET /api/v1/runs/{run}/stream HTTP/1.1", f"Host: {address.host}", "Accept: text/event-stream"]
     request = "\r\n".join([*lines, *(f"{name}: {value}" for name, value in ours.headers.items()), "", ""]).encode()
     loop = asyncio.get_running_loop()
-    made = [
+    watchers = [
         await loop.create_connection(lambda: Watcher(request, watching, ends), address.host, address.port)
         for _ in range(count)
     ]
@@ -241,12 +245,12 @@ async def watch(ours: Installation, run: str, count: int, web: psutil.Process) -
         await watching.acquire()
     held = web.memory_info().rss
     async with httpx.AsyncClient(timeout=120, trust_env=False) as client:
-        asked = time.perf_counter()
+        began = time.perf_counter()
         (await client.post(f"{ours.base}/api/v1/runs/{run}/cancel", json={}, headers=ours.headers)).raise_for_status()
-    await asyncio.gather(*(watcher.has_ended for _, watcher in made))
-    for transport, _ in made:
+    await asyncio.gather(*(watcher.has_ended for _, watcher in watchers))
+    for transport, _ in watchers:
         transport.close()
-    return ends, asked, held
+    return ends, began, held
 
 
 def replay(db: str, count: int = 10_000) -> None:

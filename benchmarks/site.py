@@ -39,6 +39,6 @@ def add_server(name: str, url: str) -> None:
 
 def fresh_folder() -> str:
     """An empty one, gone when this process ends."""
-    made = tempfile.mkdtemp(prefix="muster-bench-")
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+    path = tempfile.mkdtemp(prefix="muster-bench-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path

@@ -54,9 +54,9 @@ def soak(calls: int) -> list[str]:
         print(f"{done:>9,} calls  {done / (time.monotonic() - began):6.0f}/s  {describe(state())}", flush=True)
     after = state()
     pool.close()
-    left = [name for name, value in state().items() if name in ("children", "zombies") and value]
+    leftovers = [name for name, value in state().items() if name in ("children", "zombies") and value]
     print(dict(endings))
-    return grown(before, after) + [f"{name} left after close" for name in left]
+    return grown(before, after) + [f"{name} left after close" for name in leftovers]
 
 
 def run(pool: sandbox.Pool, calls: int, endings: Counter[str]) -> None:

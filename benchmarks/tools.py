@@ -62,12 +62,12 @@ def definitions() -> Iterator[dict[str, Any]]:
     for service, (title, purpose, things) in yaml.safe_load((HERE / "catalogue.yaml").read_text()).items():
         for thing in things:
             for verb, text in VERBS.items():
-                said = {"title": title, "thing": thing.replace("_", " "), "things": plural(thing.replace("_", " "))}
-                description = f"{text.format(a=article(thing), **said)} {title}: {purpose}."
+                names = {"title": title, "thing": thing.replace("_", " "), "things": plural(thing.replace("_", " "))}
+                description = f"{text.format(a=article(thing), **names)} {title}: {purpose}."
                 yield {
                     "name": f"{service}_{verb}_{thing}",
                     "description": description,
-                    "input_schema": schema_of(verb, said["thing"]),
+                    "input_schema": schema_of(verb, names["thing"]),
                 }
 
 
@@ -213,12 +213,12 @@ def measure_recall(rows: list[Any], *, is_verbose: bool) -> None:
         settings.ROUTER_EMBEDDINGS = embeddings if method != "words" else ""
         for kind, queries in yaml.safe_load((HERE / "queries.yaml").read_text()).items():
             places = []
-            for text, wanted in queries:
-                found = tool_search.search(person(), entries, text, max(PLACES)).matches
-                ranked = [names[match.key] for match in found]
-                places.append(ranked.index(wanted) + 1 if wanted in ranked else 10_000)
+            for text, tool in queries:
+                matches = tool_search.search(person(), entries, text, max(PLACES)).matches
+                ranked = [names[match.key] for match in matches]
+                places.append(ranked.index(tool) + 1 if tool in ranked else 10_000)
                 if is_verbose and places[-1] > 10:
-                    print(f"    {text!r}: {ranked[:3]}, not {wanted}")
+                    print(f"    {text!r}: {ranked[:3]}, not {tool}")
             shares = "".join(f"{sum(one <= place for one in places) / len(places):7.0%}" for place in PLACES)
             print(f"{f'{method}; {len(places)} queries in {kind.replace(chr(95), chr(32))}':44}{shares}")
 

@@ -62,25 +62,25 @@ def on_one_core() -> str:
 
 def comparison(times: dict[str, list[float]], floor: float) -> str:
     rows = []
-    for name, taken in sorted(times.items(), key=lambda item: statistics.median(item[1])):
-        p50, p95 = statistics.median(taken), statistics.quantiles(taken, n=20)[-1]
+    for name, durations in sorted(times.items(), key=lambda item: statistics.median(item[1])):
+        p50, p95 = statistics.median(durations), statistics.quantiles(durations, n=20)[-1]
         rows.append((name, f"{p50 * 1e3:.3f}", f"{p95 * 1e3:.3f}", f"{p50 / floor:.2f}"))
     return table(("", "p50 ms", "p95 ms", "x floor"), rows)
 
 
 def crowd(calls: Calls) -> str:
-    taken: list[list[float]] = []
+    durations: list[list[float]] = []
 
     def one() -> None:
         mine = []
         end = time.perf_counter() + 2
         while time.perf_counter() < end:
             mine.append(seconds(lambda: calls.run(calls.pool)))
-        taken.append(mine)
+        durations.append(mine)
 
     together(8, one)
-    every = sorted(value for mine in taken for value in mine)
-    counts = sorted(len(mine) for mine in taken)
+    every = sorted(value for mine in durations for value in mine)
+    counts = sorted(len(mine) for mine in durations)
     p50, p99 = statistics.median(every) * 1e3, every[int(len(every) * 0.99)] * 1e3
     rows = [(f"{len(every) / 2:,.0f}", f"{p50:.1f}", f"{p99:.1f}", f"{counts[0]} to {counts[-1]}")]
     return table(("calls/s", "p50 ms", "p99 ms", "calls of the least and the most served thread"), rows)
