@@ -1,10 +1,8 @@
 """The whole of Muster as a person starts it: `manage.py serve` in a data directory of its own."""
 
 import os
-import random
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ import psycopg
 import pytest
 
 from supervisor import postgres
+from tests.servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG")
@@ -157,14 +156,6 @@ def is_gone(process: psutil.Process) -> bool:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
-
-
-def free_port() -> int:
-    """Of those that the kernel gives to nobody by itself: no connection takes it before the server does."""
-    while True:
-        with socket.socket() as line, suppress(OSError):
-            line.bind(("127.0.0.1", port := random.SystemRandom().randrange(20_000, 32_000)))
-            return port
 
 
 def database_of(config: pytest.Config) -> dict[str, str]:

@@ -33,8 +33,8 @@ WHOLE = (
     "functions/sandbox/inside/requirements.py", "connectors/remote.py", "runs/chains/advance.py",
     "runs/chains/calls.py", "runs/chains/children.py", "runs/chains/fanout.py", "runs/chains/steps.py",
     "runs/figures/anomalies.py", "runs/figures/dashboard.py", "runs/intake/checks.py", "runs/lifecycle/budgets.py",
-    "runs/lifecycle/endings.py", "runs/lifecycle/workers.py", "runs/loop/conversation.py", "runs/loop/facts.py",
-    "runs/loop/guards.py", "runs/models/budget.py", "runs/rules/policy.py", "runs/rules/provenance.py",
+    "runs/lifecycle/endings.py", "runs/lifecycle/workers.py", "runs/loop/agent.py", "runs/loop/conversation.py",
+    "runs/loop/facts.py", "runs/loop/guards.py", "runs/models/budget.py", "runs/rules/policy.py", "runs/rules/provenance.py",
     "runs/rules/stuck.py", "runs/rules/timing.py", "runs/schedules/occurrences.py", "runs/schedules/triggers.py",
     "runs/worker/recovery.py", "runs/worker/runner.py", "runs/api/consumers.py", "agents/http/later.py",
 )  # fmt: skip

@@ -1,11 +1,15 @@
 """Every page of the documentation can be found from the first page, the index and the site's menu."""
 
+import re
+
 import pytest
 
+from tests.docs.reference import APPS
 from tests.docs.signs import ROOT
 
 HOWTOS = sorted(page.name for page in (ROOT / "docs" / "howto").glob("*.md"))
-DECISIONS = sorted(page.name for page in (ROOT / "docs" / "adr").glob("0*.md"))
+INDEX = ROOT / "docs" / "adr" / "index.md"
+DECISIONS = sorted((ROOT / "docs" / "adr").glob("0*.md"))
 
 
 @pytest.mark.parametrize("place", ["README.md", "docs/index.md", "mkdocs.yml"])
@@ -15,28 +19,32 @@ def test_every_how_to_page_is_linked(place):
     assert [name for name in HOWTOS if f"howto/{name}" not in text] == []
 
 
-def test_every_decision_is_linked():
-    text = (ROOT / "docs" / "adr" / "index.md").read_text()
+def test_every_decision_is_listed_once_with_its_title():
+    titles = {path.name: path.read_text().splitlines()[0].removeprefix("# ") for path in DECISIONS}
 
-    assert [name for name in DECISIONS if f"({name})" not in text] == []
+    assert sorted(listed()) == sorted((title, name) for name, title in titles.items())
+
+
+def test_decisions_are_in_order_of_their_numbers_in_each_section():
+    sections = [[name for _, name in listed(section)] for section in INDEX.read_text().split("\n## ")[1:]]
+
+    assert [names for names in sections if names != sorted(names) or not names] == []
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
+def test_a_decision_begins_with_its_number(page):
+    assert page.read_text().startswith(f"# {int(page.name[:4])}. ")
+
+
+def listed(text=None):
+    """(title, file) of each entry of the index; a title may wrap."""
+    links = re.findall(r"^- \[([^]]+)\]\((\S+)\)", text or INDEX.read_text(), re.MULTILINE)
+    return [(" ".join(title.split()), name) for title, name in links]
 
 
 def test_every_package_is_named_in_the_architecture():
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    apps = (
-        "agents",
-        "config",
-        "connectors",
-        "devices",
-        "functions",
-        "gateway",
-        "knowledge",
-        "plumbing",
-        "registry",
-        "runs",
-        "supervisor",
-    )
-    packages = {path.parent.relative_to(ROOT) for app in apps for path in (ROOT / app).rglob("__init__.py")}
+    packages = {path.parent.relative_to(ROOT) for app in APPS for path in (ROOT / app).rglob("__init__.py")}
     hidden = {"migrations", "management", "commands", "admin", "templatetags", "tools"}
 
     assert [str(one) for one in sorted(packages) if not hidden & set(one.parts) and f"`{one}/`" not in text] == []

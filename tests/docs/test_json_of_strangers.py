@@ -1,21 +1,9 @@
 """JSON that is nested deeply raises RecursionError, which is no ValueError: who reads JSON of others catches both."""
 
 import ast
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-APPS = (
-    "agents",
-    "config",
-    "connectors",
-    "devices",
-    "functions",
-    "gateway",
-    "knowledge",
-    "plumbing",
-    "registry",
-    "runs",
-)
+from tests.docs.reference import APPS, ROOT
+
 OWN = {  # what they read, Muster has written itself
     "devices/client/home.py", "devices/client/review.py", "functions/sandbox/forkserver.py",
     "functions/sandbox/libraries.py", "functions/sandbox/selftest.py", "gateway/openai/summaries.py",

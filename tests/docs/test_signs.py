@@ -20,6 +20,10 @@ PROSE = [page for page in PAGES if page.parent.name != "adr"]  # a decision name
 # Of other people's programs and of the kernel; Muster's code does not contain them.
 FOREIGN = {"ChatOpenAI.invoke", "PROT_EXEC", "RESOLVE_BENEATH", "Upgrade", "returnImmediately", "packaging", "wss"}
 EXAMPLES = {"P1DT2H", "shop_get_item", "weather_forecast"}
+CODE = (*(app for app in signs.APPS if app != "tests"), "templates", "client")
+IN_CODE = re.compile(
+    rf"(?<![\w/.:-])((?:{'|'.join(map(re.escape, signs.FOLDERS))})/[\w/-]+\.(?:py|md|yaml|html|js|css))\b"
+)
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -28,6 +32,15 @@ def test_every_path_exists(page):
     named = [span for span in signs.spans(page) if signs.is_path(span)]
 
     assert [path for path in named if not signs.path_exists(path, page)] == []
+
+
+def test_every_path_in_the_code_exists():
+    """Comments, docstrings and texts of the code name other files."""
+    sources = [name for name in sorted(signs.files()) if name.split("/")[0] in CODE and name.endswith((".py", ".html"))]
+    named = [(name, path) for name in sources for path in IN_CODE.findall((ROOT / name).read_text())]
+
+    assert named
+    assert [(name, path) for name, path in named if not signs.path_exists(path, ROOT / name)] == []
 
 
 @every_page
@@ -50,13 +63,14 @@ def test_every_word_in_backticks_is_a_word_of_the_code(page):
     known = signs.words("tests" in str(page) or page.name in ("CONTRIBUTING.md", "style.md", "benchmarks.md"))
     named = {span for span in signs.spans(page) if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*_?", span)}
 
-    assert sorted(name for name in named - known - FOREIGN - EXAMPLES if not is_composed(name, known)) == []
+    assert sorted(name for name in named - known - FOREIGN - EXAMPLES if not is_composed(name)) == []
 
 
-def is_composed(name, known):
-    """`gmail_draft`: the code joins a connector's name and an operation's."""
-    connector, _, operation = name.partition("_")
-    return connector in CONNECTORS and (not operation or operation in known)
+def is_composed(name):
+    """`gmail_draft`: the code joins a connector's name and an operation's. `gmail_` stands for all of them."""
+    connector, _, method = name.partition("_")
+    operations = {one.method for one in CONNECTORS[connector].operations()} if connector in CONNECTORS else set()
+    return bool(operations) and (not method or method in operations)
 
 
 @every_page
@@ -88,6 +102,8 @@ def test_every_setting_exists(page):
     named = {
         name for span in signs.spans(page) for name in re.findall(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:_\*)?", span)
     }
+    blocks = {name for line in signs.shell_lines(page) for name in re.findall(r"\bMUSTER_[A-Z0-9_]*[A-Z0-9]\b", line)}
+    named |= {name for name in blocks if f"{name}_*" not in named}
 
     assert sorted(name for name in named if not is_setting(name, known)) == []
 

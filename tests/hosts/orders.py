@@ -58,7 +58,7 @@ class Orders:
         self.post(f"connections/{connection['id']}/import", document=self.till.document())
         (tool,) = self.client(self.site.b).get("/api/v1/tools/?kind=http").json()["results"]
         self.agent("payer", grants=[{"tool": tool["name"], "mode": "allow"}])
-        self.agent("talker")
+        self.agent("talker", timeout=900)  # it waits for long in a backlog
 
     def agent(self, name: str, **more: Any) -> None:
         self.post("agents/", name=name, provider="stub", model_name="stub", system_prompt="Do it.", **more)

@@ -257,7 +257,8 @@ def transactions(world: World, seconds: float) -> int:
 def lost(world: World) -> None:
     """A worker dies with many runs that wait for their model: the other one has them all soon after their leases."""
     site, orders = world.site, world.orders
-    number, thinks_s = (2_000, 120) if world.is_long else (200, 60)  # all must have begun before the first ends
+    # All must have begun before the first ends, and no model may be silent for MUSTER_MODEL_SILENCE (120 s).
+    number, thinks_s = (2_000, 100) if world.is_long else (200, 60)
     site.of("worker", site.c).stop()
     orders.fill(number, agent="talker", thinks_s=thinks_s)
     wait_for(lambda: holds(world, site.b) == number, 300, lambda: str(holds(world, site.b)))
