@@ -176,7 +176,7 @@ def came_from(request: HttpRequest) -> str:
 
 
 def posted(back: str) -> Any:
-    """For a form that is answered with a page: whoever opens the address of that page again comes `back`."""
+    """For a form that is answered with a page: opening the address of that page again leads `back`."""
 
     def decorated(view: Any) -> Any:
         @wraps(view)

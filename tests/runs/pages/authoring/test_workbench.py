@@ -1,4 +1,4 @@
-"""The page of a function: whom it can be shared with."""
+"""The page of a function: the teams that it can be shared with."""
 
 import re
 
