@@ -1,11 +1,12 @@
 """A connection pool that returns the most recently used connection, whose server process has its
-caches filled.
+caches filled, and that checks all others once one of them is broken.
 
 psycopg's pool returns the connection that rested longest. With twenty connections every statement
 is then parsed and planned twenty times, by server processes with cold caches. (The pool closes
 unused connections one at a time.)
 """
 
+import threading
 from collections import deque
 from typing import Any
 
@@ -28,6 +29,16 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if clock.is_old():
             (read,) = self.connection.execute("SELECT STATEMENT_TIMESTAMP()").fetchone()
             clock.keep(read)
+
+    def _close(self) -> None:
+        """A server that restarts breaks every connection: without a look at those that rest, each would fail a request.
+
+        On a thread of its own, because a connection whose network is down answers late.
+        """
+        is_broken = self.connection is not None and self.connection.closed
+        super()._close()
+        if is_broken and self.pool is not None:
+            threading.Thread(target=self.pool.check, name="pool-check", daemon=True).start()
 
     @property
     def pool(self) -> Any:

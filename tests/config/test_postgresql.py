@@ -8,14 +8,17 @@ from importlib.metadata import version
 import psycopg
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection
 
 from config.postgresql.base import Stack
+from tests.live import wait_for
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.skipif("connection.vendor != 'postgresql'", reason="the other database has no server to connect to"),
 ]
+
+ADDRESS = ("dbname", "host", "port", "user", "password")
 
 
 def server_process():
@@ -62,6 +65,23 @@ def test_no_two_threads_share_a_connection():
     connection.close()
     for _ in range(5):
         assert len(set(in_threads(6, server_process))) == 6
+
+
+def test_a_broken_connection_lets_the_pool_look_at_all_others():
+    """As after a restart of the server: without that look, each connection that rests would fail a request."""
+    connection.close()
+    in_threads(5, server_process)
+    lost = lambda: connection.pool.get_stats().get("connections_lost", 0)  # noqa: E731
+    before = lost()
+    given = {name: value for name, value in connection.get_connection_params().items() if name in ADDRESS}
+    with psycopg.connect(**given, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                      "WHERE datname = current_database() AND pid <> pg_backend_pid()")  # fmt: skip
+    with pytest.raises(OperationalError):
+        server_process()
+    connection.close()
+    wait_for(lambda: lost() - before >= 4)
+    assert len(set(in_threads(5, server_process))) == 5
 
 
 def test_every_connection_notices_soon_that_the_host_is_gone():

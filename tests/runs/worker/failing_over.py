@@ -6,6 +6,7 @@ Its tool writes a line into the ledger, which nobody can take back, and then wor
 import sys
 import threading
 import time
+import uuid
 from pathlib import Path
 
 import django
@@ -73,27 +74,37 @@ class Till:
 
 def ask(agent) -> None:
     """Send a message and wait for its end, as a web server does."""
-    from django.db import connections
-
     from agents.exceptions import MusterError
-    from plumbing.waits import pause
     from runs.events import waiting
-    from runs.exceptions import DATABASE_GONE
     from runs.intake import messages as intake
 
-    run = intake.accept_message(user=agent.owner, text="send it", agent="sender").run
+    key = uuid.uuid4().hex
+    run = until_answered(
+        lambda: intake.accept_message(user=agent.owner, text="send it", agent="sender", idempotency_key=key).run
+    )
     say(f"accepted {run.pk}")
     waiting.LOOK_AGAIN_S = 1.0
+    try:
+        ended = until_answered(lambda: waiting.wait_for_end(run.pk, 240))
+    except MusterError as error:
+        say(f"{error.code} {run.pk}")
+    else:
+        say(f"{ended['status'] if ended else 'still at work'} {run.pk}")
+
+
+def until_answered(request):
+    """A web server answers 503 while the database is away, and its caller sends the request again."""
+    from django.db import connections
+
+    from plumbing.waits import pause
+    from runs.exceptions import DATABASE_GONE
+
     while True:
         try:
-            ended = waiting.wait_for_end(run.pk, 240)
-        except MusterError as error:
-            return say(f"{error.code} {run.pk}")
-        except DATABASE_GONE:  # a web server answers 503, and the caller comes again
+            return request()
+        except DATABASE_GONE:
             connections.close_all()
             pause(0.2)
-        else:
-            return say(f"{ended['status'] if ended else 'still at work'} {run.pk}")
 
 
 main()
