@@ -44,7 +44,8 @@ def finish(
 
     `entries` are events that come before its end. False if the run had ended already.
     """
-    lock_above(run)
+    is_well = status in (Status.SUCCEEDED, Status.PARTIAL)
+    lock_above(run, ends_below=not is_well)
     values = as_ended(run, status, output, error)
     before = {name: getattr(run, name) for name in values}
     for name, value in values.items():
@@ -61,7 +62,6 @@ def finish(
         return False
     pauses.resume(run)
     message = add_reply(run, reply, tool_calls or []) if reply is not None and run.session is not None else None
-    is_well = status in (Status.SUCCEEDED, Status.PARTIAL)
     if not is_well:
         close_open_work(run, reason=(error or {}).get("code", status))
         if run.chain_version_id:  # steps still in progress
@@ -254,7 +254,7 @@ def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
     """Stop a run, its children and what they wait for. The worker is notified at once. Raises
     RunFinished.
     """
-    lock_above(run)
+    lock_above(run, ends_below=True)
     now = clock.near()
     if not Run.objects.filter(pk=run.pk, status__in=Run.LIVE).update(
         cancel_requested_at=now, cancel_reason=reason[:200]

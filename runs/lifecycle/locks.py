@@ -13,9 +13,12 @@ def lock(run_id: Any) -> None:
     list(Run.objects.select_for_update(no_key=True).filter(pk=run_id).order_by().values_list("pk"))
 
 
-def lock_above(run: Run) -> None:
-    """Before its own row: its parent, which is written to when it ends, and while it is paused all above it."""
-    above = list(ancestors(run)) if run.paused_until else [run.parent_id] if run.parent_id else []
+def lock_above(run: Run, *, ends_below: bool = False) -> None:
+    """Before its own row: its parent, which is written to when it ends, and while it is paused all above it. So too
+    if runs below it end with it (`ends_below`), of which one may be paused.
+    """
+    is_whole = run.paused_until is not None or (ends_below and run.parent_id != run.root_id)
+    above = list(ancestors(run)) if is_whole else [run.parent_id] if run.parent_id else []
     for pk in reversed(above):
         lock(pk)
 

@@ -133,6 +133,21 @@ def test_a_run_and_its_parent_are_cancelled_at_the_same_time(alice, make_agent, 
     assert set(Run.objects.values_list("status", flat=True)) == {"cancelled"}
 
 
+def test_two_runs_of_a_deep_tree_are_cancelled_while_one_below_them_waits_for_a_person(alice, make_agent, meet):
+    """The deadlines of all above it are moved back."""
+    agent, until = make_agent(), timezone.now() + timedelta(hours=1)
+    fields = {"principal": alice, "agent": agent, "status": "waiting", "attempt": 1, "deadline": until}
+    tree = [Run.objects.create(waiting_for="child", **fields)]
+    for depth in (1, 2):
+        tree.append(Run.objects.create(waiting_for="child", parent=tree[-1], root=tree[0], depth=depth, **fields))
+    Run.objects.create(waiting_for="approval", parent=tree[-1], root=tree[0], depth=3, paused_until=until, **fields)
+    top, _, lower = tree
+    meet(endings, "close_open_work", lambda run: run.pk in (top.pk, lower.pk))
+    broken = at_once(lambda: endings.cancel(lower, by=alice), lambda: endings.cancel(top, by=alice))
+    assert broken == []
+    assert set(Run.objects.values_list("status", flat=True)) == {"cancelled"}
+
+
 def test_a_run_goes_on_after_an_answer_while_its_parent_is_cancelled(alice, make_agent, meet):
     """The time of the wait is taken back from both deadlines."""
     agent, until = make_agent(), timezone.now() + timedelta(hours=1)
