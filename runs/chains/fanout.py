@@ -22,6 +22,7 @@ from runs.calls import inputs
 from runs.calls.rows import waits_for_time
 from runs.events import record as events
 from runs.lifecycle import endings, queue
+from runs.lifecycle.locks import lock
 from runs.models import Approval, Run, StepRun, ToolCallRecord
 from runs.rules.plan import ENDED
 
@@ -51,7 +52,7 @@ def open_items(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: d
     """Create one row per item, then start the first ones."""
     items = items_for(step, scope)
     if not items:
-        return steps.end(run, row, Status.SUCCEEDED, output=[])
+        return end(run, row, Status.SUCCEEDED, output=[])
     with transaction.atomic():
         if not steps.claim(row, Status.RUNNING):
             return False
@@ -187,11 +188,18 @@ def join(run: Run, step: StepSpec, row: StepRun) -> bool:
         if status != Status.SUCCEEDED
     ]
     if not short:
-        return steps.end(run, row, Status.SUCCEEDED, output=outputs)
+        return end(run, row, Status.SUCCEEDED, output=outputs)
     broken = [status for _, status, _, _ in outcomes if status not in WELL]
     is_partial = step.on_error == "continue" and len(broken) < row.total
     status = Status.PARTIAL if is_partial or not broken else Status.FAILED
-    return steps.end(run, row, status, output=outputs, error=items_error(row, short, broken=len(broken)))
+    return end(run, row, status, output=outputs, error=items_error(row, short, broken=len(broken)))
+
+
+@transaction.atomic
+def end(run: Run, row: StepRun, status: str, **result: Any) -> bool:
+    """The step ends together with its event. The run's row is locked first: workers of the items count on the step."""
+    lock(run.pk)
+    return steps.end(run, row, status, **result)
 
 
 def items_error(row: StepRun, short: list[dict[str, Any]], *, broken: int) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from agents.models import Tool
 from agents.tools import ToolResult
 from runs import carriers
 from runs.chains import advance as chains
+from runs.events import record as events
 from runs.intake import messages as intake
 from runs.lifecycle import choice, claims
-from runs.models import Run, StepRun, ToolCallRecord
+from runs.models import Run, RunEvent, StepRun, ToolCallRecord
 from runs.worker import recovery
 from runs.worker.pickup import Work
 from tests.live import Live, data_directory, database_of, wait_for
@@ -108,6 +109,26 @@ def test_items_of_a_vanished_worker_are_taken_up(make_chain, worker, functions):
     run = leases_run_out(worker, run)
     assert (run.status, run.output) == ("succeeded", list(range(12))), run.error
     assert ToolCallRecord.objects.filter(run=run).count() == 12
+
+
+@pytest.mark.parametrize("items", [[], [1, 2]])
+def test_a_worker_that_vanishes_as_a_step_of_many_items_ends_loses_no_event(
+    make_chain, worker, functions, monkeypatch, items
+):
+    functions.answers.extend([ok] * len(items))
+    run = start(worker, make_chain({"key": "a", "tool": "one", "for_each": "input.items"}), {"items": items})
+    record_many = events.record_many
+
+    def vanish_at_the_end(run, entries):
+        if any(type == "step.finished" for type, _ in entries):
+            raise Vanished
+        record_many(run, entries)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(events, "record_many", vanish_at_the_end)
+        die_at_work(worker)
+    assert leases_run_out(worker, run).status == "succeeded"
+    assert list(RunEvent.objects.filter(run=run, type="step.finished").values_list("data__key", flat=True)) == ["a"]
 
 
 def test_a_broker_that_lost_every_message_stops_nothing(make_chain, worker, functions):
