@@ -13,7 +13,7 @@ from django.utils.translation import gettext_noop as _
 from rest_framework.permissions import BasePermission
 
 from agents.exceptions import Conflict, IdempotencyMismatch, Invalid
-from agents.models import IdempotentRequest
+from agents.models import ApiKey, IdempotentRequest
 from agents.schema import canonical_json
 
 API = "/api/v1/"  # the other protocols have rules of their own
@@ -60,7 +60,7 @@ def key_in(request: Any) -> str | None:
 def begin(request: Any, key: str) -> IdempotentRequest:
     """The row of a new request. Raises Repeated, IdempotencyMismatch, Conflict, ParseError."""
     request_hash = hash_of(request)
-    row, is_new = IdempotentRequest.objects.claim(request.user, key, request_hash)
+    row, is_new = IdempotentRequest.objects.claim(request.user, own(request, key), request_hash)
     if is_new:
         return row
     if row.request_hash != request_hash:
@@ -80,6 +80,13 @@ def begin(request: Any, key: str) -> IdempotentRequest:
         )
     headers = {**row.headers, "Idempotent-Replayed": "true"}
     raise Repeated(HttpResponse(row.content.encode(), status=row.status, headers=headers))
+
+
+def own(request: Any, key: str) -> str:
+    """The claim of a run reaches that run alone, so its keys are apart from those of its person and of other runs."""
+    if request.auth is None or isinstance(request.auth, ApiKey):
+        return key
+    return salted_hmac("idempotency", f"{request.auth.pk} {key}", algorithm="sha256").hexdigest()
 
 
 def hash_of(request: Any) -> str:

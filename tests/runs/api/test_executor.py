@@ -355,3 +355,22 @@ def test_a_claim_that_holds_nothing_is_told_apart_from_a_wrong_key(client):
         answer = client.get(f"/api/v1/{path}", headers={"Authorization": "Bearer mc_nothing"})
         assert answer.status_code == 401 and answer.json()["error"]["code"] == "not_authenticated"
         assert answer.json()["error"]["hint"] == "Stop the work, and claim a run with an API key."
+
+
+def test_a_claim_is_not_answered_with_what_was_kept_for_another_run(alice_api, mine, run):
+    """The paths of the executor name no run, and all runs of a person share one person."""
+    key, done = {"Idempotency-Key": "finish"}, {"status": "succeeded", "reply": "Done"}
+    other = prepare(alice_api)
+    its_program = program(claim(alice_api, other))
+    assert mine.post(f"{V1}/executor/finish", done, headers=key).json()["id"] == run
+    answer = its_program.post(f"{V1}/executor/finish", done, headers=key)
+    assert (answer.status_code, answer.json()["id"]) == (200, other)
+    assert Run.objects.get(pk=other).status == "succeeded"
+
+
+def test_a_claim_does_not_learn_which_keys_its_person_has_used(alice_api, mine):
+    key = {"Idempotency-Key": "monday"}
+    assert alice_api.post(f"{V1}/prompts/", {"name": "hello", "text": "Hello"}, headers=key).status_code == 201
+    first, again = (mine.post(f"{V1}/executor/heartbeat", {"note": "half"}, headers=key) for _ in range(2))
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert "Idempotent-Replayed" not in first and again["Idempotent-Replayed"] == "true"
