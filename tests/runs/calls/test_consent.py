@@ -7,9 +7,13 @@ import pytest
 from agents.models import Agent, Chain, Tool, ToolGrant
 from agents.tools import ToolResult
 from devices import catalog
+from knowledge.collections import catalog as collections
+from knowledge.models import CollectionFolder
 from runs.calls import approvals, consent
 from runs.models import Approval, Run, ToolCallRecord
+from tests.devices.scripted import paired
 from tests.fakes import calls, says
+from tests.knowledge.documents import collection_with
 
 pytestmark = pytest.mark.django_db
 SECRET = "The alarm code is 4711."
@@ -120,6 +124,34 @@ def test_a_chain_of_somebody_else_asks_too(run_chain, make_chain, notes, team, a
     Chain.objects.update(owner=alice, team=team)
     run = run_chain(Chain.objects.get(), user=bob)
     assert run.status == "waiting" and Approval.objects.get().tool == "list_notes"
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_collection_with_a_folder_of_the_persons_device_asks_too(
+    worker, alice, bob, make_agent, stub_provider, stub, team, is_pinned
+):
+    """Bob's own collection searches his laptop, for Bob alone; an agent of Alice's would read the excerpts."""
+    handbook = collection_with(bob, {"returns.md": "Goods may be returned within 30 days."}, team=team)
+    collections.list_tools(handbook)
+    CollectionFolder.objects.create(collection=handbook, owner=bob, device_id=paired(bob)[0].pk, path="docs")
+    stub_provider.team = team
+    stub_provider.save()
+    search = Tool.objects.get(name="search-handbook")
+    pins = {"search-handbook": handbook.version} if is_pinned else {}
+    agent = make_agent("clerk", tools=[search], provider=stub_provider, team=team)
+    ToolGrant.objects.update(pinned_version=pins.get("search-handbook"))
+    agent.publish(author=alice)
+    stub.script(calls(("search-handbook", {"query": "goods"})), says("In 30 days."))
+    run = worker.send_message(bob, "How long?", Agent.objects.get())
+    if is_pinned:  # an earlier version asks no device
+        assert run.status == "succeeded"
+        return
+    assert (run.status, Approval.objects.get().tool) == ("waiting", "search-handbook")
+    assert approve(worker, run, bob).status == "succeeded"
+    stub.script(calls(("search-handbook", {"query": "goods"})), says("In 30 days."))
+    assert worker.send_message(bob, "And now?", agent).status == "succeeded"
+    stub.script(calls(("search-handbook", {"query": "goods"})), says("In 30 days."))
+    assert worker.send_message(alice, "How long?", agent).status == "succeeded", "no device of hers is asked"
 
 
 def test_a_function_of_somebody_else_reads_nothing_in_its_callback(worker, bob, shared, stub, functions, make_tool):
