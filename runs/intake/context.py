@@ -10,9 +10,11 @@ from uuid import UUID
 from agents import storage
 from agents.exceptions import Invalid
 from agents.models import StoredFile
+from agents.models.team import others_among
 from agents.tools import ToolFailed
 from runs.models import Message, Run, Session
 
+from . import authors
 from .checks import lineage
 
 LIMIT = 20_000  # characters of one source
@@ -31,8 +33,16 @@ class Asker:
 
     @classmethod
     def of(cls, run: Run) -> "Asker":
-        """A chain without a session of its own is in that of the nearest run above it."""
-        return cls(run.principal_id, next((one.session_id for one in lineage(run) if one.session_id), None))
+        """A chain without a session of its own is in that of the nearest run above it, unless somebody else than the
+        person, the site and the owner of that run reads what the chain is told.
+        """
+        readers: set[int] = set()
+        for one in lineage(run):
+            owner = authors.own(one)
+            if one.session_id:
+                return cls(run.principal_id, one.session_id if readers <= {owner} else None)
+            readers |= others_among([owner], run.principal_id)
+        return cls(run.principal_id)
 
 
 def is_untrusted(asker: Asker, sources: Sequence[Source]) -> bool:

@@ -190,3 +190,22 @@ def test_a_run_that_a_person_starts_costs_no_query(worker, alice, make_agent, dj
     run = Run.objects.select_related("agent").get(pk=worker.send_message(alice, "Hello.", make_agent()).pk)
     with django_assert_num_queries(0):
         assert (authors.of(run), authors.others(run), authors.above(run)) == ((alice.pk,), set(), set())
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_a_chain_of_somebody_else_is_not_told_of_the_session_of_my_agent(
+    worker, bob, alice, team, make_agent, make_chain, stub_provider, stub, is_own
+):
+    """A chain without a session is in that of the agent that calls it; what was said there is not its author's."""
+    stub_provider.team = team
+    stub_provider.save()
+    belongs(make_agent(provider=stub_provider), None)
+    said = [{"source": "transcript", "last": 9}]
+    told = {"key": "ask", "agent": "helper", "input": {"message": {"value": "Hi"}}, "context": said}
+    belongs(make_chain(told, name="report"), bob if is_own else alice, None if is_own else team)
+    boss = make_agent("boss", tools=[Tool.objects.get(name="report")], provider=stub_provider)
+    Agent.objects.filter(pk=boss.pk).update(owner=bob)
+    stub.script(calls(("report", {})), says("one"), says("two"))
+    worker.send_message(bob, SECRET, Agent.objects.get(pk=boss.pk))
+    step = Run.objects.filter(parent__chain_version__isnull=False).first()
+    assert (SECRET in str(step and step.policy.get("context"))) is is_own
