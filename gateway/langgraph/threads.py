@@ -1,7 +1,8 @@
 """Threads are sessions. A checkpoint is a message of the session, or a run in progress."""
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, islice
 from typing import Any
 from uuid import UUID
 
@@ -42,6 +43,7 @@ OF_STATE = ("values", "next", "tasks", "checkpoint", "metadata", "created_at", "
 STATELESS = "stateless"  # metadata of the session of a stateless run
 NO_TTL = {"ttl": (None,)}
 MOST_STATES = 100  # of a thread in one answer
+MOST_BYTES = 20_000_000  # of their messages as JSON; one state is always there
 STATUSES = {
     "busy": Q(run_status__in=["queued", "running"]) | (Q(run_status="waiting") & ~Q(run_waits__in=PERSON)),
     "interrupted": Q(run_status="waiting", run_waits__in=PERSON),
@@ -284,12 +286,8 @@ class HistoryView(LangGraphView):
         before = body.get("before")
         before = str(before.get("checkpoint_id", "") if isinstance(before, dict) else before or "")
         metadata = typed(body, "metadata", dict, {})
-        fitting = (
-            one
-            for one in states_of(session, before)
-            if all(one["metadata"].get(key) == value for key, value in metadata.items())
-        )
-        states = list(islice(fitting, min(max(1, whole(body, "limit", 10)), MOST_STATES)))
+        most = min(max(1, whole(body, "limit", 10)), MOST_STATES)
+        states = list(islice(states_of(session, before, metadata=metadata), most))
         return Response(selected(states, body, OF_STATE))
 
 
@@ -316,9 +314,11 @@ def state_at(session: Any, checkpoint: str) -> dict[str, JSON]:
     return state or state_json(session, [], 0, None, [])
 
 
-def states_of(session: Any, before: str, only: str = "") -> Iterator[dict[str, JSON]]:
+def states_of(
+    session: Any, before: str, *, only: str = "", metadata: Mapping[str, JSON] | None = None
+) -> Iterator[dict[str, JSON]]:
     """The state after each message of the thread, newest first, from before a checkpoint. Each holds all messages up
-    to then, so they are made one by one.
+    to then, so they are made one by one, as far as there is room.
     """
     checkpoints = checkpoints_in([session])[session.pk]
     run = last_run(session)
@@ -326,11 +326,27 @@ def states_of(session: Any, before: str, only: str = "") -> Iterator[dict[str, J
     places = [place for place, one in enumerate(checkpoints) if str(one.id) == before] if before else []
     if before and not places:
         raise NotFound(f"This thread has no checkpoint “{before[:80]}”.")
-    until = places[0] if places else len(checkpoints)
+    until, room = places[0] if places else len(checkpoints), MOST_BYTES
+    sizes = list(accumulate(map(size_of, checkpoints)))
     for place in range(until - 1, -1, -1):
-        if not only or str(checkpoints[place].id) == only:
+        about = about_state(session, checkpoints[place], place)
+        is_wanted = all(about.get(key) == value for key, value in (metadata or {}).items())
+        if is_wanted and only in ("", str(checkpoints[place].id)):
             is_last = place + 1 == len(checkpoints)
             yield state_json(session, checkpoints[: place + 1], place, run, waiting if is_last else [])
+            room -= sizes[place]
+            if room < sizes[place - 1]:
+                return
+
+
+def size_of(checkpoint: Checkpoint) -> int:
+    return len(json.dumps(checkpoint.messages))
+
+
+def about_state(session: Any, checkpoint: Checkpoint | None, step: int) -> dict[str, JSON]:
+    """Its metadata."""
+    run = {"run_id": str(checkpoint.run)} if checkpoint and checkpoint.run else {}
+    return {"source": "input" if step == 0 else "loop", "step": step, "thread_id": str(session.pk), **run}
 
 
 def state_json(
@@ -349,8 +365,7 @@ def state_json(
         "interrupts": interrupts_json,
         "checkpoint": checkpoint_json(session, last),
         "parent_checkpoint": checkpoint_json(session, checkpoints[-2]) if len(checkpoints) > 1 else None,
-        "metadata": {"source": "input" if step == 0 else "loop", "step": step, "thread_id": str(session.pk),
-                     **({"run_id": str(last.run)} if last and last.run else {})},
+        "metadata": about_state(session, last, step),
         "created_at": last.at if last else session.created_at,
     }  # fmt: skip
 

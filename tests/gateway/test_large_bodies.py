@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 
 from agents.models import Agent
+from gateway.langgraph import threads
 from runs.models import Message, Session
 from runs.models.session import MOST_AT_ONCE
 
@@ -76,6 +77,31 @@ def test_a_history_has_an_end(alice, alice_api):
     path = long_thread(alice, 150)
     history = alice_api.post(f"{path}/history", {"limit": 10**6}).json()
     assert [len(one["values"]["messages"]) for one in history] == list(range(150, 50, -1))
+
+
+def test_the_states_of_a_history_fit_in_its_answer(alice, alice_api, monkeypatch):
+    """Each state holds all messages up to then: a hundred of them were a hundred times the thread."""
+    monkeypatch.setattr(threads, "MOST_BYTES", 100_000)
+    path = long_thread(alice, 300)
+    seen, before = [], None
+    for _ in range(2):
+        history = alice_api.post(f"{path}/history", {"limit": 100, **({"before": before} if before else {})}).json()
+        seen += [len(one["values"]["messages"]) for one in history]
+        before = history[-1]["checkpoint"]
+        assert len(json.dumps(history)) < 200_000
+    assert seen == list(range(300, 300 - len(seen), -1)) and len(seen) > 2
+    monkeypatch.setattr(threads, "MOST_BYTES", 0)
+    assert len(alice_api.post(f"{path}/history", {"limit": 100}).json()) == 1
+
+
+def test_only_states_that_a_history_lists_are_made(alice, alice_api, monkeypatch):
+    made = []
+    monkeypatch.setattr(threads, "values_of", lambda checkpoints: made.append(1) or {"messages": []})
+    path = long_thread(alice, 300)
+    assert alice_api.post(f"{path}/history", {"metadata": {"step": "no number"}}).json() == []
+    assert made == []
+    [state] = alice_api.post(f"{path}/history", {"metadata": {"step": 7, "source": "loop"}}).json()
+    assert state["metadata"]["step"] == 7 and made == [1]
 
 
 def test_a_search_compares_few_keys_and_gives_each_field_once(alice, alice_api):
