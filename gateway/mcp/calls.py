@@ -24,8 +24,8 @@ from runs.exceptions import RunFinished
 from runs.lifecycle import endings
 from runs.models import Run
 
-from . import cards, documents, functions, notices, prompts, questions, results, sessions, tasks
-from .catalogue import AGENT, FUNCTION, Target, target, target_of
+from . import cards, catalogue, documents, functions, notices, prompts, questions, results, sessions, tasks
+from .catalogue import AGENT, FUNCTION, SCOPES, Target, target, target_of
 from .protocol import METHOD, ORIGIN, PARAMS, Fault, RpcRequest, answered, check_arguments
 
 JSON = Any
@@ -165,11 +165,12 @@ def continued(rpc: RpcRequest, tool: Target) -> Work:
     return Work(rpc, tool, turn, question_ids=put_off, is_continued=True)
 
 
-def cancelled(user: Any, session: str, request: JSON) -> None:
-    """Stop the run of a request that the client has cancelled."""
-    about = {f"metadata__{ORIGIN}__session": session, f"metadata__{ORIGIN}__request": str(request)}
-    for run in Run.objects.visible_to(user).live().filter(parent=None, **about):
-        stop(run, user)
+def cancelled(rpc: RpcRequest, request: JSON) -> None:
+    """Stop the run of a request that the client has cancelled. Without a session only the key tells clients apart."""
+    about = {f"metadata__{ORIGIN}__session": rpc.session, f"metadata__{ORIGIN}__request": str(request)}
+    rows = catalogue.started(rpc).live().filter(**about)
+    for run in rows if rpc.session else rows.filter(key=rpc.key):
+        stop(run, rpc.user)
 
 
 def stop(run: Run, user: Any) -> None:
@@ -316,7 +317,7 @@ def resumed(rpc: RpcRequest, event_id: str) -> Work:
     """The rest of the stream after this event. Raises Fault."""
     facts = sessions.unsealed(rpc, sessions.EVENT, event_id)
     turn = turns.parsed(rpc.user, f"{facts['r']}-{facts['s']}") if facts else None
-    if facts is None or turn is None:
+    if facts is None or turn is None or not rpc.may(SCOPES[target_of(turn.run).kind]):
         raise Fault(PARAMS, "There is no such event.", status=400)
     rpc.id, rpc.method, rpc.params = facts["i"], facts["m"], {"_meta": {"progressToken": facts["p"]}}
     return Work(rpc, target_of(turn.run), turn)

@@ -176,6 +176,13 @@ def target(rpc: RpcRequest, name: str) -> Target | None:
     return None if chosen[name][0] == documents.KIND else loaded({name: chosen[name]})[0]
 
 
+def started(rpc: RpcRequest) -> Any:
+    """The runs that calls of this person have started, of the kinds that this key may call."""
+    rows = Run.objects.visible_to(rpc.user).filter(parent=None, metadata__has_key=ORIGIN)
+    rows = rows if rpc.may(SCOPES[AGENT]) else rows.exclude(chain_version=None)
+    return rows if rpc.may(SCOPES[CHAIN]) else rows.filter(chain_version=None)
+
+
 def target_of(run: Run) -> Target:
     """What a run was started as: its own version, whatever is published now."""
     kind: str = AGENT

@@ -21,7 +21,7 @@ from runs.exceptions import AlreadyAnswered, AlreadyDecided
 from runs.models import Approval, InputRequest
 
 from . import client_tools
-from .catalogue import Target
+from .catalogue import AGENT, CHAIN, SCOPES, Target
 from .protocol import PARAMS, Fault, RpcRequest, need
 
 JSON = Any
@@ -137,7 +137,8 @@ def settle(rpc: RpcRequest, responses: dict[str, JSON], run_id: UUID | None = No
     for approval in decidable(rpc).open().filter(of_tree(run_id) if run_id else Q(), pk__in=ids):
         if decide(rpc, approval, ids[approval.pk]):
             waiting.add(approval.run_id)
-    requests = inputs_of(rpc, within)
+    may_answer = run_id is not None or any(rpc.may(SCOPES[kind]) for kind in (AGENT, CHAIN))
+    requests = inputs_of(rpc, within) if may_answer else []
     names = {request.pk: name for name, request in named(requests).items()}
     for request in requests:
         result = ids.get(request.pk) or (answers.get(names[request.pk]) if run_id else None)

@@ -17,7 +17,7 @@ from runs.lifecycle import endings
 from runs.models import Run, RunEvent
 
 from . import questions, results
-from .catalogue import SCOPES, Target, target_of
+from .catalogue import SCOPES, Target, started, target_of
 from .protocol import ORIGIN, PARAMS, TASKS, Fault, RpcRequest, need
 
 JSON = Any
@@ -107,8 +107,7 @@ def cancel(rpc: RpcRequest) -> dict[str, JSON]:
 
 def listed(rpc: RpcRequest, after: str | None) -> tuple[list[dict[str, JSON]], str | None]:
     """The person's tasks, newest first, and where the page ends."""
-    rows = Run.objects.visible_to(rpc.user).select_related(*turns.RUN_JOINS).order_by("-pk")
-    rows = rows.filter(parent=None, metadata__has_key=ORIGIN)
+    rows = started(rpc).select_related(*turns.RUN_JOINS).order_by("-pk")
     if after is not None:
         rows = rows.filter(pk__lt=UUID(after))
     page = list(rows[: PAGE + 1])

@@ -165,7 +165,7 @@ def notified(rpc: RpcRequest) -> Response:
     if rpc.method == "notifications/cancelled" and not rpc.is_modern:
         request = rpc.params.get("requestId")
         if isinstance(request, str | int):
-            calls.cancelled(rpc.user, rpc.session, request)
+            calls.cancelled(rpc, request)
     return Response(status=202)
 
 
