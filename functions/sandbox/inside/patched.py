@@ -13,7 +13,7 @@ import enum
 import re
 import string
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .guards import SAFE_BUILTINS, SafeFormatter
@@ -108,11 +108,19 @@ def _evaluate_names(reference: Any, globalns: Any = None, localns: Any = None, *
         or not _NAMES_ONLY.fullmatch(text)
         or any(map(attribute_refusal, words_of(text)))
         or (not RISKY_ATTRIBUTES.isdisjoint(_ATTRIBUTE.findall(text)))
+        or not set(_names_in(reference.__forward_code__)).issubset(words_of(text))  # the compiler reads ｆ as f
     ):
         raise TypeError("an annotation given as text must name a class")
     if module not in (None, "stored_function"):
         raise TypeError("an annotation given as text must name a class of this function")
     return _real_evaluate(reference, {**(globalns or {}), "__builtins__": SAFE_BUILTINS}, localns, *more, **keywords)
+
+
+def _names_in(code: Any) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, type(code)):  # a comprehension
+            yield from _names_in(constant)
 
 
 def words_of(text: str) -> list[str]:

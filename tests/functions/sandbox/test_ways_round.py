@@ -75,6 +75,51 @@ def test_a_logged_traceback_names_no_file_of_the_server():
     assert ".py" not in outcome.result
 
 
+WIDE = {name: chr(ord(name[0]) + 0xFEE0) + name[1:] for name in ("gi_frame", "f_back", "f_builtins", "mro")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g.{gi_frame}.{f_back}.{f_back}.{f_builtins}['eval']",
+        "[x for x in [g.{gi_frame}.{f_back}.{f_back}.{f_builtins}['eval']]][0]",
+        "g.{gi_frame}.{f_builtins}['print']",
+        "C.{mro}",
+    ],
+)
+def test_an_annotation_in_wide_letters_is_the_name_that_the_compiler_makes_of_it(text):
+    """A frame further up has the real builtins, so an annotation that reads a frame is a way to `eval` and `open`."""
+    source = (
+        "import typing\n"
+        "class C: pass\n"
+        "box = []\n"
+        "def gen(f):\n"
+        "    yield typing.get_args(typing.get_type_hints(f, {'g': box[0], 'C': C})['x'])\n"
+        "def main():\n"
+        f"    kind = typing.Optional[{text.format(**WIDE)!r}]\n"
+        "    def f(x: kind): pass\n"
+        "    box.append(gen(f))\n"
+        "    return str(next(box[0]))\n"
+    )
+    outcome = sandbox.execute(source, allowed_imports=("typing",), limits=LIMITS)
+    assert (outcome.status, outcome.error and outcome.error.message) == (
+        "error",
+        "an annotation given as text must name a class",
+    )
+
+
+def test_an_annotation_as_text_may_have_letters_of_any_language():
+    source = (
+        "import typing\n"
+        "class Größe: pass\n"
+        "def f(x: 'list[Größe]', y: 'typing.Optional[Größe]'): pass\n"
+        "def main():\n"
+        "    return str(typing.get_type_hints(f)['x'])\n"
+    )
+    outcome = sandbox.execute(source, allowed_imports=("typing",), limits=LIMITS)
+    assert (outcome.status, "Größe" in str(outcome.result)) == ("ok", True)
+
+
 WALK = """
 import importlib, sys, types
 def own_module(value):
