@@ -41,6 +41,8 @@ class OncePerKey(BasePermission):
     def has_permission(self, request: Any, view: Any) -> bool:
         is_ours = request.method == "POST" and request.path_info.startswith(API)
         if is_ours and not is_among(view, request, "keeps_keys") and (key := key_in(request)):
+            view.check_throttles(request)  # otherwise asked later, so that repeated requests would not count
+            view.throttle_classes = []  # counted once
             request._request.idempotent = begin(request, key), is_among(view, request, "secret_answers")
         return True
 

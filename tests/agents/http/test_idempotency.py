@@ -222,3 +222,20 @@ def test_a_key_without_the_scope_gets_no_earlier_answer(alice_api, alice):
 def test_a_key_that_is_too_long_is_refused(alice_api):
     answer = alice_api.post(f"{V1}/prompts/", {"name": "a", "text": "x"}, headers={"Idempotency-Key": "k" * 256})
     assert answer.status_code == 422 and not Agent.objects.filter(name="a").exists()
+
+
+def test_repeated_requests_count_against_the_rate_limit_and_new_ones_once(alice_api, settings, one_minute):
+    settings.RATE_PER_KEY = 4
+    answers = [alice_api.post(f"{V1}/prompts/", {"name": "hello", "text": "Hello"}, headers=KEY) for _ in range(6)]
+    assert [one.status_code for one in answers] == [201] * 4 + [429] * 2
+    assert [one["RateLimit-Remaining"] for one in answers[:4]] == ["3", "2", "1", "0"]
+
+
+def test_a_request_beyond_the_limit_leaves_its_key_to_the_next_one(alice_api, settings, one_minute):
+    settings.RATE_PER_KEY = 1
+    alice_api.get(f"{V1}/prompts/")
+    body = {"name": "hello", "text": "Hello"}
+    assert alice_api.post(f"{V1}/prompts/", body, headers=KEY).status_code == 429
+    assert not IdempotentRequest.objects.exists()
+    settings.RATE_PER_KEY = 9
+    assert alice_api.post(f"{V1}/prompts/", body, headers=KEY).status_code == 201
