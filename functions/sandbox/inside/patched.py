@@ -40,6 +40,8 @@ def apply_to_extended() -> None:
     import linecache
     import logging
     import pathlib
+    import traceback
+    from asyncio import base_tasks
 
     from . import wrapped_extended
 
@@ -48,6 +50,9 @@ def apply_to_extended() -> None:
 
     logging._STYLES.pop("{", None)  # it would format a record with fields that can reach any attribute
     logging.Formatter.formatException = wrapped_extended.format_exc_info  # type: ignore[assignment, method-assign]
+    traceback.print_stack = wrapped_extended.print_stack
+    base_tasks._task_get_stack.__code__ = _no_stack.__code__  # tasks keep the function
+    base_tasks._task_print_stack.__code__ = _nothing.__code__
     linecache.updatecache = _no_lines  # it reads any file that a made-up frame or summary names
     dataclasses.Field.__setattr__ = _set_on_field  # type: ignore[method-assign]
 
@@ -63,6 +68,14 @@ def _no_file(*arguments: Any, **keywords: Any) -> Any:
 
 def _no_lines(filename: str, module_globals: Any = None) -> list[str]:
     return []
+
+
+def _no_stack(task: Any, limit: Any) -> list[Any]:
+    return []
+
+
+def _nothing(task: Any, limit: Any, file: Any) -> None:
+    return None
 
 
 def _check(name: Any) -> str:

@@ -84,6 +84,12 @@ def format_exc_info(formatter: Any, ei: Any) -> str:
     return "".join(format_exception(*ei)).rstrip("\n")
 
 
+def print_stack(f: Any = None, limit: Any = None, file: Any = None) -> None:
+    """traceback.print_stack, which logging uses, with the lines of stored code only."""
+    mine = [frame for frame in traceback.extract_stack(f, limit) if frame.filename == FILENAME]
+    print("".join(traceback.StackSummary.from_list(mine).format()), end="", file=file or sys.stderr)
+
+
 def print_exc(limit: Any = None, file: Any = None, chain: bool = True) -> None:
     print(format_exc(limit, chain), end="", file=file or sys.stderr)
 

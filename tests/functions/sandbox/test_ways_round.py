@@ -75,6 +75,35 @@ def test_a_logged_traceback_names_no_file_of_the_server():
     assert ".py" not in outcome.result
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "asyncio.current_task().print_stack(file=out)",
+        "print(asyncio.current_task().get_stack(), file=out)",
+        "logger().warning('x', stack_info=True)",
+        "print(logger().findCaller(stack_info=True), file=out)",
+        "print(summary().extract([(f, 1) for f in asyncio.current_task().get_stack()], capture_locals=True), file=out)",
+    ],
+)
+def test_no_stack_shows_the_frames_of_the_runtime(body):
+    source = (
+        "import asyncio, io, logging, traceback\n"
+        "out = io.StringIO()\n"
+        "def summary():\n"
+        "    return type(traceback.extract_tb(None))\n"
+        "def logger():\n"
+        "    found = logging.getLogger('own')\n"
+        "    found.addHandler(logging.StreamHandler(out))\n"
+        "    return found\n"
+        "async def main():\n"
+        f"    {body}\n"
+        "    return out.getvalue()\n"
+    )
+    outcome = sandbox.execute(source, allowed_imports=("asyncio", "io", "logging", "traceback"), limits=LIMITS)
+    assert outcome.status == "ok", outcome.error
+    assert ".py" not in outcome.result
+
+
 WIDE = {name: chr(ord(name[0]) + 0xFEE0) + name[1:] for name in ("gi_frame", "f_back", "f_builtins", "mro")}
 
 
