@@ -12,6 +12,7 @@ import collections
 import enum
 import re
 import string
+import sys
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from .guards import SAFE_BUILTINS, SafeFormatter
 from .names import RISKY_ATTRIBUTES, attribute_refusal
 
+OWN = "stored_function"  # the module of a function
 _ATTRIBUTE = re.compile(r"\.\s*(\w+)")
 _NAMES_ONLY = re.compile(r"[\w.\[\]|, '\"]+")
 
@@ -95,7 +97,7 @@ def _namedtuple(typename: str, field_names: str | Iterable[str], *, rename: bool
     names = field_names.replace(",", " ").split() if isinstance(field_names, str) else list(field_names)
     if not rename:
         names = [_check(name) for name in names]
-    more.setdefault("module", "stored_function")  # otherwise it inspects the caller's frame, which is this one
+    more.setdefault("module", OWN)  # otherwise it inspects the caller's frame, which is this one
     return _real_namedtuple(typename, names, rename=rename, **more)
 
 
@@ -124,9 +126,15 @@ def _evaluate_names(reference: Any, globalns: Any = None, localns: Any = None, *
         or not set(_names_in(reference.__forward_code__)).issubset(words_of(text))  # the compiler reads ｆ as f
     ):
         raise TypeError("an annotation given as text must name a class")
-    if module not in (None, "stored_function"):
+    if module not in (None, OWN) or _is_of_library(globalns) or _is_of_library(localns):
         raise TypeError("an annotation given as text must name a class of this function")
     return _real_evaluate(reference, {**(globalns or {}), "__builtins__": SAFE_BUILTINS}, localns, *more, **keywords)
+
+
+def _is_of_library(namespace: Any) -> bool:
+    """Whether these are the names of a loaded module: those of a class that says that it was made there."""
+    modules = list(sys.modules.items())
+    return any(namespace is getattr(module, "__dict__", ()) for name, module in modules if name != OWN)
 
 
 def _names_in(code: Any) -> Iterator[str]:

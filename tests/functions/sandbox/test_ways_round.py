@@ -137,6 +137,34 @@ def test_an_annotation_in_wide_letters_is_the_name_that_the_compiler_makes_of_it
     )
 
 
+@pytest.mark.parametrize("more", ["", ", {}, None", ", None, {}", ", include_extras=True"])
+def test_an_annotation_of_a_class_made_by_a_library_names_nothing_of_that_library(more):
+    """A named tuple belongs to the module that calls for it, here json.decoder, which has sys within reach."""
+    source = (
+        "import functools, json, typing\n"
+        "def main():\n"
+        "    make = functools.partial(typing.NamedTuple, 'X')\n"
+        "    text = json.dumps({'a': \"re.enum.sys.modules['builtins'].eval\"})\n"
+        f"    return str(typing.get_type_hints(json.loads(text, object_pairs_hook=make){more}))\n"
+    )
+    outcome = sandbox.execute(source, allowed_imports=("functools", "json", "typing"), limits=LIMITS)
+    assert outcome.status == "error" and outcome.error.type in ("TypeError", "NameError")
+
+
+def test_annotations_as_text_of_own_classes_are_read():
+    source = (
+        "import typing\n"
+        "class Base(typing.NamedTuple):\n"
+        "    a: 'int'\n"
+        "class Own:\n"
+        "    b: 'typing.Optional[Base]'\n"
+        "def main():\n"
+        "    return [str(typing.get_type_hints(one)) for one in (Base, Own)]\n"
+    )
+    outcome = sandbox.execute(source, allowed_imports=("typing",), limits=LIMITS)
+    assert outcome.status == "ok", outcome.error
+
+
 def test_an_annotation_as_text_may_have_letters_of_any_language():
     source = (
         "import typing\n"
