@@ -56,7 +56,7 @@ def apply_to_extended() -> None:
     base_tasks._task_get_stack.__code__ = _no_stack.__code__  # tasks keep the function
     base_tasks._task_print_stack.__code__ = _nothing.__code__
     linecache.updatecache = _no_lines  # it reads any file that a made-up frame or summary names
-    dataclasses.Field.__setattr__ = _set_on_field  # type: ignore[method-assign]
+    _check_names_of(dataclasses.Field)
 
 
 def refuse_files(module: Any) -> None:
@@ -148,8 +148,16 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"\w+", text)
 
 
-def _set_on_field(field: Any, name: str, value: Any) -> None:
-    """A data class inserts the names of its fields into generated source."""
-    if name == "name" and value is not None:
-        _check(value)
-    object.__setattr__(field, name, value)
+def _check_names_of(field: Any) -> None:
+    """A data class inserts the names of its fields into generated source. Its slot is a property now, because
+    `object.__setattr__` and the `__init__` of a frozen class pass over a `__setattr__` of the field's class.
+    """
+    slot = field.name
+
+    def name(self: Any) -> Any:
+        return slot.__get__(self)
+
+    def set_name(self: Any, value: Any) -> None:
+        slot.__set__(self, value if value is None else _check(value))
+
+    field.name = property(name, set_name)

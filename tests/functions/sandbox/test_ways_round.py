@@ -104,6 +104,40 @@ def test_no_stack_shows_the_frames_of_the_runtime(body):
     assert ".py" not in outcome.result
 
 
+@pytest.mark.parametrize(
+    "rename",
+    [
+        "field.name = EVIL",
+        "setattr(field, 'name', EVIL)",
+        "field.__setattr__('name', EVIL)",
+        "object.__setattr__(field, 'name', EVIL)",
+        "super(type(field), field).__setattr__('name', EVIL)",
+        "Frozen.__init__(field, EVIL)",
+    ],
+)
+def test_no_way_to_rename_a_field_puts_source_into_a_data_class(rename):
+    """The names of inherited fields are inserted into the source of `__repr__`, which is not restricted."""
+    source = (
+        "import dataclasses\n"
+        """EVIL = '"and[c.__name__ for c in().__class__.__base__.__subclasses__()]#'\n"""
+        "@dataclasses.dataclass(frozen=True)\n"
+        "class Frozen:\n"
+        "    name: str\n"
+        "@dataclasses.dataclass\n"
+        "class A:\n"
+        "    a: int = 0\n"
+        "def main():\n"
+        "    field = dataclasses.fields(A)[0]\n"
+        f"    {rename}\n"
+        "    @dataclasses.dataclass(init=False, eq=False)\n"
+        "    class B(A):\n"
+        "        pass\n"
+        "    return str(B.__repr__(B()))\n"
+    )
+    outcome = sandbox.execute(source, allowed_imports=("dataclasses",), limits=LIMITS)
+    assert (outcome.status, outcome.error and outcome.error.type) == ("error", "ValueError")
+
+
 WIDE = {name: chr(ord(name[0]) + 0xFEE0) + name[1:] for name in ("gi_frame", "f_back", "f_builtins", "mro")}
 
 
