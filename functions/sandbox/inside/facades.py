@@ -36,7 +36,7 @@ def preload(profile: str, libraries: tuple[str, ...] = ()) -> None:
     if profile == modules.EXTENDED:
         from . import wrapped_extended
 
-        patched.apply_to_extended()
+        patched.apply_to_extended(with_libraries=bool(libraries))
         replaced = replaced | wrapped_extended.REPLACED
     for name in modules.offered(profile):
         _facades[name] = _copy_of(name, replaced.get(name, {}))

@@ -34,10 +34,11 @@ def apply(*, with_libraries: bool = False) -> None:
     enum.EnumType._create_ = _create_enum  # type: ignore[attr-defined]
     if not with_libraries:
         typing.ForwardRef._evaluate = _evaluate_names  # type: ignore[method-assign, assignment]
+        _close(typing.ForwardRef)  # its own `_evaluate` would be given the names of modules
 
 
-def apply_to_extended() -> None:
-    """The functions that only the extended profile has."""
+def apply_to_extended(*, with_libraries: bool = False) -> None:
+    """The functions that only the extended profile has. Libraries may have fields of their own kind."""
     import dataclasses
     import linecache
     import logging
@@ -57,6 +58,8 @@ def apply_to_extended() -> None:
     base_tasks._task_print_stack.__code__ = _nothing.__code__
     linecache.updatecache = _no_lines  # it reads any file that a made-up frame or summary names
     _check_names_of(dataclasses.Field)
+    if not with_libraries:
+        _close(dataclasses.Field)  # its own `name` would be inserted into source
 
 
 def refuse_files(module: Any) -> None:
@@ -146,6 +149,15 @@ def _names_in(code: Any) -> Iterator[str]:
 
 def words_of(text: str) -> list[str]:
     return re.findall(r"\w+", text)
+
+
+def _close(kind: Any) -> None:
+    """No function has a class of this kind, whose methods would take the place of those that are checked."""
+
+    def refuse(cls: type, **more: Any) -> None:
+        raise TypeError(f"{kind.__name__} cannot be the base of a class")
+
+    kind.__init_subclass__ = classmethod(refuse)
 
 
 def _check_names_of(field: Any) -> None:

@@ -138,6 +138,23 @@ def test_no_way_to_rename_a_field_puts_source_into_a_data_class(rename):
     assert (outcome.status, outcome.error and outcome.error.type) == ("error", "ValueError")
 
 
+@pytest.mark.parametrize(
+    ("base", "method"),
+    [
+        ("dataclasses.Field", "name(self): return 'x'"),
+        ("type(typing.get_args(typing.Optional['int'])[0]), _root=True", "_evaluate(self, *names): return int"),
+    ],
+)
+def test_what_checks_names_cannot_be_replaced_in_a_class_of_its_kind(base, method):
+    """A field's name is inserted into source; a reference is given the names of modules, hooks of the guards included."""
+    source = (
+        f"import dataclasses, typing\ndef main():\n    class Own({base}):\n        def {method}\n    return 'made'\n"
+    )
+    outcome = sandbox.execute(source, allowed_imports=("dataclasses", "typing"), limits=LIMITS)
+    assert (outcome.status, outcome.error and outcome.error.type) == ("error", "TypeError")
+    assert "cannot be the base of a class" in outcome.error.message
+
+
 WIDE = {name: chr(ord(name[0]) + 0xFEE0) + name[1:] for name in ("gi_frame", "f_back", "f_builtins", "mro")}
 
 
