@@ -11,6 +11,7 @@ from django_filters.fields import IsoDateTimeField
 from rest_framework.filters import SearchFilter
 
 from agents.exceptions import Invalid
+from agents.fields import check_moment
 
 from .strict import NOT_ONE_OF, listed, shown
 
@@ -58,9 +59,23 @@ class Id(filters.UUIDFilter):
     field_class = IdField
 
 
+class MomentField(IsoDateTimeField):
+    default_validators = [check_moment]
+
+
+class Moment(filters.IsoDateTimeFilter):
+    """A time that the database can compare."""
+
+    field_class = MomentField
+
+
 class FilterSet(filters.FilterSet):
     class Meta:
-        filter_overrides = {models.BooleanField: {"filter_class": Flag}, models.ForeignKey: {"filter_class": Id}}
+        filter_overrides = {
+            models.BooleanField: {"filter_class": Flag},
+            models.ForeignKey: {"filter_class": Id},
+            models.DateTimeField: {"filter_class": Moment},
+        }
 
 
 class AmongFilter(filters.BaseInFilter, filters.ChoiceFilter):
@@ -94,7 +109,7 @@ def fault(name: str, error: dict[str, str], filterset: Any) -> dict[str, str]:
     if error["code"] == "invalid_choice":
         details = {"input": shown(filterset.data[name]), "choices": listed(value for value, _ in field.choices)}
         message = NOT_ONE_OF.format(**details)
-    elif isinstance(field, forms.DateTimeField | IsoDateTimeField):
+    elif isinstance(field, forms.DateTimeField | IsoDateTimeField) and error["code"] == "invalid":
         message = str(NO_TIME)
     return {"field": name, "code": error["code"], "message": message}
 

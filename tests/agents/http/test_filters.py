@@ -227,3 +227,11 @@ def test_several_states_and_no_words_are_fine(alice_api, alice, two):
         Run.objects.create(principal=alice, agent=two[0], status=status)
     assert len(alice_api.get(f"{V1}/runs/?status__in=failed,cancelled").json()["results"]) == 2
     assert len(alice_api.get(f"{V1}/runs/?search=&text=").json()["results"]) == 3
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00%2B14:00"])
+def test_a_time_that_cannot_be_compared_is_a_wrong_filter(time, alice_api):
+    answer = alice_api.get(f"{V1}/runs/?created_at__gte={time}")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (422, "invalid_filter")
+    assert error["details"][0]["field"] == "created_at__gte" and "1970" in error["details"][0]["message"]
