@@ -42,6 +42,7 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
     """Turn a view's exception into a response. Unexpected exceptions are logged and answered
     without a stack trace.
     """
+    error = counted(error, context)
     if isinstance(error, Repeated):
         return error.response
     if isinstance(error, ModelValidationError):
@@ -78,6 +79,20 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
         _("An unexpected error occurred."),
         _("Report the request_id to the administrator."),
     )
+
+
+def counted(error: Exception, context: dict[str, Any]) -> Exception:
+    """REST framework counts requests after it has asked for permission. Here those count that it refused by then, and
+    those that get a kept answer; Throttled in place of the error if they are too many.
+    """
+    view, request = context.get("view"), context.get("request")
+    if view is None or request is None or hasattr(request._request, "rate"):
+        return error
+    try:
+        view.check_throttles(request)
+    except drf.Throttled as throttled:
+        return throttled
+    return error
 
 
 def hint_of(error: MusterError) -> str:
