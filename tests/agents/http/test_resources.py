@@ -225,3 +225,9 @@ def test_a_draft_that_somebody_changed_meanwhile_is_not_published(alice_api, age
 def test_a_stranger_who_knows_the_tag_publishes_nothing(charlie_api, alice_api, agent):
     tag = alice_api.get(f"{V1}/agents/librarian")["ETag"]
     assert charlie_api.post(f"{V1}/agents/librarian/publish", {}, headers={"If-Match": tag}).status_code == 404
+
+
+def test_options_answers_for_a_row_that_one_may_only_read(alice_api, offline):
+    answer = alice_api.options(f"{V1}/providers/offline")
+    assert (answer.status_code, "actions" in answer.json()) == (200, False)
+    assert alice_api.options(f"{V1}/providers/missing").status_code == 404
