@@ -37,7 +37,7 @@ from .requests import (
     text_in,
     tools_in,
 )
-from .views import OpenAIView, body_of, error_json
+from .views import OpenAIView, body_of, error_json, of_started_run, status_of_failure
 
 JSON = Any
 FIELDS = ("model", "messages", "stream", "tools", "tool_choice", "response_format", "metadata", "store")
@@ -180,7 +180,8 @@ class Completion:
         if self.end is None or self.end["status"] in ("succeeded", "partial"):
             return None
         error = self.end.get("error") or {}
-        return error_json(error.get("message", self.end["status"]), error.get("code", self.end["status"]))
+        code = error.get("code", self.end["status"])
+        return error_json(error.get("message", self.end["status"]), code, status_of_failure(code))
 
     def usage(self) -> dict[str, int]:
         used = (self.end or {}).get("usage") or {"input_tokens": 0, "output_tokens": 0}
@@ -202,10 +203,10 @@ def completed(turn: Turn, model: str) -> Response:
     for frame in turns.replayed(turn, completion.reading.pause):
         completion.take(frame)
     if failure := completion.failure():
-        return Response({"error": failure}, status=502 if failure["code"].startswith("model") else 500)
+        return of_started_run(failure, status_of_failure(failure["code"]))
     if completion.end is None and not completion.calls:
         waits = f"The run {turn.run.pk} goes on: it waits, for example for an approval."
-        return Response({"error": error_json(waits, "run_waits", 504)}, status=504)
+        return of_started_run(error_json(waits, "run_waits", 504), 504)
     message: dict[str, JSON] = {"role": "assistant", "content": completion.text or None, "refusal": None}
     if completion.calls and completion.end is None:
         message["tool_calls"] = completion.calls

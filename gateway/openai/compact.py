@@ -26,7 +26,7 @@ from .chat import Completion
 from .items import usage_json
 from .requests import Prompt, check_fields, split, text_in
 from .responses import ECHO, PREFIX, conversation, items_in, previous_of, refresh
-from .views import OpenAIView, body_of, error_json
+from .views import OpenAIView, body_of, error_json, of_started_run, status_of_failure
 
 JSON = Any
 FIELDS = ("model", "input", "instructions", "previous_response_id")
@@ -86,10 +86,10 @@ def compacted(turn: Turn) -> Response:
     for frame in turns.replayed(turn, completion.reading.pause):
         completion.take(frame)
     if failure := completion.failure():
-        return Response({"error": failure}, status=502 if failure["code"].startswith("model") else 500)
+        return of_started_run(failure, status_of_failure(failure["code"]))
     if completion.end is None:
         waits = f"The run {turn.run.pk} goes on: it waits, for example for a budget."
-        return Response({"error": error_json(waits, "run_waits", 504)}, status=504)
+        return of_started_run(error_json(waits, "run_waits", 504), 504)
     refresh(turn.run)
     item = {
         "id": f"cmp_{turn.id}", "type": "compaction",

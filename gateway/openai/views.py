@@ -59,6 +59,20 @@ def error_json(message: str, code: str, status: int = 500, param: str | None = N
     return {"message": message, "type": kind, "param": param, "code": code}
 
 
+def status_of_failure(code: str) -> int:
+    """Of a run that ended with this error."""
+    if code == "budget_exhausted":
+        return 429
+    return 502 if code.startswith("model") else 500
+
+
+def of_started_run(error: dict[str, Any], status: int) -> Response:
+    """An error after a run was started. OpenAI's clients repeat a request that gets 429 or 5xx unless this header says
+    otherwise, and would start the run again.
+    """
+    return Response({"error": error}, status=status, headers={"x-should-retry": "false"})
+
+
 @extend_schema(exclude=True)
 class ModelsView(OpenAIView):
     """The agents that this person can use; `router` lets the router choose."""

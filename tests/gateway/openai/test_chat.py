@@ -115,3 +115,18 @@ def test_a_failing_model_is_an_error_and_not_an_answer(client, model):
     with pytest.raises(openai.APIStatusError) as failed:
         client.chat.completions.create(model="plain", messages=[{"role": "user", "content": "hi"}])
     assert failed.value.status_code >= 500
+
+
+def test_a_failed_run_is_not_started_again_by_the_retries_of_the_sdk(client, model):
+    def requests(most):
+        model.turns.clear()
+        model.requests.clear()
+        model.script(*[says("", status=400)] * 12)
+        with pytest.raises(openai.APIStatusError):
+            client.with_options(max_retries=most).chat.completions.create(
+                model="plain", messages=[{"role": "user", "content": "hi"}]
+            )
+        model.turns.clear()
+        return len(model.requests)
+
+    assert requests(0) == requests(2)

@@ -59,3 +59,9 @@ def test_errors_have_openais_form(agents):
     )
     assert said.status_code == 400 and said.json()["error"].keys() == {"message", "type", "param", "code"}
     assert httpx.post(f"{agents[0].url}/v1/responses", json={}).status_code == 401
+
+
+def test_the_status_of_a_failed_run_says_what_failed():
+    from gateway.openai.views import status_of_failure
+
+    assert [status_of_failure(code) for code in ("budget_exhausted", "model_unreachable", "failed")] == [429, 502, 500]
