@@ -134,7 +134,8 @@ class JoinStreamView(LangGraphView):
 
     def get(self, request: Any, run: str, id: str | None = None) -> Any:
         row, seen = run_named(request.user, id, run), request.headers.get("Last-Event-ID", "")
-        modes = [name.strip('"[] ') for one in request.query_params.getlist("stream_mode") for name in one.split(",")]
+        listed = ",".join(request.query_params.getlist("stream_mode")).split(",")
+        modes = [mode for name in listed if (mode := name.strip('"[] '))]  # the SDK sends it empty if it has none
         is_bound = request.query_params.get("cancel_on_disconnect") in ("1", "true", "True")
         number = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 10 else 0
         with stream_for(request.user) as respond:

@@ -39,6 +39,7 @@ def test_a_run_in_the_background(client, model):
     assert client.runs.list(thread, select=["run_id"]) == [{"run_id": run["run_id"]}]
     events = list(client.runs.join_stream(thread, run["run_id"], stream_mode=["updates"], last_event_id="-1"))
     assert [one.event for one in events] == ["metadata", "updates", "end"]
+    assert [one.event for one in client.runs.join_stream(thread, run["run_id"])][-1] == "end"  # without a mode
     with pytest.raises(errors.UnprocessableEntityError, match="history"):
         client.runs.delete(thread, run["run_id"])
 
