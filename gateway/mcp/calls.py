@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.exceptions import Invalid, MusterError
+from agents.unknown import extra, refuse
 from gateway import turns
 from gateway.sse import HEARTBEAT, sse
 from gateway.turns import LONGEST_WAIT_S, Pause, Turn
@@ -78,12 +79,21 @@ def call(rpc: RpcRequest, headers: Any) -> Answer:
             raise Fault(METHOD, f"“{tool.name}” cannot be called as a task.")
         return functions.call(rpc, tool, arguments)
     try:
+        refuse_unknown(tool, arguments)
         work = begun(rpc, tool, arguments)
     except MusterError as error:
         if error.status in functions.PASSED_ON:
             raise
         return results.failure(functions.in_words(error))
     return tasks.created(rpc, work.turn) if tasks.is_wanted(rpc) and not work.is_continued else work
+
+
+def refuse_unknown(tool: Target, arguments: dict[str, JSON]) -> None:
+    """A misspelt name would be ignored, or told as a message that is empty. Chains with arguments compare them
+    themselves. Raises Invalid.
+    """
+    if tool.kind == AGENT or not tool.spec.takes_arguments:
+        refuse(extra(arguments, tool.input_schema["properties"]), "The call has an argument that does not exist.")
 
 
 def of_card(rpc: RpcRequest) -> dict[str, JSON] | Work:

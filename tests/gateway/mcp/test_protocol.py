@@ -5,6 +5,7 @@ import pytest
 from agents.models import Agent, Tool, ToolGrant
 from connectors.mcp.messages import LEGACY, MODERN
 from gateway.mcp import methods
+from runs.models import Run
 from tests.functions.library import ADD, publish
 
 PREFIX = "io.modelcontextprotocol"
@@ -172,6 +173,15 @@ def test_team_mates_find_what_is_shared_and_strangers_nothing(alice, team, agent
     assert modern(alice_api, "tools/call", {"name": "add", "arguments": {"a": 1}}).json()["result"]["content"] == [
         {"type": "text", "text": "3"}
     ]
+
+
+def test_an_unknown_argument_of_an_agent_is_told_with_the_names_that_there_are(alice, agent, alice_api):
+    agent.publish()
+    for arguments in ({"message": "Find books."}, {"task": "Find books.", "topic": "x"}):
+        answer = modern(alice_api, "tools/call", {"name": "librarian", "arguments": arguments})
+        result = answer.json()["result"]
+        assert result["isError"] and "The names are session, task." in result["content"][0]["text"]
+    assert not Run.objects.exists()
 
 
 def test_a_key_finds_what_its_scopes_allow(alice, agent, api):
