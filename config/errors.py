@@ -82,8 +82,8 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
 
 
 def counted(error: Exception, context: dict[str, Any]) -> Exception:
-    """REST framework counts requests after it has asked for permission. Here those count that it refused by then, and
-    those that get a kept answer; Throttled in place of the error if they are too many.
+    """REST framework counts requests after it has asked for permission. Here those count that it refused by then;
+    Throttled in place of the error if they are too many.
     """
     view, request = context.get("view"), context.get("request")
     if view is None or request is None or hasattr(request._request, "rate"):
