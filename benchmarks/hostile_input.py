@@ -6,6 +6,7 @@ Each entry makes an input of a given size. The test in tests/functions/test_host
 small sizes and fixed limits.
 """
 
+import gc
 import json
 import os
 import resource
@@ -342,10 +343,15 @@ ENTRIES = (
 
 
 def cost(use: Use) -> tuple[float, float]:
-    """CPU seconds that this thread spent, and by how many MB the process grew at its largest."""
+    """CPU seconds that this thread spent, and by how many MB the process grew at its largest. Collections of garbage do
+    not look at what was there before, which is a gigabyte in a process that has run other tests.
+    """
+    gc.freeze()
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.thread_time()
     use()
-    return time.thread_time() - began, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / MB
+    seconds, after = time.thread_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    gc.unfreeze()
+    return seconds, (after - before) / MB
 
 
 def waiting(use: Use | None, seconds: float = 2.0) -> float:
