@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connections
+from django.db.models import Subquery
 
 from plumbing import clock
 from plumbing.broker import broadcast
@@ -27,6 +28,7 @@ from . import workers
 
 log = logging.getLogger(__name__)
 BATCH = 1000  # leases that one statement renews
+AGAIN_S = (0.05, 0.2, 1.0)  # pauses before leases are renewed again because somebody was writing to a row
 CANCELS = broadcast.channel_of("cancels")
 
 
@@ -87,8 +89,7 @@ class StepLease:
         return self.cancelled.is_set()
 
     def renew(self) -> None:
-        rows = StepRun.objects.filter(pk__in=self.pks, status=StepRun.Status.RUNNING, lease_owner=self.owner)
-        rows.update(lease_expires_at=clock.Now(settings.LEASE_S))
+        prolong(StepRun.objects.filter(pk__in=self.pks, status=StepRun.Status.RUNNING, lease_owner=self.owner))
 
     def check(self, run: Mapping[str, Any]) -> None:
         if run["cancel_requested_at"] or run["status"] in Run.DONE:
@@ -172,14 +173,18 @@ class Keeper:
             self.renew_each(held[start : start + BATCH])
 
     def renew_each(self, held: list[Lease | StepLease]) -> None:
-        """With one statement for the leases of runs, and one to look at all."""
-        runs = [lease.run_id for lease in held if isinstance(lease, Lease)]
-        Run.objects.filter(pk__in=runs, status=Run.Status.RUNNING, lease_owner=worker_name()).update(
-            lease_expires_at=clock.Now(settings.LEASE_S)
-        )
+        """The leases of runs together, then those of steps, and one statement to look at all."""
+        ids = {lease.run_id for lease in held if isinstance(lease, Lease)}
+        runs = Run.objects.filter(pk__in=ids, status=Run.Status.RUNNING, lease_owner=worker_name())
+        renewed = prolong(runs)
         for lease in held:
             if isinstance(lease, StepLease):
                 lease.renew()
+        for pause_s in AGAIN_S:
+            if renewed == len(ids) or renewed >= runs.count():  # the others were lost
+                break
+            time.sleep(pause_s)
+            renewed = prolong(runs)
         rows = Run.objects.filter(pk__in={lease.run_id for lease in held})
         columns = rows.values("pk", "attempt", "lease_owner", "status", "cancel_requested_at")
         states = {str(row["pk"]): row for row in columns}
@@ -194,6 +199,23 @@ class Keeper:
         for run_id in (run_ids or b"").decode().split():
             for lease in self.of_run(run_id):
                 lease.cancelled.set()
+
+
+class Unlocked(Subquery):
+    """The keys of those of these rows to which no other transaction is writing; they are locked. SQLite has one writer
+    at a time.
+    """
+
+    def as_postgresql(self, compiler: Any, connection: Any) -> Any:
+        return self.as_sql(compiler, connection, template="(%(subquery)s FOR NO KEY UPDATE SKIP LOCKED)")
+
+
+def prolong(rows: Any) -> int:
+    """Renew the leases of these rows; how many. A row that is being written to is left out: who waits for it holds the
+    others, and if the writing process stands still, all leases run out.
+    """
+    free = rows.model.objects.filter(pk__in=Unlocked(rows.order_by().values("pk")))
+    return free.update(lease_expires_at=clock.Now(settings.LEASE_S))
 
 
 def lose_later(held: Iterable[Lease | StepLease], attempt: int) -> None:
