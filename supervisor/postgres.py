@@ -22,6 +22,7 @@ from urllib.parse import quote
 from . import processes
 
 STARTS_WITHIN = 20.0  # seconds; 30 ms is usual, recovery after a crash takes longer
+STANDS_STILL = "60s"  # in the middle of a transaction; none of ours takes more than seconds
 NOBODY = 65534
 STOP_FAST = 2  # SIGINT: end the sessions, write a checkpoint, exit
 
@@ -156,11 +157,15 @@ def is_ready(cluster: Cluster) -> bool:
 
 
 def make_database(sockets: Path, name: str = "muster") -> None:
+    """Create the database if it is missing, and let the server end a session whose process stands still in a
+    transaction: others would wait for its rows for ever.
+    """
     import psycopg  # only needed with PostgreSQL
 
     with psycopg.connect(host=str(sockets), user="muster", dbname="postgres", autocommit=True) as line:
         if not line.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():
             line.execute(f'CREATE DATABASE "{name}"')
+        line.execute(f"ALTER DATABASE \"{name}\" SET idle_in_transaction_session_timeout = '{STANDS_STILL}'")
 
 
 def make_private(directory: Path) -> None:

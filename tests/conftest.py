@@ -21,7 +21,8 @@ from django.db import connection, connections
 from supervisor import postgres, processes, valkey
 
 SHARED_MEMORY, ROOM = Path("/dev/shm"), 1 << 30  # a container may have as little as 64 MB of it
-FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "64MB"}
+FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "64MB",
+             "idle_in_transaction_session_timeout": "600s"}  # fmt: skip
 PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.people",
     "tests.live_agents",

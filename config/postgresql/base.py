@@ -11,6 +11,9 @@ from collections import deque
 from typing import Any
 
 from django.db.backends.postgresql import base
+from django.db.utils import DatabaseErrorWrapper, OperationalError
+from django.utils.functional import cached_property
+from psycopg.errors import IdleInTransactionSessionTimeout
 
 from plumbing import clock
 
@@ -22,7 +25,23 @@ class Stack(deque):
         self.appendleft(connection)
 
 
+class Errors(DatabaseErrorWrapper):
+    """A session that the server ended, because its process stood still in a transaction, counts as an unavailable
+    database: what was at work continues later. Django calls it an internal error.
+    """
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        if exc_type is not None and issubclass(exc_type, IdleInTransactionSessionTimeout):
+            self.wrapper.errors_occurred = True
+            raise OperationalError(*exc_value.args).with_traceback(traceback) from exc_value
+        super().__exit__(exc_type, exc_value, traceback)
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
+    @cached_property
+    def wrap_database_errors(self) -> Errors:
+        return Errors(self)
+
     def init_connection_state(self) -> None:
         """Read the time of the server, unless this process did so a few seconds ago."""
         super().init_connection_state()

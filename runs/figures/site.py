@@ -26,6 +26,7 @@ def report() -> dict[str, dict[str, Any]]:
     return {
         "clock": skew(),
         "connections": connections(),
+        "transactions": transactions(),
         "redis": redis_servers(),
         "descriptors": descriptors(),
         "disk": disk(),
@@ -56,6 +57,17 @@ def connections() -> dict[str, Any]:
     programs = Worker.objects.alive().count() + 1  # and at least one web server
     hint = "Raise max_connections of PostgreSQL, or lower DATABASE_POOL."
     return part(pool * programs <= allowed, hint, allowed=allowed, pool=pool, programs=programs)
+
+
+def transactions() -> dict[str, Any]:
+    """Whether PostgreSQL ends the session of a process that stands still in a transaction."""
+    if connection.vendor != "postgresql":
+        return {"ok": True, "kind": connection.vendor}
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('idle_in_transaction_session_timeout')")
+        (longest,) = cursor.fetchone()
+    hint = "Run ALTER DATABASE … SET idle_in_transaction_session_timeout = '60s': a stopped process holds up others."
+    return part(longest != "0", hint, idle_in_transaction_session_timeout=longest)
 
 
 def redis_servers() -> dict[str, Any]:

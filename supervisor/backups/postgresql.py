@@ -33,7 +33,13 @@ def dump(tar: tarfile.TarFile, manifest: Manifest, scratch: Path) -> None:
 def snapshot() -> Iterator[Any]:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        take_time(cursor)
         yield cursor
+
+
+def take_time(cursor: Any) -> None:
+    """The transaction rests while a large table is packed or unpacked."""
+    cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
 def table_names() -> list[str]:
@@ -53,6 +59,7 @@ def named(table: str, columns: list[str]) -> str:
 def check(archive: Archive, scratch: Path) -> None:
     """Restore every table into a temporary one with the same columns, checks and unique keys; nothing stays."""
     with transaction.atomic(), connection.cursor() as cursor:
+        take_time(cursor)
         for table, facts in tables(archive):
             scratch_table = f"check_{table}"[:63]
             of = f"LIKE {connection.ops.quote_name(table)} INCLUDING CONSTRAINTS INCLUDING INDEXES"
@@ -80,6 +87,7 @@ def load(archive: Archive, scratch: Path, cursor: Any, table: str, facts: dict[s
 def fill(archive: Archive, scratch: Path) -> None:
     """Replace the rows of every table. Must be called in a transaction; references are checked when it commits."""
     with connection.cursor() as cursor:
+        take_time(cursor)
         require_tables(archive, cursor)
         names = ", ".join(connection.ops.quote_name(name) for name in table_names() if name != OURS_TO_MAKE)
         cursor.execute(f"TRUNCATE {names}")

@@ -1,16 +1,19 @@
 """The pool of connections hands out the one that was used last, and none twice."""
 
 import os
+import select
 import socket
 import threading
 from importlib.metadata import version
+from pathlib import Path
 
 import psycopg
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 
 from config.postgresql.base import Stack
+from supervisor import postgres
 from tests.live import wait_for
 
 pytestmark = [
@@ -82,6 +85,31 @@ def test_a_broken_connection_lets_the_pool_look_at_all_others():
     connection.close()
     wait_for(lambda: lost() - before >= 4)
     assert len(set(in_threads(5, server_process))) == 5
+
+
+def test_the_end_of_a_session_that_stood_still_counts_as_an_unavailable_database():
+    """Django calls it an internal error, which would end the run that was at work."""
+    with pytest.raises(OperationalError), transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '100ms'")
+        wait_for(lambda: connection.connection.closed or is_readable(connection.connection))
+        server_process()
+    connection.close()
+    assert server_process()
+
+
+def is_readable(line):
+    """The server has said something unasked."""
+    return bool(select.select([line.fileno()], [], [], 0)[0])
+
+
+def test_the_database_that_serve_makes_ends_such_sessions():
+    given = {name: value for name, value in connection.get_connection_params().items() if name in ADDRESS}
+    postgres.make_database(Path(given["host"]), "stands_still")
+    with psycopg.connect(**given | {"dbname": "stands_still"}) as line:
+        assert line.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("1min",)
+    with psycopg.connect(**given, autocommit=True) as line:
+        line.execute("DROP DATABASE stands_still")
 
 
 def test_every_connection_notices_soon_that_the_host_is_gone():

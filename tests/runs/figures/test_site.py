@@ -41,6 +41,14 @@ def test_pools_that_are_larger_than_the_server_allows_are_named(monkeypatch):
     assert not site.connections()["ok"]
 
 
+def test_a_database_that_lets_a_stopped_process_hold_up_others_is_named():
+    if site.connection.vendor != "postgresql":
+        pytest.skip("SQLite has one writer at a time")
+    with site.connection.cursor() as cursor:
+        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+    assert not site.transactions()["ok"] and "ALTER DATABASE" in site.transactions()["hint"]
+
+
 def test_an_old_backup_and_a_hold_are_named():
     assert site.backup() == {"ok": True, "latest": "none by manage.py backup"}
     made = AuditEvent.objects.create(action="backup.made", subject_kind="site")
