@@ -30,6 +30,8 @@ class Errors(DatabaseErrorWrapper):
     database: what was at work continues later. Django calls it an internal error.
     """
 
+    wrapper: Any
+
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         if exc_type is not None and issubclass(exc_type, IdleInTransactionSessionTimeout):
             self.wrapper.errors_occurred = True
