@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 
 GRACE_S = 0.25  # between the soft alarm in the child and the host's SIGKILL
-POLICY_VERSION = 3  # part of every cache key of compiled code; raise it when the language layer changes
+POLICY_VERSION = 4  # part of every cache key of compiled code; raise it when the language layer changes
 
 
 # Settings that a child must know, sent only if they differ from the defaults; inside/context.py has the same defaults.

@@ -54,6 +54,7 @@ def preload(profile: str, libraries: tuple[str, ...] = ()) -> None:
 
 def refuse_files(profile: str) -> None:
     """From now on the offered modules open no file, such as a log, a configuration or a document."""
+    patched.refuse_conversions()
     for name in modules.offered(profile):
         patched.refuse_files(importlib.import_module(name))
 

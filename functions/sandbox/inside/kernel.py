@@ -124,3 +124,15 @@ def _check(result: int, what: str) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
     return result
+
+
+_FLAGS_AT = 21 * ctypes.sizeof(ctypes.c_void_p)  # tp_flags in PyTypeObject
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+
+
+def make_immutable(kind: type) -> None:
+    """No attribute of this class can be set any more, as of those written in C."""
+    flags = ctypes.c_ulong.from_address(id(kind) + _FLAGS_AT)
+    if flags.value != kind.__flags__:
+        raise RuntimeError("the layout of classes is not known")
+    flags.value |= _IMMUTABLE

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .channel import CALLS, NOTICE, Channel
-from .names import words
 from .quota import CallFailed, Quota
+from .unconnected import refuse_in
 
 _IDLE_S = 3600.0
 
@@ -92,25 +92,7 @@ class JobLoop(base_events.BaseEventLoop):
         return
 
 
-_SERVED = frozenset(
-    words("""
-    run_forever run_until_complete stop is_running is_closed close shutdown_asyncgens call_soon call_later call_at time
-    create_future create_task get_debug set_debug get_exception_handler set_exception_handler call_exception_handler
-    default_exception_handler get_task_factory call_soon_threadsafe
-""")
-)
-
-
-def _refused(name: str) -> Callable[..., Any]:
-    def refuse(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        raise RuntimeError(f"{name} is not available in a function: it has no network, files, processes or threads")
-
-    return refuse
-
-
-for _name in vars(asyncio.AbstractEventLoop):
-    if not _name.startswith("_") and _name not in _SERVED:
-        setattr(JobLoop, _name, _refused(_name))
+refuse_in(JobLoop)
 
 
 def finish(loop: JobLoop, main: Any) -> Any:

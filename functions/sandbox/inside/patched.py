@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import operator
 import re
 import string
 import sys
@@ -17,7 +18,7 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from .guards import SAFE_BUILTINS, SafeFormatter
+from .guards import SAFE_BUILTINS, SafeFormatter, guarded_setattr
 from .names import RISKY_ATTRIBUTES, attribute_refusal
 
 OWN = "stored_function"  # the module of a function
@@ -32,21 +33,26 @@ def apply(*, with_libraries: bool = False) -> None:
     collections.namedtuple = _namedtuple
     string.Formatter.get_field = SafeFormatter.get_field  # type: ignore[assignment, method-assign]  # `super()` reaches it
     enum.EnumType._create_ = _create_enum  # type: ignore[attr-defined]
+    _hide_type()
     if not with_libraries:
         typing.ForwardRef._evaluate = _evaluate_names  # type: ignore[method-assign, assignment]
+        typing._eval_type = _eval_type  # type: ignore[attr-defined]
         _close(typing.ForwardRef)  # its own `_evaluate` would be given the names of modules
 
 
 def apply_to_extended(*, with_libraries: bool = False) -> None:
     """The functions that only the extended profile has. Libraries may have fields of their own kind."""
+    import copy
     import dataclasses
     import linecache
     import logging
     import pathlib
     import traceback
     from asyncio import base_tasks
+    from xml.dom import xmlbuilder
 
-    from . import wrapped_extended
+    from . import fields, unconnected, wrapped_extended
+    from .kernel import make_immutable
 
     for flavour in (pathlib._posix_flavour, pathlib._windows_flavour):  # type: ignore[attr-defined]
         type(flavour).pathmod = None  # the module itself, used only by methods that need files
@@ -60,6 +66,16 @@ def apply_to_extended(*, with_libraries: bool = False) -> None:
     _check_names_of(dataclasses.Field)
     if not with_libraries:
         _close(dataclasses.Field)  # its own `name` would be inserted into source
+    make_immutable(dataclasses.Field)  # another `name` in place of the property as well
+    fields.apply()
+    unconnected.apply()
+    xmlbuilder.DOMImplementationLS.createDOMBuilder = _no_file  # type: ignore[method-assign]
+    vars(copy)["setattr"] = guarded_setattr  # `__reduce_ex__` names attributes to set on any object
+
+
+def refuse_conversions() -> None:
+    """From now on no module becomes an enum, as socket and signal do while they are loaded."""
+    enum.EnumType._convert_ = _no_conversion  # type: ignore[attr-defined]
 
 
 def refuse_files(module: Any) -> None:
@@ -92,7 +108,7 @@ def _check(name: Any) -> str:
 
 
 _real_namedtuple, _real_create = collections.namedtuple, enum.EnumType._create_  # type: ignore[attr-defined]
-_real_evaluate = typing.ForwardRef._evaluate
+_real_eval_type = typing._eval_type  # type: ignore[attr-defined]
 
 
 def _namedtuple(typename: str, field_names: str | Iterable[str], *, rename: bool = False, **more: Any) -> Any:
@@ -118,20 +134,81 @@ def _create_enum(cls: Any, class_name: str, names: Any, **more: Any) -> Any:
     return _real_create(cls, class_name, names, **more)
 
 
-def _evaluate_names(reference: Any, globalns: Any = None, localns: Any = None, *more: Any, **keywords: Any) -> Any:
-    """An annotation given as text may only name what is visible to the function."""
+def _eval_type(t: Any, globalns: Any, localns: Any, recursive_guard: frozenset[str] = frozenset()) -> Any:
+    """typing's own calls the `_evaluate` that it finds, with the names of modules."""
+    if isinstance(t, typing.ForwardRef):
+        return _evaluate_names(t, globalns, localns, recursive_guard)
+    return _real_eval_type(t, globalns, localns, recursive_guard)
+
+
+def _evaluate_names(
+    reference: Any, globalns: Any = None, localns: Any = None, recursive_guard: frozenset[str] = frozenset()
+) -> Any:
+    """An annotation given as text may only name what is visible to the function.
+
+    What is checked is what is evaluated: the reference is read once, and its own code is not used,
+    because mappings of a function run code while they are read, and could exchange it.
+    """
     text, module = reference.__forward_arg__, reference.__forward_module__
-    if (
-        type(text) is not str
-        or not _NAMES_ONLY.fullmatch(text)
-        or any(map(attribute_refusal, words_of(text)))
-        or (not RISKY_ATTRIBUTES.isdisjoint(_ATTRIBUTE.findall(text)))
-        or not set(_names_in(reference.__forward_code__)).issubset(words_of(text))  # the compiler reads ｆ as f
-    ):
-        raise TypeError("an annotation given as text must name a class")
-    if module not in (None, OWN) or _is_of_library(globalns) or _is_of_library(localns):
+    if _is_of_library(globalns) or _is_of_library(localns) or not (module is None or module == OWN):
         raise TypeError("an annotation given as text must name a class of this function")
-    return _real_evaluate(reference, {**(globalns or {}), "__builtins__": SAFE_BUILTINS}, localns, *more, **keywords)
+    names = {**((localns if globalns is None else globalns) or {}), "__builtins__": SAFE_BUILTINS}
+    code = _code_of(text)
+    if text in recursive_guard:
+        return reference
+    value = typing._type_check(  # type: ignore[attr-defined]
+        eval(code, names, names if localns is None else localns),
+        "Forward references must evaluate to types.",
+        is_argument=reference.__forward_is_argument__,
+        allow_special_forms=reference.__forward_is_class__,
+    )
+    return _eval_type(value, globalns, localns, frozenset({*recursive_guard, text}))
+
+
+def _code_of(text: Any) -> Any:
+    if (
+        type(text) is str
+        and _NAMES_ONLY.fullmatch(text)
+        and not any(map(attribute_refusal, words_of(text)))
+        and RISKY_ATTRIBUTES.isdisjoint(_ATTRIBUTE.findall(text))
+    ):
+        code = compile(text, "<string>", "eval", dont_inherit=True)
+        if set(_names_in(code)).issubset(words_of(text)):  # the compiler reads ｆ as f
+            return code
+    raise TypeError("an annotation given as text must name a class")
+
+
+def _no_conversion(cls: Any, *arguments: Any, **keywords: Any) -> Any:
+    """It makes members of everything that any loaded module has."""
+    raise TypeError("_convert_ is not available in a function: use a class statement")
+
+
+def _reduce_alias(alias: Any) -> Any:
+    """A copy of an alias takes the name that it says it has from the names of typing."""
+    name, args = alias._name, tuple(alias.__args__)
+    if name and (type(name) is not str or name not in typing.__all__):
+        raise TypeError("this alias cannot be copied")
+    origin = getattr(typing, name) if name else alias.__origin__
+    return operator.getitem, (origin, args[0] if len(args) == 1 and not isinstance(args[0], tuple) else args)
+
+
+def _hide_type() -> None:
+    """`type[int]` is an alias of the real `type`: nobody calls it or derives a metaclass from it."""
+
+    def guarded(real: Any) -> Any:
+        def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            origin = self.__origin__
+            if isinstance(origin, type) and issubclass(origin, type):
+                raise TypeError("type() accepts one argument only: use a class statement to create a class")
+            return real(self, *arguments, **keywords)
+
+        return method
+
+    typing._GenericAlias.__reduce__ = _reduce_alias  # type: ignore[attr-defined]
+    for kind in (typing._BaseGenericAlias, typing._GenericAlias):  # type: ignore[attr-defined]
+        for name in ("__call__", "__mro_entries__"):
+            if name in vars(kind):
+                setattr(kind, name, guarded(vars(kind)[name]))
 
 
 def _is_of_library(namespace: Any) -> bool:

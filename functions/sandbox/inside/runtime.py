@@ -37,6 +37,8 @@ class Printed:
     encoding, errors, closed, name = "utf-8", "replace", False, "<printed>"
 
     def __init__(self, limit_chars: int) -> None:
+        if hasattr(self, "__left__"):
+            raise TypeError("the output of a function has its limit already")
         self.__parts__: list[str] = []
         self.__left__ = limit_chars
         self.was_cut = False

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from .guards import SafeFormatter, guarded_getattr
+from .guards import SafeFormatter, _class_without_meta, guarded_getattr
 from .names import pattern_refusal
 
 _DEEPEST = 20_000  # frames
@@ -102,6 +102,11 @@ def deepcopy(x: Any, memo: Any = None) -> Any:
     return real(x)
 
 
+def get_origin(tp: Any) -> Any:
+    """typing.get_origin, which would return the real `type` for `type[int]`."""
+    return _class_without_meta(typing.get_origin(tp))
+
+
 def purge(*arguments: Any, **keywords: Any) -> None:
     """re.purge without effect: the cache ends with the process."""
 
@@ -138,5 +143,6 @@ REPLACED: dict[str, dict[str, Any]] = {
     "string": {"Formatter": SafeFormatter},
     "sys": {"argv": ["function"], "exit": leave, "setrecursionlimit": set_recursion_limit},
     "re": {"purge": purge},
+    "typing": {"get_origin": get_origin},
     "asyncio": {"to_thread": to_thread, "run": run},
 }

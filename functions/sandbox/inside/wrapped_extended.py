@@ -132,6 +132,34 @@ def catch_warnings(*, record: bool = False, action: Any = None, **filters: Any) 
         yield caught
 
 
+class _Redirect(contextlib.AbstractContextManager[Any]):
+    """The original reads and sets any name of sys that its `_stream` says."""
+
+    def __init__(self, new_target: Any) -> None:
+        self._new_target = new_target
+        self._old_targets: list[Any] = []
+
+
+class redirect_stdout(_Redirect):  # noqa: N801 - stands in for contextlib's
+    def __enter__(self) -> Any:
+        self._old_targets.append(sys.stdout)
+        sys.stdout = self._new_target
+        return self._new_target
+
+    def __exit__(self, *error: object) -> None:
+        sys.stdout = self._old_targets.pop()
+
+
+class redirect_stderr(_Redirect):  # noqa: N801 - stands in for contextlib's
+    def __enter__(self) -> Any:
+        self._old_targets.append(sys.stderr)
+        sys.stderr = self._new_target
+        return self._new_target
+
+    def __exit__(self, *error: object) -> None:
+        sys.stderr = self._old_targets.pop()
+
+
 def available_timezones() -> set[str]:
     """zoneinfo.available_timezones, from data that was read before the lock-down."""
     from .extended import zones
@@ -140,6 +168,7 @@ def available_timezones() -> set[str]:
 
 
 REPLACED: dict[str, dict[str, Any]] = {
+    "contextlib": {"redirect_stderr": redirect_stderr, "redirect_stdout": redirect_stdout},
     "gzip": {"decompress": gunzip},
     "pathlib": {"Path": Path, "PosixPath": Path},
     "timeit": {"timeit": timed, "repeat": repeated},
