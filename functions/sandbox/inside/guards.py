@@ -64,7 +64,7 @@ def guarded_getattr(subject: Any, name: Any, default: Any = _MISSING) -> Any:
         return _safe_format(value, name)
     if name == "__get__":
         return _checked_binder(subject, value)
-    return _class_without_meta(value) if name == "__class__" else value
+    return class_without_meta(value) if name == "__class__" else value
 
 
 def guarded_setattr(subject: Any, name: Any, value: Any) -> None:
@@ -136,7 +136,7 @@ def _safe_format(attribute: Any, name: str) -> Any:
     return lambda mapping: _formatter.vformat(plain, (), mapping)
 
 
-def _class_without_meta(kind: Any) -> Any:
+def class_without_meta(kind: Any) -> Any:
     """Return safe_type in place of a metaclass, which could create classes from strings with
     arbitrary methods.
     """
@@ -174,7 +174,7 @@ class _TypeMeta(type):
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
         if len(arguments) != 1 or keywords:
             raise TypeError("type() accepts one argument only: use a class statement to create a class")
-        return _class_without_meta(type(arguments[0]))
+        return class_without_meta(type(arguments[0]))
 
 
 class safe_type(metaclass=_TypeMeta):  # noqa: N801 - stands in for a builtin

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import functools
 import operator
 import re
 import string
@@ -18,7 +19,7 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from .guards import SAFE_BUILTINS, SafeFormatter, guarded_setattr
+from .guards import SAFE_BUILTINS, SafeFormatter, class_without_meta, guarded_setattr
 from .names import RISKY_ATTRIBUTES, attribute_refusal
 
 OWN = "stored_function"  # the module of a function
@@ -34,6 +35,7 @@ def apply(*, with_libraries: bool = False) -> None:
     string.Formatter.get_field = SafeFormatter.get_field  # type: ignore[assignment, method-assign]  # `super()` reaches it
     enum.EnumType._create_ = _create_enum  # type: ignore[attr-defined]
     _hide_type()
+    functools.singledispatchmethod.__get__ = _bind_by_class  # type: ignore[method-assign]
     if not with_libraries:
         typing.ForwardRef._evaluate = _evaluate_names  # type: ignore[method-assign, assignment]
         typing._eval_type = _eval_type  # type: ignore[attr-defined]
@@ -48,7 +50,8 @@ def apply_to_extended(*, with_libraries: bool = False) -> None:
     import logging
     import pathlib
     import traceback
-    from asyncio import base_tasks
+    from asyncio import base_tasks, format_helpers
+    from email.contentmanager import ContentManager
     from xml.dom import xmlbuilder
 
     from . import fields, unconnected, wrapped_extended
@@ -59,6 +62,10 @@ def apply_to_extended(*, with_libraries: bool = False) -> None:
 
     logging._STYLES.pop("{", None)  # it would format a record with fields that can reach any attribute
     logging.Formatter.formatException = wrapped_extended.format_exc_info  # type: ignore[assignment, method-assign]
+    format_helpers.extract_stack = wrapped_extended.extract_stack
+    traceback.extract_stack.__code__ = wrapped_extended.extract_stack.__code__  # futures keep the function
+    find = ContentManager._find_set_handler  # type: ignore[attr-defined]
+    ContentManager._find_set_handler = _without_classes(find)  # type: ignore[attr-defined]
     traceback.print_stack = wrapped_extended.print_stack
     base_tasks._task_get_stack.__code__ = _no_stack.__code__  # tasks keep the function
     base_tasks._task_print_stack.__code__ = _nothing.__code__
@@ -181,6 +188,30 @@ def _code_of(text: Any) -> Any:
 def _no_conversion(cls: Any, *arguments: Any, **keywords: Any) -> Any:
     """It makes members of everything that any loaded module has."""
     raise TypeError("_convert_ is not available in a function: use a class statement")
+
+
+def _bind_by_class(self: Any, obj: Any, cls: Any = None) -> Any:
+    """The dispatcher and the method may be those of a function, and get no class of a class."""
+    owner = class_without_meta(type(obj)) if cls is None else cls
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        found = self.dispatcher.dispatch(class_without_meta(args[0].__class__))
+        return found.__get__(obj, owner)(*args, **kwargs)
+
+    vars(method)["__isabstractmethod__"] = self.__isabstractmethod__
+    vars(method)["register"] = self.register
+    return functools.update_wrapper(method, self.func)
+
+
+def _without_classes(find: Any) -> Any:
+    """The handlers may be a mapping of a function, which gets no class of a class."""
+
+    def find_set_handler(self: Any, msg: Any, obj: Any) -> Any:
+        if issubclass(type(obj), type):
+            raise KeyError("type")
+        return find(self, msg, obj)
+
+    return find_set_handler
 
 
 def _reduce_alias(alias: Any) -> Any:

@@ -33,7 +33,7 @@ _OUT_OF_MEMORY = b'{"ok":false,"kind":"memory","error":{"type":"MemoryError","me
 class Printed:
     """Replaces standard output and standard error, up to a maximum size."""
 
-    __slots__ = ("__parts__", "__left__", "was_cut")
+    __slots__ = ("__parts__", "__left__", "__cut__")
     encoding, errors, closed, name = "utf-8", "replace", False, "<printed>"
 
     def __init__(self, limit_chars: int) -> None:
@@ -41,13 +41,13 @@ class Printed:
             raise TypeError("the output of a function has its limit already")
         self.__parts__: list[str] = []
         self.__left__ = limit_chars
-        self.was_cut = False
+        self.__cut__ = False
 
     def write(self, text: str) -> int:
         if type(text) is not str:
             text = str.__str__(text)
         if len(text) > self.__left__:
-            self.was_cut = True
+            self.__cut__ = True
         if self.__left__ > 0:
             self.__parts__.append(text[: self.__left__])
             self.__left__ -= len(self.__parts__[-1])
@@ -172,14 +172,14 @@ def _done(result: Any, printed: Printed, output_bytes: int) -> bytes:
     if len(body) > output_bytes:
         raise values.BadResult(f"the result has {len(body)} bytes of JSON; the maximum is {output_bytes}")
     out = encode_basestring_ascii(printed.__text__()).encode()
-    return b'{"ok":true,"result":%b,"printed":%b,"cut":%b}' % (body, out, b"true" if printed.was_cut else b"false")
+    return b'{"ok":true,"result":%b,"printed":%b,"cut":%b}' % (body, out, b"true" if printed.__cut__ else b"false")
 
 
 def _failed(error: BaseException, printed: Printed) -> bytes:
     kind = "output" if isinstance(error, values.BadResult) else "error"
     described = {"type": type(error).__name__, "message": _message(error), "line": _line_of(error.__traceback__)}
     return json.dumps({"ok": False, "kind": kind, "error": described, "printed": printed.__text__(),
-                       "cut": printed.was_cut}).encode()  # fmt: skip
+                       "cut": printed.__cut__}).encode()  # fmt: skip
 
 
 def _message(error: BaseException) -> str:
@@ -251,7 +251,7 @@ class _Alarm:
             "kind": kind,
             "error": error,
             "printed": self.printed.__text__(),
-            "cut": self.printed.was_cut,
+            "cut": self.printed.__cut__,
         }
         self.channel.send(REPLY, json.dumps(reply).encode())
         os._exit(0)

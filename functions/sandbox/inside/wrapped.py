@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from .guards import SafeFormatter, _class_without_meta, guarded_getattr
+from .guards import SafeFormatter, class_without_meta, guarded_getattr
 from .names import pattern_refusal
 
 _DEEPEST = 20_000  # frames
@@ -104,7 +104,7 @@ def deepcopy(x: Any, memo: Any = None) -> Any:
 
 def get_origin(tp: Any) -> Any:
     """typing.get_origin, which would return the real `type` for `type[int]`."""
-    return _class_without_meta(typing.get_origin(tp))
+    return class_without_meta(typing.get_origin(tp))
 
 
 def purge(*arguments: Any, **keywords: Any) -> None:

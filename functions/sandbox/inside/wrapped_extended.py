@@ -11,6 +11,7 @@ import traceback
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
+from traceback import StackSummary, walk_stack
 from typing import Any
 
 FILENAME = "<function>"
@@ -84,10 +85,18 @@ def format_exc_info(formatter: Any, ei: Any) -> str:
     return "".join(format_exception(*ei)).rstrip("\n")
 
 
+def extract_stack(f: Any = None, limit: Any = None) -> StackSummary:
+    """traceback.extract_stack, which asyncio uses, with the lines of stored code only. Its code takes the
+    place of the original's: all names must be known there as well.
+    """
+    stack = StackSummary.extract(walk_stack(sys._getframe().f_back if f is None else f), limit=limit)
+    stack.reverse()
+    return StackSummary.from_list([frame for frame in stack if frame.filename == "<function>"])
+
+
 def print_stack(f: Any = None, limit: Any = None, file: Any = None) -> None:
     """traceback.print_stack, which logging uses, with the lines of stored code only."""
-    mine = [frame for frame in traceback.extract_stack(f, limit) if frame.filename == FILENAME]
-    print("".join(traceback.StackSummary.from_list(mine).format()), end="", file=file or sys.stderr)
+    print("".join(extract_stack(f, limit).format()), end="", file=file or sys.stderr)
 
 
 def print_exc(limit: Any = None, file: Any = None, chain: bool = True) -> None:

@@ -201,6 +201,25 @@ def main():
     return C().hello
 """,
     ),
+    "a class method bound by a dispatching one": (
+        "TypeError",
+        """
+import functools
+def main():
+    def f(cls, *a): return cls
+    s = functools.singledispatchmethod(classmethod(f))
+    T = s.__get__(int)(1)
+    return str(T) + str(T('X', (), {'__x__': 1}))
+""",
+    ),
+    "another value for whether the printed text was cut": (
+        "AttributeError",
+        """
+import sys
+def main():
+    sys.stdout.was_cut = object()
+""",
+    ),
 }
 
 HARMLESS = {
@@ -231,6 +250,56 @@ class Exchange(dict):
 def main():
     def f(x: kind): pass
     return str(typing.get_type_hints(f, Exchange(a=1))['x'])
+""",
+    ),
+    "a dispatcher of its own": (
+        True,
+        """
+import functools
+def main():
+    seen = []
+    class Method:
+        def __get__(self, *more):
+            return lambda *arguments: None
+    class Dispatcher:
+        def dispatch(self, kind):
+            seen.append(kind)
+            return Method()
+    class C:
+        method = functools.singledispatchmethod(lambda self, x: x)
+    vars(C)['method'].dispatcher = Dispatcher()
+    C().method(int)
+    return seen[0] is type
+""",
+    ),
+    "a mapping of its own for the content of messages": (
+        0,
+        """
+import email.policy, email.message
+class H:
+    def __init__(self): self.seen = []
+    def __contains__(self, k):
+        self.seen.append(k)
+        return False
+def main():
+    m = email.policy.default.content_manager
+    m.set_handlers = h = H()
+    try:
+        m.set_content(email.message.EmailMessage(), int)
+    except KeyError:
+        return len(h.seen)
+""",
+    ),
+    "the stack of a future in the loop's debug mode": (
+        False,
+        """
+import asyncio
+async def main():
+    loop = asyncio.get_running_loop()
+    loop.set_debug(True)
+    h = loop.call_soon(print)
+    f = loop.create_future()
+    return '.py' in str([h._source_traceback, f._source_traceback])
 """,
     ),
     "an object that only looks like a reference": (
