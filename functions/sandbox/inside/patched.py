@@ -214,6 +214,13 @@ def _without_classes(find: Any) -> Any:
     return find_set_handler
 
 
+def _is_same_alias(one: Any, other: Any) -> Any:
+    """The origin of the other may be an object of a function, whose `__eq__` would be given that of the first."""
+    if not isinstance(other, typing._GenericAlias):  # type: ignore[attr-defined]
+        return NotImplemented
+    return one.__origin__ is other.__origin__ and one.__args__ == other.__args__
+
+
 def _reduce_alias(alias: Any) -> Any:
     """A copy of an alias takes the name that it says it has from the names of typing."""
     name, args = alias._name, tuple(alias.__args__)
@@ -235,6 +242,7 @@ def _hide_type() -> None:
 
         return method
 
+    typing._GenericAlias.__eq__ = _is_same_alias  # type: ignore[attr-defined]
     typing._GenericAlias.__reduce__ = _reduce_alias  # type: ignore[attr-defined]
     for kind in (typing._BaseGenericAlias, typing._GenericAlias):  # type: ignore[attr-defined]
         for name in ("__call__", "__mro_entries__"):

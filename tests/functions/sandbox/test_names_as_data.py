@@ -252,6 +252,20 @@ def main():
     return str(typing.get_type_hints(f, Exchange(a=1))['x'])
 """,
     ),
+    "an alias compared with an alias of an object": (
+        [False, False, 0],
+        """
+import typing
+class Curious:
+    seen = []
+    def __eq__(self, other):
+        self.seen.append(other)
+        return True
+def main():
+    made = type(typing.Type[int])(Curious(), (int,))
+    return [made == typing.Type[int], typing.Type[int] == made, len(Curious.seen)]
+""",
+    ),
     "a dispatcher of its own": (
         True,
         """
