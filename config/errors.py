@@ -21,6 +21,7 @@ from agents.http.idempotency import Repeated
 from agents.http.parsers import body_too_large
 
 log = logging.getLogger(__name__)
+REFUSALS = (drf.APIException, Http404, MusterError, PermissionDenied, Repeated)
 MOST_DETAILS = 100  # a body can have a hundred thousand faults
 WORDS = {
     drf.ParseError: ("malformed", later("Send a JSON body that matches the schema at /api/docs/.")),
@@ -86,8 +87,8 @@ def counted(error: Exception, context: dict[str, Any]) -> Exception:
     Throttled in place of the error if they are too many.
     """
     view, request = context.get("view"), context.get("request")
-    if view is None or request is None or hasattr(request._request, "rate"):
-        return error
+    if not isinstance(error, REFUSALS) or view is None or request is None or hasattr(request._request, "rate"):
+        return error  # an unexpected error may come from the database, which is asked again who sends the request
     try:
         view.check_throttles(request)
     except drf.Throttled as throttled:

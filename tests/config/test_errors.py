@@ -4,8 +4,10 @@ import sys
 
 import pytest
 from django.core import signals
+from django.db import OperationalError
 
 from agents.api import AgentViewSet
+from agents.http.authentication import ApiKeyAuthentication
 
 pytestmark = pytest.mark.django_db
 V1 = "/api/v1"
@@ -93,3 +95,14 @@ def test_programs_get_an_unknown_host_as_json_and_people_as_a_page(client, setti
     assert answer.json()["error"]["hint"] and answer.json()["error"]["request_id"]
     page = client.get("/login/", headers={"Host": "elsewhere.example.org"})
     assert page.status_code == 400 and "text/html" in page["Content-Type"]
+
+
+def test_a_database_that_is_away_while_it_is_asked_for_the_key_is_503(alice_api, monkeypatch):
+    """An error in the answer to the error would be 500."""
+
+    def away(self, request):
+        raise OperationalError("the connection is lost")
+
+    monkeypatch.setattr(ApiKeyAuthentication, "authenticate", away)
+    answer = alice_api.get(f"{V1}/agents/")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "database_unavailable")

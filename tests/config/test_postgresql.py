@@ -73,13 +73,13 @@ def test_no_two_threads_share_a_connection():
 def test_a_broken_connection_lets_the_pool_look_at_all_others():
     """As after a restart of the server: without that look, each connection that rests would fail a request."""
     connection.close()
-    in_threads(5, server_process)
+    resting = in_threads(5, server_process)
+    connection.close()
     lost = lambda: connection.pool.get_stats().get("connections_lost", 0)  # noqa: E731
     before = lost()
     given = {name: value for name, value in connection.get_connection_params().items() if name in ADDRESS}
     with psycopg.connect(**given, autocommit=True) as other:
-        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                      "WHERE datname = current_database() AND pid <> pg_backend_pid()")  # fmt: skip
+        other.execute("SELECT pg_terminate_backend(pid) FROM unnest(%s) pid", [resting])
     with pytest.raises(OperationalError):
         server_process()
     connection.close()
