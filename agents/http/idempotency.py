@@ -21,6 +21,7 @@ LONGEST_KEY = 255  # characters
 LARGEST = 262_144  # bytes of an answer that is kept
 HANDED_ON = ("Content-Type", "Location", "ETag")
 UNSURE = ("internal_error", "database_unavailable")  # errors after which the request may have been stored
+CARRIED_OUT = ("callback_needs_a_run",)  # refusals after something was done: kept as answers, or it would be done again
 
 
 class Repeated(Exception):
@@ -125,8 +126,8 @@ def settlement(answer: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[H
 
 
 def settle(row: IdempotentRequest, response: Any, *, is_secret: bool) -> None:
-    """An answer is kept; a refusal changed nothing, so its key can be used again."""
-    if response.status_code < 400:
+    """An answer is kept; a refusal changed nothing, so its key can be used again. Except after CARRIED_OUT."""
+    if response.status_code < 400 or error_code(response) in CARRIED_OUT:
         row.status, row.content = response.status_code, None if is_secret else content_of(response)
         row.headers = {name: response[name] for name in HANDED_ON if name in response}
         row.save(update_fields=["status", "headers", "content"])

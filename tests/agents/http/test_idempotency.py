@@ -86,6 +86,16 @@ def test_a_refused_request_may_be_corrected_under_its_key(alice_api):
     assert alice_api.post(f"{V1}/prompts/", {"name": "a", "text": "x"}, headers=KEY).status_code == 201
 
 
+def test_a_function_that_is_refused_after_it_has_run_does_not_run_again(alice_api):
+    source = "def ask(ctx):\n    ctx.log('sent')\n    return ctx.call('other')\n"
+    alice_api.post(f"{V1}/functions/", {"name": "ask", "source": source})
+    alice_api.post(f"{V1}/functions/ask/publish", {})
+    first, again = (alice_api.post(f"{V1}/functions/ask/execute", {}, headers=KEY) for _ in range(2))
+    assert code_of(first) == code_of(again) == (422, "callback_needs_a_run")
+    assert again["Idempotent-Replayed"] == "true" and "Idempotent-Replayed" not in first
+    assert len(alice_api.get(f"{V1}/functions/ask/executions/").json()["results"]) == 1
+
+
 def test_a_request_that_is_at_work_is_not_begun_again(alice_api, alice):
     body = {"name": "a", "text": "x"}
     alice_api.post(f"{V1}/prompts/", body, headers=KEY)
