@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db.models import UUIDField
 from django.http import StreamingHttpResponse
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.response import Response
@@ -41,6 +42,7 @@ NOW = Select(lambda at: Run.objects.select_related(*RUN_JOINS).filter(pk=at.run)
 IDEMPOTENCY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key with the same body returns the same run."
 )
+VERSION_ALONE = _("A version is used by the name of its agent.")
 AFTER = OpenApiParameter(
     "after", {"type": "integer", "minimum": 0, "maximum": 999_999_999}, description="Events after this number."
 )
@@ -164,6 +166,12 @@ class RoutedMessagesView(MessagesView):
     )
     def post(self, request: Any) -> Any:  # type: ignore[override]
         return self.process(request, None)
+
+    def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
+        if body.get("version") is not None:
+            fault = {"field": "version", "code": "version_without_agent", "message": VERSION_ALONE}
+            raise Invalid(VERSION_ALONE, code="version_without_agent", details=[fault])
+        return super().accept(request, body, name)
 
     def accepted(self, acceptance: intake.Accepted) -> Response:
         return with_route(super().accepted(acceptance), acceptance.run)

@@ -48,6 +48,12 @@ def test_a_draft_answers_with_what_is_not_published(send, agent, stub):
     assert (tried["trigger"], tried["agent_version"], tried["status"]) == ("draft", None, "queued")
 
 
+def test_a_version_needs_the_name_of_an_agent(alice_api, agent):
+    answer = alice_api.post("/api/v1/messages", {"message": "Hi", "version": 1}, headers=ASYNC)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "version_without_agent")
+    assert answer.json()["error"]["details"][0]["field"] == "version" and not Run.objects.exists()
+
+
 def test_its_run_is_recorded_as_a_try_and_nothing_is_published(send, agent, stub, alice_api):
     stub.script(says("a"), says("b"))
     send({"message": "Hi", "draft": True})
