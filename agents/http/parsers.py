@@ -67,6 +67,10 @@ def read(raw: bytes) -> Any:
         value = json.loads(raw.decode("utf-8-sig") or "null", parse_constant=refuse)
     except RecursionError:
         raise ValueError("it is nested too deeply")
+    except ValueError as error:
+        if "set_int_max_str_digits" in str(error):  # Python's advice to programmers, on numbers of many digits
+            raise ValueError("a number is too large")
+        raise
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and depth_of(value, MAX_DEPTH) > MAX_DEPTH:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     if SUSPECT.search(raw):

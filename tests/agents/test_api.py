@@ -200,6 +200,11 @@ def test_a_body_that_is_no_decent_json_is_400(body, alice_api):
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "malformed")
 
 
+def test_a_number_of_too_many_digits_is_refused_in_words_for_the_sender(alice_api):
+    answer = alice_api.generic("POST", f"{V1}/agents/", b'{"n": ' + b"9" * 5000 + b"}", "application/json")
+    assert answer.json()["error"]["message"] == "The body is not JSON: a number is too large"
+
+
 @pytest.mark.parametrize("body", ["[]", '"text"', "null", "3"])
 def test_a_body_that_is_no_object_is_422(body, alice_api):
     assert alice_api.generic("POST", f"{V1}/agents/", body, "application/json").status_code == 422
