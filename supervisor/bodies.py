@@ -4,6 +4,8 @@ A caller who shows no credential gets little room; nobody gets more than the sit
 """
 
 import json
+import re
+import uuid
 from io import BytesIO
 from typing import Any
 
@@ -13,6 +15,7 @@ from django.conf import settings
 STRANGERS_BYTES = 65_536  # a login form and the like
 ROOM_BYTES = 65_536  # above the site's limit: Django's own answer is the better one
 SIGNED = b"/api/v1/hooks/"  # senders show their credential in a header or a signature of the body
+GIVEN_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")  # as config/middleware.py takes it
 CREDENTIALS = (b"authorization", b"x-api-key")
 HEAD = b"HTTP/1.1 413 Content Too Large\r\nContent-Type: application/json\r\nConnection: close\r\n"
 
@@ -60,20 +63,26 @@ class LimitedRequest(WebRequest):
 
     def refuse(self) -> None:
         self.is_refused = True
-        self.channel.transport.write(answer_of(self.most))
+        self.channel.transport.write(answer_of(self.most, request_id_of(self.requestHeaders)))
         self.channel.loseConnection()
 
 
-def answer_of(limit: int) -> bytes:
+def answer_of(limit: int, request_id: str) -> bytes:
     error = {
         "code": "too_large",
         "message": f"The body is larger than this site takes: {limit} bytes.",
         "hint": "Send less at a time; without an API key only small bodies are read.",
         "details": [{"code": "too_large", "limit": limit, "unit": "bytes"}],
-        "request_id": "",
+        "request_id": request_id,
     }
     body = json.dumps({"error": error}).encode()
-    return HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+    return HEAD + f"X-Request-ID: {request_id}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def request_id_of(headers: Any) -> str:
+    """`X-Request-ID` as received, or a new one."""
+    given = headers.getRawHeaders(b"x-request-id", [b""])[-1]
+    return given.decode() if GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
 
 
 def most_of(request: Any) -> int:

@@ -63,6 +63,15 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(send, size, heade
     assert error["code"] == "too_large" and f"{error['details'][0]['limit']} bytes" in error["message"]
 
 
+@pytest.mark.parametrize(("given", "is_taken"), [("order-0042", True), ("a\tb", False), (None, False)])
+def test_a_refusal_names_its_request(send, given, is_taken):
+    answer, _ = send(131_072, *([f"X-Request-ID: {given}"] if given else []))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    request_id = json.loads(body)["error"]["request_id"]
+    assert f"X-Request-ID: {request_id}".encode() in head.split(b"\r\n")
+    assert request_id == given if is_taken else len(request_id) == 32
+
+
 @pytest.mark.parametrize(
     ("size", "headers", "path"),
     [
