@@ -81,8 +81,8 @@ def answer_of(limit: int, request_id: str) -> bytes:
 
 def request_id_of(headers: Any) -> str:
     """`X-Request-ID` as received, or a new one."""
-    given = headers.getRawHeaders(b"x-request-id", [b""])[-1]
-    return given.decode() if GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
+    header = headers.getRawHeaders(b"x-request-id", [b""])[-1]
+    return header.decode() if GIVEN_ID.fullmatch(header) else uuid.uuid4().hex
 
 
 def most_of(request: Any) -> int:

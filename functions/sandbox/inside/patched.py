@@ -195,8 +195,8 @@ def _bind_by_class(self: Any, obj: Any, cls: Any = None) -> Any:
     owner = class_without_meta(type(obj)) if cls is None else cls
 
     def method(*args: Any, **kwargs: Any) -> Any:
-        found = self.dispatcher.dispatch(class_without_meta(args[0].__class__))
-        return found.__get__(obj, owner)(*args, **kwargs)
+        implementation = self.dispatcher.dispatch(class_without_meta(args[0].__class__))
+        return implementation.__get__(obj, owner)(*args, **kwargs)
 
     vars(method)["__isabstractmethod__"] = self.__isabstractmethod__
     vars(method)["register"] = self.register
