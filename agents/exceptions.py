@@ -11,7 +11,7 @@ from django.utils.translation import gettext_noop as _
 class MusterError(Exception):
     """The request was refused; `hint` says what to do about it.
 
-    Without a message, the docstring of the class is the message (`REFUSALS` in runs/pages/labels.py lists them).
+    Without a message, the docstring of the class is the message (`REFUSALS` in studio/labels.py lists them).
     """
 
     status = 400

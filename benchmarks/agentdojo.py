@@ -193,10 +193,10 @@ def set_up() -> None:
     site.set_up()
     from django.conf import settings
 
-    from runs.lifecycle import queue
+    from runs.queue import wakeups
 
     settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
-    queue.ring = lambda *_: None  # the runs are executed here
+    wakeups.ring = lambda *_: None  # the runs are executed here
 
 
 def measure(name: str, suite: dict[str, JSON], *, show: bool) -> Counter[str]:

@@ -53,9 +53,9 @@ def carriers(stack: ExitStack, server: int) -> Iterator[tuple[str, Any, list[int
     from celery import Celery
     from django.conf import settings
 
-    from runs.carriers.celery_broker import CeleryBroker
-    from runs.carriers.redis_list import RedisList
-    from tests.runs.carriers import brokers
+    from runs.queue.carriers.celery_broker import CeleryBroker
+    from runs.queue.carriers.redis_list import RedisList
+    from tests.runs.queue.carriers import brokers
 
     yield "list (Valkey)", RedisList(), [server]
     yield "celery (Valkey)", CeleryBroker(), [server]
@@ -63,7 +63,7 @@ def carriers(stack: ExitStack, server: int) -> Iterator[tuple[str, Any, list[int
         rabbit = stack.enter_context(brokers.running(brokers.RabbitMQ))
         yield "celery (RabbitMQ)", CeleryBroker(Celery("bench", broker=rabbit.url)), [rabbit.process.pid]
     if brokers.temporal_program():
-        from runs.carriers.temporal import Temporal
+        from runs.queue.carriers.temporal import Temporal
 
         broker = stack.enter_context(brokers.running(brokers.Temporal))
         settings.TEMPORAL_URL = broker.url

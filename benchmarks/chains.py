@@ -95,7 +95,7 @@ def must(answer: httpx.Response) -> Any:
 
 def draw_fifty() -> None:
     from agents.spec import ChainSpec, StepSpec
-    from runs.pages.activity.graph import StepState, draw
+    from runs.api.chain_graph import StepState, draw
 
     needs = {n: [f"s{n - 1}", f"s{n // 2}"] if n > 1 else [] for n in range(50)}
     spec = ChainSpec(name="fifty", steps=[StepSpec(key=f"s{n}", target="t", needs=needs[n]) for n in needs])
@@ -120,7 +120,7 @@ def steps_in_a_row(length: int) -> None:
     from agents.tools import ToolResult
     from registry import toolsets
     from runs.intake import messages as intake
-    from runs.lifecycle import queue
+    from runs.queue import wakeups
     from runs.worker import runner
 
     class Instant:
@@ -128,7 +128,7 @@ def steps_in_a_row(length: int) -> None:
             return ToolResult(ok=True, value=1)
 
     toolsets.TOOLSETS["builtin"] = Instant()  # type: ignore[assignment]
-    queue.ring = lambda *_: None  # type: ignore[assignment]
+    wakeups.ring = lambda *_: None  # type: ignore[assignment]
     owner = get_user_model().objects.filter(is_superuser=True).first()
     tool = Tool(owner=owner, name="instant", kind="builtin", input_schema={"type": "object"}, effect="read")
     tool.freeze_hash()

@@ -140,9 +140,9 @@ def show(name: str, reciprocal: float, recall: float) -> None:
 def index(collection: Any, language: Language, documents: int) -> float:
     """Documents a second: cut, stemmed, stored and indexed in the steps of a worker, without making the texts."""
     from knowledge.collections import storage
+    from knowledge.indexing import work
+    from knowledge.indexing.parsing import parts_of
     from knowledge.models import Document
-    from runs.indexing import work
-    from runs.indexing.parsing import parts_of
 
     spent = 0.0
     for start in range(0, documents, BATCH):

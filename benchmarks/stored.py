@@ -14,8 +14,8 @@ from django.db.models import F  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from agents.models import Agent  # noqa: E402
-from runs.figures.earlier import first_id_at  # noqa: E402
 from runs.models import Message, ModelCall, Run, RunEvent, Session  # noqa: E402
+from runs.models.figures.earlier import first_id_at  # noqa: E402
 
 BATCH = 2_500
 

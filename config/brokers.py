@@ -13,7 +13,7 @@ from plumbing.broker.servers import SENTINEL, kind_of, read_sentinel
 REDIS = ("redis", "rediss", "unix", SENTINEL, *clusters.KINDS)
 # The time must exceed the longest run (MUSTER_MAX_RUN): otherwise a second worker receives the same message.
 TRANSPORT_OPTIONS = {"visibility_timeout": 7200, "priority_steps": [0]}
-CARRIERS = ("list", "postgres", "celery", "temporal")  # runs/carriers
+CARRIERS = ("list", "postgres", "celery", "temporal")  # runs/queue/carriers
 
 
 def broker_url(url: str) -> str:

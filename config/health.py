@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from agents.models import ApiKey
 from functions import sandbox
-from runs import carriers
-from runs.figures import metrics
+from runs.models.figures import metrics
+from runs.queue import carriers
 
 SELF_TEST = "def main(a, b):\n    return a + b\n"
 SELF_TEST_HOLDS_S = 10.0

@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as later
 
-from runs.pages.base import shell
+from studio.base import shell
 
 # Each entry: label, model. Entries without permission are hidden.
 MENU: list[tuple[Any, list[tuple[Any, str]]]] = [

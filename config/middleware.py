@@ -18,7 +18,7 @@ from agents.models import Preference
 from plumbing import tracing
 from plumbing.texts import asked_language
 from plumbing.untrusted import apart
-from runs.figures import metrics
+from runs.models.figures import metrics
 
 log = logging.getLogger("muster.request")
 Answer = Callable[[HttpRequest], HttpResponseBase]

@@ -39,7 +39,7 @@ urlpatterns = [
     path("agui/<slug:name>", agui.AgentView.as_view(), name="agui"),
     path("agui/<slug:name>/threads/<str:thread>", agui.ThreadView.as_view(), name="agui-thread"),
     path("", include("gateway.embed.urls")),
-    path("", include("runs.pages.urls")),
+    path("", include("studio.urls")),
 ]
 handler400 = bad_request
 handler404 = page_not_found

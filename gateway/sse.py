@@ -10,8 +10,8 @@ from django.http import StreamingHttpResponse
 from agents.http.standing import Standing, while_good
 from plumbing.threads import in_thread
 from runs.exceptions import RunFinished
-from runs.lifecycle import endings
 from runs.models import Run
+from runs.queue import endings
 
 PERSON = ("input", "approval")
 Piece = TypeVar("Piece")

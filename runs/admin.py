@@ -17,7 +17,6 @@ from agents.admin import OwnedAdmin, ReadOnlyAdmin
 from agents.admin.base import ModelAdmin, pill
 from agents.exceptions import MusterError
 from plumbing.texts import shown
-from runs.figures import money
 from runs.models import (
     Approval,
     Budget,
@@ -31,9 +30,10 @@ from runs.models import (
     TriggerFiring,
     Worker,
 )
+from runs.models.figures import money
 from runs.rules.timing import TimingError, zone_named
 
-from .lifecycle import endings, workers
+from .queue import endings, workers
 from .schedules import tick as schedules
 
 TIMINGS = ("crontab", "interval", "clocked")

@@ -34,9 +34,9 @@ PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.agents.model_server",
     "tests.connectors.linked",
     "tests.devices.written",
-    "tests.runs.carriers.brokers",
-    "tests.runs.notices.asked",
-    "tests.runs.pages.finished",
+    "tests.runs.queue.carriers.brokers",
+    "tests.runs.worker.notices.asked",
+    "tests.studio.finished",
 )
 OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG",
         "OPENAI_BASE_URL")  # fmt: skip

@@ -8,9 +8,9 @@ from django.db import connection, connections
 
 from agents.tools import ToolResult
 from registry import toolsets
-from runs import carriers
 from runs.intake import messages as intake
 from runs.models import Run, RunEvent
+from runs.queue import carriers
 from runs.worker.pickup import Work
 
 DATABASES = {"db", "transactional_db"}

@@ -45,7 +45,7 @@ SPECTACULAR_SETTINGS = {
         "MessageRoleEnum": "runs.models.session.Message.Role",
         "EndingEnum": "runs.api.external.ENDINGS",
         "ReplyFormEnum": "agents.models.agent.Agent.A2aReply",
-        "AskedPriorityEnum": "runs.api.serializers.messages.BATCH_ALONE",
+        "AskedPriorityEnum": "runs.serializers.messages.BATCH_ALONE",
         "DocumentStatusEnum": "knowledge.models.collection.Document.Status",
         "DocumentSourceEnum": "knowledge.models.collection.Document.Source",
         "MemoryKindEnum": "knowledge.models.memory.Memory.Kind",

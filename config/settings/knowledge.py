@@ -31,6 +31,6 @@ MEMORY_SUMMARY_AFTER_S = env.float("MUSTER_MEMORY_SUMMARY_AFTER", default=900.0)
 MEMORY_SUGGESTIONS = env.int("MUSTER_MEMORY_SUGGESTIONS", default=100)
 
 # makes the vectors of questions for a collection with an embedding model
-COLLECTION_VECTORS = "runs.indexing.vectors.of_questions"
+COLLECTION_VECTORS = "runs.worker.document_vectors.of_questions"
 # the module that asks devices for excerpts of the folders of a collection
-COLLECTION_FOLDERS = "runs.calls.folders"
+COLLECTION_FOLDERS = "knowledge.collections.device_folders"

@@ -32,8 +32,8 @@ from runs.api.messages import as_told
 from runs.events import waiting
 from runs.events.places import Place
 from runs.intake import messages as intake
-from runs.lifecycle import endings
 from runs.models import Approval, InputRequest, Run
+from runs.queue import endings
 from runs.rules.task_states import WORKING
 
 from . import cards, pushes, requests

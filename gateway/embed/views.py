@@ -25,9 +25,9 @@ from runs.api.messages import stream_for
 from runs.events import record as events
 from runs.exceptions import RunFinished
 from runs.intake import again
-from runs.lifecycle import endings
 from runs.models import Embed, Run
 from runs.models.embed import LONGEST
+from runs.queue import endings
 
 from . import replies, visitors
 

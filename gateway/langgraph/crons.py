@@ -8,9 +8,9 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.viewsets import Audited, refusals
-from runs.api.serializers.schedules import ScheduleSerializer
 from runs.models import Schedule
 from runs.models.session import text_of
+from runs.serializers.schedules import ScheduleSerializer
 
 from . import inputs
 from .assistants import PREFIX, agent_named, assistant_id, number_in

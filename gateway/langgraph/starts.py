@@ -11,9 +11,9 @@ from gateway import turns
 from gateway.sse import PERSON
 from gateway.turns import Turn
 from runs.exceptions import RunFinished
-from runs.lifecycle import endings
 from runs.models import Run, Session
 from runs.models.session import text_of
+from runs.queue import endings
 
 from . import inputs, interrupts
 from .assistants import agent_named

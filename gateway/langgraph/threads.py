@@ -13,8 +13,8 @@ from rest_framework.response import Response
 from agents.exceptions import Conflict, NotFound
 from gateway.sse import PERSON
 from runs.exceptions import SessionBusy
-from runs.lifecycle import endings
 from runs.models import Run, Session
+from runs.queue import endings
 
 from . import interrupts
 from .assistants import assistant_id, number_in

@@ -22,8 +22,8 @@ from runs.events.frames import HEARTBEAT as BEAT
 from runs.events.frames import Frame
 from runs.events.waiting import ENDS, End
 from runs.exceptions import RunFinished
-from runs.lifecycle import endings
 from runs.models import Run
+from runs.queue import endings
 
 from . import cards, catalogue, documents, functions, notices, prompts, questions, results, sessions, tasks
 from .catalogue import AGENT, FUNCTION, SCOPES, Target, target, target_of

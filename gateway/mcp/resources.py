@@ -11,8 +11,8 @@ import orjson
 from agents import storage
 from agents.models import StoredFile
 from runs.api.messages import RUN_JOINS
-from runs.api.serializers.runs import EventSerializer, RunSerializer
 from runs.models import Run, RunEvent
+from runs.serializers.runs import EventSerializer, RunSerializer
 
 from . import cards, own_resources
 from .content import SCHEME, contents

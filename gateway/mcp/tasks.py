@@ -13,8 +13,8 @@ from gateway.turns import Turn
 from runs.events.frames import Frame
 from runs.events.record import as_json
 from runs.exceptions import RunFinished
-from runs.lifecycle import endings
 from runs.models import Run, RunEvent
+from runs.queue import endings
 
 from . import questions, results
 from .catalogue import SCOPES, Target, started, target_of

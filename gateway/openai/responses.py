@@ -24,8 +24,8 @@ from plumbing.threads import in_thread
 from runs.api.messages import WAITS, stream_for
 from runs.events.waiting import ENDS
 from runs.exceptions import RunFinished
-from runs.lifecycle import endings
 from runs.models import Approval, Message, Run
+from runs.queue import endings
 
 from . import summaries
 from .items import Items, usage_json

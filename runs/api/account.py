@@ -17,8 +17,8 @@ from agents.http.throttles import address_of
 from agents.http.viewsets import Audited, read
 from agents.models import AuditEvent, Preference
 from runs.models import PushSubscription
-from runs.notices import push
 from runs.rules.timing import TimingError, zone_named
+from runs.worker.notices import push
 
 BROWSERS = 20  # of one person
 

@@ -9,7 +9,7 @@ from rest_framework.views import APIView
 
 from agents.http.viewsets import ByName
 from agents.models import Agent, Chain
-from runs.figures import agents
+from runs.models.figures import agents
 
 
 class AgentUserSerializer(serializers.Serializer):

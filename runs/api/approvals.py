@@ -11,8 +11,7 @@ from agents.models.key import DECIDE
 from runs.calls import approvals
 from runs.models import Approval
 from runs.models.approval import may_decide
-
-from .serializers.decisions import ApprovalSerializer, DecisionSerializer
+from runs.serializers.decisions import ApprovalSerializer, DecisionSerializer
 
 
 class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):

@@ -14,8 +14,8 @@ from agents.http.resources import Tagged
 from agents.http.strict import RowId, StrictModelSerializer, Text
 from agents.models import Agent, AuditEvent, Membership, Team
 from plumbing import clock
-from runs.figures import usage
 from runs.models import Budget, Run
+from runs.models.figures import usage
 
 
 class BudgetSerializer(StrictModelSerializer):

@@ -18,15 +18,12 @@ from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
 from agents.http.viewsets import read, refusals
 from agents.models import Chain, ChainVersion, Tool
 from agents.sharing import let_go
+from runs.api import chain_graph, chain_pictures
 from runs.events import waiting
 from runs.intake import again as retries
 from runs.intake import messages as intake
 from runs.models import Run, StepRun
-from runs.pages.activity import graph, pictures
-
-from .messages import IDEMPOTENCY, WAITS, with_headers
-from .prefer import PREFER, wait_of
-from .serializers.chains import (
+from runs.serializers.chains import (
     ChainSerializer,
     ChainVersionSerializer,
     GraphSerializer,
@@ -35,7 +32,10 @@ from .serializers.chains import (
     StepRunSerializer,
     WholeChainVersionSerializer,
 )
-from .serializers.runs import RunSerializer, urls_of
+from runs.serializers.runs import RunSerializer, urls_of
+
+from .messages import IDEMPOTENCY, WAITS, with_headers
+from .prefer import PREFER, wait_of
 
 NEW_CHAIN = OpenApiExample(
     "Look something up, then report it",
@@ -94,13 +94,13 @@ class ChainViewSet(GrantedViewSet):
         """Nodes and edges of the draft, and the problems that prevent publishing."""
         chain = self.get_object()
         problems = [problem.as_detail() for problem in chain.problems()]
-        return Response({**graph.as_json(chain.draft_spec()), "problems": problems})
+        return Response({**chain_graph.as_json(chain.draft_spec()), "problems": problems})
 
     @extend_schema(responses={(200, "image/svg+xml"): OpenApiTypes.STR})
     @action(detail=True, **WITHOUT_LISTS)
     def picture(self, request: Any, name: str) -> HttpResponse:
         """The draft as a picture (SVG)."""
-        return as_image(pictures.of_draft(self.get_object().draft_spec()))
+        return as_image(chain_pictures.of_draft(self.get_object().draft_spec()))
 
     @extend_schema(responses=RunSerializer(many=True), operation_id="chains_runs_list")
     @action(detail=True, filterset_fields=None)
@@ -177,7 +177,7 @@ class ChainRunViewSet(viewsets.GenericViewSet):
     def picture(self, request: Any, pk: Any = None) -> HttpResponse:
         """The chain run's current state as a picture (SVG)."""
         run = self.get_object()
-        return as_image(pictures.of_run(run))
+        return as_image(chain_pictures.of_run(run))
 
     @extend_schema(request=RetrySerializer, parameters=[IDEMPOTENCY], responses={202: RunSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)

@@ -28,8 +28,8 @@ from runs.events.feed import FeedBroken
 from runs.events.places import STREAMS
 from runs.intake import messages as intake
 from runs.intake import options
-from runs.lifecycle import endings
 from runs.models import Approval, InputRequest, Run, Session
+from runs.queue import endings
 
 FRAMES = {
     "message": ("type", "text", "content", "input", "tools", "on_busy", "idempotency_key", *options.NAMES),

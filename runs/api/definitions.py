@@ -23,8 +23,7 @@ from functions.serializers import FunctionSerializer
 from knowledge.collections.definitions import carried
 from knowledge.collections.serializers import CollectionSerializer
 from knowledge.models import Skill
-
-from .serializers.chains import ChainSerializer
+from runs.serializers.chains import ChainSerializer
 
 MOST_ROWS = 1000
 MOST_BYTES = 16 << 20  # of files of skills and documents of collections

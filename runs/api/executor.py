@@ -16,11 +16,11 @@ from agents.http import strict
 from agents.http.authentication import NotRecognised
 from agents.http.viewsets import read
 from runs.models import Artifact, Run, ToolCallRecord
+from runs.serializers.runs import RunSerializer, ToolCallSerializer
 from runs.worker import claimed
 
 from . import external
 from .files import ArtifactSerializer, FileSerializer
-from .serializers.runs import RunSerializer, ToolCallSerializer
 
 
 class ClaimAuthentication(BaseAuthentication):

@@ -17,17 +17,17 @@ from agents.http.standing import Standing
 from agents.http.viewsets import ByName, read
 from agents.models import Agent
 from runs.calls import shown
-from runs.figures import track_records
 from runs.intake import context, options
 from runs.intake import messages as intake
-from runs.lifecycle import workers
 from runs.models import Run, Worker
+from runs.models.figures import track_records
+from runs.queue import workers
+from runs.serializers.messages import OptionsSerializer
+from runs.serializers.runs import RunSerializer
 from runs.worker import external
 
 from .messages import RUN_JOINS, asked_in
 from .runs import RunViewSet
-from .serializers.messages import OptionsSerializer
-from .serializers.runs import RunSerializer
 
 
 class ContextSerializer(strict.StrictSerializer):

@@ -7,8 +7,8 @@ from rest_framework import serializers
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from runs.figures import anomalies, dashboard
 from runs.models import Run
+from runs.models.figures import anomalies, dashboard
 
 
 class AnomalySerializer(serializers.Serializer):

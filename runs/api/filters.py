@@ -6,8 +6,8 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
 from agents.http.filters import AmongFilter, FilterSet, Flag
-from runs.figures import matching
 from runs.models import Feedback, Run, Schedule, Session
+from runs.models.figures import matching
 
 LONGEST_S = 10 * 365 * 86400  # ten years
 

@@ -10,8 +10,7 @@ from rest_framework.response import Response
 from agents.http.viewsets import read
 from runs.calls import inputs
 from runs.models import InputRequest
-
-from .serializers.decisions import InputAnswerSerializer, InputRequestSerializer
+from runs.serializers.decisions import InputAnswerSerializer, InputRequestSerializer
 
 
 class InputRequestViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):

@@ -28,12 +28,12 @@ from runs.events import stream, waiting
 from runs.events.places import STREAMS, Places
 from runs.intake import messages as intake
 from runs.intake import options
-from runs.lifecycle import endings
 from runs.models import RouteDecision, Run, Session
+from runs.queue import endings
+from runs.serializers.messages import SendSerializer
+from runs.serializers.runs import AnswerSerializer, RouteSerializer, RunSerializer, reply_of
 
 from .prefer import PREFER, wait_of
-from .serializers.messages import SendSerializer
-from .serializers.runs import AnswerSerializer, RouteSerializer, RunSerializer, reply_of
 
 DEFAULT_WAIT_S = 60.0
 WAITS = Places(settings.MAX_WAITS)

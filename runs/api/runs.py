@@ -18,14 +18,14 @@ from agents.http.throttles import address_of
 from agents.http.viewsets import Audited, read
 from agents.models.key import DECIDE
 from runs.calls import pending
-from runs.lifecycle import endings
 from runs.models import Artifact, Run, RunEvent, ToolCallRecord
+from runs.queue import endings
+from runs.serializers.decisions import CancelSerializer, ResumeSerializer
+from runs.serializers.runs import EventPageSerializer, RunSerializer, ToolCallSerializer, urls_of, with_reply
 
 from .files import ArtifactSerializer
 from .filters import RunFilter
 from .messages import AFTER, LAST_EVENT, RUN_JOINS, SSE, StreamOrJson, cursor_of, event_stream, stream_for
-from .serializers.decisions import CancelSerializer, ResumeSerializer
-from .serializers.runs import EventPageSerializer, RunSerializer, ToolCallSerializer, urls_of, with_reply
 
 # What a list shows of each run and of those rows: whole versions are most of what would be read.
 RUN_SHOWN = (

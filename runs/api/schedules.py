@@ -19,10 +19,8 @@ from plumbing import clock
 from runs.models import Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from runs.models.trigger import new_secret
 from runs.schedules import tick as schedules
-from runs.schedules import triggers, webhooks
-
-from .filters import ScheduleFilter
-from .serializers.schedules import (
+from runs.schedules import triggers
+from runs.serializers.schedules import (
     DeliverySerializer,
     DueTimesSerializer,
     FiringSerializer,
@@ -34,6 +32,9 @@ from .serializers.schedules import (
     WebhookSerializer,
     local,
 )
+from runs.worker import webhooks
+
+from .filters import ScheduleFilter
 
 MAX_HOOK_BODY = 262_144  # bytes
 WEEKDAYS = OpenApiExample(

@@ -7,12 +7,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, viewsets
 from rest_framework.response import Response
 
-from runs.lifecycle import endings
 from runs.models import Session
+from runs.queue import endings
+from runs.serializers.sessions import MessageSerializer, SessionSerializer
 
 from .filters import SessionFilter
 from .messages import own_device
-from .serializers.sessions import MessageSerializer, SessionSerializer
 
 
 class SessionViewSet(

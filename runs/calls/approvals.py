@@ -15,9 +15,9 @@ from plumbing import clock
 from runs.events import record as events
 from runs.exceptions import AlreadyDecided
 from runs.intake.children import own_input
-from runs.lifecycle import endings
-from runs.lifecycle.locks import lock
 from runs.models import Approval, Run
+from runs.queue import endings
+from runs.queue.locks import lock
 
 DECISIONS = {"approve": Approval.Status.APPROVED, "deny": Approval.Status.DENIED}
 

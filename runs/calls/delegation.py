@@ -8,9 +8,9 @@ from agents.models import Agent
 from agents.tools import ToolFailed
 from registry.routing import delegation
 from runs.events import record as events
-from runs.figures import track_records
 from runs.intake import authors, checks, children
 from runs.models import Run, ToolCallRecord
+from runs.models.figures import track_records
 
 
 def delegate(run: Run, call: ToolCallRecord, capability: str, task: str, input: Any = None, **more: Any) -> Any:

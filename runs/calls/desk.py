@@ -25,8 +25,8 @@ from registry import toolsets
 from runs.events import record as events
 from runs.exceptions import DATABASE_GONE, LeaseLost
 from runs.intake import authors, children
-from runs.lifecycle.leases import Lease
 from runs.models import Approval, Run, ToolCallRecord
+from runs.queue.leases import Lease
 from runs.rules import limits, policy
 from runs.rules.provenance import Call, Finding, Origins
 

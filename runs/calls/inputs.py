@@ -12,9 +12,9 @@ from agents.tools import CallPending, ToolFailed, ToolResult
 from plumbing import clock
 from runs.events import record as events
 from runs.exceptions import AlreadyAnswered
-from runs.lifecycle import endings
-from runs.lifecycle.locks import lock
 from runs.models import InputRequest, Run, ToolCallRecord
+from runs.queue import endings
+from runs.queue.locks import lock
 
 Status = InputRequest.Status
 

@@ -11,10 +11,10 @@ from registry.llm.bids import Bid
 from registry.routing import router
 from runs.events import record as events
 from runs.exceptions import RunEnded, RunWaits
-from runs.figures import track_records
 from runs.intake import authors
-from runs.lifecycle import budgets
 from runs.models import RouteDecision, Run
+from runs.models.figures import track_records
+from runs.queue import budgets
 
 
 def choose(user: Any, text: str, *, run: Run | None = None, session_agent: Agent | None = None) -> router.Route:

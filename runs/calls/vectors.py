@@ -13,8 +13,8 @@ from registry.exceptions import AttemptFailed, ModelFailed
 from registry.llm.bids import Bid
 from registry.routing import embeddings
 from runs.exceptions import RunEnded, RunWaits
-from runs.lifecycle import budgets, endings
 from runs.models import Run
+from runs.queue import budgets, endings
 
 Vectors = list[embeddings.Vector]
 

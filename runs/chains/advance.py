@@ -23,9 +23,9 @@ from runs.calls import rows as call_rows
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded, RunWaits
 from runs.intake import checks
-from runs.lifecycle import endings, queue
-from runs.lifecycle.leases import Lease
 from runs.models import Approval, Run, StepRun
+from runs.queue import endings, wakeups
+from runs.queue.leases import Lease
 from runs.rules.plan import ENDED, Plan, State, plan, result_of, scope_of, settle_fallbacks
 
 from . import calls, children, fanout, scopes, steps
@@ -393,4 +393,4 @@ def send_step(run: Run, row: StepRun) -> None:
     died.
     """
     ready = StepRun.objects.filter(pk=row.pk, status=Status.READY)
-    queue.enqueue_step(run, ready, lease_expires_at=clock.Now(settings.LEASE_S))
+    wakeups.enqueue_step(run, ready, lease_expires_at=clock.Now(settings.LEASE_S))

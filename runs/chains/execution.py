@@ -12,10 +12,10 @@ from agents.models import SiteHold
 from plumbing.statements import Select
 from runs.exceptions import LeaseLost, RunEnded
 from runs.intake import checks
-from runs.lifecycle import endings
-from runs.lifecycle.leases import StepLease, hold, worker_name
-from runs.lifecycle.locks import lock
 from runs.models import Run, StepRun
+from runs.queue import endings
+from runs.queue.leases import StepLease, hold, worker_name
+from runs.queue.locks import lock
 
 from . import calls, scopes, slices, steps
 from .steps import StepFailed

@@ -21,9 +21,9 @@ from plumbing.statements import insert_each
 from runs.calls import inputs
 from runs.calls.rows import waits_for_time
 from runs.events import record as events
-from runs.lifecycle import endings, queue
-from runs.lifecycle.locks import lock
 from runs.models import Approval, Run, StepRun, ToolCallRecord
+from runs.queue import endings, wakeups
+from runs.queue.locks import lock
 from runs.rules.plan import ENDED
 
 from . import children, steps
@@ -75,12 +75,12 @@ def open_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
     """Ask for as many workers as allowed; a mark prevents asking again too soon."""
     rows = StepRun.objects.filter(pk=row.pk, status=Status.RUNNING)
     slots = min(limit_of(spec, step), row.total)
-    queue.enqueue_step(run, rows, slots=slots, lease_expires_at=clock.Now(settings.LEASE_S))
+    wakeups.enqueue_step(run, rows, slots=slots, lease_expires_at=clock.Now(settings.LEASE_S))
 
 
 def add_slots(run: Run, row: StepRun, number: int = 1) -> None:
     """Ask for further workers."""
-    queue.enqueue_step(run, StepRun.objects.filter(pk=row.pk, status=Status.RUNNING), slots=F("slots") + number)
+    wakeups.enqueue_step(run, StepRun.objects.filter(pk=row.pk, status=Status.RUNNING), slots=F("slots") + number)
 
 
 def items(row: StepRun) -> Any:

@@ -27,9 +27,9 @@ from plumbing.statements import update_each
 from runs.calls import resumption
 from runs.events import record as events
 from runs.exceptions import LeaseLost
-from runs.lifecycle.leases import StepLease, hold
-from runs.lifecycle.locks import lock
 from runs.models import Run, StepRun, ToolCallRecord
+from runs.queue.leases import StepLease, hold
+from runs.queue.locks import lock
 from runs.rules.plan import may_retry
 
 from . import calls as step_calls

@@ -13,8 +13,8 @@ from plumbing import clock, tracing
 from plumbing.statements import insert_each
 from runs.events import record as events
 from runs.exceptions import LeaseLost, SessionBusy
-from runs.lifecycle import choice, endings, queue
 from runs.models import Run, RunEvent, Session, StepRun, ToolCallRecord
+from runs.queue import choice, endings, wakeups
 
 from . import authors, checks, options
 from .parts import ids_in
@@ -72,7 +72,7 @@ def insert(runs: list[Run], *, pinned: Sequence[StepRun] = ()) -> None:
     if pinned:
         StepRun.objects.bulk_create(pinned)
         events.record_many(pinned[0].run, [("step.finished", told_of_pin(row)) for row in pinned])
-    queue.enqueue_all(runs)
+    wakeups.enqueue_all(runs)
 
 
 def queued(run: Run) -> RunEvent:

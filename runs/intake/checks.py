@@ -1,7 +1,7 @@
 """Decides whether something may be started: the one place for messages, chains, child runs,
 retries, schedules and triggers.
 
-Budgets are checked when the run begins and before each model call: `runs/lifecycle/budgets.py`.
+Budgets are checked when the run begins and before each model call: `runs/queue/budgets.py`.
 """
 
 from datetime import datetime, timedelta

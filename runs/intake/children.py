@@ -11,8 +11,8 @@ from django.db import IntegrityError, transaction
 from agents.exceptions import MusterError, NewerFormat
 from agents.models import Agent, AgentVersion, Chain
 from agents.tools import CallPending, ToolFailed, ToolResult
-from runs.lifecycle import choice, queue
 from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
+from runs.queue import choice, wakeups
 
 from . import authors, chains, checks, context, options
 
@@ -172,7 +172,7 @@ def stored(child: Run, parent: Run, agent: Agent, session: Session | None, text:
             parts = [{"type": "text", "text": text}]
             session.add_message(Message.Role.USER, parts, run=child, untrusted=child.has_untrusted)
             tell_of(child, parent, agent.name)
-            queue.enqueue(child)
+            wakeups.enqueue(child)
     except IntegrityError:
         if child.parent_call_id is None:
             raise

@@ -14,9 +14,9 @@ from agents.spec import AgentSpec
 from plumbing import tracing
 from plumbing.statements import Select, insert, insert_each
 from runs.events import record as events
-from runs.lifecycle import choice, queue
 from runs.models import Message, Run, RunEvent, Session
 from runs.models.session import SCHEDULED, text_of
+from runs.queue import choice, wakeups
 
 from . import caller_tools, chains, checks, options, pins, sessions
 from . import context as contexts
@@ -86,7 +86,7 @@ def accept_message(
             if is_watched:
                 events.expect_watcher(run.pk)
             if run.after_id is None and run.trigger != Run.Trigger.EXTERNAL:
-                queue.enqueue(run)
+                wakeups.enqueue(run)
     except IntegrityError:
         earlier = find_earlier(user, idempotency_key, request_hash) if idempotency_key else None
         if earlier is None:
@@ -193,7 +193,7 @@ def open_sessions(runs: list[tuple[Run, str, str | None]]) -> None:
         options.limit_cost(run)
     insert_each(messages)
     insert_each([first_event(run) for run, _, _ in runs])
-    queue.enqueue_all([run for run, _, _ in runs])
+    wakeups.enqueue_all([run for run, _, _ in runs])
 
 
 def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: str | None = None, **more: Any) -> Run:

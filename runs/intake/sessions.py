@@ -7,9 +7,9 @@ from django.utils.translation import gettext_noop as _
 from agents.exceptions import Invalid, NotFound
 from agents.models import Agent
 from runs.exceptions import SessionBusy, SessionClosed
-from runs.lifecycle import endings
 from runs.models import Run, Session
 from runs.models.session import SCHEDULED
+from runs.queue import endings
 
 from .parts import parsed_id
 

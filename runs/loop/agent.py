@@ -11,9 +11,9 @@ from registry.routing.router import Route
 from runs.calls import routing, shown
 from runs.exceptions import RunDone, RunEnded
 from runs.intake import caller_tools, options
-from runs.lifecycle import endings
-from runs.lifecycle.leases import Lease
 from runs.models import Run
+from runs.queue import endings
+from runs.queue.leases import Lease
 
 Status = Run.Status
 

@@ -24,9 +24,9 @@ from runs.calls.offers import COMPLETE
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
 from runs.intake import caller_tools, checks
-from runs.lifecycle import budgets, endings
-from runs.lifecycle.leases import Lease
 from runs.models import ModelCall, Run, ToolCallRecord
+from runs.queue import budgets, endings
+from runs.queue.leases import Lease
 from runs.rules import stuck, undone
 from runs.rules.answers import Step
 from runs.rules.replies import json_of

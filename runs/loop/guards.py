@@ -10,8 +10,8 @@ from runs.calls import shown
 from runs.calls.hooks import Hooks
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded
-from runs.lifecycle.leases import Lease
 from runs.models import Message, Run, Session
+from runs.queue.leases import Lease
 from runs.rules.verdicts import DENY, REPLACE
 
 DENIED = "message_denied"

@@ -5,8 +5,8 @@ from registry.routing.embeddings import similar_for
 from runs.calls import shown
 from runs.events import record as events
 from runs.intake import authors
-from runs.lifecycle.leases import Lease
 from runs.models import Run
+from runs.queue.leases import Lease
 
 CHOSEN = "memory"  # in the run's policy: [[id, version], …]
 

@@ -10,9 +10,9 @@ from registry.exceptions import ModelCancelled, ModelFailed
 from runs.calls import shown
 from runs.events import record as events
 from runs.exceptions import LeaseLost
-from runs.lifecycle import budgets
-from runs.lifecycle.leases import Lease
 from runs.models import Message, Run, Session
+from runs.queue import budgets
+from runs.queue.leases import Lease
 
 ASK = (
     "Summarise the conversation below for your own later use: facts, decisions, names, numbers, open questions. "

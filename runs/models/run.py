@@ -55,7 +55,7 @@ class RunQuerySet(models.QuerySet):
 @dataclass(frozen=True, slots=True)
 class Seen:
     """Values that the claim of a run has read besides its row. `at` is on the monotonic clock; see
-    runs/lifecycle/claims.py.
+    runs/queue/claims.py.
     """
 
     at: float
@@ -172,7 +172,7 @@ class Run(models.Model):
     pool = models.CharField(max_length=32, default="default", help_text="Workers that serve this pool take it.")
     priority = models.PositiveSmallIntegerField(choices=Priority.choices, default=Priority.PERSON)
     place = models.BigIntegerField(
-        null=True, blank=True, editable=False, help_text="Its place in the queue (runs/lifecycle/choice.py)."
+        null=True, blank=True, editable=False, help_text="Its place in the queue (runs/queue/choice.py)."
     )
     needs = models.PositiveSmallIntegerField(
         default=0, editable=False, help_text="Workers that know an older format of definitions leave it."
@@ -238,7 +238,7 @@ class Run(models.Model):
                 fields=["principal", "pool", "priority", "place"], condition=Q(place__isnull=False), name="run_share"
             ),
             models.Index(fields=["agent"], condition=Q(lease_expires_at__isnull=False), name="run_at_work"),
-            # The same of one agent or chain, while another is at its limit (runs/lifecycle/limits.py):
+            # The same of one agent or chain, while another is at its limit (runs/queue/limits.py):
             models.Index(
                 fields=["pool", "agent", "priority", "place", "id"],
                 condition=Q(agent__isnull=False, place__isnull=False),

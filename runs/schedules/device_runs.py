@@ -10,8 +10,8 @@ from agents.exceptions import Invalid
 from devices.models import Device
 from devices.protocol import RunRequest
 from runs.intake import messages as intake
-from runs.lifecycle import endings
 from runs.models import Run
+from runs.queue import endings
 
 from . import triggers
 

@@ -20,8 +20,8 @@ from runs.events import outbox
 from runs.exceptions import DATABASE_GONE
 from runs.intake import chains, checks
 from runs.intake import messages as intake
-from runs.lifecycle import endings
 from runs.models import Run, Schedule, ScheduleOccurrence
+from runs.queue import endings
 from runs.rules.missed import is_outdated, on_overlap
 
 log = logging.getLogger(__name__)

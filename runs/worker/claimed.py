@@ -27,8 +27,8 @@ from runs.chains.calls import Request
 from runs.chains.fanout import is_answered
 from runs.events import record as events
 from runs.exceptions import LeaseLost
-from runs.lifecycle.leases import Lease
 from runs.models import Artifact, Run, ToolCallRecord
+from runs.queue.leases import Lease
 
 from .external import PREFIX, end_if_refused, lost, owner_of
 

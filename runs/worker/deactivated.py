@@ -9,8 +9,8 @@ from django.utils.translation import gettext_noop as _
 from agents.models import SiteHold
 from plumbing.statements import Select
 from runs.exceptions import RunFinished
-from runs.lifecycle import endings
 from runs.models import Run
+from runs.queue import endings
 
 BATCH = 500
 REASON = _("The account of its user was deactivated.")

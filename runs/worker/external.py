@@ -25,8 +25,8 @@ from runs.calls import shown
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded, RunFinished
 from runs.intake import checks, options
-from runs.lifecycle import budgets, endings
 from runs.models import Run, ToolCallRecord
+from runs.queue import budgets, endings
 
 LEASE_S = (5, 60, 3600)  # shortest, default, longest
 WAITS_S = 7 * 86400  # seconds after which a prepared run without a time limit ends

@@ -13,10 +13,9 @@ from collections.abc import Callable
 
 from django.db import DatabaseError, close_old_connections
 
-from runs import carriers
 from runs.chains import execution
-from runs.lifecycle import choice, claims, limits
-from runs.lifecycle.leases import KEEPER
+from runs.queue import carriers, choice, claims, limits
+from runs.queue.leases import KEEPER
 
 from . import runner
 from .crew import Crew

@@ -18,9 +18,9 @@ from devices.models import DeviceCall
 from plumbing import clock
 from plumbing.statements import Select
 from runs.events import record as events
-from runs.lifecycle import budgets, choice, endings, queue
-from runs.lifecycle.locks import lock
 from runs.models import Approval, Run, ToolCallRecord
+from runs.queue import budgets, choice, endings, wakeups
+from runs.queue.locks import lock
 
 from . import external
 
@@ -201,7 +201,7 @@ def line_up(unplaced: Unplaced, **filters: Any) -> int:
     number = 0
     while unplaced.look.first(**filters) and (pools := line_up_some(unplaced, **filters)):
         for pool, rings in pools.items():
-            queue.ring(pool, rings)
+            wakeups.ring(pool, rings)
         number += pools.total()
     return number
 

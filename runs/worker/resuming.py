@@ -15,8 +15,8 @@ from agents.exceptions import Invalid
 from agents.models import AuditEvent, SiteHold, Tool, ToolGrant
 from agents.tools import may_repeat
 from plumbing import clock
-from runs.lifecycle import endings
 from runs.models import Approval, InputRequest, Run, Schedule, ScheduleOccurrence, TriggerFiring, WebhookDelivery
+from runs.queue import endings
 from runs.schedules import tick
 
 Outcome = ScheduleOccurrence.Outcome

@@ -16,11 +16,11 @@ from plumbing.untrusted import apart
 from runs.calls import inputs
 from runs.chains import advance as chains
 from runs.exceptions import DATABASE_GONE, LeaseLost, RunDone, RunEnded, RunWaits
-from runs.lifecycle import budgets, endings
-from runs.lifecycle.claims import claim
-from runs.lifecycle.leases import KEEPER, Lease, hold
 from runs.loop.conversation import Conversation, check_alive
 from runs.models import Run, ToolCallRecord
+from runs.queue import budgets, endings
+from runs.queue.claims import claim
+from runs.queue.leases import KEEPER, Lease, hold
 
 from .suspects import SUSPECTS
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from plumbing import waits
 from plumbing.threads import release_connection
 from runs.exceptions import DATABASE_GONE, LeaseLost, RunWaits
-from runs.lifecycle.leases import Lease
 from runs.loop.conversation import check_alive
 from runs.models import Run
+from runs.queue.leases import Lease
 
 LOOK_S = 0.05  # how often a suspect looks whether it is its turn
 

@@ -4,9 +4,9 @@ also sends them does no harm.
 
 from celery import shared_task
 
-from runs.schedules import webhooks
+from runs.worker import webhooks
 
-from . import notices, pruning, recovery, ticker
+from . import anomaly_notices, pruning, recovery, ticker
 
 
 @shared_task(name="runs.tick", ignore_result=True)
@@ -25,7 +25,7 @@ def recover() -> None:
 @shared_task(name="runs.notice", ignore_result=True)
 def notice() -> None:
     """Report agents that behave unusually."""
-    notices.tick()
+    anomaly_notices.tick()
 
 
 @shared_task(name="runs.prune", ignore_result=True)

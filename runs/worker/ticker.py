@@ -18,18 +18,18 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
 from connectors.logins import checking
+from knowledge.indexing import accounts
+from knowledge.indexing import work as indexing
 from plumbing import threads
-from runs.indexing import accounts, vectors
-from runs.indexing import work as indexing
-from runs.lifecycle import duties
-from runs.lifecycle.leases import worker_name
-from runs.notices import sending
-from runs.remembering import rested
+from runs.queue import duties
+from runs.queue.leases import worker_name
 from runs.schedules import tick as schedules
-from runs.schedules import triggers, webhooks
-from runs.traces import export
+from runs.schedules import triggers
+from runs.worker import document_vectors, memory_summaries, webhooks
+from runs.worker.notices import sending
+from runs.worker.traces import export
 
-from . import deactivated, notices, pruning, recovery, remote_tasks
+from . import anomaly_notices, deactivated, pruning, recovery, remote_tasks
 
 log = logging.getLogger(__name__)
 TICKS = "ticks"  # the duty whose holder does all others
@@ -65,12 +65,12 @@ OFTEN = (
     Job("remote-tasks", 5, remote_tasks.cancel_left),
     Job("traces", 5, export.tick),
     Job("collections", 1, indexing.tick),
-    Job("vectors", 2, vectors.tick),
+    Job("vectors", 2, document_vectors.tick),
     Job("accounts", 5, accounts.tick),
-    Job("memory-summaries", 15, rested.tick),
+    Job("memory-summaries", 15, memory_summaries.tick),
 )
 RARELY = (
-    Job("notices", 600, notices.tick),
+    Job("notices", 600, anomaly_notices.tick),
     Job("check-logins", 3600, checking.check_logins),
     Job("pruning", 86_400, pruning.prune),
 )

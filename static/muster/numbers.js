@@ -1,4 +1,4 @@
-// Numbers and amounts in the language of the page; `localized` of runs/templatetags/muster.py writes the server's.
+// Numbers and amounts in the language of the page; `localized` of studio/templatetags/muster.py writes the server's.
 
 const LANGUAGE = globalThis.document?.documentElement.lang || "en"; // Node.js, which tests this, has no document
 
@@ -11,7 +11,7 @@ export const fixed = (value, digits) => number(value, { minimumFractionDigits: d
 /** @param {number} value @param {Intl.NumberFormatOptions} options */
 const dollars = (value, options) => number(value, { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol", ...options });
 
-/** US dollars, as runs/figures/money.py writes them. @param {number | string | null | undefined} cost */
+/** US dollars, as runs/models/figures/money.py writes them. @param {number | string | null | undefined} cost */
 export function money(cost) {
   const amount = Number(cost || 0);
   if (amount >= 0.01) return dollars(amount, { minimumFractionDigits: 2, maximumFractionDigits: 2 });

@@ -22,8 +22,8 @@ from agents.models import Agent, ApiKey, Chain
 from agents.models.key import RESOURCES
 from config.asgi import application
 from runs.models import Run, ScheduleOccurrence, Session
-from runs.pages import urls as pages
 from runs.schedules import occurrences
+from studio import urls as pages
 from tests.people import make_person
 
 pytestmark = pytest.mark.django_db

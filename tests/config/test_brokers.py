@@ -8,7 +8,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from config import brokers
-from runs import carriers
+from runs.queue import carriers
 
 EMBEDDED = "redis+socket:///var/valkey.sock?virtual_host=0"
 

@@ -4,8 +4,8 @@ import pytest
 
 from config import health
 from functions import sandbox
-from runs import carriers
-from runs.carriers.redis_list import RedisList
+from runs.queue import carriers
+from runs.queue.carriers.redis_list import RedisList
 
 
 def test_a_process_that_answers_is_healthy(client):

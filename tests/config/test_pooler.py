@@ -27,7 +27,7 @@ import django
 django.setup()
 from django.db import connections
 from plumbing import clock
-from runs.lifecycle import claims, duties
+from runs.queue import claims, duties
 from runs.models import Run
 
 def work(number):

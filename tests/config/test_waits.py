@@ -18,10 +18,10 @@ from plumbing.threads import in_thread
 from runs.api import messages
 from runs.events import waiting
 from runs.events.places import Places
-from runs.figures import metrics
 from runs.intake import messages as intake
-from runs.lifecycle import endings
 from runs.models import Run
+from runs.models.figures import metrics
+from runs.queue import endings
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PATIENCE_S = 60

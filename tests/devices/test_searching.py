@@ -10,7 +10,7 @@ from devices.client.exceptions import ToolRefused
 from devices.client.tools import filesystem, searching
 from devices.client.tools.searching import search_files
 from devices.client.workspace import Workspace
-from tests.runs.indexing.test_work import pdf
+from tests.knowledge.indexing.test_work import pdf
 
 
 @pytest.fixture

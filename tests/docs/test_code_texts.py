@@ -10,7 +10,7 @@ from tests.docs.messages import ROOT
 
 CATALOG = polib.pofile(str(ROOT / "locale/de/LC_MESSAGES/code.po"))
 READERS = (  # what these modules translate is read at once, by one person
-    "runs/pages/", "runs/notices/", "runs/templatetags/", "runs/schedules/tick.py", "agents/http/login.py",
+    "studio/", "runs/worker/notices/", "studio/templatetags/", "runs/schedules/tick.py", "agents/http/login.py",
     "config/errors.py", "functions/admin/", "agents/admin/", "connectors/admin.py", "devices/admin.py",
     "knowledge/admin.py", "runs/admin.py",
 )  # fmt: skip

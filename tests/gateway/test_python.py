@@ -7,8 +7,8 @@ import pytest
 from agents.exceptions import Conflict, Invalid, NotFound
 from gateway.python import FunctionFailed, FunctionStore, Registry
 from runs.events import waiting
-from runs.lifecycle import endings
 from runs.models import Run, Session
+from runs.queue import endings
 from tests.fakes import says
 
 pytestmark = pytest.mark.django_db

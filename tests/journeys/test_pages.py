@@ -44,7 +44,7 @@ PAGES = {
 @pytest.fixture(scope="module")
 def helpers(live):
     """Two agents with a stored function: one just calls it, one asks first; each has run once."""
-    from runs.pages.start import EXAMPLE
+    from studio.start import EXAMPLE
 
     post = live.http.post
     if live.http.get("/api/v1/agents/careful-helper").status_code == 404:  # else made for the other browser

@@ -12,10 +12,10 @@ from registry.llm.watch import Watch
 from runs.calls.rows import waits_for_time
 from runs.exceptions import RunEnded
 from runs.intake import messages as intake
-from runs.lifecycle import claims, leases
-from runs.lifecycle.leases import KEEPER, Lease, hold
 from runs.loop.conversation import check_alive
 from runs.models import Run, ToolCallRecord
+from runs.queue import claims, leases
+from runs.queue.leases import KEEPER, Lease, hold
 
 pytestmark = pytest.mark.django_db
 MINUTE = timedelta(minutes=1)

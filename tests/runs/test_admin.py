@@ -7,8 +7,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.models import Agent, AuditEvent, Preference
-from runs.lifecycle import workers
 from runs.models import Embed, RouteDecision, Run, Worker
+from runs.queue import workers
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from registry.exceptions import ModelCancelled
 from runs.calls import approvals
 from runs.exceptions import AlreadyDecided, RunFinished
 from runs.intake import messages as intake
-from runs.lifecycle import endings
 from runs.models import Approval, Budget, Run
+from runs.queue import endings
 
 from .world import World
 

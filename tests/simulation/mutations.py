@@ -8,8 +8,8 @@ from unittest.mock import patch
 from agents.tools import ToolCall, ToolResult
 from runs.calls import results
 from runs.calls.desk import Desk
-from runs.lifecycle.leases import Lease
 from runs.models import Run
+from runs.queue.leases import Lease
 
 from .cast import Cast
 

@@ -21,10 +21,9 @@ from plumbing.statements import Select
 from registry import factory, toolsets
 from registry.agents import LiveAgent
 from registry.llm import llms
-from runs import carriers
 from runs.chains import slices
-from runs.lifecycle import budgets, choice, claims, leases, workers
 from runs.models import Run
+from runs.queue import budgets, carriers, choice, claims, leases, workers
 from runs.worker import recovery, runner
 
 from . import database, mutations
@@ -140,7 +139,7 @@ LIVE = Select(lambda _: Run.objects.live().order_by().values_list("pk")[:1])
 
 
 class Carrier:
-    """`runs.carriers.Carrier` in memory. Wake-ups may be lost, come twice and come late."""
+    """`runs.queue.carriers.Carrier` in memory. Wake-ups may be lost, come twice and come late."""
 
     wakes_one = True
 

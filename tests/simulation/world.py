@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connection
 from greenlet import getcurrent, greenlet
 
-from runs.lifecycle.leases import Keeper
+from runs.queue.leases import Keeper
 from runs.worker import pickup
 from runs.worker.suspects import Suspects
 

@@ -13,9 +13,8 @@ from django.db import DatabaseError, connection
 
 from agents import tables
 from functions.sandbox import selftest
-from runs import carriers
-from runs.figures import site
-from runs.lifecycle import duties
+from runs.models.figures import site
+from runs.queue import carriers, duties
 from runs.worker.ticker import TICKS
 
 HINTS = {

@@ -16,8 +16,8 @@ from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, Too
 from connectors.models import Connection, RemoteTask, RemoteTool
 from connectors.toolsets import a2a
 from connectors.toolsets.a2a import A2aToolset
-from runs.lifecycle import endings
 from runs.models import Run, ToolCallRecord
+from runs.queue import endings
 from runs.worker import pruning, remote_tasks
 from tests.connectors.linked import spec_of
 

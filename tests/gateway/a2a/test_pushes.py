@@ -7,7 +7,7 @@ from a2a.types import StreamResponse, TaskState
 from google.protobuf.json_format import ParseDict
 
 from runs.models import Run, Webhook, WebhookDelivery
-from runs.schedules import webhooks
+from runs.worker import webhooks
 from tests.gateway.a2a.calls import HELLO, NOW, V1, rpc, send
 
 HOOK = "https://93.184.216.34/hook"

@@ -9,8 +9,8 @@ from google.protobuf.json_format import ParseDict
 
 from gateway import turns
 from gateway.a2a import operations
-from runs.lifecycle import endings
 from runs.models import InputRequest, Message, Run, Session, ToolCallRecord, Webhook
+from runs.queue import endings
 from runs.rules import task_states
 from tests.gateway.a2a.calls import HELLO, NOW, V1, ended, rpc, send
 

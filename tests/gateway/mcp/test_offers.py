@@ -8,8 +8,8 @@ from agents import storage
 from agents.models import Agent, Chain
 from gateway.mcp import methods, resources
 from runs.intake import messages as intake
-from runs.lifecycle import endings
 from runs.models import Run
+from runs.queue import endings
 from tests.gateway.mcp.test_protocol import META, PREFIX, error, initialize, legacy, modern
 
 TASKING = {**META, f"{PREFIX}/clientCapabilities": {"extensions": {f"{PREFIX}/tasks": {}}, "elicitation": {}}}

@@ -15,8 +15,8 @@ from gateway.mcp import content, own_resources, sessions, subscriptions
 from gateway.mcp.protocol import RpcRequest
 from runs.events.record import events_of
 from runs.intake import messages as intake
-from runs.lifecycle import endings
 from runs.models import Run
+from runs.queue import endings
 from tests.functions.library import publish
 from tests.gateway.mcp import conformance
 from tests.gateway.mcp.test_protocol import META, PREFIX, error, initialize, legacy, modern

@@ -12,8 +12,8 @@ from agents.exceptions import Conflict, Invalid, TooLarge
 from agents.models import AuditEvent, Provider, StoredFile, Tool, ToolGrant
 from knowledge.collections import definitions, evaluation, storage
 from knowledge.collections.search import search
+from knowledge.indexing import work
 from knowledge.models import Collection, CollectionFolder, Document, EvaluationQuestion
-from runs.indexing import work
 from tests.knowledge.documents import add, collection_with, index
 
 pytestmark = pytest.mark.django_db

@@ -19,7 +19,7 @@ from plumbing.broker.broadcast import channel_of
 from plumbing.broker.line import Line
 from plumbing.broker.listener import Listener
 from plumbing.broker.servers import Servers, pool_of
-from runs.carriers.redis_list import RedisList
+from runs.queue.carriers.redis_list import RedisList
 from tests.clusters import PATIENCE_S, Cluster, goes_on
 from tests.live import wait_for
 

@@ -16,8 +16,8 @@ from config.asgi import application
 from runs.api.consumers import SessionConsumer
 from runs.events.places import STREAMS
 from runs.intake import messages as intake
-from runs.lifecycle import endings
 from runs.models import Approval, Message, Run, Session
+from runs.queue import endings
 from tests.files import stored
 from tests.loops import in_a_loop
 

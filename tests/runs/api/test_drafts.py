@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from agents.models import Agent, AgentVersion
-from runs.figures import anomalies, track_records
 from runs.models import Run
+from runs.models.figures import anomalies, track_records
 from runs.worker import pruning
 from tests.fakes import calls, says
 

@@ -10,8 +10,8 @@ from rest_framework.test import APIClient
 from agents import membership, roles
 from agents.models import Agent, ApiKey, BrowserSession, Membership, Tool, ToolGrant
 from agents.tools import CallPending, ToolFailed, ToolResult
-from runs.lifecycle import endings
 from runs.models import Approval, Run, RunEvent, ToolCallRecord
+from runs.queue import endings
 from runs.worker import recovery
 from tests.fakes import says
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runs import carriers
 from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
+from runs.queue import carriers
 from tests.fakes import calls, says
 from tests.worker import Threads
 

@@ -7,10 +7,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.models import Agent, AuditEvent, Chain, Membership, Provider, Team
-from runs.figures import site
 from runs.intake import children
-from runs.lifecycle import claims, limits, workers
 from runs.models import Run, Schedule, Worker
+from runs.models.figures import site
+from runs.queue import claims, limits, workers
 from runs.schedules import occurrences
 from tests.schedules import START
 

@@ -7,8 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import ApiKey, AuditEvent
-from runs.lifecycle import endings
 from runs.models import Approval, InputRequest, Run
+from runs.queue import endings
 from tests.fakes import calls, says
 from tests.people import ApiClient
 from tests.runs.calls.test_inputs import ASYNC, WEATHER

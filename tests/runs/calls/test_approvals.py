@@ -9,8 +9,8 @@ from agents.models import Tool
 from agents.tools import CallPending, ToolResult
 from runs.calls import approvals
 from runs.exceptions import AlreadyDecided
-from runs.lifecycle import endings
 from runs.models import Approval, Run
+from runs.queue import endings
 from runs.worker import recovery
 from tests.fakes import calls, says
 

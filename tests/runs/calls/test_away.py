@@ -9,8 +9,8 @@ from agents.models import Tool
 from devices import calls as device_calls
 from devices import catalog
 from devices.models import Device, DeviceCall
-from runs.lifecycle import endings
 from runs.models import Run
+from runs.queue import endings
 from runs.worker import recovery
 from tests.devices.scripted import paired
 from tests.fakes import calls, says

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from agents import membership
 from agents.models import Agent, Membership, Provider, Tool
-from runs.lifecycle import endings
 from runs.models import Approval, Run
+from runs.queue import endings
 from runs.worker import recovery
 from tests import travel
 from tests.fakes import calls, says

@@ -15,9 +15,9 @@ from runs.calls import approvals
 from runs.calls.desk import Desk
 from runs.events import record as events
 from runs.exceptions import LeaseLost
-from runs.lifecycle import claims
-from runs.lifecycle.leases import Lease, hold
 from runs.models import Approval, Run, RunEvent, ToolCallRecord
+from runs.queue import claims
+from runs.queue.leases import Lease, hold
 from runs.worker import recovery, runner
 from tests.fakes import calls, says
 

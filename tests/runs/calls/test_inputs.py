@@ -2,8 +2,8 @@
 
 import pytest
 
-from runs.lifecycle import endings
 from runs.models import InputRequest, Run
+from runs.queue import endings
 from runs.worker import recovery
 from tests import travel
 from tests.fakes import calls, says

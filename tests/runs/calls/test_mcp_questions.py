@@ -10,8 +10,8 @@ from connectors.toolsets import sessions
 from connectors.toolsets.mcp import list_tools
 from runs.calls import inputs
 from runs.calls.desk import Desk
-from runs.lifecycle import endings
 from runs.models import InputRequest, Run, ToolCallRecord
+from runs.queue import endings
 from runs.worker import recovery
 from tests.connectors.fake_mcp import FakeMcp, ModernMcp, stream
 from tests.fakes import calls, says

@@ -6,8 +6,8 @@ from agents.models import Agent, Membership, Tool, ToolGrant
 from agents.tools import ToolResult
 from runs.calls import offers
 from runs.intake import messages as intake
-from runs.lifecycle import endings
 from runs.models import Run, ToolCallRecord
+from runs.queue import endings
 from tests.fakes import calls, says
 
 pytestmark = pytest.mark.django_db

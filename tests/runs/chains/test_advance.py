@@ -7,8 +7,8 @@ import pytest
 from agents.tools import ToolFailed, ToolResult
 from plumbing import clock
 from runs.intake import messages as intake
-from runs.lifecycle import endings, leases
 from runs.models import Run, RunEvent, StepRun, ToolCallRecord
+from runs.queue import endings, leases
 from runs.worker import recovery
 from tests.chains import step_rows
 from tests.fakes import calls, says

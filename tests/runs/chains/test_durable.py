@@ -12,12 +12,11 @@ from django.utils import timezone
 
 from agents.models import Tool
 from agents.tools import ToolResult
-from runs import carriers
 from runs.chains import advance as chains
 from runs.events import record as events
 from runs.intake import messages as intake
-from runs.lifecycle import choice, claims
 from runs.models import Run, RunEvent, StepRun, ToolCallRecord
+from runs.queue import carriers, choice, claims
 from runs.worker import recovery
 from runs.worker.pickup import Work
 from tests.live import Live, data_directory, database_of, wait_for
@@ -169,7 +168,7 @@ def test_advance_called_twice_at_once_is_safe(make_chain, make_agent, functions,
 
     def advance():
         from runs.exceptions import RunWaits
-        from runs.lifecycle.leases import Lease
+        from runs.queue.leases import Lease
 
         mine = Run.objects.select_related("chain_version", "principal").get(pk=claimed.pk)
         try:

@@ -13,8 +13,8 @@ from registry import toolsets
 from runs.chains import slices
 from runs.chains.slices import Crew
 from runs.intake import messages as intake
-from runs.lifecycle import endings
 from runs.models import Run, StepRun, ToolCallRecord
+from runs.queue import endings
 
 EACH = {"key": "each", "for_each": "input.n", "input": {"n": "item"}}
 

@@ -4,7 +4,7 @@ import pytest
 from django.core.management import call_command
 
 from agents.models import Chain
-from runs.pages.activity import pictures
+from runs.api import chain_pictures
 from tests.chains import step_rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
@@ -21,7 +21,7 @@ def test_digest_reads_every_text_and_writes_one(starters, run_chain):
     assert run.status == "succeeded", run.error
     assert (run.output["texts"], run.output["words"]) == (3, 10)
     assert run.output["digest"]
-    picture = pictures.of_run(run)
+    picture = chain_pictures.of_run(run)
     assert 'aria-label="read: tool text_statistics, succeeded, took ' in picture
     assert " s, 3 of 3 items, 0 failed" in picture
 

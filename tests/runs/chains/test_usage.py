@@ -6,9 +6,9 @@ import pytest
 
 from agents.models import Tool, ToolGrant
 from agents.tools import ToolFailed
-from runs.figures import totals
 from runs.intake import messages as intake
 from runs.models import Run, RunEvent
+from runs.models.figures import totals
 from tests.fakes import calls, says
 
 pytestmark = pytest.mark.django_db

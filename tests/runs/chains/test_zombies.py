@@ -7,9 +7,9 @@ from runs.chains import advance
 from runs.exceptions import LeaseLost, RunWaits
 from runs.intake import chains as intake_chains
 from runs.intake import messages as intake
-from runs.lifecycle import claims, endings
-from runs.lifecycle.leases import Lease
 from runs.models import Run, RunEvent, StepRun, ToolCallRecord
+from runs.queue import claims, endings
+from runs.queue.leases import Lease
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ONE = [{"key": "a", "tool": "one"}]

@@ -10,8 +10,8 @@ from agents.models import Tool
 from connectors.accounts import catalog
 from connectors.models import Connection
 from runs.intake import messages as intake
-from runs.lifecycle import endings
 from runs.models import Run, StepRun
+from runs.queue import endings
 from runs.worker import recovery
 from tests import travel
 from tests.connectors.loopback import Fault, Loopback

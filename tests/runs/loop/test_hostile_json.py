@@ -49,7 +49,7 @@ def test_arguments_that_cannot_be_stored_are_told_to_the_model(worker, alice, ag
 
 def test_arguments_that_are_edited_in_an_approval_are_read_as_strictly(alice):
     from runs.models import Approval
-    from runs.pages.decisions.approvals import read_arguments
+    from studio.decisions.approvals import read_arguments
 
     row = Approval(arguments={"a": 1})
     assert read_arguments('{"a": 2}', row) == {"a": 2} and read_arguments('{"a": 1}', row) is None

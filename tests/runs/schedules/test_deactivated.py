@@ -7,7 +7,7 @@ from agents import roles
 from agents.exceptions import Invalid
 from runs.intake import checks
 from runs.models import Webhook, WebhookDelivery
-from runs.schedules import webhooks
+from runs.worker import webhooks
 
 pytestmark = pytest.mark.django_db
 

@@ -7,8 +7,8 @@ from django.db import connection
 from django.utils import timezone
 
 from devices.models import Device
-from runs import carriers
 from runs.models import Run, ScheduleOccurrence
+from runs.queue import carriers
 from runs.schedules import occurrences, pending
 from runs.schedules import tick as schedules
 from runs.worker import tasks

@@ -17,7 +17,8 @@ from agents.exceptions import IdempotencyMismatch, NotFound
 from runs.events import record as events
 from runs.models import Run, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from runs.rules import signing
-from runs.schedules import triggers, webhooks
+from runs.schedules import triggers
+from runs.worker import webhooks
 from tests.fakes import LoopbackServer
 
 pytestmark = pytest.mark.django_db

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from runs.lifecycle import endings
 from runs.models import Budget, Run
+from runs.queue import endings
 from runs.worker import external, recovery
 
 pytestmark = pytest.mark.django_db

@@ -11,9 +11,9 @@ from django.utils import timezone
 from agents.tools import ToolResult
 from plumbing import waits
 from runs.intake import messages as intake
-from runs.lifecycle import endings
-from runs.lifecycle.leases import KEEPER, Keeper, Lease, worker_name
 from runs.models import Run, ToolCallRecord
+from runs.queue import endings
+from runs.queue.leases import KEEPER, Keeper, Lease, worker_name
 from runs.worker import runner
 from runs.worker.crew import HUBS, Crew
 from tests.fakes import Turn, calls, says

@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from agents.models import Agent
 from runs.intake import messages as intake
-from runs.lifecycle import choice, claims, endings
-from runs.lifecycle.leases import Lease
 from runs.models import Run
+from runs.queue import choice, claims, endings
+from runs.queue.leases import Lease
 from runs.worker import deactivated, recovery, runner
 from runs.worker.crew import Crew
 from runs.worker.suspects import Turn as TurnOfSuspect

@@ -14,10 +14,10 @@ from agents.models import AgentVersion
 from agents.spec import FORMAT
 from plumbing import clock
 from plumbing.release import OTHERS, release
-from runs.figures import site
 from runs.intake import messages as intake
-from runs.lifecycle import choice, workers
 from runs.models import Run, StepRun, Worker
+from runs.models.figures import site
+from runs.queue import choice, workers
 from tests.live import ROOT, plain_environment, wait_for
 
 HOUR = timedelta(hours=1)

@@ -12,11 +12,11 @@ from agents.models import AuditEvent, SiteHold, Tool
 from plumbing import clock
 from runs.chains import execution
 from runs.intake import messages as intake
-from runs.lifecycle import claims
 from runs.models import Run, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
+from runs.queue import claims
 from runs.schedules import tick as schedules
-from runs.schedules import triggers, webhooks
-from runs.worker import external, recovery
+from runs.schedules import triggers
+from runs.worker import external, recovery, webhooks
 from runs.worker.resuming import plan
 
 pytestmark = pytest.mark.django_db

@@ -10,9 +10,9 @@ from agents.tools import CallPending, ToolFailed, ToolResult
 from runs.calls import approvals
 from runs.exceptions import RunDone, RunEnded, RunWaits
 from runs.intake import messages as intake
-from runs.lifecycle import claims, endings
 from runs.loop.conversation import Conversation
 from runs.models import Approval, Budget, Message, Run, ToolCallRecord
+from runs.queue import claims, endings
 from runs.worker import recovery, runner
 from tests.fakes import Turn, calls, fails, says
 

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from plumbing import clock
-from runs.lifecycle import duties
 from runs.models import Duty
+from runs.queue import duties
 from runs.worker import ticker
 from runs.worker.ticker import RARELY, TICKS, Job, Ticker
 from tests.live import wait_for

@@ -1,0 +1,301 @@
+"""How a run stops working: it ends, waits, is cancelled or wakes. Every ending goes through here."""
+
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Protocol
+
+from django.db import transaction
+from django.db.models import F, UUIDField
+
+from devices import calls as device_calls
+from plumbing import clock
+from plumbing.statements import Select
+from runs.events import record as events
+from runs.exceptions import LeaseLost, RunFinished
+from runs.models import Approval, InputRequest, Message, Run, Session, StepRun, ToolCallRecord
+from runs.models.figures import totals
+
+from . import choice, pauses, wakeups
+from .leases import Lease, tell_cancelled
+from .locks import lock_above
+
+Status = Run.Status
+
+
+class Claimed(Protocol):
+    """A worker's lease, or the claim of an outside executor."""
+
+    def conditions(self) -> dict[str, Any]: ...
+
+
+@transaction.atomic(savepoint=False)
+def finish(
+    run: Run,
+    status: str,
+    *,
+    lease: Claimed | None = None,
+    reply: str | None = None,
+    output: Any = None,
+    error: dict[str, Any] | None = None,
+    tool_calls: list[dict[str, Any]] | None = None,
+    entries: list[events.Entry] | None = None,
+) -> bool:
+    """End a run once. With a lease, raises LeaseLost if another worker took over.
+
+    `entries` are events that come before its end. False if the run had ended already.
+    """
+    is_well = status in (Status.SUCCEEDED, Status.PARTIAL)
+    lock_above(run, ends_below=not is_well)
+    values = as_ended(run, status, output, error)
+    before = {name: getattr(run, name) for name in values}
+    for name, value in values.items():
+        setattr(run, name, value)
+    entries = [*(entries or []), ("run.finished", summary_of(run, reply))]
+    where = lease.conditions() if lease else None
+    questions = [device_calls.WORKED_FOR.any(run=run.pk)]
+    answers = events.change(run, **values, entries=entries, where=where, asking=questions)
+    if answers is None:
+        for name, value in before.items():
+            setattr(run, name, value)
+        if lease:
+            raise LeaseLost(str(run.pk))
+        return False
+    pauses.resume(run)
+    message = add_reply(run, reply, tool_calls or []) if reply is not None and run.session is not None else None
+    if not is_well:
+        close_open_work(run, reason=(error or {}).get("code", status))
+        if run.chain_version_id:  # steps still in progress
+            transaction.on_commit(lambda: tell_cancelled(run.pk))
+    if run.parent_id and any(counts_of(run).values()):
+        Run.objects.filter(pk=run.parent_id).update(
+            **{name: F(name) + number for name, number in counts_of(run).items()}
+        )
+    release_followers(run, message)
+    if answers[0] or not is_well:
+        transaction.on_commit(lambda: tell_devices(run, reply))
+    return True
+
+
+def add_reply(run: Run, reply: str, tool_calls: list[dict[str, Any]]) -> Message:
+    """The reply as a message of the run's session."""
+    assert run.session is not None
+    content = [{"type": "text", "text": reply}]
+    return run.session.add_message(
+        Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls, untrusted=run.has_untrusted
+    )
+
+
+def as_ended(run: Run, status: str, output: Any, error: dict[str, Any] | None) -> dict[str, Any]:
+    """The columns of an ended run, with its usage so far."""
+    return {
+        "status": status,
+        "output": output,
+        "error": error,
+        "waiting_for": "",
+        "wake_at": None,
+        "finished_at": clock.near(),
+        "lease_owner": "",
+        "lease_expires_at": None,
+        "turns": run.turns,
+        "input_tokens": run.input_tokens,
+        "output_tokens": run.output_tokens,
+        "cost": run.cost,
+        **untrusted(run),
+    }
+
+
+def tell_devices(run: Run, reply: str | None) -> None:
+    """Devices that worked for it are notified; what is still open there is stopped."""
+    if run.status not in (Status.SUCCEEDED, Status.PARTIAL):
+        device_calls.cancel_run(run.pk, (run.error or {}).get("code", run.status))
+    device_calls.complete_run(run.pk, run.status, counts_of(run), reply or (run.error or {}).get("message", ""))
+
+
+def summary_of(run: Run, reply: str | None) -> dict[str, Any]:
+    return {
+        "status": run.status,
+        "reply": reply_json(reply, run.has_untrusted) if reply is not None else None,
+        "output": run.output,
+        "error": run.error,
+        "session": str(run.session_id) if run.session_id else None,
+        "usage": usage_of(run),
+        "counts": counts_of(run),
+        "turns": run.turns,
+        "started_at": events.rfc3339(run.started_at) if run.started_at else None,
+        "finished_at": events.rfc3339(run.finished_at) if run.finished_at else None,
+    }
+
+
+def reply_json(text: str, untrusted: bool = False) -> dict[str, Any]:
+    """`untrusted`: untrusted content was read before, so the answer may repeat its claims."""
+    content = [{"type": "text", "text": text}]
+    return {"role": "assistant", "content": content, "text": text, "untrusted": untrusted}
+
+
+def usage_of(run: Run) -> dict[str, Any]:
+    """Of a chain's run: what the runs below it have used."""
+    return totals.of(run).as_json()
+
+
+def counts_of(run: Run) -> dict[str, int]:
+    return {"processed": run.processed, "created": run.created, "updated": run.updated}
+
+
+def close_open_work(run: Run, *, reason: str) -> None:
+    """A failed or stopped run also ends its open calls, approvals and children."""
+    now = clock.near()
+    Approval.objects.filter(run=run, status=Approval.Status.OPEN).update(status=Approval.Status.VOID, decided_at=now)
+    InputRequest.objects.open().filter(run=run).update(status=InputRequest.Status.VOID, answered_at=now)
+    ToolCallRecord.objects.filter(run=run, outcome="", attempt__gt=0).exclude(waiting_for="approval").update(
+        outcome=ToolCallRecord.Outcome.UNKNOWN,
+        error={"code": reason, "message": "the run ended first"},
+        finished_at=now,
+    )
+    ToolCallRecord.objects.filter(run=run, outcome="").update(
+        outcome=ToolCallRecord.Outcome.DENIED, error={"code": reason, "message": "the run ended first"}, finished_at=now
+    )
+    StepRun.objects.filter(run=run, finished_at=None).update(
+        status=StepRun.Status.CANCELLED, finished_at=now, place=None, slots=0
+    )
+    for child in Run.objects.filter(parent=run).live():
+        cancel(child, by=None, reason=f"its parent ended: {reason}")
+
+
+FOLLOWERS = Select(
+    lambda at: Run.objects.filter(after_id=at.run, status=Status.QUEUED, finished_at=None).only(
+        "principal_id", "pool", "priority", "trigger"
+    ),
+    run=UUIDField(),
+)
+
+
+def release_followers(run: Run, reply: Message | None) -> None:
+    """Wake the parent that waits for this child, and the next message of the session, whose row
+    `reply` has locked.
+    """
+    if run.parent_id:
+        wake(run.parent_id, waiting_for="child")
+    if reply is not None and is_last_word(run, reply):
+        return
+    for follower in FOLLOWERS.all(run=run.pk):
+        behind = Run.objects.filter(pk=follower.pk, after=run)
+        if run.after_id:  # it ended before its turn: runs behind it now wait for the run it waited for
+            behind.update(after=run.after_id)
+        else:
+            release(follower, behind)
+
+
+def release(follower: Run, row: Any) -> None:
+    """It is its turn: a worker may take it, or the outside program that it is for."""
+    follower.after_id = None
+    choice.line_up(follower)
+    queued = row.filter(status=Status.QUEUED, finished_at=None)  # not if it was cancelled in the meantime
+    if queued.update(after=None, queued_at=clock.near(), place=follower.place):
+        wakeups.enqueue(follower)
+
+
+def is_last_word(run: Run, reply: Message) -> bool:
+    """Whether a later message exists: none if the claim saw none and this is the very next number."""
+    seen = run.seen
+    return seen is not None and not seen.is_followed and reply.seq == seen.last_seq + 1
+
+
+def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
+    """Queue a waiting run; False if it does not wait (for that). A chain waits for anything."""
+    run, now = WAITING.first(run=run_id), clock.near()
+    if run is None or (waiting_for and run.waiting_for != waiting_for and run.chain_version_id is None):
+        return False
+    queued: dict[str, Any] = {"wake_at": None, "queued_at": now, "place": choice.place_of(run)}
+    if run.change(Status.QUEUED, where={"status": Status.WAITING}, **queued) is None:
+        return False
+    wakeups.enqueue(run)
+    return True
+
+
+WAITING = Select(lambda at: Run.objects.filter(pk=at.run, status=Status.WAITING).order_by(), run=UUIDField())
+
+
+@transaction.atomic(savepoint=False)
+def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None) -> None:
+    """Release the worker. What the run waits for may have arrived: the caller checks after this, in the same
+    transaction.
+    """
+    pauses.pause(run)
+    wake_at = min(filter(None, [until, run.deadline]), default=None)
+    until_text = events.rfc3339(wake_at) if wake_at else None
+    changed = events.change(
+        run,
+        Status.WAITING,
+        [("run.waiting", {"waiting_for": waiting_for, "until": until_text})],
+        where=lease.conditions(),
+        waiting_for=waiting_for,
+        wake_at=wake_at,
+        lease_owner="",
+        lease_expires_at=None,
+        turns=run.turns,
+        input_tokens=run.input_tokens,
+        output_tokens=run.output_tokens,
+        cost=run.cost,
+        **untrusted(run),
+    )
+    if changed is None:
+        raise LeaseLost(str(run.pk))
+
+
+def leave(run: Run, lease: Lease, **needs: Any) -> None:
+    """Put a claimed run back for other workers: those of its pool, or that know a newer format (`needs`)."""
+    freed: dict[str, Any] = {"lease_owner": "", "lease_expires_at": None, "queued_at": clock.near(), **needs}
+    if run.change(Status.QUEUED, where=lease.conditions(), **freed, place=choice.place_of(run)) is not None:
+        wakeups.enqueue(run)
+
+
+@transaction.atomic
+def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
+    """Stop a run, its children and what they wait for. The worker is notified at once. Raises
+    RunFinished.
+    """
+    lock_above(run, ends_below=True)
+    now = clock.near()
+    if not Run.objects.filter(pk=run.pk, status__in=Run.LIVE).update(
+        cancel_requested_at=now, cancel_reason=reason[:200]
+    ):
+        raise RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
+    run.refresh_from_db()
+    who = by.get_username() if by else "system"
+    events.record(run, "run.cancel_requested", {"by": who, "reason": reason})
+    if run.status != Status.RUNNING:
+        finish(run, Status.CANCELLED, error=cancelled_error(run))
+    else:
+        for child in Run.objects.filter(parent=run).live():
+            cancel(child, by=by, reason=reason or "its parent was cancelled")
+    transaction.on_commit(lambda: tell_cancelled(run.pk))
+    return run
+
+
+def cancelled_error(run: Run) -> dict[str, str]:
+    return {"code": "cancelled", "message": run.cancel_reason or "The run was stopped."}
+
+
+def clear(session: Session, *, by: Any, reason: str) -> Run | None:
+    """Stop everything in progress in a session, queued runs first; returns the run whose worker
+    must still release it. The session must not be locked yet: a run is locked before its session.
+    """
+    for run in Run.objects.filter(session=session, cancel_requested_at=None).live().order_by("-id"):
+        with suppress(RunFinished):  # it ended by itself
+            cancel(run, by=by, reason=reason)
+    return session_is_busy(session)
+
+
+def session_is_busy(session: Session) -> Run | None:
+    """The run in progress in this session, newest first; in a child session that is a child run. Of a
+    chain that keeps one session it is the chain's run: its steps are part of it.
+    """
+    live = Run.objects.filter(session=session).live().order_by("-id")
+    return live.exclude(parent__session=session).first()
+
+
+def untrusted(run: Run) -> dict[str, Any]:
+    """The mark as a column. It is only ever set: another worker may have set it since this row was
+    read.
+    """
+    return {"has_untrusted": True} if run.has_untrusted else {}

@@ -1,0 +1,117 @@
+"""The dashboard: results, failures, waiting runs, and what to do next."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+
+from agents.models import Agent
+from devices.models import Device
+from functions.models import Execution
+from plumbing import clock
+from runs.models import Run, Schedule, ScheduleOccurrence
+from runs.models.figures import anomalies
+from runs.models.figures import dashboard as figures
+from runs.models.figures.dashboard import Day
+
+from ..base import page, seen_runs, sees_everyone, signed_in
+from ..namesakes import mark_namesakes
+
+WIDTH, HEIGHT = 720, 150
+GROUPS = {
+    "succeeded": ("succeeded",),
+    "failed": ("failed", "expired", "partial"),
+    "waiting": ("waiting",),
+    "other": ("queued", "running", "cancelled"),
+}
+EXECUTIONS = 2000  # the newest executions in which violations are counted
+
+
+@signed_in
+def dashboard(request: HttpRequest) -> HttpResponse:
+    runs, everyone = seen_runs(request), sees_everyone(request)
+    history = figures.history(runs)
+    return page(
+        request,
+        "dashboard.html",
+        _("Dashboard"),
+        lead=_("Runs of all users.") if everyone else "",
+        everyone=everyone,
+        history=history,
+        bars=bars(history.days),
+        latency=figures.latency(runs),
+        live=figures.live_counts(runs),
+        anomalies=[*figures.anomalies(history.days), *(one.message for one in anomalies.today(runs))],
+        failing=figures.failing_tools(runs, everyone, request.user),
+        violations=violations(request, everyone),
+        recent=recent(runs),
+        schedules=schedule_figures(request),
+        devices=device_figures(request),
+        has_agents=Agent.objects.visible_to(request.user).published().exists(),
+    )
+
+
+def recent(runs: QuerySet[Run]) -> list[Run]:
+    fields = ["agent__name", "chain_version__chain__name", "status", "waiting_for", "created_at", "trigger", "error"]
+    return list(runs.select_related("agent", "chain_version__chain").only("id", *fields).order_by("-pk")[:8])
+
+
+def schedule_figures(request: HttpRequest) -> dict[str, Any] | None:
+    """The next due schedules, and the number of due times missed or refused last week; None without
+    schedules.
+    """
+    mine = Schedule.objects.visible_to(request.user)
+    due = mine.filter(enabled=True, next_due_at__isnull=False).select_related("owner")
+    coming = list(due.order_by("next_due_at")[:6])
+    mark_namesakes(Schedule, coming, request.user)
+    lost = ScheduleOccurrence.Outcome.MISSED, ScheduleOccurrence.Outcome.REFUSED
+    week = clock.near() - timedelta(days=7)
+    missed = ScheduleOccurrence.objects.filter(pk__gte=figures.first_id_at(week), schedule__in=mine, outcome__in=lost)
+    count = missed.count()
+    return {"next": coming, "missed": count} if coming or count else None
+
+
+def device_figures(request: HttpRequest) -> dict[str, int] | None:
+    """How many of this user's devices are online; None without devices."""
+    devices = list(Device.objects.visible_to(request.user).live().only("id", "socket", "last_seen", "revoked_at"))
+    return {"all": len(devices), "online": sum(device.is_online() for device in devices)} if devices else None
+
+
+def violations(request: HttpRequest, everyone: bool) -> int:
+    """Attempts to leave the sandbox among the newest executions."""
+    executions = Execution.objects.all() if everyone else Execution.objects.visible_to(request.user)
+    newest = executions.order_by("-pk").values_list("status", flat=True)[:EXECUTIONS]
+    return sum(status == "violation" for status in newest)
+
+
+def bars(days: list[Day]) -> dict[str, Any]:
+    """The chart as rectangles: one column per day, one rectangle per group of states."""
+    top = max([day.total for day in days] + [1])
+    step = WIDTH / len(days)
+    columns = []
+    for place, day in enumerate(days):
+        counts = {name: sum(day.counts[status] for status in statuses) for name, statuses in GROUPS.items()}
+        columns.append(
+            {"day": day, "x": round(place * step, 1), "parts": stack(counts, top, place * step, step), "counts": counts}
+        )
+    return {"columns": columns, "width": WIDTH, "height": HEIGHT + 1, "step": step, "base": HEIGHT, "top": top}
+
+
+def stack(counts: dict[str, int], top: int, x: float, step: float) -> list[dict[str, Any]]:
+    parts, y = [], float(HEIGHT)
+    for name, count in counts.items():
+        height = count / top * (HEIGHT - 8)
+        y -= height
+        if count:
+            parts.append(
+                {
+                    "name": name,
+                    "x": round(x + step * 0.18, 1),
+                    "y": round(y, 1),
+                    "width": round(step * 0.64, 1),
+                    "height": round(max(height, 1), 1),
+                }
+            )
+    return parts

@@ -1,0 +1,167 @@
+"""The list of runs: filters, filters that a person has saved, and rows that keep up to date."""
+
+from collections.abc import Iterable
+from datetime import date, datetime, time, timedelta
+from uuid import UUID
+
+from django.contrib import messages
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast, Left
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+from django_filters import rest_framework as filters
+
+from runs.api.filters import RunFilter
+from runs.models import Message, Run, SavedFilter
+from runs.models.figures import totals
+from runs.models.figures.earlier import first_id_at
+
+from ..base import PAGE, keyset, page, seen_runs, sees_everyone, signed_in, uuid_in
+
+JOINS = ("agent", "chain_version__chain", "principal")
+SHOWN = (
+    "agent__name", "chain_version__chain__name", "principal__username", "status", "waiting_for", "created_at",
+    "finished_at", "trigger", "error", "input_tokens", "output_tokens", "cost", "root", "chain_version",
+)  # fmt: skip
+OVERLAP = timedelta(seconds=30)  # ids of several servers are not in the order of their commits
+FIELDS = (
+    "text", "status", "trigger", "agent", "chain", "person", "since", "until", "min_cost", "max_cost", "min_tokens",
+    "max_tokens", "min_seconds", "max_seconds", "tool_failed",
+)  # fmt: skip
+
+
+class PageFilter(RunFilter):
+    """The filters of the API, days in the viewer's zone, and for a superuser the person."""
+
+    since = filters.DateFilter(method="from_day")
+    until = filters.DateFilter(method="to_day")
+    person = filters.CharFilter("principal__username", max_length=150)
+
+    class Meta(RunFilter.Meta):
+        fields = {"status": ["exact"], "trigger": ["exact"]}
+
+    def from_day(self, runs: QuerySet[Run], name: str, day: date) -> QuerySet[Run]:
+        return runs.filter(pk__gte=first_id_at(start_of(day)))
+
+    def to_day(self, runs: QuerySet[Run], name: str, day: date) -> QuerySet[Run]:
+        return runs.filter(pk__lt=first_id_at(start_of(day) + timedelta(days=1)))
+
+
+def start_of(day: date) -> datetime:
+    """In the viewer's zone; days that no UUIDv7 can name are moved to one that it can."""
+    near = min(max(day, date(1971, 1, 1)), date(2200, 1, 1))
+    return datetime.combine(near, time.min, tzinfo=timezone.get_current_timezone())
+
+
+@signed_in
+def run_list(request: HttpRequest) -> HttpResponse:
+    """Newest first. `?part=rows` returns only rows: those named in `watch`, and new ones."""
+    filtered = PageFilter(asked(request), queryset=rows_of(request))
+    if request.GET.get("part") == "rows":
+        rows = changed(request, filtered.qs)
+        return page(request, "run_rows.html", _("Runs"), runs=with_details(rows), everyone=sees_everyone(request))
+    runs, older = keyset(request, filtered.qs)
+    return page(
+        request,
+        "runs.html",
+        _("Runs"),
+        runs=with_details(runs),
+        older=older,
+        statuses=Run.Status.values,
+        triggers=Run.Trigger.values,
+        chosen={name: request.GET.get(name, "")[:200] for name in FIELDS},
+        more_chosen=sum(bool(request.GET.get(name)) for name in FIELDS[4:]),
+        wrong=[f"{name}: {' '.join(errors)}" for name, errors in filtered.form.errors.items()],
+        query=filters_in(request.GET),
+        saved=SavedFilter.objects.visible_to(request.user)[: SavedFilter.MOST],
+        everyone=sees_everyone(request),
+        is_first_page="before" not in request.GET,
+    )
+
+
+def rows_of(request: HttpRequest) -> QuerySet[Run]:
+    """With the columns that a row shows, and the beginning of a chain's input."""
+    start = Left(Cast("input", TextField()), 300)
+    return seen_runs(request).select_related(*JOINS).only(*SHOWN).annotate(input_start=start)
+
+
+def asked(request: HttpRequest) -> dict[str, str]:
+    """An empty field of the form is no filter. Only a superuser looks for another person's runs."""
+    values = {name: request.GET.get(name, "")[:200].strip() for name in FIELDS}
+    if not sees_everyone(request):
+        values.pop("person")
+    return {name: value for name, value in values.items() if value}
+
+
+def filters_in(query: QueryDict) -> str:
+    """The filters of an address, without the page's other parameters."""
+    kept = QueryDict(mutable=True)
+    for name in FIELDS:
+        if query.get(name):
+            kept[name] = query[name][:200]
+    return kept.urlencode()
+
+
+def with_details(runs: Iterable[Run]) -> list[Run]:
+    """Adds what a row shows beside the run itself: its first message and its whole cost. Two queries."""
+    rows = list(runs)
+    whole = totals.with_children(rows)
+    first = first_words(rows)
+    for run in rows:
+        run.usage, run.words = whole[run.pk], first.get(run.pk) or meant(run.input_start)
+    return rows
+
+
+def meant(start: str | None) -> str:
+    """What a chain got; "" for an empty input, so that the row shows the name of the chain."""
+    return "" if start in (None, "{}", "null") else start
+
+
+def first_words(runs: list[Run]) -> dict[UUID, str]:
+    rows = Message.objects.filter(run__in=runs, role=Message.Role.USER).only("run_id", "content", "role")
+    return {row.run_id: row.words for row in rows.order_by("-seq")}
+
+
+def changed(request: HttpRequest, matching: QuerySet[Run]) -> list[Run]:
+    """Runs that started since the newest one shown, and those that were not done when they were shown."""
+    watched = [one for text in request.GET.get("watch", "").split(",")[:PAGE] if (one := uuid_in(text))]
+    rows = list(rows_of(request).filter(pk__in=watched)) if watched else []
+    newest = uuid_in(request.GET.get("newest", ""))
+    since = first_id_at(moment_of(newest) - OVERLAP) if newest else first_id_at(timezone.now() - OVERLAP)
+    fresh = matching.filter(pk__gte=since).exclude(pk__in=watched).order_by("-pk")[:PAGE]
+    return sorted([*rows, *fresh], key=lambda run: run.pk, reverse=True)
+
+
+def moment_of(pk: UUID) -> datetime:
+    """When a UUIDv7 was made; an id of another kind counts as now."""
+    try:
+        return datetime.fromtimestamp((pk.int >> 80) / 1000, tz=timezone.get_current_timezone())
+    except (OverflowError, ValueError, OSError):
+        return timezone.now()
+
+
+@require_POST
+@signed_in(writes="")
+def save_filter(request: HttpRequest) -> HttpResponse:
+    """Keep the filters under a name; the same name replaces them."""
+    name = request.POST.get("name", "").replace("\0", "").strip()[:64]
+    query = filters_in(QueryDict(request.POST.get("query", "")[:2000]))
+    mine = SavedFilter.objects.visible_to(request.user)
+    if not name or not query:
+        messages.error(request, _("Choose filters and give them a name first."))
+    elif mine.exclude(name=name).count() >= SavedFilter.MOST:
+        messages.error(request, _("You have saved 30 filters. Delete one first."))
+    else:
+        SavedFilter.objects.update_or_create(owner=request.user, name=name, defaults={"query": query[:1000]})
+    return redirect(f"{reverse('page:runs')}?{query}")
+
+
+@require_POST
+@signed_in(writes="")
+def delete_filter(request: HttpRequest, pk: int) -> HttpResponse:
+    SavedFilter.objects.visible_to(request.user).filter(pk=pk).delete()
+    return redirect("page:runs")

@@ -1,0 +1,172 @@
+"""The page of one run: waterfall, conversation, chain graph, live updates."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from agents.exceptions import Conflict, MusterError
+from agents.models import Chain, Provider
+from runs.api import chain_pictures
+from runs.intake import again as retries
+from runs.intake import messages as intake
+from runs.intake import options
+from runs.intake.parts import ids_in
+from runs.models import Artifact, Message, ModelCall, Run
+from runs.models.figures import totals
+from runs.queue import endings, workers
+
+from ..base import page, signed_in, tell
+from ..conversations import artifacts, attached, memory
+from ..namesakes import marked
+from .sources import sources_of
+from .waterfall import waterfall
+
+MODEL_CODES = ("model_", "provider_", "private_address", "base_url_missing")  # how they begin
+JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "principal")
+
+
+@signed_in
+def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """One run. `?part=live` returns only what changes while it is in progress."""
+    run = find_run(request, pk)
+    run_messages = list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20])
+    attached.place(run_messages, request.user.pk)
+    context = {
+        "run": run,
+        "starts_runs": run.children.exists(),
+        "run_messages": run_messages,
+        "usage": totals.with_children([run])[run.pk],
+        "options": options.as_json(run),
+        "why_queued": workers.why_queued(run),
+        "fall": waterfall(run),
+        "sources": sources_of(run),
+        "artifacts": list(Artifact.objects.of_tree(run).select_related("file").order_by("id")[: artifacts.LIMIT]),
+        "graph": chain_pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
+        "memory": memory.of_run(request, run),
+        "may_read_raw": request.user.has_perm("runs.read_raw"),
+        "is_mine": run.principal_id == request.user.pk,
+        "provider": provider_to_check(request, run),
+        "before": next(iter(ids_in([run.metadata.get(link) for link in ("retry_of", "again_of")])), None),
+    }
+    template = "run_live.html" if request.GET.get("part") == "live" else "run.html"
+    return page(request, template, run_title(run), **context)
+
+
+def provider_to_check(request: HttpRequest, run: Run) -> Provider | None:
+    """The provider of the agent of a run that failed with its model, if this person has its page."""
+    code = (run.error or {}).get("code", "")
+    if run.agent is None or not code.startswith(MODEL_CODES):
+        return None
+    providers = Provider.objects.visible_to(request.user).select_related("owner")
+    provider = providers.filter(pk=run.agent.provider_id).first()
+    return provider and marked(request.user, provider)
+
+
+def find_run(request: HttpRequest, pk: UUID) -> Run:
+    """A superuser can open any run, other users their own."""
+    rows = Run.objects.all() if request.user.is_superuser else Run.objects.visible_to(request.user)
+    run = rows.select_related(*JOINS).filter(pk=pk).first()
+    if run is None:
+        raise Http404("There is no such run that you can see.")
+    return run
+
+
+def run_title(run: Run) -> str:
+    if run.agent:
+        return _("Run of %(name)s") % {"name": run.agent.name}
+    chain = run.chain_version and run.chain_version.chain
+    return _("Run of %(name)s") % {"name": chain.name} if chain else _("Run, not routed yet")
+
+
+@signed_in
+def raw_call(request: HttpRequest, pk: UUID, call: UUID) -> HttpResponse:
+    """The raw request and answer of a model call, for users with that permission."""
+    run = find_run(request, pk)
+    model_call = ModelCall.objects.filter(run=run, pk=call).first()
+    if model_call is None or not request.user.has_perm("runs.read_raw"):
+        raise Http404("There is no such model call that you can read.")
+    return page(request, "raw.html", _("Turn %(turn)s, raw") % {"turn": model_call.turn}, run=run, call=model_call)
+
+
+@signed_in
+def chain_picture(request: HttpRequest, pk: int) -> HttpResponse:
+    """The draft of a chain, for users who can see it."""
+    rows = Chain.objects.all() if request.user.is_superuser else Chain.objects.visible_to(request.user)
+    chain = rows.filter(pk=pk).first()
+    if chain is None:
+        raise Http404("There is no such chain that you can see.")
+    picture = chain_pictures.of_draft(chain.draft_spec())
+    return HttpResponse(picture, content_type="image/svg+xml", headers={"Cache-Control": "no-store"})
+
+
+@require_POST
+@signed_in
+def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
+    run = own_run(request, pk)
+    try:
+        endings.cancel(run, by=request.user, reason="from the run's page")
+    except MusterError as error:
+        tell(request, error)
+    return redirect("page:run", pk=pk)
+
+
+@require_POST
+@signed_in
+def again(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The same message again in a new session, or the same chain with the same input: in the live version, or
+    in the same draft if the run tried one.
+    """
+    run = own_run(request, pk)
+    try:
+        fresh = start_again(request.user, run)
+    except MusterError as error:
+        tell(request, error)
+        return redirect("page:run", pk=pk)
+    return redirect("page:run", pk=fresh.pk)
+
+
+def start_again(user: Any, run: Run) -> Run:
+    options = run.options.get("asked")
+    if run.chain_version is not None:
+        chain = run.chain_version.chain
+        more = {"metadata": {"again_of": str(run.pk)}, "priority": (options or {}).get("priority")}
+        if run.trigger == Run.Trigger.DRAFT:
+            chain.require_edit(user)
+            more |= {"version": run.chain_version, "trigger": run.trigger}
+        return intake.start_chain(user=user, chain=chain.name, input=run.input, **more)
+    first = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
+    if run.agent is None or first is None:
+        raise Conflict(
+            _("Only a chain's run, or a run started by a message, can be run again from here."),
+            hint=_("Start it where it came from, such as its schedule or trigger."),
+        )
+    version = None
+    if run.trigger == Run.Trigger.DRAFT:
+        run.agent.require_edit(user)
+        version = run.version
+    common = {"agent": run.agent.name, "input": run.input, "version": version}
+    return intake.accept_message(user=user, parts=first.content, asked=options, **common).run
+
+
+@require_POST
+@signed_in
+def retry(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Continue from the failed step; for an agent: the same message again in its session."""
+    try:
+        fresh = retries.retry(own_run(request, pk), user=request.user)
+    except MusterError as error:
+        tell(request, error)
+        return redirect("page:run", pk=pk)
+    return redirect("page:run", pk=fresh.pk)
+
+
+def own_run(request: HttpRequest, pk: UUID) -> Run:
+    """Only the run's principal may act: it uses their budget and devices."""
+    run = Run.objects.visible_to(request.user).select_related(*JOINS).filter(pk=pk).first()
+    if run is None:
+        raise Http404("You have no such run.")
+    return run

@@ -1,0 +1,88 @@
+"""The pages of agents: a list, a new one, and the studio of one. They are saved over the API."""
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+
+from agents import roles
+from agents.models import Agent, Membership, Provider, Tool, ToolGrant
+from agents.models.team import SLUG, Owned
+from runs.models.figures import agents as figures
+
+from ..base import page, signed_in
+from ..namesakes import opened
+from . import agent_fields
+from .lists import listed, namesake
+
+HEAVY = ("system_prompt", "input_schema", "output_schema", "variables", "published__spec")
+OFFERED = 200
+
+
+@signed_in
+def agent_list(request: HttpRequest) -> HttpResponse:
+    """Filters: see `listed`."""
+    rows = Agent.objects.visible_to(request.user).select_related("published", "owner", "team", "provider")
+    agents, around = listed(request, rows.defer(*HEAVY))
+    months = figures.months(agents, request.user)
+    for agent in agents:
+        agent.month = months.get(agent.pk, figures.Month())
+    return page(request, "agents.html", _("Agents"), agents=agents, may_write=writes(request), **around)
+
+
+def writes(request: HttpRequest) -> bool:
+    return roles.allows(request.user, "agents:write")
+
+
+@signed_in
+def new_agent(request: HttpRequest) -> HttpResponse:
+    """`?from=` names an agent that is copied."""
+    copied = request.GET.get("from", "")[:64]
+    title = _("Copy of %(name)s") % {"name": copied} if copied else _("New agent")
+    return page(
+        request, "agent_new.html", title, copied=copied, providers=providers_of(request.user), may_write=writes(request)
+    )
+
+
+def providers_of(user: Any) -> list[str]:
+    """Real models first: the offline provider is for trying things out."""
+    rows = Provider.objects.usable_by(user).filter(enabled=True).order_by("name").values_list("name", "kind")
+    providers = sorted(rows[:OFFERED], key=lambda row: row[1] == Provider.Kind.OFFLINE)
+    return list(dict.fromkeys(name for name, _ in providers))
+
+
+@signed_in
+def agent_page(request: HttpRequest, name: str) -> HttpResponse:
+    """The studio of one agent; read-only for people who may not change it. `?owner=`: see `opened`."""
+    if not SLUG.regex.match(name):
+        raise Http404("There is no agent with that name.")
+    agent = opened(request, Agent.objects.select_related("published", "owner", "team", "provider"), name)
+    if getattr(agent, "address", ""):
+        return namesake(request, agent, grants=agent.grants.select_related("tool"))
+    may_edit = agent.may_edit(request.user) and writes(request)
+    may_use = agent.may_use(request.user) and roles.allows(request.user, "messages:write")
+    return page(
+        request, "agent.html", agent.name, agent=agent, may_edit=may_edit, may_use=may_use,
+        fields=agent_fields.groups(agent), providers=providers_of(request.user), teams=teams_of(request.user, agent),
+        without=unshared_tools(request.user, agent, may_edit), examples=agent.examples[:3],
+        tool_kinds=Tool.Kind.choices, modes=ToolGrant.Mode.choices,
+    )  # fmt: skip
+
+
+def unshared_tools(user: Any, agent: Agent, may_edit: bool) -> list[str]:
+    """The tools that sharing the agent does not share: those that its team lacks or would lack for people who may edit
+    it, those that they may not use themselves for others.
+    """
+    tools = Tool.objects.filter(grants__agent=agent)
+    if may_edit:
+        tools = tools.exclude(owner=None, team=None).exclude(team__isnull=False, team=agent.team_id)
+    else:
+        tools = tools.exclude(pk__in=Tool.objects.usable_by(user).values("pk"))
+    return list(tools.order_by("name").values_list("name", flat=True))
+
+
+def teams_of(user: Any, row: Owned | None = None) -> list[str]:
+    """Teams that this person may share with, and the one that the row is shared with."""
+    mine = Membership.objects.filter(user_id=user.pk, role__in=Membership.SHARERS).order_by("team__name")
+    names = list(mine.values_list("team__name", flat=True)[:OFFERED])
+    return names if row is None or row.team is None or row.team.name in names else [row.team.name, *names]

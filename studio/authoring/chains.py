@@ -1,0 +1,71 @@
+"""The pages of chains: a list, a new one, and the editor of one. They are saved and started over the API."""
+
+import json
+from typing import Any
+
+from django.db.models import Count
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+
+from agents import roles
+from agents.models import Chain
+from agents.models.team import SLUG
+from runs.models import Run
+from runs.models.figures import agents as figures
+
+from ..base import page, signed_in
+from ..namesakes import opened
+from . import chain_fields
+from .agents import teams_of
+from .lists import listed, namesake
+
+BLANK = {"string": "", "number": 0, "integer": 0, "boolean": False, "array": [], "object": {}, "null": None}
+HEAVY = ("input_schema", "output_schema", "published__spec")
+
+
+@signed_in
+def chain_list(request: HttpRequest) -> HttpResponse:
+    """Filters: see `listed`."""
+    rows = Chain.objects.visible_to(request.user).select_related("published", "owner", "team").defer(*HEAVY)
+    chains, around = listed(request, rows.annotate(total=Count("steps")))
+    months = figures.months_of_chains(chains, request.user)
+    for chain in chains:
+        chain.month = months.get(chain.pk, figures.Month())
+    return page(request, "chains.html", _("Chains"), chains=chains, may_write=writes(request), **around)
+
+
+def writes(request: HttpRequest) -> bool:
+    return roles.allows(request.user, "chains:write")
+
+
+@signed_in
+def new_chain(request: HttpRequest) -> HttpResponse:
+    """`?from=` names a chain that is copied."""
+    copied = request.GET.get("from", "")[:64]
+    title = _("Copy of %(name)s") % {"name": copied} if copied else _("New chain")
+    return page(request, "chain_new.html", title, copied=copied, may_write=writes(request))
+
+
+@signed_in
+def chain_page(request: HttpRequest, name: str) -> HttpResponse:
+    """The editor of one chain; read-only for people who may not change it. `?owner=`: see `opened`."""
+    if not SLUG.regex.match(name):
+        raise Http404("There is no chain with that name.")
+    chain = opened(request, Chain.objects.select_related("published", "owner", "team"), name)
+    if getattr(chain, "address", ""):
+        return namesake(request, chain)
+    newest = Run.objects.visible_to(request.user).filter(chain_version__chain=chain)
+    return page(
+        request, "chain.html", chain.name, chain=chain, fields=chain_fields.settings(chain),
+        may_edit=chain.may_edit(request.user) and writes(request), may_write=writes(request),
+        may_use=chain.may_use(request.user) and roles.allows(request.user, "runs:write"),
+        teams=teams_of(request.user, chain), origin=f"{request.scheme}://{request.get_host()}",
+        blank=json.dumps(blank(chain.input_schema)),
+        runs=list(newest.select_related("agent", "chain_version__chain").order_by("-pk")[:8]),
+    )  # fmt: skip
+
+
+def blank(schema: dict[str, Any] | None) -> Any:
+    """An empty value of the schema's shape, as a starting point."""
+    fields = (schema or {}).get("properties") or {}
+    return {name: about.get("default", BLANK.get(str(about.get("type")), "")) for name, about in fields.items()}

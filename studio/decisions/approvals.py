@@ -1,0 +1,171 @@
+"""The approvals page: open ones of this user, and decided ones."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
+from django.views.decorators.http import require_POST
+
+from agents import roles
+from agents.exceptions import MusterError
+from agents.http import parsers
+from agents.models import Tool, ToolGrant
+from agents.models.key import DECIDE
+from plumbing.texts import shown
+from runs.calls import approvals, inputs
+from runs.models import Approval, InputRequest, Run
+from studio.templatetags.muster import who_ran
+
+from ..base import open_count, page, posted, pretty, signed_in, tell, uuid_in
+from ..labels import words as in_words
+
+OPEN_SHOWN, DECIDED_SHOWN = 100, 30
+EFFECTS = dict(Tool.Effect.choices)
+WHOSE = {
+    "person": later("your own words"),
+    "trusted": later("a trusted record"),
+    "stranger": later("strangers’ text"),
+    "unknown": later("unknown"),
+    "neutral": later("the model’s"),
+}
+
+
+@signed_in
+def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, status: int = 200) -> HttpResponse:
+    """Open ones first. `failed` is an input that was refused: (approval, text, complaint)."""
+    mine = Approval.objects.visible_to(request.user).select_related(
+        "run__agent", "run__chain_version__chain", "run__principal", "decider", "decider_team"
+    )
+    waiting = list(mine.open().order_by("expires_at")[:OPEN_SHOWN])
+    decidable = set(mine.open().decidable_by(request.user).values_list("pk", flat=True))
+    for approval in waiting:
+        prepared(approval, request.user, approval.pk in decidable, failed)
+    decided = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")[:DECIDED_SHOWN]
+    shown = page(
+        request, "approvals.html", _("Approvals"), waiting=waiting, decided=decided,
+        several=sum(one.may_decide for one in waiting) > 1,
+        questions=open_questions(request.user),
+    )  # fmt: skip
+    shown.status_code = status
+    return shown
+
+
+def open_questions(user: Any) -> list[dict[str, Any]]:
+    """What runs of this user ask, for the script that draws the cards."""
+    rows = (
+        InputRequest.objects.visible_to(user)
+        .open()
+        .filter(kind=InputRequest.Kind.FORM, run__status__in=Run.LIVE, expires_at__gt=timezone.now())
+    )
+    requests = rows.select_related("run__agent", "run__chain_version__chain").order_by("expires_at")[:OPEN_SHOWN]
+    return [{**inputs.requested_data(one), "run": str(one.run_id), "agent": who_ran(one.run)} for one in requests]
+
+
+def prepared(approval: Approval, user: Any, may_decide: bool, failed: tuple[UUID, str, str] | None = None) -> Approval:
+    """With what its card shows."""
+    approval.typed, approval.complaint = pretty(approval.arguments), ""
+    approval.is_mine = approval.run.principal_id == user.pk
+    approval.may_decide = may_decide and roles.allows(user, DECIDE)
+    approval.is_kept_by_role = may_decide and not approval.may_decide
+    approval.who_decides = who_decides(approval)
+    approval.does = EFFECTS.get(approval.effect, "")
+    approval.whose = [{**finding, "who": WHOSE.get(finding["source"], "")} for finding in approval.findings]
+    if failed and failed[0] == approval.pk:
+        approval.typed, approval.complaint = failed[1], failed[2]
+    return approval
+
+
+def who_decides(approval: Approval) -> str:
+    """Who may decide, in words."""
+    team = approval.decider_team.name if approval.decider_team else _("a team that no longer exists")
+    words = {
+        ToolGrant.Decider.STARTER: approval.run.principal.get_username(),
+        ToolGrant.Decider.OWNER: approval.decider.get_username()
+        if approval.decider
+        else _("nobody: its owner is gone"),
+        ToolGrant.Decider.TEAM: _("members of %(team)s") % {"team": team},
+        ToolGrant.Decider.ROLE: _("%(role)s of %(team)s") % {"role": approval.decider_role, "team": team},
+    }[ToolGrant.Decider(approval.decides)]
+    but = _("%(who)s, but not %(person)s") % {"who": words, "person": approval.run.principal.get_username()}
+    return but if approval.not_starter else words
+
+
+@signed_in
+def count(request: HttpRequest) -> JsonResponse:
+    """How many are open, for the menu of a page that stays open."""
+    return JsonResponse({"open": open_count(request.user)})
+
+
+@require_POST
+@signed_in
+def decide_several(request: HttpRequest) -> HttpResponse:
+    """The same decision, with the same note, for each that was chosen; what is refused does not stop the others."""
+    chosen = [pk for pk in map(uuid_in, request.POST.getlist("chosen")[:OPEN_SHOWN]) if pk]
+    done = 0
+    for approval in Approval.objects.visible_to(request.user).select_related("run").filter(pk__in=chosen):
+        try:
+            approvals.decide(
+                approval, request.POST.get("decision", ""), by=request.user, note=request.POST.get("note", ""),
+                source=request.META.get("REMOTE_ADDR", ""),
+            )  # fmt: skip
+            done += 1
+        except MusterError as error:
+            tell(request, error)
+    if done:
+        messages.success(request, _("%(done)s decided. Their runs continue.") % {"done": done})
+    elif not chosen:
+        messages.error(request, _("Choose at least one."))
+    return redirect("page:approvals")
+
+
+@posted("page:approvals")
+@signed_in
+def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
+    approval = Approval.objects.visible_to(request.user).select_related("run").filter(pk=pk).first()
+    if approval is None:
+        raise Http404("You have no such approval.")
+    complaint = attempt(request, approval)
+    if complaint is not None:
+        return inbox(request, failed=(pk, *complaint), status=422)
+    return redirect("page:approvals")
+
+
+def attempt(request: HttpRequest, approval: Approval) -> tuple[str, str] | None:
+    """Decide as the form says, with a message; (text, complaint) if its arguments were refused."""
+    typed = request.POST.get("arguments", "")
+    try:
+        arguments = read_arguments(typed, approval)
+    except ValueError as error:
+        return typed, _("This is not a JSON object: %(error)s") % {"error": error}
+    try:
+        approvals.decide(
+            approval, request.POST.get("decision", ""), by=request.user, arguments=arguments,
+            note=request.POST.get("note", ""), source=request.META.get("REMOTE_ADDR", ""),
+        )  # fmt: skip
+    except MusterError as error:
+        if error.status == 422:
+            sentences = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict))]
+            return typed, " ".join(map(shown, sentences))
+        tell(request, error)
+    else:
+        messages.success(
+            request,
+            _("%(tool)s: %(status)s. The run continues.")
+            % {"tool": approval.tool, "status": in_words(approval.status)},
+        )
+    return None
+
+
+def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:
+    """The edited arguments, or None if they are unchanged. Raises ValueError."""
+    if not typed.strip():
+        return None
+    arguments = parsers.read(typed.encode())
+    if not isinstance(arguments, dict):
+        raise ValueError(_("write {…}"))
+    return None if arguments == approval.arguments else arguments

@@ -1,0 +1,31 @@
+"""Whether the site can do its work now, for the notice on every page: without the broker pages work
+and runs start late.
+"""
+
+import time
+
+from django.http import HttpRequest, JsonResponse
+from django.utils.translation import gettext as _
+
+from runs.queue import carriers
+
+from .base import signed_in
+
+HOLDS_S = 5.0  # one look at the broker serves all pages for so long
+last_look: tuple[float, bool] = (float("-inf"), False)
+
+
+@signed_in
+def status(request: HttpRequest) -> JsonResponse:
+    """{"notice"}: empty while all is well. The broker's own words are for administrators (`/readyz`)."""
+    words = _("The queue cannot be reached. Pages work, and what you send is stored; runs start when it is back.")
+    return JsonResponse({"notice": words if is_broker_away() else ""})
+
+
+def is_broker_away() -> bool:
+    global last_look
+    at, is_away = last_look
+    if time.monotonic() - at > HOLDS_S:
+        is_away = bool(carriers.current().problem())
+        last_look = (time.monotonic(), is_away)
+    return is_away

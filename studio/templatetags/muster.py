@@ -1,0 +1,124 @@
+"""Template tags for words and numbers."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.template.defaultfilters import filesizeformat
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language, gettext
+
+from plumbing.texts import shown
+from runs.models.figures import money
+from studio.activity.waterfall import name_of
+from studio.base import pretty
+from studio.labels import timing, words
+from studio.namesakes import address
+
+register = template.Library()
+SEPARATORS = {"de": str.maketrans(".,", ",.")}  # in place of those of English
+register.filter("pretty", pretty)
+register.filter("words", words)
+register.filter("timing", timing)
+register.filter("shown", shown)
+register.simple_tag(address)
+
+
+@register.filter
+def in_short(details: dict[str, Any]) -> str:
+    """A few facts on one line: {"version": 1, "sha256": "83f2…"} → version 1, sha256 83f23f0d565f…"""
+    words = (value if isinstance(value, str) else json.dumps(value, default=str) for value in details.values())
+    short = (word if len(word) <= 40 or " " in word else f"{word[:12]}…" for word in words)
+    line = ", ".join(f"{name.replace('_', ' ')} {word}" for name, word in zip(details, short, strict=True))
+    return line if len(line) <= 140 else f"{line[:139]}…"
+
+
+def localized(number: str) -> str:
+    """A number that is written in English, with the separators of the page's language; numbers.js does the same."""
+    return number.translate(SEPARATORS.get(get_language() or "", {}))
+
+
+@register.filter
+def decimal(value: float | None, digits: int) -> str:
+    """1.5 → 1.50 with two digits, and 1,50 on German pages."""
+    return "–" if value is None else localized(f"{value:.{digits}f}")
+
+
+@register.filter
+def size(value: int) -> str:
+    """2097152 bytes → 2.0 MB, and 2,0 MB on German pages."""
+    return localized(filesizeformat(value))
+
+
+@register.filter
+def whole(value: int) -> str:
+    """1234 → 1,234"""
+    return localized(f"{value:,}")
+
+
+@register.filter
+def seconds(value: float | None) -> str:
+    """0.0123 → 12 ms; 83 → 1 min 23 s; None → –."""
+    if value is None:
+        return "–"
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    if value < 60:
+        return localized(f"{value:.1f} s")
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+@register.filter
+def milliseconds(value: float | None) -> str:
+    return "–" if value is None else seconds(value / 1000)
+
+
+@register.filter
+def dollars(value: Any) -> str:
+    """$1,234.50, and 1.234,50 $ on German pages."""
+    text = money.dollars(value)
+    if get_language() != "de" or "$" not in text:
+        return text
+    return f"{localized(text.replace('$', ''))}\N{NO-BREAK SPACE}$"
+
+
+@register.filter
+def percent(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value * 100:.0f}\N{NO-BREAK SPACE}%" if get_language() == "de" else f"{value:.0%}"
+
+
+@register.simple_tag
+def at(moment: datetime | None, ago: bool = False) -> SafeString | str:
+    """A time that the browser shows in the viewer's zone."""
+    if moment is None:
+        return "–"
+    mark = SafeString(" data-ago") if ago else ""
+    return format_html(
+        '<time datetime="{}"{}>{}</time>', moment.isoformat(), mark, moment.strftime("%Y-%m-%d %H:%M UTC")
+    )
+
+
+@register.simple_tag
+def pill(status: str, note: str = "") -> SafeString:
+    text = (
+        words(status) if not note else gettext("%(state)s for %(what)s") % {"state": words(status), "what": words(note)}
+    )
+    return format_html('<span class="pill {}">{}</span>', status, text)
+
+
+@register.filter
+def split(text: str, by: str) -> list[str]:
+    return text.split(by)
+
+
+@register.filter
+def who_ran(run: Any) -> str:
+    """The name of the agent or chain of a run."""
+    return name_of(run)
