@@ -115,6 +115,7 @@ class ToolContext:
     agent_id: int | None = None
     session_id: str | None = None
     device_id: str | None = None
+    is_for_visitor: bool = False  # of an embed, in its owner's name: no device of the owner is reached
     chain: str = ""
     step: str = ""
     deadline: datetime | None = None

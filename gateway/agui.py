@@ -20,7 +20,7 @@ from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import key_of, require_scope
 from agents.models.key import DECIDE
 from plumbing.statements import Select
-from runs.api.messages import stream_for
+from runs.events.places import stream_for
 from runs.models import Approval, Message, Run, Session
 
 from . import turns

@@ -2,7 +2,7 @@
 
 from agents.tools import ToolCall, ToolContext, ToolResult, ToolSpec
 from knowledge.collections import calls as collections
-from knowledge.collections.folders import Asker
+from knowledge.collections.device_folders import Asker
 from knowledge.memory import calls
 from knowledge.memory.recall import Similar
 from knowledge.skills import calls as skills
@@ -23,7 +23,7 @@ class KnowledgeToolset:
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
         if "collection" in tool.source:
-            return collections.run(tool, call, Asker(context.user_id, context.run_id))
+            return collections.run(tool, call, Asker(context.user_id, is_for_visitor=context.is_for_visitor))
         return calls.run(str(tool.source.get("memory")), call, context, self.similar)
 
 

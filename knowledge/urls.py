@@ -3,10 +3,14 @@ from typing import Any
 from django.urls import path
 
 from agents.http.viewsets import routed
+from knowledge.agent_file_api import AgentFileToolsView
 from knowledge.collections.api import CollectionViewSet, DocumentViewSet
 from knowledge.collections.evaluation_api import EvaluationViewSet, QuestionViewSet
+from knowledge.collections.folder_api import FolderViewSet
+from knowledge.indexing.account_api import CollectionAccountViewSet
 from knowledge.memory.api import MemoryViewSet
 from knowledge.skills.api import SkillViewSet
+from knowledge.skills.scripts import ScriptView
 
 
 def memory(**verbs: str) -> Any:
@@ -31,6 +35,7 @@ urlpatterns = [
     path("memory/search", memory(get="search"), name="memory-search"),
     path("memory/export", memory(get="export"), name="memory-export"),
     path("memory/import", memory(post="bring_in"), name="memory-import"),
+    path("memory/import/functions", AgentFileToolsView.as_view(), name="memory-import-functions"),
     path("memory/erase", memory(delete="erase"), name="memory-erase"),
     path(MEMORY, memory(get="retrieve", patch="partial_update", delete="destroy"), name="memory"),
     path(f"{MEMORY}/approve", memory(post="approve"), name="memory-approve"),
@@ -54,6 +59,18 @@ urlpatterns = [
     path(f"{DOCUMENT}/text", documents(get="text"), name="document-text"),
     path(f"{DOCUMENT}/reindex", documents(post="reindex"), name="document-reindex"),
     path(f"{DOCUMENT}/erase", documents(delete="erase"), name="document-erase"),
+    path(f"{COLLECTION}/folders/", routed(FolderViewSet, get="list", post="create"), name="folders"),
+    path(f"{COLLECTION}/folders/<uuid:pk>", routed(FolderViewSet, delete="destroy"), name="folder"),
+    path(
+        f"{COLLECTION}/accounts/",
+        routed(CollectionAccountViewSet, get="list", post="create"),
+        name="collection-accounts",
+    ),
+    path(
+        f"{COLLECTION}/accounts/<uuid:pk>",
+        routed(CollectionAccountViewSet, delete="destroy"),
+        name="collection-account",
+    ),
     path("skills/", SkillViewSet.as_view({"get": "list", "post": "create"}), name="skills"),
     path(SKILL, skill(**ROW), name="skill"),
     path(f"{SKILL}/publish", skill(post="publish"), name="skill-publish"),
@@ -63,5 +80,6 @@ urlpatterns = [
     path(f"{SKILL}/diff", skill(get="diff"), name="skill-diff"),
     path(f"{SKILL}/export", skill(get="export"), name="skill-export"),
     path(f"{SKILL}/files/<path:path>", skill(get="file"), name="skill-file"),
+    path(f"{SKILL}/functions", ScriptView.as_view(), name="skill-functions"),
     path(f"{SKILL}/used-by", skill(get="used_by"), name="skill-used-by"),
 ]

@@ -2,11 +2,7 @@
 
 from datetime import datetime
 
-from django.db import InterfaceError, OperationalError
-
 from agents.exceptions import Conflict, Invalid, MusterError, Unavailable
-
-DATABASE_GONE = (OperationalError, InterfaceError)  # unavailable, restarting or full disk: the run continues later
 
 
 class LinkExpired(MusterError):

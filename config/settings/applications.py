@@ -24,6 +24,7 @@ INSTALLED_APPS = [
     "knowledge",
     "registry",
     "runs",
+    "studio",
     "gateway",
     "supervisor",
 ]

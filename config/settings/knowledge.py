@@ -33,4 +33,3 @@ MEMORY_SUGGESTIONS = env.int("MUSTER_MEMORY_SUGGESTIONS", default=100)
 # makes the vectors of questions for a collection with an embedding model
 COLLECTION_VECTORS = "runs.worker.document_vectors.of_questions"
 # the module that asks devices for excerpts of the folders of a collection
-COLLECTION_FOLDERS = "knowledge.collections.device_folders"

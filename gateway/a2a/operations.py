@@ -28,9 +28,9 @@ from agents.models import Agent, ApiKey
 from agents.models.key import DECIDE
 from gateway import turns
 from gateway.turns import Pause, Turn
-from runs.api.messages import as_told
 from runs.events import waiting
 from runs.events.places import Place
+from runs.events.waiting import apply_end
 from runs.intake import messages as intake
 from runs.models import Approval, InputRequest, Run
 from runs.queue import endings
@@ -120,7 +120,7 @@ def history_in(body: Any) -> int | None:
 
 
 def answered(body: SendMessageRequest, turn: Turn, ended: JSON) -> JSON:
-    run = as_told(turn.run, ended) if ended else task_of(turn.run)
+    run = apply_end(turn.run, ended) if ended else task_of(turn.run)
     task = task_json(run, history=history_in(body.configuration))
     message = reply_message(run, task) if turn.after == 0 else None
     return {"message": message} if message else {"task": task}

@@ -13,7 +13,7 @@ from agents.http.known import ANYTHING
 from agents.http.later import later
 from agents.http.parsers import JSONParser
 from gateway.sse import HEARTBEAT, sse, streamed
-from runs.api.messages import WAITS, stream_for
+from runs.events.places import WAITS, stream_for
 from runs.events.waiting import ENDS
 
 from . import legacy

@@ -21,8 +21,8 @@ from agents.http.viewsets import read
 from gateway import turns
 from gateway.sse import streamed
 from gateway.turns import Turn
-from runs.api.messages import stream_for
 from runs.events import record as events
+from runs.events.places import stream_for
 from runs.exceptions import RunFinished
 from runs.intake import again
 from runs.models import Embed, Run

@@ -15,7 +15,7 @@ from agents.http.later import later
 from gateway import turns
 from gateway.sse import PERSON, bound, streamed
 from gateway.turns import LONGEST_WAIT_S, Turn
-from runs.api.messages import WAITS, stream_for
+from runs.events.places import WAITS, stream_for
 from runs.events.waiting import ENDS, End
 from runs.models import Run, RunEvent, Session
 

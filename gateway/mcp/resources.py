@@ -10,8 +10,8 @@ import orjson
 
 from agents import storage
 from agents.models import StoredFile
-from runs.api.messages import RUN_JOINS
 from runs.models import Run, RunEvent
+from runs.models.run import RUN_JOINS
 from runs.serializers.runs import EventSerializer, RunSerializer
 
 from . import cards, own_resources

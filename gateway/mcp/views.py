@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from gateway.sse import streamed
-from runs.api.messages import stream_for
+from runs.events.places import stream_for
 
 from . import calls, functions, methods, protocol, questions, sessions, subscriptions
 from .oauth import McpAuthentication, standing_of

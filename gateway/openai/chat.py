@@ -18,8 +18,8 @@ from gateway.parts import refused
 from gateway.reading import QUESTION, TEXT, Reading, as_text, bare
 from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
 from gateway.turns import LONGEST_WAIT_S, SentMessage, Turn
-from runs.api.messages import WAITS, stream_for
 from runs.events.frames import Frame
+from runs.events.places import WAITS, stream_for
 from runs.events.waiting import ENDS
 
 from .requests import (

@@ -17,7 +17,7 @@ from agents.http.later import later
 from gateway import turns
 from gateway.parts import refused
 from gateway.turns import LONGEST_WAIT_S, Turn
-from runs.api.messages import WAITS
+from runs.events.places import WAITS
 from runs.events.waiting import ENDS
 from runs.models import Message, Session
 

@@ -14,8 +14,8 @@ from agents.http.authentication import key_of
 from agents.models import Agent, Provider
 from gateway.parts import refused
 from registry.routing.classifier import provider_named
-from runs.api.messages import WAITS
 from runs.calls import vectors
+from runs.events.places import WAITS
 from runs.intake.options import has_price
 
 from .views import OpenAIView, body_of

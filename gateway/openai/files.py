@@ -8,11 +8,11 @@ from rest_framework.response import Response
 
 from agents import storage
 from agents.exceptions import NotFound
+from agents.http.files import answer
 from agents.http.parsers import FileParser
 from agents.http.viewsets import Audited
 from agents.models import StoredFile
 from gateway.parts import refused
-from runs.api.files import answer
 
 from .views import OpenAIView
 

@@ -21,7 +21,7 @@ from gateway.reading import Reading
 from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
 from gateway.turns import LONGEST_WAIT_S, SentMessage, Turn
 from plumbing.threads import in_thread
-from runs.api.messages import WAITS, stream_for
+from runs.events.places import WAITS, stream_for
 from runs.events.waiting import ENDS
 from runs.exceptions import RunFinished
 from runs.models import Approval, Message, Run

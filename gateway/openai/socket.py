@@ -12,8 +12,8 @@ from channels.db import database_sync_to_async
 from agents.exceptions import Invalid, MusterError
 from gateway.sse import bound
 from gateway.turns import Turn
-from runs.api.consumers import Authenticated
 from runs.events.feed import FeedBroken
+from runs.events.sockets import Authenticated
 
 from .responses import PREFIX, events_of, read, started
 from .views import error_json, status_of, translated

@@ -11,7 +11,7 @@ from knowledge.models import Collection, Document
 from knowledge.words import stems_of
 
 from . import calls
-from .folders import Asker
+from .device_folders import Asker
 from .search import SMOOTH, Found, search
 
 MOST = 20  # collections of one search, a person's own first

@@ -17,8 +17,9 @@ from agents.storage import clean_name
 from knowledge.models import Collection, Document
 
 from . import catalog, storage
+from .device_folders import Asker
 from .filters import DocumentFilter
-from .folders import Asker, search_all, shown
+from .folders import search_all, shown
 from .search import place_of
 from .serializers import (
     CollectionSerializer,

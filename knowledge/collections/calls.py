@@ -10,7 +10,8 @@ from uuid import UUID
 from agents.tools import RetryTool, ToolCall, ToolFailed, ToolResult, ToolSpec
 from knowledge.models import Chunk, Collection, Document
 
-from .folders import PREFIX, Asker, Excerpt, of_place, search_all
+from .device_folders import PREFIX, Asker, Excerpt
+from .folders import of_place, search_all
 from .search import Found
 
 FETCHED = 12_000  # characters

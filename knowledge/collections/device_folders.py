@@ -5,6 +5,7 @@ runs in the owner's name.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -19,13 +20,12 @@ from devices import asking
 from devices.asking import Answer, Question
 from devices.models import Device
 from knowledge.collections import storage
-from knowledge.collections.folders import Absent, Asker, Excerpt
 from knowledge.collections.search import SMOOTH
 from knowledge.models import Collection, CollectionFolder
 from knowledge.models.folder import PATH
 from plumbing import clock
-from runs.models import Run
 
+PREFIX = "device:"
 SEARCH, READ = "search_files", "read_file_content"
 BEFORE = 1500  # bytes that are read before an excerpt
 TEXT = 1000  # characters of an excerpt that are believed
@@ -39,6 +39,49 @@ REASONS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who searches, and whether a visitor of an embed is served in that person's name."""
+
+    user_id: Any
+    is_for_visitor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A part of a file on a device. `path` begins with the name of the shared folder."""
+
+    folder: UUID
+    device: str
+    path: str
+    text: str
+    offset: int = 0
+    line: int | None = None
+    page: int | None = None
+    score: float = 0.0
+
+    @property
+    def place(self) -> str:
+        return f"page {self.page}" if self.page else f"line {self.line}" if self.line else ""
+
+    @property
+    def id(self) -> str:
+        return f"{PREFIX}{self.folder}:{self.offset}:{self.path}"
+
+    @property
+    def title(self) -> str:
+        return ", ".join(filter(None, [f"{self.path} on {self.device}", self.place]))
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A folder that was not searched, or not to its end, and why."""
+
+    device: str
+    path: str
+    reason: str
+
+
 # -- searching ---------------------------------------------------------------------------------------------------------
 
 
@@ -46,7 +89,7 @@ def search(
     folders: Sequence[CollectionFolder], text: str, asker: Asker, limit: int
 ) -> tuple[list[Excerpt], list[Absent]]:
     """The excerpts that the devices find in time, and the folders that were not searched, or not to their end."""
-    if is_for_visitor(asker):
+    if asker.is_for_visitor:
         return [], []
     devices = devices_of(folders)
     reasons = {folder.pk: problem_of(devices.get(folder.device_id), folder, SEARCH) for folder in folders}
@@ -62,10 +105,6 @@ def search(
     reasons |= {folder.pk: failure_of(answers[folder.pk]) for folder in open_folders}
     absent = [Absent(name_of(devices, one), one.path, reasons[one.pk]) for one in folders if reasons[one.pk]]
     return excerpts, absent
-
-
-def is_for_visitor(asker: Asker) -> bool:
-    return asker.run_id is not None and not Run.objects.filter(pk=asker.run_id, embed=None).exists()
 
 
 def devices_of(folders: Sequence[CollectionFolder]) -> dict[UUID, Device]:
@@ -121,7 +160,7 @@ def number_in(value: Any) -> int | None:
 
 def read(folder: CollectionFolder, path: str, offset: int, asker: Asker, size: int) -> dict[str, Any] | None:
     """The text of a file around an offset. Raises ToolFailed."""
-    if is_for_visitor(asker):
+    if asker.is_for_visitor:
         return None
     devices = devices_of([folder])
     if problem := problem_of(devices.get(folder.device_id), folder, READ):

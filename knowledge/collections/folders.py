@@ -1,65 +1,19 @@
 """Folders of devices that are searched with a collection: who may reach them, and how their excerpts join the pieces of
 documents.
 
-The devices are asked by the setting COLLECTION_FOLDERS, because they stand beside this app. Nothing of their files is
-stored. Only the owner of a device reaches it, and only a search of the present version: files there have no versions.
+`device_folders.py` asks the devices. Nothing of their files is stored. Only the owner of a device reaches it, and only
+a search of the present version: files there have no versions.
 """
 
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-
 from knowledge.models import Collection, CollectionFolder
 
+from . import device_folders
+from .device_folders import PREFIX, Absent, Asker, Excerpt
 from .search import SMOOTH, Found, place_of, search
-
-PREFIX = "device:"
-
-
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """Who searches, and in which run."""
-
-    user_id: Any
-    run_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """A part of a file on a device. `path` begins with the name of the shared folder."""
-
-    folder: UUID
-    device: str
-    path: str
-    text: str
-    offset: int = 0
-    line: int | None = None
-    page: int | None = None
-    score: float = 0.0
-
-    @property
-    def place(self) -> str:
-        return f"page {self.page}" if self.page else f"line {self.line}" if self.line else ""
-
-    @property
-    def id(self) -> str:
-        return f"{PREFIX}{self.folder}:{self.offset}:{self.path}"
-
-    @property
-    def title(self) -> str:
-        return ", ".join(filter(None, [f"{self.path} on {self.device}", self.place]))
-
-
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """A folder that was not searched, or not to its end, and why."""
-
-    device: str
-    path: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +28,7 @@ def search_all(collection: Collection, text: str, asker: Asker, *, limit: int, v
     folders = list(CollectionFolder.objects.filter(collection=collection, owner_id=asker.user_id))
     if version is not None or not folders:
         return Results(list(pieces))
-    excerpts, absent = devices().search(folders, text, asker, limit)
+    excerpts, absent = device_folders.search(folders, text, asker, limit)
     return Results(merged(pieces, excerpts)[:limit], absent)
 
 
@@ -120,13 +74,8 @@ def of_place(collection: Collection, id: str, asker: Asker, size: int) -> dict[s
     folder = rows.first()
     if folder is None or not (offset.isascii() and offset.isdigit()) or not is_inside(folder.path, path):
         return None
-    passage: dict[str, Any] | None = devices().read(folder, path, int(offset), asker, size)
+    passage: dict[str, Any] | None = device_folders.read(folder, path, int(offset), asker, size)
     return passage
-
-
-def devices() -> Any:
-    """The module that asks devices: `search` and `read`."""
-    return import_module(settings.COLLECTION_FOLDERS)
 
 
 def is_inside(folder: str, path: str) -> bool:

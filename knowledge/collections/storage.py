@@ -1,7 +1,7 @@
 """Changes of a collection's documents: add, replace, index, remove, erase.
 
-A document that is added waits until a worker has read it (knowledge/indexing). Then it becomes part of the next version of
-the collection, and the earlier document of that name ends with it.
+A document that is added waits until a worker has read it (knowledge/indexing). Then it becomes part of the next version
+of the collection, and the earlier document of that name ends with it.
 """
 
 from collections.abc import Collection as Members

@@ -21,8 +21,8 @@ from knowledge.collections import storage
 from knowledge.collections.pieces import Part, Piece, pieces_of
 from knowledge.collections.storage import Read
 from knowledge.models import Document
+from plumbing.database import DATABASE_GONE
 from plumbing.http import outbound
-from runs.exceptions import DATABASE_GONE
 
 from .parsing import NotNow, Unreadable, parts_of
 

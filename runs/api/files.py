@@ -6,14 +6,14 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
-from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
 
 from agents import storage
-from agents.exceptions import Invalid, NotFound
+from agents.exceptions import Invalid
+from agents.http.files import answer
 from agents.http.parsers import FileParser, JSONParser
 from agents.http.resources import Located
 from agents.http.strict import Choice, Pattern, StrictModelSerializer, Text
@@ -25,12 +25,6 @@ MEDIA_TYPE = r"^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]
 REPORT = OpenApiExample(
     "A text", request_only=True, value={"name": "report.txt", "media_type": "text/plain", "text": "All systems normal."}
 )
-# Even a browser that ignores the other headers runs nothing of a file in the name of this site.
-SANDBOX = {
-    "Content-Security-Policy": "default-src 'none'; sandbox",
-    "X-Content-Type-Options": "nosniff",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
 
 class StoredSerializer(StrictModelSerializer):
@@ -172,11 +166,3 @@ class FileViewSet(
         if not row.is_image:
             raise Invalid("Only images have a preview.", code="no_preview", hint="Download the content.")
         return answer(row, row.media_type, as_attachment=False)
-
-
-def answer(row: StoredFile, content_type: str, *, as_attachment: bool) -> HttpResponse:
-    content = storage.read(row)
-    if content is None:
-        raise NotFound("The content of this file was deleted.")
-    disposition = content_disposition_header(as_attachment, row.name) or "attachment"
-    return HttpResponse(content, content_type=content_type, headers={**SANDBOX, "Content-Disposition": disposition})

@@ -1,13 +1,9 @@
 """Messages over HTTP: wait for the reply, return the run at once, or stream its events."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from django.conf import settings
 from django.db.models import UUIDField
 from django.http import StreamingHttpResponse
-from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.negotiation import DefaultContentNegotiation
@@ -25,10 +21,11 @@ from devices.models import Device
 from plumbing.statements import Select
 from runs.calls import routing
 from runs.events import stream, waiting
-from runs.events.places import STREAMS, Places
+from runs.events.places import WAITS, stream_for
 from runs.intake import messages as intake
 from runs.intake import options
 from runs.models import RouteDecision, Run, Session
+from runs.models.run import RUN_JOINS
 from runs.queue import endings
 from runs.serializers.messages import SendSerializer
 from runs.serializers.runs import AnswerSerializer, RouteSerializer, RunSerializer, reply_of
@@ -36,8 +33,6 @@ from runs.serializers.runs import AnswerSerializer, RouteSerializer, RunSerializ
 from .prefer import PREFER, wait_of
 
 DEFAULT_WAIT_S = 60.0
-WAITS = Places(settings.MAX_WAITS)
-RUN_JOINS = ("agent__owner", "version", "chain_version__chain")
 NOW = Select(lambda at: Run.objects.select_related(*RUN_JOINS).filter(pk=at.run).order_by(), run=UUIDField())
 IDEMPOTENCY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key with the same body returns the same run."
@@ -135,24 +130,13 @@ class MessagesView(ByName, APIView):
 
     def answered(self, acceptance: intake.Accepted, ended: dict[str, Any]) -> Response:
         body = {
-            "run": kept(RunSerializer).to_representation(as_told(acceptance.run, ended)),
+            "run": kept(RunSerializer).to_representation(waiting.apply_end(acceptance.run, ended)),
             "session": str(acceptance.session.pk),
             "reply": ended["reply"],
             "output": ended["output"],
             "usage": ended["usage"],
         }
         return Response(body)
-
-
-def as_told(run: Run, ended: dict[str, Any]) -> Run:
-    """The run as described by its last event, without reading its row."""
-    if run.agent_id is None:
-        return Run.objects.select_related(*RUN_JOINS).get(pk=run.pk)
-    run.status, run.output, run.error, run.turns = ended["status"], ended["output"], ended["error"], ended["turns"]
-    run.started_at, run.finished_at = (parse_datetime(ended[at] or "") for at in ("started_at", "finished_at"))
-    for name, number in {**ended["usage"], **ended["counts"]}.items():
-        setattr(run, name, number)
-    return run
 
 
 class RoutedMessagesView(MessagesView):
@@ -244,25 +228,6 @@ def streamed(acceptance: intake.Accepted, request: Any) -> StreamingHttpResponse
     response["Muster-Run"] = str(acceptance.run.pk)
     response["Muster-Session"] = str(acceptance.session.pk)
     return response
-
-
-@contextmanager
-def stream_for(
-    user: Any, most: int | None = None
-) -> Iterator[Callable[[StreamingHttpResponse], StreamingHttpResponse]]:
-    """A user's stream counts from here until its response is closed. Raises RateLimited."""
-    STREAMS.enter(user.pk, most or settings.MAX_STREAMS)
-    closers: list[Callable[[], None]] = [lambda: STREAMS.leave(user.pk)]
-
-    def respond(response: StreamingHttpResponse) -> StreamingHttpResponse:
-        response._resource_closers.append(closers.pop())  # type: ignore[attr-defined]
-        return response
-
-    try:
-        yield respond
-    finally:
-        for close in closers:  # no response was created
-            close()
 
 
 def event_stream(run: Run, after: int, request: Any) -> StreamingHttpResponse:

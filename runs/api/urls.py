@@ -4,10 +4,6 @@ from typing import Any
 from django.urls import path
 
 from agents.http.viewsets import routed
-from knowledge import agent_file_api
-from knowledge.collections import folder_api
-from knowledge.indexing import account_api
-from knowledge.skills import scripts
 
 from . import (
     account,
@@ -155,22 +151,6 @@ urlpatterns = [
     path("account/push/", push(get="list", post="create"), name="push-list"),
     path("account/push/key", account.PushViewSet.as_view({"get": "key"}, pagination_class=None), name="push-key"),
     path("account/push/<uuid:pk>", push(delete="destroy"), name="push-detail"),
-    path(
-        "collections/<str:name>/folders/", routed(folder_api.FolderViewSet, get="list", post="create"), name="folders"
-    ),
-    path("collections/<str:name>/folders/<uuid:pk>", routed(folder_api.FolderViewSet, delete="destroy"), name="folder"),
-    path(
-        "collections/<str:name>/accounts/",
-        routed(account_api.CollectionAccountViewSet, get="list", post="create"),
-        name="collection-accounts",
-    ),
-    path(
-        "collections/<str:name>/accounts/<uuid:pk>",
-        routed(account_api.CollectionAccountViewSet, delete="destroy"),
-        name="collection-account",
-    ),
-    path("skills/<str:name>/functions", scripts.ScriptView.as_view(), name="skill-functions"),
-    path("memory/import/functions", agent_file_api.AgentFileToolsView.as_view(), name="memory-import-functions"),
     path("approvals/", approval(get="list"), name="approval-list"),
     path("approvals/<uuid:pk>", approval(get="retrieve", post="decide"), name="approval-detail"),
 ]

@@ -18,12 +18,13 @@ from uuid_utils.compat import uuid7
 from agents.exceptions import NewerFormat
 from agents.tools import CallPending, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
 from plumbing import clock, waits
+from plumbing.database import DATABASE_GONE
 from plumbing.resting import RestingThreads
 from plumbing.statements import insert, update_each
 from plumbing.threads import release_connection
 from registry import toolsets
 from runs.events import record as events
-from runs.exceptions import DATABASE_GONE, LeaseLost
+from runs.exceptions import LeaseLost
 from runs.intake import authors, children
 from runs.models import Approval, Run, ToolCallRecord
 from runs.queue.leases import Lease
@@ -281,6 +282,7 @@ class Desk:
             agent_id=run.agent_id,
             session_id=str(run.session_id) if run.session_id else None,
             device_id=device_of(run),
+            is_for_visitor=run.embed is not None,
             chain=run.policy.get("chain", ""),
             authors=lambda: authors.of(run),
             step=run.policy.get("step", ""),

@@ -19,9 +19,9 @@ from agents.models.hook import ARGUMENT
 from agents.schema import sha256_of
 from agents.tools import OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
 from functions.tools import version_of
+from plumbing.database import DATABASE_GONE
 from plumbing.statements import Select
 from registry import toolsets
-from runs.exceptions import DATABASE_GONE
 from runs.models import Run, ToolCallRecord
 from runs.rules import policy, verdicts
 from runs.rules.verdicts import ALLOW, DENY, REPLACE, Verdict
@@ -131,6 +131,7 @@ class Hooks:
             raise ValueError("only hooks of the site may use web hosts or secrets")
         context = ToolContext(
             user_id=self.run.principal_id, run_id=str(self.run.pk), agent=self.agent, deadline=self.run.deadline,
+            is_for_visitor=self.run.embed is not None,
             **({"is_cancelled": self.is_cancelled} if self.is_cancelled else {}),
         )  # fmt: skip
         call = ToolCall(str(uuid4()), row.function.name, {ARGUMENT: event})

@@ -5,6 +5,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.http import StreamingHttpResponse
 
 from agents.exceptions import RateLimited, Unavailable
 
@@ -99,4 +103,24 @@ class Streams:
                 del self.open[person]
 
 
+WAITS = Places(settings.MAX_WAITS)
 STREAMS = Streams()
+
+
+@contextmanager
+def stream_for(
+    user: Any, most: int | None = None
+) -> Iterator[Callable[[StreamingHttpResponse], StreamingHttpResponse]]:
+    """A user's stream counts from here until its response is closed. Raises RateLimited."""
+    STREAMS.enter(user.pk, most or settings.MAX_STREAMS)
+    closers: list[Callable[[], None]] = [lambda: STREAMS.leave(user.pk)]
+
+    def respond(response: StreamingHttpResponse) -> StreamingHttpResponse:
+        response._resource_closers.append(closers.pop())  # type: ignore[attr-defined]
+        return response
+
+    try:
+        yield respond
+    finally:
+        for close in closers:  # no response was created
+            close()

@@ -5,10 +5,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from django.utils.dateparse import parse_datetime
+
 from plumbing.broker.announcements import Announcements, LoopWaiter, Waiter
 from plumbing.threads import in_thread, release_connection
 from runs.exceptions import RunGone
 from runs.models import Run, RunEvent
+from runs.models.run import RUN_JOINS
 
 from .places import Place
 
@@ -132,3 +135,14 @@ def at_rest(run_ids: list[Any]) -> dict[Any, bool | None]:
 
 
 LOOKOUT = Lookout()
+
+
+def apply_end(run: Run, ended: dict[str, Any]) -> Run:
+    """The run as its last event describes it, so that its row is not read again."""
+    if run.agent_id is None:
+        return Run.objects.select_related(*RUN_JOINS).get(pk=run.pk)
+    run.status, run.output, run.error, run.turns = ended["status"], ended["output"], ended["error"], ended["turns"]
+    run.started_at, run.finished_at = (parse_datetime(ended[at] or "") for at in ("started_at", "finished_at"))
+    for name, number in {**ended["usage"], **ended["counts"]}.items():
+        setattr(run, name, number)
+    return run

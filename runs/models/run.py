@@ -18,6 +18,7 @@ from plumbing.statements import Question, Update, take_numbers
 
 from .session import Session
 
+RUN_JOINS = ("agent__owner", "version", "chain_version__chain")  # what a run's JSON shows of other rows
 ABOVE = """
     WITH RECURSIVE above (id, parent_id) AS (
         SELECT id, parent_id FROM runs_run WHERE id = %s

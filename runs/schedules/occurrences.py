@@ -15,9 +15,9 @@ from agents.exceptions import MusterError, NewerFormat
 from agents.models import AuditEvent
 from devices import presence
 from plumbing import clock
+from plumbing.database import DATABASE_GONE
 from plumbing.statements import update_each
 from runs.events import outbox
-from runs.exceptions import DATABASE_GONE
 from runs.intake import chains, checks
 from runs.intake import messages as intake
 from runs.models import Run, Schedule, ScheduleOccurrence

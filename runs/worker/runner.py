@@ -11,11 +11,12 @@ from django.db.models import UUIDField
 from agents.exceptions import NewerFormat
 from devices.tools import has_settled
 from functions import interpreter, sandbox
+from plumbing.database import DATABASE_GONE
 from plumbing.statements import Select
 from plumbing.untrusted import apart
 from runs.calls import inputs
 from runs.chains import advance as chains
-from runs.exceptions import DATABASE_GONE, LeaseLost, RunDone, RunEnded, RunWaits
+from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
 from runs.loop.conversation import Conversation, check_alive
 from runs.models import Run, ToolCallRecord
 from runs.queue import budgets, endings

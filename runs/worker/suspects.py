@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from plumbing import waits
+from plumbing.database import DATABASE_GONE
 from plumbing.threads import release_connection
-from runs.exceptions import DATABASE_GONE, LeaseLost, RunWaits
+from runs.exceptions import LeaseLost, RunWaits
 from runs.loop.conversation import check_alive
 from runs.models import Run
 from runs.queue.leases import Lease

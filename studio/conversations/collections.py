@@ -14,7 +14,8 @@ from agents.exceptions import Invalid, MusterError
 from agents.http.viewsets import refusals
 from agents.models import AuditEvent
 from knowledge.collections import catalog, storage
-from knowledge.collections.folders import Asker, Results, search_all
+from knowledge.collections.device_folders import Asker
+from knowledge.collections.folders import Results, search_all
 from knowledge.collections.serializers import CollectionSerializer, NewDocumentSerializer
 from knowledge.models import Collection, Document
 

@@ -3,17 +3,16 @@
 import asyncio
 
 import pytest
-from asgiref.sync import sync_to_async
 from django.db import connections
 
 from agents.models import Tool
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolSpec
 from devices.models import DeviceCall
 from knowledge.collections import catalog, device_folders
-from knowledge.collections.folders import Asker, search_all
+from knowledge.collections.device_folders import Asker
+from knowledge.collections.folders import search_all
 from knowledge.models import CollectionFolder
 from knowledge.tools import KnowledgeToolset
-from runs.models import Run
 from tests.devices.scripted import ScriptedDevice, paired
 from tests.knowledge.documents import collection_with
 
@@ -131,12 +130,10 @@ async def test_only_the_owner_of_the_device_reaches_it(alice, bob, charlie, hand
         assert await device.silent()
 
 
-async def test_a_visitor_of_an_embed_reaches_no_device(alice, handbook, laptop, folder, make_run):
-    run = await sync_to_async(make_run)(alice)
-    await Run.objects.filter(pk=run.pk).aupdate(embed=folder.pk)
+async def test_a_visitor_of_an_embed_reaches_no_device(alice, handbook, laptop, folder):
     async with ScriptedDevice(laptop[1]) as device:
         await device.hello(folders=["docs"])
-        answer = await searching(handbook, alice, run_id=str(run.pk))
+        answer = await searching(handbook, alice, is_for_visitor=True)
         assert (len(answer.hits), answer.absent) == (1, [])
         assert await device.silent()
 

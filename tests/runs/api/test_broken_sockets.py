@@ -8,8 +8,9 @@ from django.db import OperationalError
 
 from agents.models import ApiKey
 from config.asgi import application
-from runs.api.consumers import Authenticated, SessionConsumer
+from runs.api.consumers import SessionConsumer
 from runs.events import stream
+from runs.events.sockets import Authenticated
 from runs.models import Run, Session
 from tests.loops import in_a_loop
 

@@ -96,8 +96,8 @@ def until_answered(request):
     """A web server answers 503 while the database is away, and its caller sends the request again."""
     from django.db import connections
 
+    from plumbing.database import DATABASE_GONE
     from plumbing.waits import pause
-    from runs.exceptions import DATABASE_GONE
 
     while True:
         try:

@@ -8,7 +8,7 @@ from django.utils import timezone
 from agents.tools import ToolResult
 from devices.models import Device, DeviceCall
 from knowledge.collections import calls
-from knowledge.collections.folders import Asker
+from knowledge.collections.device_folders import Asker
 from knowledge.models import Collection, Document
 from runs.intake import messages as intake
 from runs.models import Approval, Run
