@@ -43,7 +43,6 @@ from . import (
     offers,
     origins,
     results,
-    resumption,
     skills,
     visitors,
 )
@@ -353,13 +352,3 @@ class Desk:
         """Events, or none: only to hold the run's row. Raises LeaseLost where another worker has the run."""
         if events.record_with(self.run, list(entries), where=self.fence()) is None:
             raise LeaseLost(str(self.run.pk))
-
-    # -- after a wait or a crash ----------------------------------------------------------------------------------
-
-    def resume(self, records: list[ToolCallRecord]) -> None:
-        """Continue with the calls of a turn from their rows: results are kept, nothing is repeated
-        silently.
-        """
-        for record in records:
-            resumption.go_on(self, record)
-        self.perform(records)

@@ -2,8 +2,6 @@
 crash.
 """
 
-from typing import TYPE_CHECKING
-
 from django.db import transaction
 
 from agents import schema
@@ -14,15 +12,20 @@ from runs.models import Approval, ToolCallRecord
 from runs.rules import policy
 
 from . import callbacks, inputs, results, skills
+from .desk import Desk
 from .rows import close, denied_data, finished_data, invalid_arguments, start
-
-if TYPE_CHECKING:
-    from .desk import Desk
 
 Outcome = ToolCallRecord.Outcome
 
 
-def go_on(desk: "Desk", record: ToolCallRecord) -> None:
+def resume_calls(desk: Desk, records: list[ToolCallRecord]) -> None:
+    """Continue with the calls of a turn from their rows: results are kept, nothing is repeated silently."""
+    for record in records:
+        go_on(desk, record)
+    desk.perform(records)
+
+
+def go_on(desk: Desk, record: ToolCallRecord) -> None:
     """Prepare an open call to be made, or close it. A call that still waits keeps its `waiting_for`."""
     if record.outcome:
         return
@@ -34,7 +37,7 @@ def go_on(desk: "Desk", record: ToolCallRecord) -> None:
         after_crash(desk, record)
 
 
-def after_crash(desk: "Desk", record: ToolCallRecord) -> None:
+def after_crash(desk: Desk, record: ToolCallRecord) -> None:
     """It was started and has no result."""
     if record.name in desk.tools and toolsets.is_durable(record.kind):
         return  # asked again with its old id, which finds the earlier call
@@ -46,7 +49,7 @@ def after_crash(desk: "Desk", record: ToolCallRecord) -> None:
     desk.settle(record, ToolResult.failed(OutcomeUnknown.code, message))
 
 
-def follow_answer(desk: "Desk", record: ToolCallRecord) -> None:
+def follow_answer(desk: Desk, record: ToolCallRecord) -> None:
     """The call goes on with its answers. A crash from here on is a crash of a started call."""
     if inputs.is_closed(record):
         record.waiting_for = ""
@@ -54,13 +57,13 @@ def follow_answer(desk: "Desk", record: ToolCallRecord) -> None:
 
 
 @transaction.atomic
-def start_again(desk: "Desk", record: ToolCallRecord) -> None:
+def start_again(desk: Desk, record: ToolCallRecord) -> None:
     desk.tell()  # of two workers one may start it
     record.attempt += 1
     record.save(update_fields=["attempt", "waiting_for"])
 
 
-def follow_approval(desk: "Desk", record: ToolCallRecord) -> None:
+def follow_approval(desk: Desk, record: ToolCallRecord) -> None:
     """Start what was approved (with its edits), close what was denied; open ones keep waiting."""
     approval = Approval.objects.get(call=record)
     if approval.status == Approval.Status.OPEN:
@@ -74,7 +77,7 @@ def follow_approval(desk: "Desk", record: ToolCallRecord) -> None:
 
 
 @transaction.atomic
-def follow_yes(desk: "Desk", record: ToolCallRecord, approval: Approval) -> None:
+def follow_yes(desk: Desk, record: ToolCallRecord, approval: Approval) -> None:
     """An approval counts for the call as it is now: a call that has since been denied, or does
     not match the schema, is not made.
     """
@@ -101,14 +104,14 @@ def follow_yes(desk: "Desk", record: ToolCallRecord, approval: Approval) -> None
         record.save()
 
 
-def is_for_others(desk: "Desk", record: ToolCallRecord, approval: Approval) -> bool:
+def is_for_others(desk: Desk, record: ToolCallRecord, approval: Approval) -> bool:
     """The person agreed that somebody else's agent uses the tool; the grant lets others decide about its calls."""
     was_first = approval.decides == ToolGrant.Decider.STARTER and not approval.not_starter
     return was_first and bool(desk.deciders(record))
 
 
 @transaction.atomic
-def deny(desk: "Desk", record: ToolCallRecord, code: str, message: str) -> None:
+def deny(desk: Desk, record: ToolCallRecord, code: str, message: str) -> None:
     close(record, Outcome.DENIED, error={"code": code, "message": message})
     record.save()
     desk.tell(("tool.denied", denied_data(record)))

@@ -15,7 +15,7 @@ from agents.tools import ToolResult, ToolSpec
 from functions.catalogue import as_pinned
 from plumbing.statements import insert, update_each
 from registry import factory
-from runs.calls import hooks, results, rows
+from runs.calls import hooks, results, resumption, rows
 from runs.calls.desk import Desk
 from runs.events import record as events
 from runs.exceptions import LeaseLost
@@ -152,7 +152,7 @@ def resume_call(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: 
     record = row.call
     assert record is not None
     desk = desk_for(run, spec, step, tool_of(run, spec, step), lease)
-    desk.resume([record])
+    resumption.resume_calls(desk, [record])
     after_call(run, step, row, record, desk)
 
 

@@ -18,7 +18,7 @@ from plumbing.statements import insert
 from plumbing.threads import release_connection
 from registry.agents import ModelReply, ModelToolCall
 from registry.exceptions import ModelCancelled, ModelFailed
-from runs.calls import hooks, offers, rows, shown
+from runs.calls import hooks, offers, resumption, rows, shown
 from runs.calls.desk import Desk
 from runs.calls.offers import COMPLETE
 from runs.events import record as events
@@ -98,7 +98,7 @@ class Conversation:
         last = [record for record in self.records if record.turn == self.run.turns]
         if any(not record.outcome for record in last):
             self.desk.read_grants()
-            self.desk.resume(last)
+            resumption.resume_calls(self.desk, last)
         self.stop_or_wait(last)
         self.messages += shown.turns(self.run, answers)
         if last:

@@ -58,16 +58,16 @@ def whoami(app: App) -> None:
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), default=lambda: shell_in_use())
-def completion(shell: str) -> None:
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
     """Print the completion script of a shell.
 
     For bash, write this into ~/.bashrc: eval "$(muster completion bash)"
     """
-    from .program import muster
-
+    program = context.find_root().command
     kind = get_completion_class(shell)
     assert kind is not None  # click knows all three
-    click.echo(kind(muster, {}, "muster", "_MUSTER_COMPLETE").source())
+    click.echo(kind(program, {}, "muster", "_MUSTER_COMPLETE").source())
 
 
 def shell_in_use() -> str:

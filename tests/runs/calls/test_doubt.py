@@ -11,7 +11,7 @@ from agents.tools import ToolResult
 from functions.sandbox.conversation import Conversation
 from functions.sandbox.limits import Limits
 from registry import factory
-from runs.calls import approvals
+from runs.calls import approvals, resumption
 from runs.calls.desk import Desk
 from runs.events import record as events
 from runs.exceptions import LeaseLost
@@ -168,5 +168,5 @@ def test_of_two_workers_that_go_on_with_an_approved_call_one_starts_it(
     desk = Desk(slept, Lease(slept), {"send": factory.tool_spec(tool, GrantSpec(tool="send", tool_id=tool.pk))})
     desk.read_grants()
     with pytest.raises(LeaseLost):
-        desk.resume(list(ToolCallRecord.objects.filter(run=run)))
+        resumption.resume_calls(desk, list(ToolCallRecord.objects.filter(run=run)))
     assert functions.asked == [] and ToolCallRecord.objects.get().waiting_for == "approval"
