@@ -21,7 +21,7 @@ from markdown_it.token import Token
 
 from .base import page, signed_in
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 FOLDERS = ("howto", "reference", "adr", ".")
 START = "index"
 

@@ -12,7 +12,18 @@ from pathlib import Path
 import polib
 
 ROOT = Path(__file__).resolve().parents[2]
-APPS = ("agents", "connectors", "devices", "functions", "knowledge", "plumbing", "registry", "runs", "gateway")
+APPS = (
+    "agents",
+    "connectors",
+    "devices",
+    "functions",
+    "knowledge",
+    "plumbing",
+    "registry",
+    "runs",
+    "studio",
+    "gateway",
+)
 IN_ENGLISH = (  # protocols of programs, commands, and what only a model or a log gets
     "management/", "migrations/", "devices/client/", "functions/sandbox/", "connectors/mcp/", "gateway/langgraph/",
     "gateway/openai/", "gateway/mcp/", "gateway/a2a/", "gateway/agui/", "gateway/python", "devices/wire.py",

@@ -25,6 +25,7 @@ APPS = (
     "knowledge",
     "registry",
     "runs",
+    "studio",
     "gateway",
     "supervisor",
     "config",

@@ -13,7 +13,7 @@ from django.urls import URLPattern, get_resolver
 
 ROOT = Path(__file__).resolve().parents[2]
 APPS = (
-    "agents", "benchmarks", "config", "connectors", "devices", "functions", "gateway", "knowledge", "plumbing", "registry", "runs",
+    "agents", "benchmarks", "config", "connectors", "devices", "functions", "gateway", "knowledge", "plumbing", "registry", "runs", "studio",
     "supervisor", "tests",
 )  # fmt: skip
 FOLDERS = (*APPS, "docs", "frontend", "static", "templates", ".ci")

@@ -7,7 +7,7 @@ from django.conf import settings
 from agents.exceptions import Invalid, MusterError, NotFound
 from config import errors
 
-APPS = ("agents", "config", "connectors", "devices", "functions", "gateway", "knowledge", "registry", "runs")
+APPS = ("agents", "config", "connectors", "devices", "functions", "gateway", "knowledge", "registry", "runs", "studio")
 BY_PROTOCOL = frozenset(["A2AError"])  # its messages are those of the protocol, which has no hints
 
 
