@@ -1,4 +1,4 @@
-"""What every device call reads and writes, as prepared statements (docs/adr/0023).
+"""What every device call reads and writes, as prepared statements.
 
 The rest goes through the models: building such a statement with the ORM took five to thirteen times as long as
 executing it.

@@ -2,8 +2,7 @@
 
 `ThreadPoolExecutor` keeps every thread that it ever made and gives each of them work in turn. A
 thread of a web process holds its stack and a database connection with its caches, a megabyte or
-more. Here the thread that worked last works next, so the others rest, and end after a while
-(docs/adr/0109).
+more. Here the thread that worked last works next, so the others rest, and end after a while.
 """
 
 import atexit

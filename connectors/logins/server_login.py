@@ -2,7 +2,7 @@
 automatically.
 
 RFC 9728 names the login service, RFC 8414 its endpoints, RFC 7591 the registration, RFC 8707 binds
-a token to this server; the MCP specification of 2025-11-25 combines them (docs/adr/0064). None of
+a token to this server; the MCP specification of 2025-11-25 combines them. None of
 this information is trusted: every address is checked like one typed by a user, and PKCE is
 required.
 """

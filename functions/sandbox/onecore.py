@@ -3,7 +3,7 @@ progress.
 
 Waking an idle core takes longer than a short call, especially on a virtual machine, and a waiting
 caller does not need its own core. If the child works longer than a moment, the scheduler places
-both freely (docs/adr/0014).
+both freely.
 """
 
 from __future__ import annotations
