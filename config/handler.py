@@ -8,6 +8,7 @@ answers, and waits (docs/adr/0031).
 
 import asyncio
 from collections.abc import Iterable
+from io import SEEK_END
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext
@@ -56,6 +57,7 @@ class ThreadedHandler(ASGIHandler):
         """The response of one request, complete except for an asynchronous stream. Returns its
         database connections.
         """
+        scope = with_content_length(scope, body)
         signals.request_started.send(sender=self.__class__, scope=scope)
         set_script_prefix(get_script_prefix(scope))
         request, refusal = self.create_request(scope, body)
@@ -103,6 +105,20 @@ class ThreadedHandler(ASGIHandler):
             await asyncio.gather(sending, leaving, return_exceptions=True)
         if sending.done() and not sending.cancelled() and (error := sending.exception()):
             raise error
+
+
+def with_content_length(scope: Any, body: Any) -> Any:
+    """The scope of a request whose body came in chunks, with the length that it turned out to have.
+
+    Django's parsers take a request without a Content-Length for one without a body.
+    """
+    names = {name for name, _ in scope["headers"]}
+    if b"transfer-encoding" not in names or b"content-length" in names:
+        return scope
+    length = body.seek(0, SEEK_END)
+    body.seek(0)
+    headers = [(name, value) for name, value in scope["headers"] if name != b"transfer-encoding"]
+    return {**scope, "headers": [*headers, (b"content-length", str(length).encode())]}
 
 
 def gathered(response: Any) -> HttpResponse:

@@ -1,82 +1,204 @@
-"""How much of a request's body is read. Twisted keeps all of it, in memory or on disk, before our code sees it.
+"""Limits on how a request is sent: its size, its pieces, and the time that it takes.
 
-A caller who shows no credential gets little room; nobody gets more than the site takes.
+Twisted keeps a whole body, in memory or on disk, before our code sees it. A caller who shows no
+credential therefore gets little room, and nobody gets more than the site takes. What is refused is
+still read for a while and thrown away: a proxy or a client that is in the middle of sending would
+otherwise see a broken connection in place of the answer, and nginx would take the server for dead.
 """
 
 import json
 import re
+import time
 import uuid
 from io import BytesIO
 from typing import Any
+from weakref import WeakSet
 
 from daphne.http_protocol import WebRequest
 from django.conf import settings
+from twisted.internet.task import LoopingCall
+from twisted.web.http import _MalformedChunkedDataError
 
 STRANGERS_BYTES = 65_536  # a login form and the like
 ROOM_BYTES = 65_536  # above the site's limit: Django's own answer is the better one
 SIGNED = b"/api/v1/hooks/"  # senders show their credential in a header or a signature of the body
 GIVEN_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")  # as config/middleware.py takes it
 CREDENTIALS = (b"authorization", b"x-api-key")
-HEAD = b"HTTP/1.1 413 Content Too Large\r\nContent-Type: application/json\r\nConnection: close\r\n"
+
+LINGER_S = 10.0  # how long a refused body is read and thrown away
+LINGER_BYTES = 64 << 20  # and how much of it
+MAX_SMALL_PIECES = 256  # more pieces of a body must have a mean size of
+SMALL_PIECE, STRANGERS_PIECE = 16, 64  # bytes: with a credential, and without one
+HEAD_S = 30.0  # in which the head of a request must be complete
+BODY_GRACE_S = 30.0  # after which a body must have come at LEAST_RATE on average
+LEAST_RATE = 256  # bytes a second
+LOOK_EVERY_S = 5.0
 
 
-def limit_bodies(factory: Any) -> None:
+def limit_bodies(factory: Any, clock: Any = None) -> LoopingCall:
+    """Let the connections of this factory obey the limits. Returns the call that looks for slow senders."""
     build = factory.buildProtocol
+    channels: WeakSet[Any] = WeakSet()
 
-    def with_limit(address: Any) -> Any:
+    def with_limits(address: Any) -> Any:
         protocol = build(address)
         if protocol is not None:
             protocol.requestFactory = LimitedRequest
+            channels.add(protocol._channel)
         return protocol
 
-    factory.buildProtocol = with_limit
+    factory.buildProtocol = with_limits
+    look = LoopingCall(close_slow_senders, channels, SlowHeads())
+    if clock is not None:
+        look.clock = clock
+    look.start(LOOK_EVERY_S, now=False)
+    return look
 
 
 class LimitedRequest(WebRequest):
+    """A request that is refused before it is read whole, if it is too large or sent in too many pieces."""
+
+    limit = 0
     received = 0
-    most = 0
+    pieces = 0
+    least_piece = SMALL_PIECE
     is_refused = False
+    is_whole = False
+    has_head = False
+    lingering: Any = None  # the timer that ends the reading of a refused body
 
     def __init__(self, *args: Any, **more: Any) -> None:
         """Forms are left to Django: Twisted would parse them whole, in memory, on the event loop."""
         super().__init__(*args, **more, parsePOSTFormSubmission=False)
+        self.began = time.monotonic()
 
     def gotLength(self, length: int | None) -> None:  # noqa: N802  (Twisted's names)
         """The headers are read, the body is not."""
-        self.most = most_of(self)
-        if length is not None and length > self.most:
+        self.has_head = True
+        self.began = time.monotonic()
+        self.limit = limit_of_body(self)
+        if not shows_credential(self.requestHeaders):
+            self.least_piece = STRANGERS_PIECE
+        if length is not None and length > self.limit:
             self.content = BytesIO()
-            self.refuse()
+            self.refuse_size()
         else:
             super().gotLength(length)
 
     def handleContentChunk(self, data: bytes) -> None:  # noqa: N802
         self.received += len(data)
-        if not self.is_refused and self.received > self.most:
-            self.refuse()
-        if not self.is_refused:
+        self.pieces += 1
+        if self.pieces > MAX_SMALL_PIECES and self.received < self.pieces * self.least_piece:
+            # Each piece costs a call on the event loop, whatever its size. This error ends the parsing at once.
+            self.is_refused = True
+            self.channel.transport.write(answer_of(self, *TOO_MANY_PIECES))
+            self.stop_lingering()
+            raise _MalformedChunkedDataError("The body is sent in too many small pieces.")
+        if self.is_refused:
+            if self.received > LINGER_BYTES:
+                self.close()
+        elif self.received > self.limit:
+            self.refuse_size()
+        else:
             super().handleContentChunk(data)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802
-        if not self.is_refused:
+        self.is_whole = True
+        if self.is_refused:
+            self.close()
+        else:
             super().requestReceived(command, path, version)
 
-    def refuse(self) -> None:
+    def connectionLost(self, reason: Any) -> None:  # noqa: N802
+        self.stop_lingering()
+        super().connectionLost(reason)
+
+    def refuse_size(self) -> None:
+        """Answer 413, and throw away what is still sent, within bounds."""
         self.is_refused = True
-        self.channel.transport.write(answer_of(self.most, request_id_of(self.requestHeaders)))
-        self.channel.loseConnection()
+        self.received = self.pieces = 0  # counted anew, of what is thrown away
+        self.requestHeaders.removeHeader(b"expect")  # no “100 Continue” after the answer
+        message = f"The body is larger than this site takes: {self.limit} bytes."
+        hint = "Send less at a time; without an API key only small bodies are read."
+        details = [{"code": "too_large", "limit": self.limit, "unit": "bytes"}]
+        answer = answer_of(self, "413 Content Too Large", "too_large", message, hint, details)
+        self.channel.transport.write(answer)
+        reactor = self.channel.factory.reactor
+        self.lingering = reactor.callLater(LINGER_S, self.close)
+
+    def stop_lingering(self) -> None:
+        if self.lingering is not None and self.lingering.active():
+            self.lingering.cancel()
+
+    def close(self) -> None:
+        self.stop_lingering()
+        if self.channel is not None:
+            self.channel.loseConnection()
+
+    def is_slow(self, now: float) -> bool:
+        """The head is not complete in time, or the body comes slower than the least rate."""
+        if self.is_whole or self.is_refused:
+            return False
+        seconds = now - self.began
+        if not self.has_head:
+            return seconds > HEAD_S
+        return seconds > BODY_GRACE_S and self.received < seconds * LEAST_RATE
 
 
-def answer_of(limit: int, request_id: str) -> bytes:
-    error = {
-        "code": "too_large",
-        "message": f"The body is larger than this site takes: {limit} bytes.",
-        "hint": "Send less at a time; without an API key only small bodies are read.",
-        "details": [{"code": "too_large", "limit": limit, "unit": "bytes"}],
-        "request_id": request_id,
-    }
+class SlowHeads:
+    """Since when connections have sent a part of a first line."""
+
+    def __init__(self) -> None:
+        self.since: dict[int, float] = {}
+
+    def find_slow(self, channels: list[Any], now: float) -> list[Any]:
+        unfinished = {id(channel): channel for channel in channels if has_part_of_line(channel)}
+        self.since = {key: self.since.get(key, now) for key in unfinished}
+        return [unfinished[key] for key, since in self.since.items() if now - since > HEAD_S]
+
+
+def has_part_of_line(channel: Any) -> bool:
+    is_reading = bool(channel.requests) or channel._handlingRequest
+    return not is_reading and bool(channel._buffer)
+
+
+def close_slow_senders(channels: WeakSet[Any], heads: SlowHeads) -> None:
+    now = time.monotonic()
+    connected = [channel for channel in channels if channel.transport is not None]
+    for channel in heads.find_slow(connected, now):
+        channel.loseConnection()
+    for channel in connected:
+        request = channel.requests[-1] if channel.requests else None
+        if isinstance(request, LimitedRequest) and request.is_slow(now):
+            request.is_refused = True
+            channel.transport.write(answer_of(request, *TOO_SLOW))
+            request.close()
+
+
+TOO_MANY_PIECES = (
+    "400 Bad Request",
+    "too_many_pieces",
+    "The body is sent in too many small pieces.",
+    f"Send pieces of {STRANGERS_PIECE} bytes and more.",
+)
+TOO_SLOW = (
+    "408 Request Timeout",
+    "request_too_slow",
+    "The request was sent too slowly.",
+    f"The head must be complete after {HEAD_S:.0f} s, and the body must come at {LEAST_RATE} bytes a second.",
+)
+
+
+def answer_of(request: Any, status: str, code: str, message: str, hint: str, details: Any = ()) -> bytes:
+    """A whole HTTP response in the form of all errors, after which the connection is closed."""
+    request_id = request_id_of(request.requestHeaders)
+    error = {"code": code, "message": message, "hint": hint, "details": list(details), "request_id": request_id}
     body = json.dumps({"error": error}).encode()
-    return HEAD + f"X-Request-ID: {request_id}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        f"X-Request-ID: {request_id}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 def request_id_of(headers: Any) -> str:
@@ -85,8 +207,8 @@ def request_id_of(headers: Any) -> str:
     return header.decode() if GIVEN_ID.fullmatch(header) else uuid.uuid4().hex
 
 
-def most_of(request: Any) -> int:
-    """Bytes of the body that are read."""
+def limit_of_body(request: Any) -> int:
+    """How many bytes of the body are read."""
     limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE + ROOM_BYTES
     if is_upload(request.requestHeaders):
         limit = max(limit, settings.FILE_BYTES + ROOM_BYTES)

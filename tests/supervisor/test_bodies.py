@@ -1,9 +1,11 @@
 """A body that nobody may send is not read: neither into memory nor onto the disk."""
 
 import json
+import time
 from types import SimpleNamespace
 
 import pytest
+from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.web import http
 
@@ -31,9 +33,10 @@ def send(monkeypatch, settings):
     """What comes back for a request, and how many bytes of its body were read (None: refused)."""
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
     monkeypatch.setattr(bodies, "LimitedRequest", Request)
-    factory = http.HTTPFactory()
+    clock = Clock()
+    factory = http.HTTPFactory(reactor=clock)
     factory.server = SimpleNamespace(protocol_connected=lambda protocol: None)
-    bodies.limit_bodies(factory)
+    bodies.limit_bodies(factory, clock)
 
     def send(size, *headers, path="/api/v1/agents/", is_chunked=False):
         Plain.last = None
@@ -51,6 +54,7 @@ def send(monkeypatch, settings):
             protocol.dataReceived(b"0\r\n\r\n")
         return transport.value(), Plain.last and Plain.last.answered
 
+    send.factory, send.clock = factory, clock
     return send
 
 
@@ -91,3 +95,94 @@ def test_a_form_with_a_file_may_be_as_large_as_a_file(send, settings):
     assert send(2_097_152, "Authorization: Bearer mk_1.2", form)[1] == 2_097_152
     assert send(2_200_000, "Authorization: Bearer mk_1.2", form)[1] is None
     assert send(131_072, form)[1] is None, "a stranger has no more room for a form"
+
+
+def connect(send, head=b""):
+    Plain.last = None
+    protocol, transport = send.factory.buildProtocol(None), StringTransport()
+    protocol.makeConnection(transport)
+    protocol.dataReceived(head)
+    return protocol, transport
+
+
+def error_in(answer):
+    return json.loads(answer.partition(b"\r\n\r\n")[2].partition(b"HTTP/1.1")[0])["error"]
+
+
+LARGE = b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\n"
+
+
+def test_a_refused_body_is_read_to_its_end_so_that_its_sender_hears_the_answer(send):
+    protocol, transport = connect(send, LARGE + b"\r\n")
+    assert transport.value().startswith(b"HTTP/1.1 413 ") and not transport.disconnecting
+    for _ in range(8):
+        protocol.dataReceived(b"x" * 999_999)
+    assert not transport.disconnecting
+    protocol.dataReceived(b"x" * 8)
+    assert transport.disconnecting and Plain.last is None
+
+
+def test_a_refused_body_is_not_read_for_ever(send, monkeypatch):
+    _, transport = connect(send, LARGE + b"\r\n")
+    send.clock.advance(bodies.LINGER_S + 1)
+    assert transport.disconnecting, "the time is over"
+
+    monkeypatch.setattr(bodies, "LINGER_BYTES", 1_000_000)
+    protocol, transport = connect(send, LARGE + b"\r\n")
+    protocol.dataReceived(b"x" * 1_000_001)
+    assert transport.disconnecting, "enough was thrown away"
+
+
+def test_nobody_is_asked_to_go_on_with_a_body_that_is_refused(send):
+    _, transport = connect(send, LARGE + b"Expect: 100-continue\r\n\r\n")
+    assert transport.value().count(b"HTTP/1.1") == 1
+
+
+CHUNKED = b"POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(("credential", "size"), [(b"", 1), (b"", 40), (b"Authorization: Bearer mk_1.2\r\n", 1)])
+def test_a_body_in_many_tiny_pieces_is_refused_soon(send, credential, size):
+    protocol, transport = connect(send, CHUNKED + credential + b"\r\n")
+    protocol.dataReceived((b"%x\r\n%s\r\n" % (size, b"x" * size)) * 1000)
+    assert transport.value().startswith(b"HTTP/1.1 400 ") and transport.disconnecting
+    assert error_in(transport.value())["code"] == "too_many_pieces"
+
+
+def test_a_table_that_is_sent_line_by_line_is_read(send):
+    protocol, transport = connect(send, CHUNKED + b"Authorization: Bearer mk_1.2\r\n\r\n")
+    protocol.dataReceived(b"14\r\n%s\r\n" % (b"x" * 20) * 2000 + b"0\r\n\r\n")
+    assert Plain.last.answered == 40_000
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"G", b"GET /x HTTP/1.1\r\nHost:", LARGE.replace(b"8000000", b"8000") + b"\r\nx"],
+    ids=["word", "head", "body"],
+)
+def test_what_is_sent_a_byte_at_a_time_ends(send, monkeypatch, sent):
+    now = time.monotonic()
+    monkeypatch.setattr(bodies.time, "monotonic", lambda: now)
+    protocol, transport = connect(send, sent)
+    for _ in range(9):
+        now += bodies.LOOK_EVERY_S
+        send.clock.advance(bodies.LOOK_EVERY_S)
+        if not transport.disconnecting:
+            protocol.dataReceived(b"x")
+    assert transport.disconnecting
+    assert sent == b"G" or error_in(transport.value())["code"] == "request_too_slow"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n",
+        CHUNKED + b"\r\nzz\r\n",
+        CHUNKED + b"\r\n-1\r\n",
+    ],
+    ids=["two lengths", "unknown coding", "no size", "negative size"],
+)
+def test_a_body_whose_end_is_unclear_is_refused(send, head):
+    _, transport = connect(send, head)
+    assert transport.value().startswith(b"HTTP/1.1 400 ") and transport.disconnecting and Plain.last is None
