@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 from agents.exceptions import Invalid, NotFound, Unavailable
 from agents.http.known import ANYTHING
 from agents.http.resources import Tagged
-from agents.http.viewsets import Audited, refusals
+from agents.http.viewsets import Audited, lock_row, refusals
 from agents.sharing import let_go
 from agents.tools import ToolError
 from connectors.accounts.catalog import CONNECTORS
@@ -95,8 +95,9 @@ class ConnectionViewSet(
             self.audit("created", serializer.save())
 
     def perform_update(self, serializer: Any) -> None:
-        place, login = place_of(serializer.instance), client_of(serializer.instance)
         with refusals("connection", self.request.user):
+            lock_row(serializer.instance)
+            place, login = place_of(serializer.instance), client_of(serializer.instance)
             row = serializer.save()
             if place_of(row) != place:
                 move(row, keeps_secret="secret_name" in serializer.validated_data)

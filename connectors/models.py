@@ -13,6 +13,7 @@ from django.utils import timezone
 from agents.fields import EncryptedTextField
 from agents.models import Tool
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+from plumbing.stored_rows import StoredRow
 
 WARN = timedelta(days=3)  # warning time before a login expires
 
@@ -183,7 +184,7 @@ class AuthorizationQuerySet(models.QuerySet):
         return self.filter(user_id=user.pk)
 
 
-class Authorization(models.Model):
+class Authorization(StoredRow):
     """A started login: what the callback must return, once and in time."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
@@ -265,7 +266,7 @@ class RemoteQuerySet(models.QuerySet):
         return self.filter(connection__in=Connection.objects.visible_to(user))
 
 
-class RemoteTool(models.Model):
+class RemoteTool(StoredRow):
     """A tool offered by a server. The approved definition is `pinned`; the current one is
     `offered`.
     """
@@ -322,7 +323,7 @@ class RemoteTaskQuerySet(models.QuerySet):
         return self.filter(connection__in=Connection.objects.visible_to(user))
 
 
-class RemoteTask(models.Model):
+class RemoteTask(StoredRow):
     """The task at a remote agent (A2A) that a call has started; `id` is the call's."""
 
     id = models.UUIDField(primary_key=True, editable=False)

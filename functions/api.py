@@ -102,7 +102,7 @@ class FunctionViewSet(VersionedViewSet):
         serializer.save()
 
     def perform_update(self, serializer: Any) -> None:
-        serializer.save()
+        serializer.save()  # functions.store refuses what another person changed meanwhile
 
     def perform_destroy(self, function: StoredFunction) -> None:
         """Refused (409) while agents, chains or steps use the function. Its executions are kept."""

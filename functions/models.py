@@ -10,6 +10,7 @@ from uuid_utils.compat import uuid7
 from agents.models import Tool
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from agents.models.version import Version
+from plumbing.stored_rows import StoredRow
 
 
 class StoredFunction(Owned):
@@ -97,7 +98,7 @@ class FunctionVersion(Version):
         return {**self.spec, "source": self.source}
 
 
-class FunctionTest(models.Model):
+class FunctionTest(StoredRow):
     class Expects(models.TextChoices):
         VALUE = "value"
         SCHEMA = "schema"

@@ -42,6 +42,16 @@ def refusals(what: str, user: Any = None) -> Iterator[None]:
         )
 
 
+def lock_row(row: Any) -> None:
+    """Read a row again and keep it from others until the transaction ends, for a change that computes one column
+    from others. Raises NotFound.
+    """
+    try:
+        row.refresh_from_db(from_queryset=type(row)._base_manager.select_for_update(of=("self",)))
+    except row.DoesNotExist:
+        raise NotFound(_("It was deleted meanwhile."))
+
+
 class Audited:
     """Every change through the API is one line in the audit log."""
 
@@ -107,6 +117,7 @@ class NamedViewSet(ByName, Tagged, Audited, viewsets.ModelViewSet):
 
     def perform_update(self, serializer: Any) -> None:
         with refusals(self.model._meta.verbose_name_raw, self.request.user):
+            lock_row(serializer.instance)
             row = serializer.save()
             serializer.partial = False  # it would leave fields with defaults out of the answer
             self.audit("changed", row, fields=sorted(serializer.validated_data))

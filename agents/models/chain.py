@@ -11,6 +11,7 @@ from agents.exceptions import Invalid
 from agents.graph import MAX_STEPS, Problem, problems, up_to
 from agents.spec import ChainSpec, StepSpec
 from agents.unknown import extra, extra_within, refuse
+from plumbing.stored_rows import StoredRow
 
 from .agent import grant_spec, offer
 from .chain_targets import Targets
@@ -171,7 +172,7 @@ class Chain(Owned):
         )
 
 
-class ChainStep(models.Model):
+class ChainStep(StoredRow):
     """One step; `spec` holds the fields of agents.spec.StepSpec that are not columns."""
 
     class Target(models.TextChoices):

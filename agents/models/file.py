@@ -8,6 +8,8 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
+from plumbing.stored_rows import StoredRow
+
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # may be shown inside a page
 
 
@@ -24,7 +26,7 @@ class StoredFileQuerySet(models.QuerySet):
         return rows
 
 
-class StoredFile(models.Model):
+class StoredFile(StoredRow):
     """A file belongs to one person. Messages, runs and others refer to it by id, never by a server path.
 
     Files of one person with equal content share the same stored bytes.

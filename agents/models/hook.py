@@ -8,6 +8,8 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
+from plumbing.stored_rows import StoredRow
+
 from .agent import Agent
 from .team import Editable, Membership, Team
 from .tool import Tool
@@ -37,7 +39,7 @@ class HookQuerySet(models.QuerySet):
         return self.filter(Q(agent_id=agent) | Q(team_id__in=teams) | Q(agent=None, team=None), enabled=True)
 
 
-class Hook(Editable, models.Model):
+class Hook(Editable, StoredRow):
     """At most one of `agent` and `team` is set; a hook with neither belongs to the site."""
 
     class Place(models.TextChoices):

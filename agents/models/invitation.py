@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict
+from plumbing.stored_rows import StoredRow
 
 from .team import Membership, Team
 
@@ -21,7 +22,7 @@ class InvitationQuerySet(models.QuerySet):
         return self.filter(status=Invitation.Status.OPEN)
 
 
-class Invitation(models.Model):
+class Invitation(StoredRow):
     class Status(models.TextChoices):
         OPEN = "open"
         ACCEPTED = "accepted"

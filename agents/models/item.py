@@ -6,13 +6,15 @@ from typing import Any, Self
 from django.conf import settings
 from django.db import models
 
+from plumbing.stored_rows import StoredRow
+
 
 class StoredItemQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         return self.filter(owner_id=user.pk)
 
 
-class StoredItem(models.Model):
+class StoredItem(StoredRow):
     """It belongs to one person; agents do not read it. The labels of `namespace` are joined by dots."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_noop as _
 from agents import roles
 from agents.exceptions import Forbidden
 from plumbing.statements import Select
+from plumbing.stored_rows import StoredRow
 
 RESOURCES = (
     "agents", "functions", "tools", "chains", "runs", "messages", "sessions", "schedules", "devices", "records",
@@ -34,7 +35,7 @@ class KeyQuerySet(models.QuerySet):
         return self.filter(user_id=user.pk)
 
 
-class ApiKey(models.Model):
+class ApiKey(StoredRow):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_keys")
     name = models.CharField(max_length=100, blank=True, help_text="What this key is for.")
     prefix = models.CharField(max_length=12, unique=True, editable=False)

@@ -6,9 +6,10 @@ from django.conf import settings
 from django.db import models
 
 from agents.fields import EncryptedTextField
+from plumbing.stored_rows import StoredRow
 
 
-class Preference(models.Model):
+class Preference(StoredRow):
     """One row for each person who changed something; `of` gives the defaults to everybody else."""
 
     user = models.OneToOneField(

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict, Forbidden, NotFound
 from plumbing.statements import Select
+from plumbing.stored_rows import StoredRow
 
 # Paths of the API and reserved words; a row with such a name could not be addressed.
 RESERVED = frozenset(
@@ -118,7 +119,7 @@ def is_capped(name: str) -> models.Index:
     return models.Index(fields=["max_running"], condition=Q(max_running__isnull=False), name=name)
 
 
-class Team(Editable, models.Model):
+class Team(Editable, StoredRow):
     name = models.CharField(max_length=64, unique=True, validators=[check_name])
     max_running = cap_of("its agents and chains")
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Membership", related_name="teams")
@@ -134,7 +135,7 @@ class Team(Editable, models.Model):
         return self.name
 
 
-class Membership(models.Model):
+class Membership(StoredRow):
     class Role(models.TextChoices):
         VIEWER = "viewer"
         OPERATOR = "operator"
@@ -317,7 +318,7 @@ def closed_to(places: Mapping[Key, tuple[int | None, int | None]], user_ids: Ite
     return {key for key, place in places.items() if not is_open_place[place]}
 
 
-class Owned(Editable, models.Model):
+class Owned(Editable, StoredRow):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, blank=True, related_name="+",
         help_text="Empty: the row belongs to the site and everyone may use it.",

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from agents.schema import sha256_of
+from plumbing.stored_rows import StoredRow
 
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 
@@ -89,7 +90,7 @@ class Tool(Owned):
 MOST_GRANTS = 500  # of one agent or chain
 
 
-class ToolGrant(models.Model):
+class ToolGrant(StoredRow):
     class Mode(models.TextChoices):
         ALLOW = "allow"
         ASK = "ask", "ask for approval"

@@ -15,6 +15,7 @@ from uuid_utils.compat import uuid7
 from agents.models import AuditEvent
 from devices.protocol import MISSED_BEATS
 from plumbing import clock
+from plumbing.stored_rows import StoredRow
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # 32 letters that are hard to confuse: 5 bits each
 PAIRING_MINUTES = 10
@@ -59,7 +60,7 @@ def silence_allowed() -> timedelta:
     return timedelta(seconds=settings.DEVICE_HEARTBEAT_S * MISSED_BEATS)
 
 
-class Device(models.Model):
+class Device(StoredRow):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="devices")
     name = models.CharField(max_length=100)
@@ -114,7 +115,7 @@ class CredentialQuerySet(PersonalQuerySet):
     owner = "device__owner_id"
 
 
-class DeviceCredential(models.Model):
+class DeviceCredential(StoredRow):
     """One credential of a generation. It is replaced at each connection; the old one is valid until
     a new one is used.
     """
@@ -204,7 +205,7 @@ class Copied:
     device: Device
 
 
-class Pairing(models.Model):
+class Pairing(StoredRow):
     """A one-time code. Its first four letters find the row, the other eight are the 40 secret bits."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
@@ -266,7 +267,7 @@ class OfferedQuerySet(PersonalQuerySet):
     owner = "device__owner_id"
 
 
-class OfferedTool(models.Model):
+class OfferedTool(StoredRow):
     """A tool offered by the device. The owner's approval is pinned to this exact definition."""
 
     class Status(models.TextChoices):

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from devices.client.records import texts_in
+from plumbing.stored_rows import StoredRow
 
 from .device import PersonalQuerySet, new_id
 
@@ -29,7 +30,7 @@ class RecordQuerySet(PersonalQuerySet):
         return self.filter(people__contains=f"{EDGE}{name.replace(chr(0), '').strip().casefold()}{EDGE}")
 
 
-class Record(models.Model):
+class Record(StoredRow):
     """One record; `data` holds the fields of its kind. See devices/client/records.py.
 
     `suggested` holds the fields that an agent wants to change in an approved record. `version`

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound
-from agents.http.viewsets import Audited, refusals
+from agents.http.viewsets import Audited, lock_row, refusals
 from runs.models import Schedule
 from runs.models.session import text_of
 from runs.serializers.schedules import ScheduleSerializer
@@ -97,6 +97,7 @@ class CronView(Audited, LangGraphView):
         serializer = ScheduleSerializer(schedule, data=data, partial=True, context={"request": request, "view": self})
         serializer.is_valid(raise_exception=True)
         with refusals("schedule", request.user):
+            lock_row(serializer.instance)
             serializer.save()
             self.audit("changed", schedule, fields=sorted(data))
         return Response(cron_json(cron_named(request.user, id)))

@@ -7,6 +7,8 @@ from django.db import models
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
+from plumbing.stored_rows import StoredRow
+
 from .collection import NAME, Collection
 
 
@@ -16,7 +18,7 @@ class AccountQuerySet(models.QuerySet):
         return self.filter(owner_id=user.pk)
 
 
-class CollectionAccount(models.Model):
+class CollectionAccount(StoredRow):
     """`owner` owns the connection; what `query` finds there is read again and again."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

@@ -15,6 +15,7 @@ from uuid_utils.compat import uuid7
 from agents.models import StoredFile, Tool
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from knowledge.full_text import WordsField, WordsIndex
+from plumbing.stored_rows import StoredRow
 
 NAME, URL, MODEL = 200, 2000, 165  # characters
 
@@ -65,7 +66,7 @@ class DocumentQuerySet(models.QuerySet):
         return self.filter(Q(until_version=None) | Q(until_version__gt=number), from_version__lte=number)
 
 
-class Document(models.Model):
+class Document(StoredRow):
     """One revision of a document of a collection. Of the current rows with one name at most one is ready."""
 
     class Source(models.TextChoices):

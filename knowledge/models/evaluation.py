@@ -5,12 +5,14 @@ from django.db import models
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
+from plumbing.stored_rows import StoredRow
+
 from .collection import NAME, Collection
 
 SHARE = [MinValueValidator(0.0), MaxValueValidator(1.0)]
 
 
-class EvaluationQuestion(models.Model):
+class EvaluationQuestion(StoredRow):
     """`place` is a page (“page 3”), a heading, or empty for any place of the document."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

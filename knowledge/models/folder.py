@@ -7,6 +7,8 @@ from django.db import models
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
+from plumbing.stored_rows import StoredRow
+
 from .collection import Collection
 
 PATH = 500
@@ -18,7 +20,7 @@ class FolderQuerySet(models.QuerySet):
         return self.filter(owner_id=user.pk)
 
 
-class CollectionFolder(models.Model):
+class CollectionFolder(StoredRow):
     """`owner` owns the device; only their searches reach it."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

@@ -13,6 +13,7 @@ from uuid_utils.compat import uuid7
 from agents.models import Agent, Membership, Team
 from agents.models.team import others_among
 from plumbing import clock
+from plumbing.stored_rows import StoredRow
 
 TEXT, SUBJECT = 2000, 200  # characters
 
@@ -66,7 +67,7 @@ def teams_of(user_id: Any, roles: Any = Membership.Role.values) -> models.QueryS
     return Membership.objects.filter(user_id=user_id, role__in=roles).values("team_id")
 
 
-class Content(models.Model):
+class Content(StoredRow):
     """The columns that a memory and its versions have in common."""
 
     class Kind(models.TextChoices):

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from agents.exceptions import Invalid
 from agents.http.resources import Tagged
 from agents.http.strict import StrictModelSerializer, Text, Words
-from agents.http.viewsets import Audited
+from agents.http.viewsets import Audited, lock_row
 from agents.models import Agent
 from agents.serializers.owned import named
 from runs.models import Budget, Embed
@@ -123,6 +123,8 @@ def taken(fields: dict[str, Any]) -> dict[str, Decimal | None]:
 @transaction.atomic
 def saved(embed: Embed, fields: dict[str, Any], costs: dict[str, Decimal | None]) -> Embed:
     """Change the row and its budgets. Raises Invalid."""
+    if not embed._state.adding:
+        lock_row(embed)
     for name, value in fields.items():
         setattr(embed, name, value)
     try:

@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from agents.exceptions import Conflict, Invalid, NotFound, TooLarge
 from agents.http.resources import Tagged
-from agents.http.viewsets import Audited, NamedViewSet, refusals
+from agents.http.viewsets import Audited, NamedViewSet, lock_row, refusals
 from plumbing import clock
 from runs.models import Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from runs.models.trigger import new_secret
@@ -230,12 +230,14 @@ class WebhookViewSet(ShownOnce, Tagged, Audited, viewsets.ModelViewSet):
 
     def perform_update(self, serializer: Any) -> None:
         """A secret is not kept when the address changes."""
-        before = serializer.instance.url
-        webhook = serializer.save()
-        if webhook.url != before:
-            webhook.secret = new_secret()
-            webhook.save(update_fields=["secret"])
-        self.audit("changed", webhook, fields=sorted(serializer.validated_data))
+        with refusals("webhook"):
+            lock_row(serializer.instance)
+            before = serializer.instance.url
+            webhook = serializer.save()
+            if webhook.url != before:
+                webhook.secret = new_secret()
+                webhook.save(update_fields=["secret"])
+            self.audit("changed", webhook, fields=sorted(serializer.validated_data))
 
     def perform_destroy(self, webhook: Webhook) -> None:
         self.audit("deleted", webhook)

@@ -16,6 +16,8 @@ from .desk import Desk
 from .rows import close, denied_data, finished_data, invalid_arguments, start
 
 Outcome = ToolCallRecord.Outcome
+# What a decision changes of a call. Its other columns belong to the worker that makes it.
+DECIDED = ("arguments", "details", "waiting_for", "attempt", "started_at", "finished_at", "wall_ms", "outcome", "error")
 
 
 def resume_calls(desk: Desk, records: list[ToolCallRecord]) -> None:
@@ -96,12 +98,12 @@ def follow_yes(desk: Desk, record: ToolCallRecord, approval: Approval) -> None:
         deny(desk, record, "denied", "the edit names another skill, which needs its own approval")
     elif problems := schema.validate(tool.input_schema, record.arguments):
         close(record, Outcome.FAILED, error=invalid_arguments(problems))
-        record.save()
+        record.save(update_fields=DECIDED)
         desk.tell(("tool.finished", finished_data(record)))
     else:
         record.waiting_for = ""
         start(record)
-        record.save()
+        record.save(update_fields=DECIDED)
 
 
 def is_for_others(desk: Desk, record: ToolCallRecord, approval: Approval) -> bool:
@@ -113,5 +115,5 @@ def is_for_others(desk: Desk, record: ToolCallRecord, approval: Approval) -> boo
 @transaction.atomic
 def deny(desk: Desk, record: ToolCallRecord, code: str, message: str) -> None:
     close(record, Outcome.DENIED, error={"code": code, "message": message})
-    record.save()
+    record.save(update_fields=DECIDED)
     desk.tell(("tool.denied", denied_data(record)))

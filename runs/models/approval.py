@@ -10,6 +10,7 @@ from uuid_utils.compat import uuid7
 
 from agents.models import Membership, Team, ToolGrant
 from plumbing import clock
+from plumbing.stored_rows import StoredRow
 
 from .call import StepRun, ToolCallRecord
 from .run import Run
@@ -50,7 +51,7 @@ def still_shared() -> Q:
     return subject & (Q(decider=F("run__principal")) | Q(Exists(person)))
 
 
-class Approval(models.Model):
+class Approval(StoredRow):
     class Status(models.TextChoices):
         OPEN = "open"
         APPROVED = "approved"

@@ -13,6 +13,7 @@ from django.db.models import Q
 from agents.models import Agent, Team
 from agents.models.team import Membership
 from plumbing import clock
+from plumbing.stored_rows import StoredRow
 
 from .embed import Embed
 from .run import Run
@@ -32,7 +33,7 @@ class BudgetQuerySet(models.QuerySet):
         return self.filter(Q(team_id__in=teams) | Q(team=None, owner_id=user.pk))
 
 
-class Budget(models.Model):
+class Budget(StoredRow):
     class Period(models.TextChoices):
         RUN = "run"
         DAY = "day"

@@ -13,6 +13,7 @@ from uuid_utils.compat import uuid7
 
 from agents.models import Agent, Tool
 from agents.models.team import Editable
+from plumbing.stored_rows import StoredRow
 from runs.rules.visitors import may_open
 
 ORIGIN = re.compile(r"(https?)://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:\d{1,5})?")
@@ -68,7 +69,7 @@ def small(default: int, least: int, most: int, help_text: str) -> models.Positiv
     return models.PositiveIntegerField(default=default, validators=limits, help_text=help_text)
 
 
-class Embed(Editable, models.Model):
+class Embed(Editable, StoredRow):
     """Its runs work for the owner, with no tool but those in `tools`. `key` is public: it only opens this agent."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

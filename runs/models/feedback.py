@@ -3,10 +3,12 @@
 from django.db import models
 from django.db.models import Q
 
+from plumbing.stored_rows import StoredRow
+
 from .run import Run
 
 
-class Feedback(models.Model):
+class Feedback(StoredRow):
     class Rating(models.TextChoices):
         UP = "up", "Good"
         DOWN = "down", "Bad"

@@ -8,6 +8,7 @@ from django.db.models import Q
 from uuid_utils.compat import uuid7
 
 from plumbing import clock
+from plumbing.stored_rows import StoredRow
 
 from .call import ToolCallRecord
 from .run import Run
@@ -21,7 +22,7 @@ class InputRequestQuerySet(models.QuerySet):
         return self.filter(status=InputRequest.Status.OPEN)
 
 
-class InputRequest(models.Model):
+class InputRequest(StoredRow):
     """A question to the person (`form`), or a tool call that the caller executes (`tool`). It is
     answered once.
     """

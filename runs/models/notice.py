@@ -8,6 +8,7 @@ from django.db.models import Q
 from uuid_utils.compat import uuid7
 
 from agents.fields import EncryptedTextField
+from plumbing.stored_rows import StoredRow
 
 from .approval import Approval
 from .input import InputRequest
@@ -18,7 +19,7 @@ class PushSubscriptionQuerySet(models.QuerySet):
         return self.filter(owner_id=user.pk)
 
 
-class PushSubscription(models.Model):
+class PushSubscription(StoredRow):
     """A browser that shows notices of its person: the address of its push service, and its keys (base64url)."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

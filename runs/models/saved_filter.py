@@ -5,13 +5,15 @@ from typing import Any, Self
 from django.conf import settings
 from django.db import models
 
+from plumbing.stored_rows import StoredRow
+
 
 class SavedFilterQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         return self.filter(owner_id=user.pk)
 
 
-class SavedFilter(models.Model):
+class SavedFilter(StoredRow):
     MOST = 30  # of one person
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

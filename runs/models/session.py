@@ -11,6 +11,7 @@ from uuid_utils.compat import uuid7
 from agents.exceptions import Invalid
 from agents.models import Agent, StoredFile
 from plumbing.statements import insert, take_numbers
+from plumbing.stored_rows import StoredRow
 
 A2A_CONTEXT = "a2a_context"  # where the metadata keeps the name that an A2A client chose
 MOST_AT_ONCE = 2000  # messages that one request adds
@@ -34,7 +35,7 @@ class SessionQuerySet(models.QuerySet):
         return self.filter(status=Session.Status.ACTIVE)
 
 
-class Session(models.Model):
+class Session(StoredRow):
     class Status(models.TextChoices):
         ACTIVE = "active"
         CLOSED = "closed"
@@ -132,6 +133,11 @@ class Session(models.Model):
         if numbers is None:
             raise Session.DoesNotExist(self.pk)
         [self.last_seq] = numbers
+
+    def mend_numbers(self) -> None:
+        """Let the counter go on from the last message, where it had been set back."""
+        self.last_seq = self.messages.aggregate(last=models.Max("seq"))["last"] or 0
+        self.save(update_fields=["last_seq"])
 
     @transaction.atomic
     def fork(self, *, before: int) -> "Session":

@@ -7,6 +7,8 @@ from django.conf import settings
 from django.db import models
 from django.utils.crypto import constant_time_compare, salted_hmac
 
+from plumbing.stored_rows import StoredRow
+
 from .session import Session
 
 SALT = "muster.shared"
@@ -31,7 +33,7 @@ class SharedLinkQuerySet(models.QuerySet):
         return link if link and constant_time_compare(link.token, token) else None
 
 
-class SharedLink(models.Model):
+class SharedLink(StoredRow):
     """Shows the messages up to `last_seq` to everybody who has the link. Later messages are not shown.
 
     The database has only the first half of the token. The other half is its signature with

@@ -15,6 +15,7 @@ from agents.fields import EncryptedTextField
 from agents.models import Agent, Chain
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from plumbing import clock
+from plumbing.stored_rows import StoredRow
 
 from .run import Run
 
@@ -119,7 +120,7 @@ class WebhookQuerySet(models.QuerySet):
         return self.filter(owner_id=user.pk, run=None)
 
 
-class Webhook(models.Model):
+class Webhook(StoredRow):
     """An address that receives its owner's run events; with `run` the states of one task, for an A2A client."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
@@ -158,7 +159,7 @@ class DeliveryQuerySet(models.QuerySet):
         return self.filter(webhook__owner_id=user.pk, webhook__run=None)
 
 
-class WebhookDelivery(models.Model):
+class WebhookDelivery(StoredRow):
     """One message to one address: retried with back-off until it is accepted or dead."""
 
     class State(models.TextChoices):

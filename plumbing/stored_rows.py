@@ -1,0 +1,95 @@
+"""A base class of models whose rows several people, pages and workers change at the same time."""
+
+from collections.abc import Collection
+from copy import deepcopy
+from functools import cache
+from typing import Any, Self
+
+from django.db import DatabaseError, models
+from django.http import Http404
+
+
+class RowGone(Http404):
+    """The row was deleted after it had been read, so the change was not stored. Pages and the API answer 404."""
+
+
+class StoredRow(models.Model):
+    """`save()` writes only the fields that changed since the row was read.
+
+    Django writes every column back. Whoever reads a row, changes its title and saves it would undo what
+    others stored in its other columns meanwhile: a counter, a publication, a mark (docs/adr/0114).
+
+    Saving a row that was deleted meanwhile raises RowGone; Django would insert it again.
+    """
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, **options: Any) -> None:
+        is_change = not self._state.adding and not options.get("force_insert") and not args
+        if not is_change or not hasattr(self, "stored_values"):
+            super().save(*args, **options)
+            self.remember_values()
+            return
+        if options.get("update_fields") is None:
+            options["update_fields"] = self.find_changed_fields()
+        try:
+            super().save(**options)
+        except DatabaseError as error:
+            if type(error) is not DatabaseError:  # Django's own: the statement met no row
+                raise
+            raise RowGone(f"{self._meta.verbose_name_raw} {self.pk}") from error
+        self.remember_values(options["update_fields"])
+
+    @classmethod
+    def from_db(cls, db: str | None, field_names: Collection[str], values: Collection[Any]) -> Self:
+        row = super().from_db(db, field_names, values)
+        row.stored_values = dict(zip(field_names, values, strict=False))
+        row.copy_mutable_values()
+        return row
+
+    def refresh_from_db(self, *args: Any, **options: Any) -> None:
+        super().refresh_from_db(*args, **options)
+        fields = options.get("fields") or (args[1] if len(args) > 1 else None)
+        self.remember_values(fields)
+
+    def find_changed_fields(self) -> list[str]:
+        """The names of the fields to write; with `auto_now` fields if there are any, and [] if not."""
+        changed = [
+            field.attname
+            for field in self._meta.concrete_fields
+            if field.attname in self.__dict__ and not field.primary_key and self.differs_from_stored(field.attname)
+        ]
+        if changed:
+            changed.extend(name for name in names_of_auto_now(type(self)) if name not in changed)
+        return changed
+
+    def differs_from_stored(self, attname: str) -> bool:
+        if attname not in self.stored_values:
+            return True  # it was not loaded, and then it was set
+        return bool(self.__dict__[attname] != self.stored_values[attname])
+
+    def remember_values(self, names: Collection[str] | None = None) -> None:
+        """Take the present values for stored: of these fields, or of all that are loaded."""
+        attnames = {field.attname for field in self._meta.concrete_fields}
+        if names is not None:
+            attnames = {self._meta.get_field(name).attname for name in names}
+        values = {name: self.__dict__[name] for name in attnames if name in self.__dict__}
+        self.stored_values = {**getattr(self, "stored_values", {}), **values}
+        self.copy_mutable_values()
+
+    def copy_mutable_values(self) -> None:
+        """A list or dict may be changed in place, which only a copy shows."""
+        for name in names_of_json(type(self)):
+            if name in self.stored_values:
+                self.stored_values[name] = deepcopy(self.stored_values[name])
+
+
+@cache
+def names_of_json(model: type[models.Model]) -> tuple[str, ...]:
+    return tuple(field.attname for field in model._meta.concrete_fields if isinstance(field, models.JSONField))
+
+
+@cache
+def names_of_auto_now(model: type[models.Model]) -> tuple[str, ...]:
+    return tuple(field.attname for field in model._meta.concrete_fields if getattr(field, "auto_now", False))
