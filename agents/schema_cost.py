@@ -12,7 +12,7 @@ import re._constants as sre  # the parser's own opcodes: there is no public name
 import re._parser as sre_parser
 from typing import Any
 
-import orjson
+from plumbing import json_values
 
 JSON = Any
 
@@ -122,8 +122,8 @@ def pointed_at(schema: JSON, reference: str) -> JSON:
 def size_of(value: JSON) -> float:
     """Bytes of a value as JSON; infinite where it has none."""
     try:
-        return float(len(orjson.dumps(value)))
-    except (TypeError, ValueError):  # integers beyond 64 bits, deeper than 254 levels, half of a surrogate pair
+        return float(len(json_values.write(value)))
+    except (TypeError, ValueError, RecursionError):  # deeper than a thousand levels
         return math.inf
 
 

@@ -4,7 +4,6 @@ Plain Python. It runs in the serving process for small schemas and in a process 
 agents/schema.py.
 """
 
-import json
 import re
 import re._constants as sre  # the parser's own opcodes: there is no public name for them
 import re._parser as sre_parser
@@ -13,9 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
-import orjson
 
 from agents.schema_cost import pointed_at
+from plumbing import json_values
 
 JSON = Any
 Problem = dict[str, str]
@@ -246,10 +245,7 @@ def compile_problems(schema: dict[str, JSON]) -> list[Problem]:
 
 def key_of(schema: JSON) -> bytes:
     """The schema as text with sorted keys: equal schemas have equal keys."""
-    try:
-        return orjson.dumps(schema, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # an integer beyond 64 bits
-        return json.dumps(schema, sort_keys=True, allow_nan=False).encode()
+    return json_values.write(schema, sort_keys=True)
 
 
 def compiled(key: bytes) -> Any:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import orjson
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError
@@ -23,7 +22,7 @@ from devices.settling import SETTLER, Arrival
 from devices.sweeping import SWEEPER
 from devices.threads import in_batch
 from devices.wire import BadFrame
-from plumbing import clock
+from plumbing import clock, json_values
 from plumbing.broker.listener import LISTENER
 from plumbing.sockets import RESTART
 from plumbing.threads import in_thread
@@ -236,7 +235,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         messages.
         """
         if data:
-            message = orjson.loads(data)
+            message = json_values.read(data)
             self.start(getattr(self, message["type"])(message))
 
     async def device_call(self, event: dict[str, Any]) -> None:

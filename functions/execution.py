@@ -22,6 +22,7 @@ from functions.host import Host
 from functions.models import Execution, FunctionVersion
 from functions.spec import FunctionSpec, defaults
 from functions.watching import watch
+from plumbing import json_values
 from plumbing.statements import insert
 from plumbing.waits import elsewhere
 from plumbing.weighed import Weighed
@@ -233,20 +234,8 @@ def error_of(outcome: sandbox.Outcome) -> dict[str, Any] | None:
 
 
 def storable(value: Any) -> Any:
-    """The same JSON without NUL characters, which PostgreSQL's jsonb cannot store; applied on every
-    database.
-    """
-    return without_nul(value) if "\\u0000" in json.dumps(value) else value
-
-
-def without_nul(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.replace("\0", "\ufffd")
-    if isinstance(value, list):
-        return [without_nul(item) for item in value]
-    if isinstance(value, dict):
-        return {without_nul(key): without_nul(item) for key, item in value.items()}
-    return value
+    """The same JSON as every database can store it (plumbing/json_values.py)."""
+    return json_values.clean(value)
 
 
 def printed(outcome: sandbox.Outcome) -> str:

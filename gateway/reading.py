@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from django.conf import settings
 
+from plumbing import json_values
 from runs.events.frames import Frame
 
 from .turns import Pause
@@ -96,7 +96,7 @@ class Reading:
 
 
 def as_text(value: JSON) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    return value if isinstance(value, str) else json_values.write(value).decode()
 
 
 def result_text(data: dict[str, JSON]) -> str:

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
-import orjson
 from django.http import StreamingHttpResponse
 
 from agents.http.standing import Standing, while_good
+from plumbing import json_values
 from plumbing.threads import in_thread
 from runs.exceptions import RunFinished
 from runs.models import Run
@@ -44,7 +44,7 @@ def left(run: Run, user: Any) -> None:
 
 
 def sse(data: dict[str, Any], event: str = "") -> bytes:
-    return b"%sdata: %s\n\n" % (f"event: {event}\n".encode() if event else b"", orjson.dumps(data, default=str))
+    return b"%sdata: %s\n\n" % (f"event: {event}\n".encode() if event else b"", json_values.write(data))
 
 
 DONE = b"data: [DONE]\n\n"

@@ -1,6 +1,7 @@
 """Errors between a row and a model's answer. Each says what the catcher should do."""
 
 from agents.exceptions import Invalid
+from plumbing.json_values import clean_text
 
 
 class CannotBuild(Invalid):
@@ -17,6 +18,7 @@ class ModelFailed(Exception):
     """No model answered, after retries and fallbacks; end the run with this code."""
 
     def __init__(self, code: str, message: str, attempts: int = 1) -> None:
+        message = clean_text(message)  # it may quote the server's answer
         super().__init__(message)
         self.code = code
         self.message = message

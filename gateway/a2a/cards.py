@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any
 
 import jwt
-import orjson
 from a2a.types import AgentCard
 from a2a.utils.signing import create_agent_card_signer
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -17,6 +16,7 @@ from jwt.algorithms import ECAlgorithm
 
 from agents.models import Agent
 from gateway.turns import ROUTER
+from plumbing import json_values
 from runs.intake import checks
 
 from .requests import INPUT_MODES
@@ -132,7 +132,7 @@ def card_url(name: str) -> str:
 
 
 def etag_of(card: dict[str, JSON]) -> str:
-    plain = orjson.dumps({**card, "signatures": None}, option=orjson.OPT_SORT_KEYS)
+    plain = json_values.write({**card, "signatures": None}, sort_keys=True)
     return f'"{hashlib.sha256(plain).hexdigest()[:32]}"'
 
 
@@ -161,6 +161,6 @@ def public_key() -> dict[str, JSON]:
 def as_jwk(pem: str) -> dict[str, JSON]:
     private: Any = load_pem_private_key(pem.encode(), password=None)
     jwk = ECAlgorithm.to_jwk(private.public_key(), as_dict=True)
-    plain = orjson.dumps({name: jwk[name] for name in ("crv", "kty", "x", "y")}, option=orjson.OPT_SORT_KEYS)
+    plain = json_values.write({name: jwk[name] for name in ("crv", "kty", "x", "y")}, sort_keys=True)
     thumbprint = jwt.utils.base64url_encode(hashlib.sha256(plain).digest()).decode()
     return {**jwk, "kid": thumbprint, "use": "sig", "alg": "ES256"}

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
-import orjson
 from a2a.types import Message, Part
 from a2a.utils.errors import InvalidParamsError
 from a2a.utils.proto_utils import validate_proto_required_fields
@@ -17,6 +16,7 @@ from agents import storage
 from agents.exceptions import Invalid
 from agents.http import parsers
 from agents.models.file import IMAGES
+from plumbing import json_values
 from runs.intake.parts import MOST as MOST_PARTS
 from runs.models import InputRequest, Session
 from runs.models.session import A2A_CONTEXT
@@ -108,7 +108,7 @@ def part_of(user: Any, part: Part) -> dict[str, JSON]:
     if kind == "url":
         return {"type": "image", "url": part.url, "media_type": part.media_type.lower()}
     if kind == "data":
-        return {"type": "text", "text": orjson.dumps(data_of(part)).decode()}
+        return {"type": "text", "text": json_values.write(data_of(part)).decode()}
     file = storage.save(user.pk, part.filename or "file", part.raw, declared=part.media_type)
     return {"type": "file", "file": str(file.pk)}
 

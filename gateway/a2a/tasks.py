@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
 from a2a.types import TaskState
 from django.db.models import OuterRef, Q, QuerySet, Subquery, UUIDField
 from django.db.models.functions import Coalesce
@@ -18,6 +17,7 @@ from agents.exceptions import Invalid
 from agents.models import Agent, StoredFile
 from gateway.reading import file_url
 from gateway.turns import ROUTER, RUN_JOINS
+from plumbing import json_values
 from plumbing.statements import Select
 from runs.models import Approval, Artifact, InputRequest, Message, Run, RunEvent
 from runs.rules import task_states
@@ -324,13 +324,13 @@ def with_state(state: str) -> Q:
 
 
 def cursor_of(run: Any) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps([run.changed_at, run.pk])).decode()
+    return base64.urlsafe_b64encode(json_values.write([run.changed_at, run.pk])).decode()
 
 
 def cursor_in(token: str) -> tuple[datetime, UUID]:
     """Raises Invalid."""
     try:
-        at, pk = orjson.loads(base64.urlsafe_b64decode(token.encode()))
+        at, pk = json_values.read(base64.urlsafe_b64decode(token.encode()))
         return datetime.fromisoformat(at), UUID(pk)
     except (ValueError, TypeError, binascii.Error):
         detail = {"field": "pageToken", "code": "invalid", "message": "it is not a token of this list"}

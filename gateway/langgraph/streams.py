@@ -3,12 +3,11 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import orjson
-
 from gateway import turns
 from gateway.reading import BEGIN, CALL, CLOSE, TEXT, Reading, Step, as_text, result_text
 from gateway.sse import HEARTBEAT
 from gateway.turns import Turn
+from plumbing import json_values
 from plumbing.threads import in_thread
 from runs.events.frames import Frame
 from runs.models import Run
@@ -166,7 +165,7 @@ def error_of(status: str, error: dict[str, JSON] | None) -> dict[str, str] | Non
 
 
 def sse(event: str, data: JSON) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (event.encode(), orjson.dumps(data, default=str))
+    return b"event: %s\ndata: %s\n\n" % (event.encode(), json_values.write(data))
 
 
 def numbered(frames: list[bytes], id: int) -> bytes:

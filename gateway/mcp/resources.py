@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from agents import storage
 from agents.models import StoredFile
+from plumbing import json_values
 from runs.models import Run, RunEvent
 from runs.models.run import RUN_JOINS
 from runs.serializers.runs import EventSerializer, RunSerializer
@@ -148,7 +147,7 @@ def read_events(rpc: RpcRequest, pk: UUID) -> dict[str, JSON] | None:
 
 
 def as_json(value: JSON) -> dict[str, JSON]:
-    return {"mimeType": "application/json", "text": orjson.dumps(value, default=str).decode()}
+    return {"mimeType": "application/json", "text": json_values.write(value).decode()}
 
 
 READERS: dict[tuple[str, str], Callable[[RpcRequest, UUID], dict[str, JSON] | None]] = {

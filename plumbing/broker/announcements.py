@@ -6,7 +6,6 @@ read the row.
 """
 
 import asyncio
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -14,8 +13,7 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-import orjson
-
+from plumbing import json_values
 from plumbing.broker.broadcast import channel_of
 from plumbing.broker.listener import LISTENER
 
@@ -40,7 +38,7 @@ class Waiter:
             body = self.lines.get(timeout=max(0.0, seconds))
         except Empty:
             return False
-        self.news = orjson.loads(body) if body else None
+        self.news = json_values.read(body) if body else None
         return True
 
 
@@ -58,7 +56,7 @@ class LoopWaiter:
             self.loop.call_soon_threadsafe(self.hear, body)
 
     def hear(self, body: bytes) -> None:
-        self.news = orjson.loads(body) if body else self.news
+        self.news = json_values.read(body) if body else self.news
         self.is_told = True
         if not self.announcement.done():
             self.announcement.set_result(None)
@@ -136,5 +134,5 @@ class Announcements:
 
 
 def line_of(key: Any, news: dict[str, Any] | None) -> bytes:
-    body = b"" if news is None else json.dumps(news, default=str).encode()  # no raw line breaks
+    body = b"" if news is None else json_values.write(news)  # no raw line breaks
     return b"%s %s" % (str(key).encode(), body if len(body) <= MAX_INLINE else b"")

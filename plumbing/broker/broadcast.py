@@ -6,10 +6,10 @@ Rows are authoritative and a message is only a notification: an unavailable brok
 from functools import lru_cache
 from typing import Any
 
-import orjson
 import redis
 from django.conf import settings
 
+from plumbing import json_values
 from plumbing.broker.clusters import TAG
 from plumbing.broker.line import Line
 
@@ -42,7 +42,7 @@ def publish_many(messages: list[tuple[bytes, Message]]) -> bool:
 
 
 def as_bytes(message: Message) -> bytes:
-    return message if isinstance(message, bytes) else orjson.dumps(message, default=str)
+    return message if isinstance(message, bytes) else json_values.write(message)
 
 
 def is_reachable() -> bool:

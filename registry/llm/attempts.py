@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from django.conf import settings
 
+from plumbing import json_values
 from registry.exceptions import AttemptFailed, ModelFailed
 
-from .chat import Answer, ChatModel, Question
+from .chat import Answer, ChatModel, ModelToolCall, Question
 
 TRIES = 3  # attempts per model
 LONGEST_WAIT_S = 30.0  # when a provider asks for a longer wait, the next model is tried
@@ -28,7 +29,8 @@ def ask(model: ChatModel, question: Question, fallbacks: Sequence[str]) -> tuple
             attempts += 1
             spoken.begin()
             try:
-                return model.ask(replace(question, model_name=name)), name, attempts
+                answer = model.ask(replace(question, model_name=name))
+                return clean_answer(answer), name, attempts
             except AttemptFailed as error:
                 failed = error
             except ModelFailed as error:
@@ -41,6 +43,27 @@ def ask(model: ChatModel, question: Question, fallbacks: Sequence[str]) -> tuple
             break  # another model of the same account would be refused as well
     assert failed is not None
     raise ModelFailed(failed.code, failed.message, attempts) from failed
+
+
+def clean_answer(answer: Answer) -> Answer:
+    """The answer as it can be stored and sent back, whatever the model's server sent."""
+    return replace(
+        answer,
+        text=json_values.clean_text(answer.text),
+        calls=tuple(clean_call(call) for call in answer.calls),
+        finish=json_values.clean_text(answer.finish),
+        extra=json_values.clean(answer.extra),
+    )
+
+
+def clean_call(call: ModelToolCall) -> ModelToolCall:
+    return replace(
+        call,
+        id=json_values.clean_text(call.id),
+        name=json_values.clean_text(call.name),
+        arguments=json_values.clean(call.arguments),
+        problem=json_values.clean_text(call.problem),
+    )
 
 
 def wait_before(attempt: int, error: AttemptFailed) -> float | None:
@@ -63,12 +86,15 @@ class Spoken:
         self._listener = listener
         self._heard = ""
         self._now = ""
+        self._half = ""  # the first half of a surrogate pair, whose second half comes with the next piece
 
     def begin(self) -> None:
-        self._now = ""
+        self._now = self._half = ""
 
     def hear(self, text: str) -> None:
-        self._now += text
+        text = self._half + text
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        self._now += json_values.clean_text(text.removesuffix(self._half))
         if not self._now.startswith(self._heard) or len(self._now) <= len(self._heard):
             return
         fresh, self._heard = self._now[len(self._heard) :], self._now

@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from agents.tools import ToolSpec
+from plumbing import json_values
 
 LONGEST_ANSWER = 8192  # output tokens held for a call whose agent sets no max_tokens
 IMAGE_TOKENS = 3000  # an image takes fewer, whatever its size in bytes
@@ -39,8 +38,8 @@ def bid(
     cost: Callable[[int, int], int],
 ) -> Bid:
     """A token of a byte-level tokenizer has at least one byte, so the request's bytes bound its tokens."""
-    size = len(orjson.dumps([messages, output_schema], default=str))
-    size += 2 * sum(len(tool.description) + len(orjson.dumps(tool.input_schema, default=str)) for tool in tools)
+    size = len(json_values.write([messages, output_schema]))
+    size += 2 * sum(len(tool.description) + len(json_values.write(tool.input_schema)) for tool in tools)
     images = IMAGE_TOKENS * sum(count_images(message.get("content")) for message in messages)
     extra = MESSAGE_TOKENS * len(messages) + (TOOL_PROMPT_TOKENS if tools else 0)
     return Bid(

@@ -11,11 +11,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-import orjson
-
 from agents.http.parsers import fault_in
 from agents.tools import ToolSpec
-from plumbing import waits
+from plumbing import json_values, waits
 from plumbing.resting import RestingThreads
 from registry.exceptions import AttemptFailed, ModelCancelled, ModelFailed
 
@@ -138,9 +136,8 @@ def response_format(schema: dict[str, JSON]) -> dict[str, JSON]:
 
 def with_instruction(messages: Sequence[dict[str, JSON]], schema: dict[str, JSON]) -> list[dict[str, JSON]]:
     """For providers without a response format: the schema as a last system instruction."""
-    text = (
-        "Answer only with JSON that matches this JSON Schema, without a code fence:\n" + orjson.dumps(schema).decode()
-    )
+    shape = json_values.write(schema).decode()
+    text = f"Answer only with JSON that matches this JSON Schema, without a code fence:\n{shape}"
     if messages and messages[0]["role"] == "system":
         first = {**messages[0], "content": f"{messages[0]['content']}\n\n{text}"}
         return [first, *messages[1:]]

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpcore2
-import orjson
 from django.conf import settings
 
+from plumbing import json_values
 from plumbing.http import streams
 from plumbing.http.addresses import is_allowed
 from plumbing.http.connections import Connections
@@ -68,7 +68,7 @@ class Exchange:
     """One request and its answer as a context; connection errors become AttemptFailed."""
 
     def __init__(self, endpoint: Endpoint, body: JSON) -> None:
-        content = orjson.dumps(body)
+        content = json_values.write(body)
         headers = [*endpoint.headers, ("Content-Length", str(len(content)))]
         silence = settings.MODEL_SILENCE_S
         timeout = {"connect": CONNECT_S, "read": silence, "write": silence, "pool": CONNECT_S}
@@ -126,7 +126,7 @@ def refused(status: int, body: bytes, retry_after: str = "") -> AttemptFailed:
 
 def reason_in(body: bytes) -> str:
     try:
-        error = orjson.loads(body)["error"]
+        error = json_values.read(body)["error"]
         return str(error["message"] if isinstance(error, dict) else error)[:500]
     except (ValueError, KeyError, TypeError):
         return body.decode("utf-8", "replace")[:200] or "no reason"
@@ -164,7 +164,7 @@ def lines(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 def read_json(content: bytes) -> JSON:
     try:
-        value = orjson.loads(content)
+        value = json_values.read(content)
     except ValueError:
         raise AttemptFailed("bad_answer", "The model server's answer is not JSON.", is_retryable=True)
     if not isinstance(value, dict):

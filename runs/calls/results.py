@@ -14,7 +14,7 @@ from django.db.models import F
 from agents.http.parsers import MAX_DEPTH
 from agents.schema import depth_of
 from agents.tools import ToolResult
-from plumbing import clock
+from plumbing import clock, json_values
 from plumbing.statements import update_each
 from runs.events import record as events
 from runs.exceptions import LeaseLost
@@ -38,8 +38,7 @@ def settle(run: Run, record: ToolCallRecord, result: ToolResult, *, where: dict[
     `where` says what must hold of the run's row, such as the lease. A result that comes too late is kept aside.
     Raises LeaseLost.
     """
-    if depth_of(result.value, MAX_DEPTH) > MAX_DEPTH:
-        result = replace(result, ok=False, value=None, error=TOO_DEEP)
+    result = storable(result)
     answer(record, result)
     try:
         write_result(run, record, result, where)
@@ -55,6 +54,19 @@ def settle(run: Run, record: ToolCallRecord, result: ToolResult, *, where: dict[
         write_result(run, record, replace(result, keep=None), where)
         keep_alone(record, result.keep)
     note(run, record, result)
+
+
+def storable(result: ToolResult) -> ToolResult:
+    """The result as it can be stored, sent and shown to a model, whoever made it."""
+    if depth_of(result.value, MAX_DEPTH) > MAX_DEPTH:
+        return replace(result, ok=False, value=None, error=TOO_DEEP)
+    return replace(
+        result,
+        value=json_values.clean(result.value),
+        error=json_values.clean(result.error),
+        printed=json_values.clean_text(result.printed),
+        details=json_values.clean(result.details),
+    )
 
 
 @transaction.atomic

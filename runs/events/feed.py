@@ -14,8 +14,7 @@ from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import orjson
-
+from plumbing import json_values
 from plumbing.broker.listener import LISTENER
 from plumbing.threads import in_thread
 from runs.models import Run
@@ -159,7 +158,7 @@ class Feed:
         if message is None:
             self.may_have_missed()
         else:
-            self.hear(Frame.of(orjson.loads(message)))
+            self.hear(Frame.of(json_values.read(message)))
 
     def forget(self) -> None:
         if self.feeds.get(self.run_id) is self:

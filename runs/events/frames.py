@@ -2,8 +2,9 @@
 
 from typing import Any
 
-import orjson
 from django.utils.functional import cached_property  # functools' version takes a lock each time
+
+from plumbing import json_values
 
 
 class Frame:
@@ -17,14 +18,14 @@ class Frame:
     @classmethod
     def of(cls, event: dict[str, Any]) -> "Frame":
         """From an event in the format of `events.as_json`."""
-        data = orjson.dumps(event["data"], default=str).decode()
+        data = json_values.write(event["data"]).decode()
         frame = cls(event["run"], event["type"], data, seq=event["seq"], at=event.get("at"))
         frame.data = event["data"]
         return frame
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        return orjson.loads(self.json_data)
+        return json_values.read(self.json_data)
 
     @property
     def is_last(self) -> bool:
@@ -61,5 +62,5 @@ HEARTBEAT = Heartbeat()
 
 
 def delta(run: str, turn: int, offset: int, text: str) -> Frame:
-    data = orjson.dumps({"turn": turn, "offset": offset, "text": text}).decode()
+    data = json_values.write({"turn": turn, "offset": offset, "text": text}).decode()
     return Frame(run, "message.delta", data)

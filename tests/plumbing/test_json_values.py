@@ -1,0 +1,53 @@
+"""What models, tools and services send becomes something that every database, JSON and UTF-8 can hold."""
+
+import json
+import math
+
+import pytest
+
+from plumbing import json_values
+
+HUGE = 10**4_299
+TABLE = [
+    ("plain", "plain"),
+    ("größe 😀", "größe 😀"),
+    ("a\x00b", "a\ufffdb"),
+    ("a\ud83d", "a\ufffd"),
+    ("\ude00a", "\ufffda"),
+    ("\ud83d\ude00", "😀"),
+    (2**70, 2**70),
+    (-(2**70), -(2**70)),
+    (HUGE, HUGE),
+    (10**4_300, "a number of more than 4,300 digits"),
+    (math.nan, "NaN"),
+    (math.inf, "Infinity"),
+    (-math.inf, "-Infinity"),
+    (True, True),
+    (None, None),
+    (1.5, 1.5),
+    ({"a\x00": ["b\ud800", {"c": math.nan}]}, {"a\ufffd": ["b\ufffd", {"c": "NaN"}]}),
+    ([2**64, [2**63]], [2**64, [2**63]]),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), TABLE, ids=range(len(TABLE)))
+def test_a_value_is_cleaned_written_and_read_again(value, expected):
+    cleaned = json_values.clean(value)
+
+    assert cleaned == expected and type(cleaned) is type(expected)
+    assert json_values.read(json_values.write(cleaned)) == cleaned
+    assert json.loads(json_values.write(cleaned)) == cleaned
+
+
+def test_what_is_clean_is_not_copied():
+    value = {"a": [1, "b", {"c": 2.5}], "d": 2**70}
+
+    assert json_values.clean(value) is value
+
+
+@pytest.mark.parametrize(
+    "text", ['{"x": NaN}', "[Infinity]", "{", '{"a": 1} x', "1" * 5_000, '{"n": 1234567890123456789012, "x": NaN}']
+)
+def test_what_is_not_json_is_refused(text):
+    with pytest.raises(ValueError):
+        json_values.read(text)
