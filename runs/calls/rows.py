@@ -88,6 +88,7 @@ def called_data(record: ToolCallRecord) -> dict[str, Any]:
         "kind": record.kind,
         "arguments": record.arguments,
         "parent_call": str(record.parent_call_id) if record.parent_call_id else None,
+        "refused": bool(record.outcome),  # before it was made
     }
 
 
