@@ -1,5 +1,6 @@
-"""Chat completions of OpenAI and of compatible servers: LangChain writes the request, our own connection sends it,
-and AnswerBuilder reads the answer, whole or streamed.
+"""Chat completions of OpenAI and of compatible servers, whole or streamed.
+
+LangChain writes the request, our own connection sends it, and AnswerBuilder reads the answer.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -87,7 +87,7 @@ def profiles_for(user: Any, also_for: Collection[int] = ()) -> list[Profile]:
 
 def made(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Profile]:
     """Each is kept by the hash that was read together with it: an agent may be published in between."""
-    asked = dict(keys)
+    hashes = dict(keys)
     profiles: dict[tuple[int, str], Profile] = {}
     for start in range(0, len(keys), 500):
         ids = [pk for pk, _ in keys[start : start + 500]]
@@ -95,7 +95,7 @@ def made(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Profile]:
         for agent_id, live_hash, spec in rows.values_list("pk", "live_hash", "published__spec"):
             key = (agent_id, live_hash)
             profile = _profiles.get_or_make(key, partial(read_profile, spec, key))
-            profiles[(agent_id, asked[agent_id])] = profile
+            profiles[(agent_id, hashes[agent_id])] = profile
     return profiles
 
 
