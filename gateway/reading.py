@@ -53,6 +53,8 @@ class Reading:
                 if data["text"]:
                     yield from self.write(data["turn"], 0, data["text"])
                 yield from self.close()
+            case "tool.called" if data["kind"] == "caller" and data.get("refused"):
+                self.kinds[data["id"]] = "caller"  # a client would make the call that it is shown
             case "tool.called" if not data["parent_call"]:
                 self.kinds[data["id"]] = data["kind"]
                 yield Step(CALL, data)

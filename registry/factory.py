@@ -5,6 +5,7 @@ for each other row.
 from typing import Any
 
 from agents.models import Agent, AgentVersion, Provider, Tool
+from agents.models.agent import live_definition
 from agents.schema import sha256_of
 from agents.spec import AgentSpec, GrantSpec
 from agents.tools import ToolSpec
@@ -57,7 +58,8 @@ def _older(agent: Agent, version: AgentVersion) -> LiveAgent:
     spec = version.read_spec()
     rows = tool_rows(spec.grants)
     provider = provider_of(spec, agent.provider_id)
-    key = sha256_of([version.sha256, [row.definition_hash for row in rows.values()], provider.pk, provider.revision])
+    tools = sorted((row.pk, live_definition(row)) for row in rows.values())
+    key = sha256_of([version.sha256, tools, provider.pk, provider.revision])
     return _live.get_or_make(key, lambda: assemble(spec, key, rows, provider))
 
 

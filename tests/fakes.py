@@ -43,7 +43,12 @@ class Turn:
     silent_s: float = 0.0
     pause_s: float = 0.0
     raw: bytes | None = None
+    finish: str = ""  # the finish reason; empty: as the rest of the answer implies
     usage: tuple[int, int] = (11, 7)
+
+    @property
+    def finish_reason(self) -> str:
+        return self.finish or ("tool_calls" if self.calls else "stop")
 
 
 def says(text: str, **more: Any) -> Turn:
@@ -171,12 +176,20 @@ class StubOpenAI:
             await asyncio.sleep(turn.silent_s)
         if turn.status != 200:
             return await self._send(writer, turn.status, error_body(f"status {turn.status}"), turn.headers)
+        if turn.raw is not None:
+            writer.write(turn.raw)
+            await writer.drain()
+            return False
         blocks: list[dict[str, JSON]] = [{"type": "text", "text": turn.text}] if turn.text else []
         for name, arguments in turn.calls:
             blocks.append({"type": "tool_use", "id": f"toolu_{next(self._ids)}", "name": name, "input": arguments})
         usage = {"input_tokens": turn.usage[0], "output_tokens": turn.usage[1]}
         whole = {"id": f"msg_{next(self._ids)}", "type": "message", "role": "assistant", "model": body["model"]}
-        whole |= {"stop_reason": "tool_use" if turn.calls else "end_turn", "stop_sequence": None, "usage": usage}
+        whole |= {
+            "stop_reason": turn.finish or ("tool_use" if turn.calls else "end_turn"),
+            "stop_sequence": None,
+            "usage": usage,
+        }
         if not body.get("stream"):
             return await self._send(writer, 200, {**whole, "content": blocks})
         events: list[dict[str, JSON]] = [
@@ -234,7 +247,7 @@ class StubOpenAI:
             message["tool_calls"] = [self._call(name, arguments) for name, arguments in turn.calls]
         return {
             "id": f"chatcmpl-{next(self._ids)}", "object": "chat.completion", "created": 0, "model": body["model"],
-            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if turn.calls else "stop"}],
+            "choices": [{"index": 0, "message": message, "finish_reason": turn.finish_reason}],
             "usage": usage_of(turn),
         }  # fmt: skip
 
@@ -276,7 +289,7 @@ class StubOpenAI:
             first = {**call, "index": index, "function": {"name": name, "arguments": written[:half]}}
             pieces.append(piece({"tool_calls": [first]}))
             pieces.append(piece({"tool_calls": [{"index": index, "function": {"arguments": written[half:]}}]}))
-        pieces.append(piece({}, "tool_calls" if turn.calls else "stop"))
+        pieces.append(piece({}, turn.finish_reason))
         if (body.get("stream_options") or {}).get("include_usage"):
             pieces.append({**common, "choices": [], "usage": usage_of(turn)})
         return pieces

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as later
 
 from agents import prompts, served
 from agents.models import Agent, Provider, Tool, ToolGrant
-from agents.models.agent import provider_changed
+from agents.models.agent import provider_changed, tool_changed
 from agents.spec import ModelParams
 from plumbing.texts import shown
 
@@ -325,6 +325,10 @@ class ToolAdmin(OwnedAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
+
+    def save_model(self, request: HttpRequest, obj: Tool, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        tool_changed(obj)  # or agents that are cached would go on with the tool as it was
 
     @admin.display(description=later("What it does"))
     def short_description(self, tool: Tool) -> str:

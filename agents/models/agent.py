@@ -319,8 +319,7 @@ def live_definition(tool: Any) -> str:
     """The parts of a tool that a live agent depends on."""
     if not tool.enabled:
         return "disabled"
-    marks = [tool.untrusted, *tool.record_fields]
-    return sha256_of([tool.definition_hash, *marks]) if any(marks) else tool.definition_hash
+    return sha256_of([tool.definition_hash, tool.deadline_s, tool.untrusted, *tool.record_fields])
 
 
 def grant_spec(grant: Any) -> GrantSpec:

@@ -92,11 +92,11 @@ def use(connection: Connection, user_id: int | None, until: float, work: Callabl
 
 @contextmanager
 def opened(connection: Connection, user_id: int | None, until: float) -> Iterator[tuple[Kept, Key]]:
-    """The open session of this connection (for this user's secret), else a new one. It is not closed
-    while it is in use. Raises ToolFailed.
+    """The open session of this person with this connection, else a new one: what a server keeps in a session is of
+    the person who used it. It is not closed while it is in use. Raises ToolFailed.
     """
     headers = headers_of(connection, user_id)
-    identity = [connection.base_url, connection.config, headers, connection.token_version]
+    identity = [user_id, connection.base_url, connection.config, headers, connection.token_version]
     key = (os.getpid(), connection.pk, sha256_of(identity))
     with _guard:
         over = idle_ones()

@@ -13,12 +13,15 @@ JSON = Any
 
 @dataclass(frozen=True, slots=True)
 class ModelToolCall:
-    """A tool call as the model wrote it. `problem` says why its arguments cannot be read."""
+    """A tool call as the model wrote it. `problem` says why it must not be made: its arguments cannot be read, or its
+    answer was cut off.
+    """
 
     id: str
     name: str
     arguments: dict[str, JSON]
     problem: str = ""
+    is_cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@ tracing.
 
 `_generate` and `_stream` are the extension points that every LangChain chat model implements.
 Calling them directly skips the callback manager, which costs 0.2 ms a call and has nothing to
-report (docs/adr/0071).
+report (docs/adr/0071). The tool calls of a streamed answer are put together by AnswerBuilder: when
+LangChain adds up the pieces, it completes JSON that was cut off.
 """
 
 import logging
@@ -11,13 +12,13 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from agents.http.parsers import fault_in
 from agents.tools import ToolSpec
 from plumbing import json_values, waits
 from plumbing.resting import RestingThreads
 from registry.exceptions import AttemptFailed, ModelCancelled, ModelFailed
 
-from .chat import Answer, ModelToolCall, Question
+from .answer_builder import AnswerBuilder, CallPiece
+from .chat import Answer, Question
 from .watch import watching
 from .wire import refused
 
@@ -36,25 +37,28 @@ REHEARSED: tuple[dict[str, JSON], ...] = (
 
 
 class LangChainModel:
-    """`make(model_name)` returns the LangChain chat model, which is cached, as is each binding to a
-    set of tools. `blocks`: its package has connections of its own, which hold a thread. `rehearsal`:
-    a client that answers without a server.
+    """`make(model_name)` returns the LangChain chat model, which is cached. What a request offers to the model (tools,
+    a schema) is written anew each time: it belongs to one person's run, and costs 0.1 ms. `blocks`: its package has
+    connections of its own, which hold a thread. `always_streams`: its package streams also what it returns as a whole,
+    and takes a closed connection for the end.
     """
 
-    def __init__(self, make: Any, *, takes_response_format: bool, blocks: bool = False, rehearsal: Any = None) -> None:
+    def __init__(
+        self, make: Any, *, takes_response_format: bool, blocks: bool = False, always_streams: bool = False
+    ) -> None:
         self._make = lru_cache(maxsize=32)(make)
         self._takes_response_format = takes_response_format
         self._blocks = blocks
-        self._rehearsal = rehearsal
+        self._always_streams = always_streams
 
     def warm(self, model_name: str, tools: Sequence[ToolSpec] = ()) -> None:
-        model = self._make(model_name)
-        more = bound(model, tuple(tools)) if tools else {}
         messages = [as_langchain(message) for message in REHEARSED]
-        if self._rehearsal is not None:
-            rehearsing = model.model_copy(update={"client": self._rehearsal})
-            answer_from(rehearsing._generate(messages, **more).generations[0].message, "")
-            list(rehearsing._stream(messages, **more))
+        self._rehearse(self._make(model_name), messages, tools)
+
+    def _rehearse(self, model: Any, messages: list[Any], tools: Sequence[ToolSpec]) -> None:
+        """Load what the first question needs, as far as that is possible without sending anything."""
+        if tools:
+            bind_tools(model, tools)
 
     def ask(self, question: Question) -> Answer:
         return waits.on(BLOCKING, self._ask, question) if self._blocks else self._ask(question)
@@ -82,47 +86,67 @@ class LangChainModel:
     def _wait(self, model: Any, messages: list[Any], question: Question) -> Answer:
         result = model._generate(messages, **self._arguments(model, question))
         generation = result.generations[0]
-        return answer_from(generation.message, (generation.generation_info or {}).get("finish_reason", ""))
+        message = generation.message
+        builder = AnswerBuilder()
+        add_message(builder, message)
+        for call in message.tool_calls:
+            builder.add_call(CallPiece.of(None, call.get("id"), call["name"], call["args"]))
+        for call in message.invalid_tool_calls:
+            builder.add_call(CallPiece.of(None, call.get("id"), call.get("name"), call.get("args")))
+        finish = find_finish(generation) or (result.llm_output or {}).get("stop_reason")
+        if finish or not self._always_streams:
+            builder.end(finish)
+        return builder.build()
 
     def _listen(self, model: Any, messages: list[Any], question: Question) -> Answer:
         assert question.on_delta is not None
-        whole = None
+        builder = AnswerBuilder()
         for chunk in model._stream(messages, **self._arguments(model, question)):
             question.watch.check()
-            whole = chunk if whole is None else whole + chunk
-            if text := str(chunk.message.text):
+            text = add_message(builder, chunk.message)
+            pieces = chunk.message.tool_call_chunks
+            builder.add_pieces(CallPiece.of(one["index"], one["id"], one["name"], one["args"]) for one in pieces)
+            if finish := find_finish(chunk):
+                builder.end(finish)
+            if text:
                 question.on_delta(text)
-        if whole is None:
-            raise AttemptFailed("cut_stream", "The model's answer was empty.", is_retryable=True)
-        finish = (whole.generation_info or {}).get("finish_reason", "")
-        if not finish and not whole.message.response_metadata.get("stop_reason"):
-            raise AttemptFailed("cut_stream", "The model's answer was cut off.", is_retryable=True)
-        return answer_from(whole.message, finish)
+        return builder.build()
 
     def _arguments(self, model: Any, question: Question) -> dict[str, JSON]:
-        more: dict[str, JSON] = {}
-        if question.tools:
-            more = dict(bound(model, tuple(question.tools)))
-        if question.output_schema is not None and self._takes_response_format:
-            more["extra_body"] = {"response_format": response_format(question.output_schema)}
-        return more
+        return bind_tools(model, question.tools) if question.tools else {}
 
 
-_bound: dict[tuple[int, tuple[str, ...]], tuple[Any, dict[str, JSON]]] = {}
+def bind_tools(model: Any, tools: Sequence[ToolSpec]) -> dict[str, JSON]:
+    """What these tools add to a request, in the words of the model's provider."""
+    arguments: dict[str, JSON] = model.bind_tools([declare_tool(tool) for tool in tools]).kwargs
+    return arguments
 
 
-def bound(model: Any, tools: tuple[ToolSpec, ...]) -> dict[str, JSON]:
-    """What `bind_tools` adds to a request, cached by the definitions of the tools."""
-    key = (id(model), tuple(tool.definition_hash or tool.name for tool in tools))
-    kept = _bound.get(key)
-    if kept is None or kept[0] is not model:
-        if len(_bound) > 4096:
-            _bound.clear()
-        kept = _bound[key] = (model, model.bind_tools([declaration(tool) for tool in tools]).kwargs)
-    return kept[1]
+def add_message(builder: AnswerBuilder, message: Any) -> str:
+    """Add the text and the tokens of a message, or of a chunk of one, to the answer; returns the text."""
+    text = message.content if isinstance(message.content, str) else str(message.text)
+    builder.add_text(text)
+    usage = message.usage_metadata or {}
+    builder.input_tokens += usage.get("input_tokens") or 0
+    builder.output_tokens += usage.get("output_tokens") or 0
+    if message.id:
+        builder.extra["id"] = message.id
+    return text
 
 
-def declaration(tool: ToolSpec) -> dict[str, JSON]:
+def find_finish(generation: Any) -> str:
+    """Why the answer ended, in the provider's word; empty while it goes on."""
+    places = (generation.generation_info or {}, generation.message.response_metadata or {})
+    for place in places:
+        for name in ("finish_reason", "stop_reason", "done_reason"):
+            if place.get(name):
+                return str(place[name])
+        if place.get("done") is True:  # Ollama's older servers give no reason
+            return "done"
+    return ""
+
+
+def declare_tool(tool: ToolSpec) -> dict[str, JSON]:
     parameters = tool.input_schema or {"type": "object", "properties": {}}
     return {
         "type": "function",
@@ -178,28 +202,6 @@ def as_part(part: dict[str, JSON]) -> dict[str, JSON]:
         url = part.get("url") or f"data:{media};base64,{part['data']}"
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "text", "text": f"[{part['type']} {part.get('name') or part.get('id') or ''}]".replace(" ]", "]")}
-
-
-def answer_from(message: Any, finish: str) -> Answer:
-    usage = message.usage_metadata or {}
-    return Answer(
-        text=message.content if isinstance(message.content, str) else str(message.text),
-        calls=tuple(calls_in(message)),
-        input_tokens=usage.get("input_tokens", 0),
-        output_tokens=usage.get("output_tokens", 0),
-        finish=finish or message.response_metadata.get("stop_reason") or "",
-        extra={"id": message.id} if message.id else {},
-    )
-
-
-def calls_in(message: Any) -> Iterable[ModelToolCall]:
-    for number, call in enumerate(message.tool_calls):
-        arguments = call["args"]
-        problem = fault_in(arguments) if isinstance(arguments, dict) else "The arguments must be a JSON object."
-        yield ModelToolCall(call.get("id") or f"call_{number}", call["name"], arguments if not problem else {}, problem)
-    for number, broken in enumerate(message.invalid_tool_calls, start=len(message.tool_calls)):
-        problem = f"The arguments are not valid JSON: {str(broken.get('args'))[:200]}"
-        yield ModelToolCall(broken.get("id") or f"call_{number}", broken.get("name") or "", {}, problem)
 
 
 def understood(error: Exception) -> AttemptFailed:

@@ -90,22 +90,23 @@ def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
             f"The provider “{provider.name}” needs a base URL.",
             "For example http://127.0.0.1:11434/v1.",
         )
-    from .completions import Completions, Rehearsal  # imports httpcore2, 0.1 s
-    from .langchain_models import LangChainModel
+    from .completions import CompletionsModel  # imports httpcore2, 0.1 s
     from .wire import Endpoint
 
     base_url = (provider.base_url or OPENAI_URL).rstrip("/")
     key = provider.api_key or "none"
-    client = Completions(Endpoint(f"{base_url}/chat/completions", {"Authorization": f"Bearer {key}"}))
+    endpoint = Endpoint(f"{base_url}/chat/completions", {"Authorization": f"Bearer {key}"})
+    # LangChain's model only writes requests. With an object in these fields it opens no client of its own.
     shared = {
         "model_provider": "openai",
         "api_key": key,
         "base_url": base_url,
-        "client": client,
-        "async_client": client,
+        "client": endpoint,
+        "async_client": endpoint,
+        "use_responses_api": False,
+        **given(params),
     }
-    shared |= {"use_responses_api": False, "stream_usage": True, **given(params)}
-    return LangChainModel(from_langchain(shared), takes_response_format=True, rehearsal=Rehearsal())
+    return CompletionsModel(from_langchain(shared), endpoint)
 
 
 def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
@@ -153,7 +154,7 @@ def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
     check_address(base_url, "Ask an administrator to allow the host, for example MUSTER_PRIVATE_HOSTS=127.0.0.1.")
     shared = {"model_provider": "ollama", "base_url": base_url}
     shared |= given(params, penalties=False, max_tokens="num_predict")
-    return LangChainModel(from_langchain(shared), takes_response_format=False, blocks=True)
+    return LangChainModel(from_langchain(shared), takes_response_format=False, blocks=True, always_streams=True)
 
 
 def from_langchain(shared: dict[str, Any]) -> Callable[[str], Any]:

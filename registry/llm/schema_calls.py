@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agents.http import parsers
 from agents.tools import ToolSpec
 from registry.exceptions import AttemptFailed
 
+from .answer_builder import read_call
 from .chat import Answer, ChatModel, ModelToolCall, Question, text_of
 from .offline import plainest
 
@@ -175,39 +175,43 @@ def read_choice(answer: Answer, question: Question) -> Answer:
                 return replace(answer, text=as_text(value.get("text", "")))
             continue
         if name:
-            calls.append(read_call(name, value, names, f"schema_{len(question.messages)}_{number}"))
+            id = f"schema_{len(question.messages)}_{number}"
+            calls.append(read_chosen_call(id, name, value, names, answer.finish))
     return replace(answer, text="", calls=tuple(calls)) if calls else replace(answer, text=unfenced(answer.text))
 
 
-def read_call(name: str, value: dict[str, JSON], names: set[str], id: str) -> ModelToolCall:
-    arguments: JSON = next((value[key] for key in ARGUMENTS if key in value), {})
-    if isinstance(arguments, str):
-        try:
-            arguments = parsers.read(arguments.encode())
-        except ValueError as error:
-            return ModelToolCall(id, name, {}, f"The arguments are not valid JSON: {error}")
-    if not isinstance(arguments, dict):
-        return ModelToolCall(id, name, {}, "The arguments must be a JSON object.")
-    if fault := parsers.fault_in(arguments):
-        return ModelToolCall(id, name, {}, f"The arguments are not valid JSON: {fault}")
-    problem = (
-        "" if name in names else f"There is no tool “{name}”. Available tools: {', '.join(sorted(names)) or 'none'}."
-    )
-    return ModelToolCall(id, name, arguments, problem)
+def read_chosen_call(id: str, name: str, value: dict[str, JSON], names: set[str], finish: str) -> ModelToolCall:
+    arguments: JSON = next((value[key] for key in ARGUMENTS if key in value), None)
+    call = read_call(id, name, arguments, finish)
+    if call.problem or name in names:
+        return call
+    available = ", ".join(sorted(names)) or "none"
+    return replace(call, problem=f"There is no tool “{name}”. Available tools: {available}.")
 
 
 def objects_in(text: str) -> Iterator[dict[str, JSON]]:
-    """Every JSON object in the text, including those in lists and in OpenAI's `tool_calls`."""
+    """Every JSON object in the text, including those in lists and in OpenAI's `tool_calls`. One that has no end, and
+    what is in it, is left out.
+    """
     decoder, place = json.JSONDecoder(), 0
     while (start := next((at for at in range(place, len(text)) if text[at] in "{["), -1)) >= 0:
         try:
             value, place = decoder.raw_decode(text, start)
-        except ValueError:
+        except ValueError as error:
+            if is_open_at_the_end(text, error):
+                return  # what stands in there is not a call of its own
             place = start + 1
             continue
         except RecursionError:  # each of its brackets would be tried, and none leads further
             return
         yield from opened(value)
+
+
+def is_open_at_the_end(text: str, error: ValueError) -> bool:
+    """Whether the text ends inside of the value that cannot be read."""
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    return error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
 
 
 def opened(value: JSON) -> Iterator[dict[str, JSON]]:

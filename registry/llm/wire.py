@@ -6,7 +6,7 @@ The providers' own clients use 2 ms of CPU a call for building and parsing; this
 """
 
 import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,6 +28,7 @@ TOGETHER = 64 * 1024  # bytes of a request that are sent in one write
 KEPT = 256  # idle connections to one server
 MAX_ANSWER = 32 * 1024 * 1024  # bytes
 JSON = Any
+DONE = object()  # the event in which a server says that its stream is complete
 
 
 class Endpoint:
@@ -43,25 +44,15 @@ class Endpoint:
         with Exchange(self, body) as response:
             return read_json(b"".join(limited(response.iter_stream())))
 
-    def events(self, body: JSON) -> Iterator[JSON]:
-        """The data of a server-sent event stream, one JSON value per event. Raises AttemptFailed
-        when the stream breaks off.
+    def events(self, body: JSON) -> Generator[JSON]:
+        """The data of a server-sent event stream, one JSON value per event, and DONE. Without DONE the connection was
+        closed: the reader has to know whether its answer was complete by then. Raises AttemptFailed.
         """
         with Exchange(self, body) as response:
             if b"event-stream" not in header(response, b"content-type"):
                 read_json(b"".join(limited(response.iter_stream())))
                 raise AttemptFailed("bad_answer", "The model server did not stream its answer.", is_retryable=True)
-            yield from self._data(response)
-
-    def _data(self, response: httpcore2.Response) -> Iterator[JSON]:
-        for line in lines(limited(response.iter_stream())):
-            if not line.startswith(b"data:"):
-                continue
-            data = line[5:].strip()
-            if data == b"[DONE]":
-                return
-            yield read_json(data)
-        raise AttemptFailed("cut_stream", "The model's answer was cut off.", is_retryable=True)
+            yield from read_events(limited(response.iter_stream()))
 
 
 class Exchange:
@@ -153,13 +144,37 @@ def limited(parts: Iterable[bytes]) -> Iterator[bytes]:
         yield part
 
 
+def read_events(parts: Iterable[bytes]) -> Iterator[JSON]:
+    """The JSON values of server-sent events, then DONE if it was sent. Raises AttemptFailed."""
+    for line in lines(parts):
+        if not line.startswith(b"data:"):
+            continue
+        data = line[5:].strip()
+        if data == b"[DONE]":
+            yield DONE
+            return
+        yield read_json(data)
+
+
 def lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a stream; the last one also without its end, if it is a whole event."""
     rest = b""
     for part in parts:
         *whole, rest = (rest + part).split(b"\n")
         yield from whole
-    if rest:
+    if is_whole_event(rest):
         yield rest
+
+
+def is_whole_event(line: bytes) -> bool:
+    data = line.removeprefix(b"data:").strip()
+    if data == b"[DONE]":
+        return True
+    try:
+        json_values.read(data)
+    except ValueError:
+        return False
+    return True
 
 
 def read_json(content: bytes) -> JSON:

@@ -18,6 +18,7 @@ from django.contrib.auth import get_user_model
 from django.core.cache import cache
 
 from agents.models import Provider
+from agents.schema import sha256_of
 from plumbing import clock
 from plumbing.http.addresses import url_refusal
 from registry.cache import Cache
@@ -128,8 +129,8 @@ def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passin
 
     `passing` is a text that is not cached; its vector comes first.
     """
-    model = f"{provider.pk}:{provider.revision}:{model_name}"
-    keys = {f"embedding:{sha256(f'{model}:{text}'.encode()).hexdigest()}": text for text in texts}
+    model = [provider.pk, provider.revision, model_name]
+    keys = {f"embedding:{sha256_of([*model, text])}": text for text in texts}
     local = _vectors.get_many(keys)
     cached = local | read_kept([key for key in keys if key not in local])
     missing = {key: text for key, text in keys.items() if key not in cached}

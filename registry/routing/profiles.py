@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import IntegerField
 
-from agents.models import Agent, AgentVersion
+from agents.models import Agent
 from agents.models.team import closed_to
 from agents.spec import AgentSpec
 from plumbing.statements import Select
@@ -86,14 +86,16 @@ def profiles_for(user: Any, also_for: Collection[int] = ()) -> list[Profile]:
 
 
 def made(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Profile]:
+    """Each is kept by the hash that was read together with it: an agent may be published in between."""
     hashes = dict(keys)
     profiles: dict[tuple[int, str], Profile] = {}
     for start in range(0, len(keys), 500):
         ids = [pk for pk, _ in keys[start : start + 500]]
-        versions = AgentVersion.objects.filter(pk__in=Agent.objects.filter(pk__in=ids).values("published_id"))
-        for agent_id, spec in versions.values_list("agent_id", "spec"):
-            key = (agent_id, hashes[agent_id])
-            profiles[key] = _profiles.get_or_make(key, partial(read_profile, spec, key))
+        rows = Agent.objects.filter(pk__in=ids, published__isnull=False)
+        for agent_id, live_hash, spec in rows.values_list("pk", "live_hash", "published__spec"):
+            key = (agent_id, live_hash)
+            profile = _profiles.get_or_make(key, partial(read_profile, spec, key))
+            profiles[(agent_id, hashes[agent_id])] = profile
     return profiles
 
 

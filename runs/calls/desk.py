@@ -56,8 +56,8 @@ from .rows import (
     device_of,
     failure,
     finished_data,
-    invalid_arguments,
     may_start,
+    refusal_of_arguments,
     start,
 )
 from .values import RunValues
@@ -188,7 +188,7 @@ class Desk:
         elif refusal:
             close(record, Outcome.DENIED, error={"code": "denied_by_hook", "message": refusal})
         elif problems := argument_problems(tool, requested):
-            close(record, Outcome.FAILED, error=invalid_arguments(problems))
+            close(record, Outcome.FAILED, error=refusal_of_arguments(requested, problems))
         elif decision.mode == policy.ASK:
             record.waiting_for = "approval"
             record.details |= {"reason": decision.reason, "findings": [one.as_json() for one in decision.findings]}

@@ -60,6 +60,13 @@ def argument_problems(tool: ToolSpec | None, requested: Any) -> list[dict[str, A
     return schema.validate(tool.input_schema, requested.arguments) if tool else []
 
 
+def refusal_of_arguments(requested: Any, problems: list[dict[str, Any]]) -> dict[str, Any]:
+    """The error for the model whose call cannot be made as it was written."""
+    if getattr(requested, "is_cut_off", False):
+        return {"code": "answer_cut_off", "message": requested.problem}
+    return invalid_arguments(problems)
+
+
 def invalid_arguments(problems: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "code": "invalid_arguments",
@@ -81,6 +88,7 @@ def called_data(record: ToolCallRecord) -> dict[str, Any]:
         "kind": record.kind,
         "arguments": record.arguments,
         "parent_call": str(record.parent_call_id) if record.parent_call_id else None,
+        "refused": bool(record.outcome),  # before it was made
     }
 
 

@@ -36,7 +36,7 @@ TYPES = {
     "message.delta": "A piece of the reply as it is written; not stored; data: turn, offset, text.",
     "model.finished": "The model answered; data: turn, model, text, tool_calls, tokens, cost, wall_ms.",
     "model.failed": "The model did not answer; data: turn, code, message.",
-    "tool.called": "A tool call was recorded; data: id, name, arguments, kind.",
+    "tool.called": "A tool call was recorded; data: id, name, arguments, kind, refused (it will not be made).",
     "tool.denied": "Policy refused a call; data: id, name, reason.",
     "tool.log": "A tool wrote a log line; data: id, message.",
     "tool.progress": "A tool reported progress; data: id, message, fraction.",

@@ -24,6 +24,7 @@ NO_ANSWER = frozenset(
         "unknown_tool_kind", "violation", "would_wait",
     ]
 )  # fmt: skip
+NOT_MADE = frozenset(["answer_cut_off", "invalid_arguments"])  # refused before the tool was asked
 DECISIONS = frozenset(["denied", "approval_denied", "input_declined"])  # made by a person or by the author
 
 
@@ -67,7 +68,7 @@ def is_lost(call: Call) -> bool:
         return call.code == "approval_expired"
     if not call.is_answered:
         return True
-    return call.code not in DECISIONS and (call.effect not in READS or call.code == "invalid_arguments")
+    return call.code not in DECISIONS and (call.effect not in READS or call.code in NOT_MADE)
 
 
 def is_made_good(call: Call, later: Sequence[Call]) -> bool:

@@ -108,6 +108,17 @@ def test_a_tool_of_the_frontend(run, model):
     assert run("plain", "the weather?", result, thread="tools", status=409)["code"] == "already_answered"
 
 
+@pytest.mark.parametrize(
+    "turn", [calls(("weather", {"city": "Oslo"}), finish="length"), calls(("weather", '{"city": "Os'))]
+)
+def test_a_refused_call_of_a_tool_of_the_frontend_is_not_shown_to_it(run, model, turn):
+    """It would be executed there, with half of its arguments or none. The model is told and may call again."""
+    model.script(turn, says("I do not know."))
+    events = run("plain", "the weather?", thread=f"refused {turn.finish}", tools=[WEATHER])
+    assert [name for name in names(events) if name.startswith("TOOL_CALL")] == []
+    assert text_of(events) == "I do not know." and "error" in model.requests[1]["messages"][-1]["content"]
+
+
 @pytest.mark.parametrize(("approved", "outcome"), [(True, "2"), (False, "approval_denied")])
 def test_an_approval_is_an_interrupt(run, model, approved, outcome):
     model.script(calls(("calculate", {"expression": "1 + 1"})), says("Done."))

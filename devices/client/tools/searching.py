@@ -197,7 +197,8 @@ class KnownPages:
     def read(self, path: str, opened: Opened, until: float) -> Pages:
         if opened.info.st_size > documents.MAX_DOCUMENT_BYTES:
             raise ToolRefused("too_large", f"“{path}” is too large")
-        key = (opened.info.st_dev, opened.info.st_ino, opened.info.st_mtime_ns, opened.info.st_size)
+        info = opened.info
+        key = (info.st_dev, info.st_ino, info.st_mtime_ns, info.st_ctime_ns, info.st_size)
         with self.lock:
             pages = self.pages.setdefault(key, Pages([]))
             self.pages.move_to_end(key)

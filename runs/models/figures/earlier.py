@@ -28,15 +28,17 @@ def counted_before(
     """`count` of the runs from `start` to `today`, with the time of counting; `name` says what is
     counted.
 
-    The key contains the newest of those runs, so that users never share counts, and a new day
-    counts again.
+    The key is the whole query with its values, so that people never share counts, and the newest of
+    those runs: if it is another one, they are counted again.
     """
     rows = runs.filter(pk__gte=first_id_at(start), pk__lt=first_id_at(today))
-    newest = rows.order_by("-pk").values_list("pk", "principal_id").first()
-    key = (name, newest, start, today, str(runs.query.where))
+    newest = rows.order_by("-pk").values_list("pk", flat=True).first()
+    if newest is None:
+        return now, []
+    key = (name, newest, str(rows.query))
     kept = _kept.get(key)
     if kept is None or not kept[0] <= now < kept[0] + timedelta(seconds=KEPT_S):
-        kept = now, list(count(rows)) if newest else []
+        kept = now, list(count(rows))
         _kept[key] = kept
         while len(_kept) > KEPT:
             _kept.pop(next(iter(_kept)), None)

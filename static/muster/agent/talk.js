@@ -11,7 +11,7 @@ class Side {
     this.stream = stream;
     this.path = path;
     this.which = which;
-    this.key = `talk:${path}:${which}`;
+    this.key = `talk:${document.body.dataset.person}:${path}:${which}`; // another person may sign in with this browser
     this.session = localStorage.getItem(this.key) ?? "";
     this.run = "";
   }

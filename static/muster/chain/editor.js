@@ -39,7 +39,8 @@ export class Editor {
     /** @type {Map<string, any>} rows of the last run's steps, each with its run */
     this.last = new Map();
     this.lastInput = /** @type {any} */ (undefined);
-    this.pins = new Map(/** @type {[string, any][]} */ (remembered(this.name)));
+    this.place = `pins/${document.body.dataset.person}/${root.dataset.id}`; // another person may sign in with this browser
+    this.pins = new Map(/** @type {[string, any][]} */ (remembered(this.place)));
     /** @type {{step: string, code: string, message: string, hint: string}[]} */
     this.problems = [];
     this.isReady = false;
@@ -210,7 +211,7 @@ export class Editor {
   pin(key, pin) {
     if (pin) this.pins.set(key, pin);
     else this.pins.delete(key);
-    remember(this.name, this.pins);
+    remember(this.place, this.pins);
     this.drawOutline();
     this.trial?.tellPins();
   }
@@ -390,11 +391,11 @@ export class Editor {
 /** @param {any} row @returns {Draft} */
 const draftOf = (row) => ({ steps: row.steps.map(ops.tidy), grants: structuredClone(row.grants), output: row.output, strategy: row.strategy });
 
-/** Pins are kept for this tab of the browser. @param {string} name @returns {[string, any][]} */
-function remembered(name) { try { return JSON.parse(sessionStorage.getItem(`pins/${name}`) ?? "[]"); } catch { return []; } }
+/** Pins are kept for this tab of the browser. @param {string} place @returns {[string, any][]} */
+function remembered(place) { try { return JSON.parse(sessionStorage.getItem(place) ?? "[]"); } catch { return []; } }
 
-/** @param {string} name @param {Map<string, any>} pins */
-function remember(name, pins) { try { sessionStorage.setItem(`pins/${name}`, JSON.stringify([...pins])); } catch { /* too large: they last as long as the page */ } }
+/** @param {string} place @param {Map<string, any>} pins */
+function remember(place, pins) { try { sessionStorage.setItem(place, JSON.stringify([...pins])); } catch { /* too large: they last as long as the page */ } }
 
 const root = document.getElementById("chain-editor");
 if (root) new Editor(root).start().catch((/** @type {Error} */ error) => tell(error.message));

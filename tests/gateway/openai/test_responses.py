@@ -48,6 +48,16 @@ def test_the_agents_own_calls_are_items_and_the_stream_is_in_order(client, model
     assert again.output_text == final.output_text == "It is 42."
 
 
+def test_a_refused_call_of_the_callers_tool_is_no_item(client, model):
+    """The caller would execute it, with half of its arguments or none."""
+    model.script(calls((TOOL["name"], '{"city": "Os'), finish="length"), says("I do not know."))
+    with client.responses.stream(model="plain", input="the weather?", tools=[TOOL]) as events:
+        for _ in events:
+            pass
+        final = events.get_final_response()
+    assert [item.type for item in final.output] == ["message"] and final.output_text == "I do not know."
+
+
 @pytest.mark.parametrize("is_over", [True, False])
 def test_a_stream_that_was_cut_off_continues_inside_the_text(client, model, is_over):
     model.script(says("One two three four.", pause_s=0.05))

@@ -128,3 +128,25 @@ def test_without_tools_nothing_is_wrapped(live, small):
     small.script(says("Hello."))
     assert live.reply(user("Hi"), tool_names=()).text == "Hello."
     assert "response_format" not in small.requests[0]
+
+
+CALL = '{"tool": "add", "arguments": {"a": 1, "b": 2}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"tool": "other", "arguments": {{"inner": {CALL}',
+        f'[{{"tool": "other", "arguments": {{}}, "next": {CALL}, "text": "and then',
+        f'{{"tool": "other", "arguments": {CALL}',
+    ],
+)
+def test_what_stands_inside_of_a_call_that_has_no_end_is_no_call(live, small, text):
+    small.script(says(text))
+    assert live.reply(user("Add")).tool_calls == ()
+
+
+def test_no_call_of_a_text_that_was_cut_off_is_made(live, small):
+    small.script(says(f"{CALL}\n{{", finish="length"))
+    (call,) = live.reply(user("Add")).tool_calls
+    assert call.is_cut_off and call.arguments == {} and "cut off" in call.problem

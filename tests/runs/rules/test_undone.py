@@ -27,6 +27,8 @@ def lost(code, name="read", effect="read", **arguments):
         ([call(outcome="unknown", path="a")], 1),
         ([lost("binary", path="a")], 0),  # a refusal of a reading tool is an answer
         ([lost("invalid_arguments")], 1),
+        ([lost("answer_cut_off")], 1),
+        ([lost("answer_cut_off", limit="x"), call(limit=1)], 0),
         ([lost("invalid_arguments", limit="x"), call(limit=1)], 0),
         ([lost("tool_failed", effect="write")], 1),
         ([lost("tool_failed", effect="write", n=1), call(effect="write", n=2)], 0),

@@ -68,20 +68,17 @@ def test_warming_loads_the_package_and_sends_nothing(make_agent, stub_provider, 
 
 
 def test_a_model_is_rehearsed_with_the_tools_of_its_agent(make_agent, make_tool, stub_provider, monkeypatch, stub):
-    sent = []
-    for client in (completions.RawRehearsal, completions.Rehearsal):
-        monkeypatch.setattr(client, "create", observed(client.create, sent))
+    written = []
+    write_request = completions.write_request
+
+    def observe(model, messages, options):
+        written.append(write_request(model, messages, options))
+        return written[-1]
+
+    monkeypatch.setattr(completions, "write_request", observe)
     warmth.warm(make_agent("helper", provider=stub_provider, tools=[make_tool("add")]))
-    assert [[tool["function"]["name"] for tool in payload["tools"]] for payload in sent] == [["add"]] * 2
+    assert [[tool["function"]["name"] for tool in body["tools"]] for body in written] == [["add"]]
     assert stub.requests == []
-
-
-def observed(create, sent):
-    def observe(self, **payload):
-        sent.append(payload)
-        return create(self, **payload)
-
-    return observe
 
 
 def test_nothing_of_langchain_is_loaded_without_need():

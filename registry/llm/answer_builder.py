@@ -1,0 +1,253 @@
+"""Builds an Answer from what a model server sends, whole or piece by piece: one set of rules for every provider.
+Plain Python.
+
+- An answer has ended when the server said so. A closed connection alone never counts.
+- The arguments of a call are read strictly. Half an object is never completed.
+- Under `length`, `content_filter` and the like no call of the answer is made, even one that could be read.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.http import parsers
+from registry.exceptions import AttemptFailed
+
+from .chat import Answer, ModelToolCall
+
+JSON = Any
+
+# What servers call an answer that the model itself brought to an end, in lower case.
+COMPLETE = frozenset(
+    [
+        "stop", "tool_calls", "function_call",  # OpenAI, and most servers that follow it
+        "end_turn", "tool_use", "stop_sequence",  # Anthropic
+        "eos", "eos_token", "tool_call", "complete",  # other compatible servers
+    ]
+)  # fmt: skip
+# What they call one that was broken off, by a limit, by a filter or by a fault.
+CUT_OFF = frozenset(
+    [
+        "length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "token_limit",
+        "model_context_window_exceeded", "context_length_exceeded", "incomplete",
+        "content_filter", "content_filtered", "safety", "refusal", "recitation", "blocklist", "prohibited_content",
+        "spii", "language", "guardrail_intervened",
+        "abort", "aborted", "cancelled", "canceled", "error", "error_toxic", "failed", "timeout", "time_limit",
+        "insufficient_system_resource", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls",
+        "other", "load", "unload",
+    ]
+)  # fmt: skip
+SHOWN = 200  # characters of broken arguments that an error quotes
+
+
+@dataclass(slots=True)
+class CallPiece:
+    """A tool call, or a piece of one. `arguments` is JSON as text."""
+
+    index: int | None = None
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+    @classmethod
+    def of(cls, index: JSON, id: JSON, name: JSON, arguments: JSON) -> "CallPiece":
+        """A piece from what a server sent; a field of an unexpected type counts as absent."""
+        is_number = isinstance(index, int) and not isinstance(index, bool)
+        if arguments is None:
+            arguments = ""
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments)  # some servers send the object itself
+        return cls(index if is_number else None, read_word(id), read_word(name), arguments)
+
+
+def read_word(value: JSON) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) else ""
+
+
+@dataclass(slots=True, eq=False)
+class PartialCall:
+    """A call as far as it has arrived."""
+
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+    def add(self, piece: CallPiece) -> None:
+        self.id = self.id or piece.id
+        if piece.name != self.name:  # a name that each piece repeats is one name
+            self.name += piece.name
+        if piece.arguments:
+            self.arguments.append(piece.arguments)
+
+    def is_complete(self) -> bool:
+        return is_object("".join(self.arguments))
+
+
+class AnswerBuilder:
+    """Collects the parts of one answer. `end` says that the server called it finished; `build` raises AttemptFailed
+    if it never did.
+    """
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self.finish = ""
+        self.input_tokens = 0
+        self.output_tokens = 0
+        self.extra: dict[str, JSON] = {}
+        self._texts: list[str] = []
+        self._calls: list[PartialCall] = []
+        self._by_index: dict[int, PartialCall] = {}
+        self._by_id: dict[str, PartialCall] = {}
+
+    def add_text(self, text: str) -> None:
+        if text:
+            self._texts.append(text)
+            self.has_ended = False  # it goes on, whatever was said before
+
+    def add_call(self, piece: CallPiece) -> None:
+        """A call that arrived as a whole."""
+        self._begin_call(piece).add(piece)
+
+    def add_pieces(self, pieces: Iterable[CallPiece]) -> None:
+        """The pieces of calls that arrived together. Each is added to its call, or begins a new one."""
+        touched: list[PartialCall] = []
+        for piece in pieces:
+            call = self._find_call(piece, touched) or self._begin_call(piece)
+            call.add(piece)
+            touched.append(call)
+            self.has_ended = False
+
+    def _begin_call(self, piece: CallPiece) -> PartialCall:
+        call = PartialCall()
+        self._calls.append(call)
+        if piece.index is not None:
+            self._by_index[piece.index] = call
+        if piece.id:
+            self._by_id[piece.id] = call
+        self.has_ended = False
+        return call
+
+    def _find_call(self, piece: CallPiece, touched: list[PartialCall]) -> PartialCall | None:
+        """The call that this piece continues, or None. `touched` got a piece in the same event."""
+        if piece.index in self._by_index:
+            call = self._by_index[piece.index]
+            return call if continues_place(call, piece) else None
+        if piece.index is not None and piece.name:
+            return None
+        if piece.id:
+            return self._find_by_id(piece)
+        # Neither place nor id: it belongs to the last call, unless both came together or that one is complete.
+        last = self._calls[-1] if self._calls else None
+        if last is None or (piece.name and begins_call(last, piece, is_beside=last in touched)):
+            return None
+        return last
+
+    def _find_by_id(self, piece: CallPiece) -> PartialCall | None:
+        call = self._by_id.get(piece.id)
+        # Some servers use the name of the tool as the id of each of its calls.
+        if call is not None and piece.name and piece.arguments and call.is_complete():
+            return None
+        return call
+
+    def end(self, reason: JSON) -> None:
+        """The server said that the answer is finished, and why."""
+        self.has_ended = True
+        word = read_reason(reason)
+        if word and self.finish not in CUT_OFF:
+            self.finish = word
+
+    def build(self) -> Answer:
+        if not self.has_ended:
+            raise AttemptFailed("cut_stream", "The model's answer was cut off.", is_retryable=True)
+        if not (self.finish or self._texts or self._calls):
+            raise AttemptFailed("cut_stream", "The model's answer was empty.", is_retryable=True)
+        return Answer(
+            text="".join(self._texts),
+            calls=tuple(self._read_calls()),
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            finish=self.finish,
+            extra=self.extra,
+        )
+
+    def _read_calls(self) -> Iterable[ModelToolCall]:
+        used: set[str] = set()
+        for number, call in enumerate(self._calls):
+            id = call.id or f"call_{number}"
+            if id in used:
+                id = f"{id}_{number}"
+            used.add(id)
+            yield read_call(id, call.name, "".join(call.arguments), self.finish)
+
+
+def continues_place(call: PartialCall, piece: CallPiece) -> bool:
+    """Whether a piece for the place of this call belongs to it: some servers give all calls the same place."""
+    if piece.id and call.id and piece.id != call.id:
+        return not piece.name  # some make up an id for each piece, but name the tool only once
+    is_other_tool = piece.name and call.name and piece.name != call.name
+    return not (is_other_tool and call.arguments)
+
+
+def begins_call(last: PartialCall, piece: CallPiece, *, is_beside: bool) -> bool:
+    """Whether a named piece without place and id begins a call of its own after the last one."""
+    if is_beside or piece.name != last.name:
+        return True
+    return bool(piece.arguments) and last.is_complete()
+
+
+def read_reason(reason: JSON) -> str:
+    """A finish reason in lower case; enumerations are named like `FinishReason.MAX_TOKENS`."""
+    word = reason.strip().rpartition(".")[2].lower() if isinstance(reason, str) else ""
+    return "" if word in ("null", "none") or word.endswith("unspecified") else word
+
+
+def read_call(id: str, name: str, arguments: JSON, finish: str) -> ModelToolCall:
+    """A call of an answer that ended with this reason. `arguments` is an object, or JSON as text."""
+    if finish in CUT_OFF:
+        return ModelToolCall(id, name, {}, explain_cut(finish), is_cut_off=True)
+    try:
+        return ModelToolCall(id, name, read_arguments(arguments, finish))
+    except ValueError as error:
+        return ModelToolCall(id, name, {}, str(error))
+
+
+def read_arguments(arguments: JSON, finish: str) -> dict[str, JSON]:
+    """Raises ValueError with a reason for the model."""
+    if arguments is None or (isinstance(arguments, str) and arguments.strip() in ("", "null")):
+        if finish not in COMPLETE:
+            raise ValueError("The call has no arguments, and the answer may have been cut off before them.")
+        return {}
+    if isinstance(arguments, str):
+        arguments = parse(arguments)
+    elif fault := parsers.fault_in(arguments):
+        raise ValueError(f"The arguments are not valid JSON: {fault}.")
+    if not isinstance(arguments, dict):
+        raise ValueError("The arguments must be a JSON object.")
+    return arguments
+
+
+def parse(text: str) -> JSON:
+    try:
+        return parsers.read(text.encode("utf-8", "surrogatepass"))
+    except ValueError as error:
+        raise ValueError(f"The arguments are not valid JSON: {error}. They begin with: {text[:SHOWN]}")
+
+
+def is_object(text: str) -> bool:
+    """Whether the text is a whole JSON object."""
+    if not text.endswith("}"):
+        return False
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def explain_cut(finish: str) -> str:
+    return (
+        f"The answer was cut off (finish reason “{finish}”), so none of its calls was made. "
+        "Call the tool again: with shorter arguments, or in several steps."
+    )
