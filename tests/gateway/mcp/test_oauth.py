@@ -16,7 +16,6 @@ from agents.models import ApiKey, AuditEvent
 from gateway.mcp import oauth
 from plumbing.http import outbound
 from runs.worker import pruning
-from runs.worker import pruning
 from tests.gateway.mcp.oauth_requests import BACK, RESOURCE, SCOPE, asked, consent, exchange, refresh, register, send
 from tests.gateway.mcp.test_protocol import error, modern
 from tests.people import ApiClient
