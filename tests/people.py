@@ -32,7 +32,9 @@ class ApiClient(Client):
 @pytest.fixture(autouse=True, scope="session")
 def cheap_passwords() -> None:
     """A slow hash protects people, not fixtures."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.PASSWORD_HASHERS = [
+        "django.contrib.auth.hashers.MD5PasswordHasher", "agents.http.hashing.RandomSecretHasher",
+    ]  # fmt: skip
 
 
 @pytest.fixture

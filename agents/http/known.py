@@ -11,7 +11,7 @@ from agents.unknown import extra, refuse, unknown_names
 
 from .filters import Filters, Search, orderings_of
 
-PAGING = frozenset(["limit", "cursor"])
+PAGING = frozenset(["limit", "cursor", "fields"])
 ANYTHING = None  # another service sends the request and adds parameters of its own
 
 

@@ -1,5 +1,7 @@
 """Sign-in by name and password, for the pages and the admin, with a limit on attempts per minute."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
 
@@ -8,6 +10,9 @@ from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.utils.translation import gettext as _
 
+from agents.exceptions import Unavailable
+
+from .hashing import password_turn
 from .throttles import address_of, count
 
 # factors of settings.LOGIN_TRIES: many users share an address, one name is tried from many addresses
@@ -23,7 +28,8 @@ class Limited:
 
     def clean(self) -> dict[str, Any]:
         self.count_try(str(self.data.get("username", "")))  # type: ignore[attr-defined]
-        return super().clean()  # type: ignore[misc]
+        with wait_for_turn():
+            return super().clean()  # type: ignore[misc]
 
     def count_try(self, username: str) -> None:
         if self.is_tried_too_often(username):
@@ -58,4 +64,15 @@ class PasswordForm(Limited, PasswordChangeForm):
 
     def clean_old_password(self) -> str:
         self.count_try(self.user.get_username())
-        return super().clean_old_password()
+        with wait_for_turn():
+            return super().clean_old_password()
+
+
+@contextmanager
+def wait_for_turn() -> Iterator[None]:
+    """A form says in words that too many people sign in at the moment."""
+    try:
+        with password_turn():
+            yield
+    except Unavailable:
+        raise forms.ValidationError(_("Too many attempts. Wait a minute, then try again."), code="throttled")

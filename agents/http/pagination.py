@@ -2,11 +2,12 @@
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from itertools import islice
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import DataError
-from django.db.models import Q
+from django.db.models import Q, prefetch_related_objects
 from rest_framework.pagination import CursorPagination
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
@@ -14,6 +15,10 @@ from rest_framework.utils.urls import replace_query_param
 from agents.exceptions import Invalid
 
 from .filters import orderings_of
+from .sizes import cut_fields, within_page
+
+FIELDS = "fields"
+ROWS_AT_ONCE = 16
 
 
 class Cursor(CursorPagination):
@@ -47,22 +52,23 @@ class Cursor(CursorPagination):
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
         """An invalid cursor is refused, not looked up."""
+        self.request = request
         self.base_url = request.build_absolute_uri()
         size, ordering = self.get_page_size(request), self.get_ordering(request, queryset, view)
         rows = queryset.order_by(*ordering)
         if (cursor := request.query_params.get(self.cursor_query_param)) is None:
-            page = list(rows[: size + 1])
+            page, has_more = read_page(rows, size)
         else:
             try:
-                page = list(rows.filter(beyond(ordering, place_in(cursor, len(ordering))))[: size + 1])
+                page, has_more = read_page(rows.filter(beyond(ordering, place_in(cursor, len(ordering)))), size)
             except (ValueError, ValidationError, OverflowError, RecursionError, DataError):
                 raise Invalid(
                     "This cursor is not valid.",
                     code="invalid_cursor",
                     hint="Use the address in `next` without changes.",
                 )
-        self.following = cursor_of(page[size - 1], ordering) if page[size:] else None
-        return page[:size]
+        self.following = cursor_of(page[-1], ordering) if has_more else None
+        return page
 
     def get_next_link(self) -> str | None:
         if self.following is None:
@@ -86,11 +92,20 @@ class Cursor(CursorPagination):
                 "schema": {"type": "string"},
                 "description": "From `next`.",
             },
+            {
+                "name": FIELDS,
+                "in": "query",
+                "required": False,
+                "schema": {"type": "string"},
+                "description": "Names with commas between them: only these fields, and each of them whole.",
+            },
             *([ordering_parameter(orderings)] if (orderings := orderings_of(view)) else []),
         ]
 
     def get_paginated_response(self, data: Any) -> Response:
-        return Response({"results": data, "next": self.get_next_link()})
+        wanted = self.request.query_params.get(FIELDS)
+        rows = [cut_fields(row) for row in data] if wanted is None else [choose_fields(row, wanted) for row in data]
+        return Response({"results": rows, "next": self.get_next_link()})
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -98,6 +113,32 @@ class Cursor(CursorPagination):
             "required": ["results", "next"],
             "properties": {"results": schema, "next": {"type": ["string", "null"], "format": "uri"}},
         }
+
+
+def read_page(rows: Any, size: int) -> tuple[list[Any], bool]:
+    """The rows of a page, which ends at `size` rows or at a number of bytes, and whether others follow. Rows are read a
+    few at a time: those that the page has no room for stay in the database.
+    """
+    related = rows._prefetch_related_lookups
+    found = rows.prefetch_related(None)[: size + 1].iterator(chunk_size=ROWS_AT_ONCE)
+    page = list(within_page(islice(found, size)))
+    has_more = next(found, None) is not None
+    found.close()
+    if page and related:
+        prefetch_related_objects(page, *related)
+    return page, has_more
+
+
+def choose_fields(row: Any, wanted: str) -> Any:
+    """Raises Invalid for a field that the row does not have."""
+    names = wanted.split(",")
+    if unknown := [name for name in names if name not in row]:
+        raise Invalid(
+            f"The rows of this list have no field “{unknown[0][:80]}”.",
+            code="invalid_fields",
+            hint=f"Send some of {', '.join(row)}.",
+        )
+    return {name: row[name] for name in names}
 
 
 def cursor_of(row: Any, ordering: tuple[str, ...]) -> str:

@@ -36,6 +36,7 @@ SPECTACULAR_SETTINGS = {
         "config.schema.any_value",
         "config.schema.empty_or_address",
         "config.schema.opaque_ids",
+        "config.schema.rows_of_lists",
     ],
     "ENUM_NAME_OVERRIDES": {
         "EffectEnum": "agents.models.tool.Tool.Effect",

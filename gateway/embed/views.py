@@ -60,11 +60,12 @@ class VisitorView(APIView):
     permission_classes = [KnownParameters]
     throttle_classes: list[Any] = []
     embed: Embed | None = None
+    only_shows = False
 
     def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         visitors.count_request(request)
-        embed = visitors.opened(kwargs["key"])
+        embed = visitors.opened(kwargs["key"], to_show=self.only_shows)
         visitors.check_origin(request, embed)
         self.embed = embed  # from here on the page may read the answer
 
@@ -84,6 +85,8 @@ class VisitorView(APIView):
 
 
 class AboutView(VisitorView):
+    only_shows = True
+
     def get(self, request: Any, key: str) -> Response:
         """What a page shows before the first message."""
         embed: Any = self.embed

@@ -22,16 +22,27 @@ REQUESTS = 600  # a minute from one address, of every kind
 FAILED = (Run.Status.FAILED, Run.Status.EXPIRED)
 NEIGHBOURS = 5  # one address may send as many messages as so many visitors
 
+TO_SHOW = (
+    "key", "origins", "title", "greeting", "suggestions", "colour", "max_characters", "agent__name",
+    "owner__is_superuser", "owner__is_active",
+)  # fmt: skip
 
-def opened(key: str) -> Embed:
-    """The embed with this key, if visitors may use it now. Raises NotFound, without saying why."""
-    if (embed := open_embed(key)) is None:
+
+def opened(key: str, *, to_show: bool = False) -> Embed:
+    """The embed with this key, if visitors may use it now; `to_show`: only what a page shows of it. Raises NotFound,
+    without saying why.
+    """
+    if (embed := open_embed(key, to_show=to_show)) is None:
         raise NotFound("There is no such chat, or it is switched off.", code="no_embed")
     return embed
 
 
-def open_embed(key: str) -> Embed | None:
-    embed = Embed.objects.open().filter(key=key).first()
+def open_embed(key: str, *, to_show: bool = False) -> Embed | None:
+    """Whole rows of the agent, its version and its provider cost a stranger's look twice as much."""
+    rows = Embed.objects.open().filter(key=key)
+    if to_show:
+        rows = rows.select_related(None).select_related("owner", "agent").only(*TO_SHOW)
+    embed = rows.first()
     return embed if embed and roles.allows(embed.owner, roles.ACT) else None
 
 

@@ -4,6 +4,7 @@ Each authorization has an API key whose secret nobody knows. A token acts with t
 it and this key have, so an authorization is listed, limited and revoked like every other key.
 """
 
+import json
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
@@ -17,11 +18,12 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils import timezone
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
-from oauth2_provider.models import AccessToken, Application, RefreshToken
+from oauth2_provider.models import AccessToken, RefreshToken
 from oauth2_provider.oauth2_validators import OAuth2Validator
 from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import (
     AuthorizationView,
+    DynamicClientRegistrationManagementView,
     DynamicClientRegistrationView,
     OAuthProtectedResourceMetadataView,
     TokenView,
@@ -39,7 +41,7 @@ JSON = Any
 RESOURCE = "/mcp"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 GRANTS = ("authorization_code", "refresh_token")
-UNUSED = timedelta(days=1)  # how long a registered client may wait for its first authorization
+REGISTRATIONS = 20  # a minute from one address
 # The site's policy for pages, with the client's address: a browser follows a form's redirect only there.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -226,14 +228,40 @@ class IssueView(TokenView):
 
 
 class RegistrationView(DynamicClientRegistrationView):
-    """Clients register themselves (RFC 7591), within the rate limit; those never used are deleted."""
+    """Clients register themselves (RFC 7591), a few a minute from one address. Those that nobody uses are deleted with
+    old rows (runs/worker/pruning.py).
+    """
 
     def post(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
-        if not throttles.is_within(request.user, None, throttles.address_of(request)):
+        """The limits come first: no row is read or written for a request beyond them."""
+        address = throttles.address_of(request)
+        [registrations] = throttles.count([f"register:{address}"])
+        if registrations > REGISTRATIONS or not throttles.is_within(request.user, None, address):
             return HttpResponse(status=429, headers={"Retry-After": str(throttles.WINDOW_S)})
-        unused = Application.objects.filter(registration_source="dcr", created__lt=timezone.now() - UNUSED)
-        unused.filter(refreshtoken__isnull=True, grant__isnull=True).delete()
-        return super().post(request, *args, **more)
+        return unsafe_redirects(request) or super().post(request, *args, **more)
+
+
+class RegisteredView(DynamicClientRegistrationManagementView):
+    """A client reads, changes and deletes its own registration (RFC 7592)."""
+
+    def put(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
+        return unsafe_redirects(request) or super().put(request, *args, **more)
+
+
+def unsafe_redirects(request: HttpRequest) -> HttpResponse | None:
+    """The refusal of a registration whose codes would be sent in the clear; the library judges everything else."""
+    try:
+        addresses = json.loads(request.body)["redirect_uris"]
+        is_refused = not all(is_safe(address) for address in addresses)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    if not is_refused:
+        return None
+    error = {
+        "error": "invalid_redirect_uri",
+        "error_description": "Each redirect address must begin with https://, or with http:// on this machine itself.",
+    }
+    return JsonResponse(error, status=400)
 
 
 class ResourceView(OAuthProtectedResourceMetadataView):

@@ -1,10 +1,7 @@
 """The library's names for its endpoints, those of them that are offered."""
 
 from django.urls import path
-from oauth2_provider.views import (
-    DynamicClientRegistrationManagementView,
-    RevokeTokenView,
-)
+from oauth2_provider.views import RevokeTokenView
 
 from . import oauth
 
@@ -14,7 +11,5 @@ urlpatterns = [
     path("token/", oauth.IssueView.as_view(), name="token"),
     path("revoke_token/", RevokeTokenView.as_view(), name="revoke-token"),
     path("register/", oauth.RegistrationView.as_view(), name="dcr-register"),
-    path(
-        "register/<str:client_id>/", DynamicClientRegistrationManagementView.as_view(), name="dcr-register-management"
-    ),
+    path("register/<str:client_id>/", oauth.RegisteredView.as_view(), name="dcr-register-management"),
 ]

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from agents.http.authentication import require_scope
-from agents.http.pagination import Cursor
+from agents.http.pagination import Cursor, read_page
 from agents.http.throttles import address_of
 from agents.http.viewsets import Audited, read
 from agents.models.key import DECIDE
@@ -64,9 +64,9 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
         """Stored events after a number; `next` is the address of the following page."""
         run, after = self.get_object(), cursor_of(request)
         size = Cursor().get_page_size(request) if "limit" in request.query_params else Cursor.max_page_size
-        rows = list(RunEvent.objects.filter(run=run, seq__gt=after).order_by("seq")[: size + 1])
-        url = replace_query_param(request.build_absolute_uri(), "after", rows[size - 1].seq) if rows[size:] else None
-        return Response(EventPageSerializer({"results": rows[:size], "next": url}).data)
+        rows, has_more = read_page(RunEvent.objects.filter(run=run, seq__gt=after).order_by("seq"), size)
+        url = replace_query_param(request.build_absolute_uri(), "after", rows[-1].seq) if has_more else None
+        return Response(EventPageSerializer({"results": rows, "next": url}).data)
 
     @extend_schema(
         parameters=[AFTER, LAST_EVENT],

@@ -24,6 +24,12 @@ def stranger(agents):
     return new_key(live, "mcp-stranger", "*", "approvals:decide")
 
 
+@pytest.fixture(autouse=True)
+def many_registrations(monkeypatch):
+    """All tests come from one address, within a minute."""
+    monkeypatch.setattr("gateway.mcp.oauth.REGISTRATIONS", 100_000)
+
+
 @pytest.fixture
 def registered(client, db):
     """The id of a client."""
