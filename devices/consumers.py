@@ -120,7 +120,9 @@ class DeviceConsumer(AsyncWebsocketConsumer):
             await self.close()
             return
         await self.accept()
-        await self.close(protocol.REFUSED, protocol.prove_refusal(bearer(self.scope), nonce))
+        proof = protocol.prove_refusal(bearer(self.scope), nonce)
+        await self.send_frame(protocol.Error(protocol.CREDENTIAL_REFUSED, proof))
+        await self.close(protocol.REFUSED)
 
     async def disconnect(self, code: int) -> None:
         SWEEPER.remove(self)

@@ -43,10 +43,11 @@ HEARTBEAT_S = 15.0
 MISSED_BEATS = 2
 PATH = "/ws/devices/"
 
-# A device sends a new nonce with each handshake. If its credential is void, the socket is closed with REFUSED and a
-# proof of the server that has read both; a proxy's 403 proves nothing. Without a nonce, the handshake gets HTTP 403.
+# A device sends a new nonce with each handshake. If its credential is void, the socket is closed with REFUSED, after an
+# error frame of this code: its message proves that the server has read both. A proxy's 403 proves nothing. Without a
+# nonce, the handshake gets HTTP 403.
 NONCE = "Muster-Nonce"
-REFUSED = 4401
+REFUSED, CREDENTIAL_REFUSED = 4401, "credential_refused"
 
 # The other close codes of the socket.
 REPLACED, REVOKED, TOO_MANY_BAD_FRAMES, SILENT, TOO_LARGE = 4409, 4403, 4400, 4408, 1009
@@ -61,7 +62,7 @@ UNFINISHED_STATES = frozenset({"running", "done", "failed"})
 
 
 def prove_refusal(credential: str, nonce: str) -> str:
-    """The reason with which the socket is closed to the device that sent this credential and this nonce."""
+    """What the error frame says to the device that sent this credential and this nonce."""
     said = f"muster refuses this credential:{nonce}"
     return hmac.new(credential.encode("utf-8", "replace"), said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hmac
 import logging
 import random
 import secrets
@@ -56,6 +57,7 @@ class Client:
         self.socket: ClientConnection | None = None
         self.is_greeted = False
         self.nonce = ""
+        self.has_proof = False  # that the server itself refuses the credential
         self.heartbeat_s = protocol.HEARTBEAT_S
         self.stopping = asyncio.Event()
         self.runs: dict[str, asyncio.Future[str]] = {}
@@ -101,24 +103,22 @@ class Client:
     def is_refused(self, error: BaseException) -> bool:
         """Whether the server itself refuses the credential: a proxy's or a captive portal's answer proves nothing."""
         received = getattr(error, "rcvd", None)
-        if received is None or received.code != protocol.REFUSED:
-            return False
-        proof: str = protocol.prove_refusal(self.identity.credential, self.nonce)
-        return bool(received.reason == proof)
+        return self.has_proof and received is not None and received.code == protocol.REFUSED
 
     # -- one connection -------------------------------------------------------------------------------------------
 
     async def converse(self) -> None:
         """One connection from its handshake to its end. Raises ConnectionClosed, or OSError."""
         url = self.identity.server.replace("http", "ws", 1) + protocol.PATH
-        self.nonce = secrets.token_hex(16)
+        self.nonce, self.has_proof = secrets.token_hex(16), False
         headers = {"Authorization": f"Bearer {self.identity.credential}", protocol.NONCE: self.nonce}
         async with DirectConnect(
             url, additional_headers=headers, max_size=2 * MAX_FRAME_BYTES, ping_interval=None, open_timeout=15
         ) as socket:
             self.socket, self.is_greeted = socket, False
             hello = self.hello()
-            await socket.send(protocol.encode(hello))
+            with contextlib.suppress(websockets.ConnectionClosed):  # what it said before it closed is still read
+                await socket.send(protocol.encode(hello))
             beating = asyncio.create_task(self.beat(socket))
             stopper = asyncio.create_task(self.close_when_stopped(socket))
             try:
@@ -171,6 +171,9 @@ class Client:
                 self.journal.close_run(run, frame.status, frame.counts, frame.summary)
             case protocol.RunAccepted():
                 self.answer_request(frame.request_id, frame.run, None)
+            case protocol.Error(code=protocol.CREDENTIAL_REFUSED):
+                proof = protocol.prove_refusal(self.identity.credential, self.nonce)
+                self.has_proof = hmac.compare_digest(frame.message.encode(), proof.encode())
             case protocol.Error():
                 log.warning("the server reports: %s: %s", frame.code, frame.message)
                 self.answer_request(frame.request_id, None, frame)

@@ -44,7 +44,9 @@ class Server:
 
     async def converse(self, socket):
         if socket in self.refusals:
-            await socket.close(4401, self.refusals[socket])
+            frame = {"type": "error", "code": "credential_refused", "message": self.refusals[socket]}
+            await socket.send(json.dumps(frame))
+            await socket.close(4401)
             return
         await socket.recv()
         await socket.send(json.dumps({"type": "hello_ack", "heartbeat_s": 5, "credential": self.renewed}))

@@ -43,9 +43,10 @@ async def test_a_refusal_proves_that_it_is_the_servers(db):
     async with ScriptedDevice("dc_nothing.here", headers=[(b"muster-nonce", b"0123456789abcdef")]) as device:
         assert device.is_open
         await device.send(type="device_hello", protocol=1)
-        event = await device.closed()
+        frame = await device.expect("error")
         proof = protocol.prove_refusal("dc_nothing.here", "0123456789abcdef")
-        assert (event["code"], event["reason"]) == (4401, proof)
+        assert (frame["code"], frame["message"]) == ("credential_refused", proof)
+        assert (await device.closed())["code"] == 4401
 
 
 async def test_an_api_key_is_no_device_credential(alice, api):
