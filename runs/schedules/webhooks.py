@@ -129,7 +129,10 @@ def claim_due(now: datetime, room: int = AT_ONCE, load: Load | None = None) -> l
 def due_rows(now: datetime, owners: set[int], webhooks: set[int]) -> Any:
     """Of each run, only what is the next for a webhook."""
     earlier = WebhookDelivery.objects.annotate(of=KT("body__run")).filter(
-        Q(of=OuterRef("of")) | Q(of=None), webhook=OuterRef("webhook"), state=State.PENDING, pk__lt=OuterRef("pk")
+        Q(of=OuterRef("of")) | Q(webhook__run__isnull=False),
+        webhook=OuterRef("webhook"),
+        state=State.PENDING,
+        pk__lt=OuterRef("pk"),
     )
     due = WebhookDelivery.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=now)
     due = due.exclude(webhook__owner__in=owners).exclude(webhook__in=webhooks).annotate(of=KT("body__run"))
