@@ -2,9 +2,8 @@
 
 import re
 from dataclasses import asdict, dataclass, field
-from email.errors import HeaderParseError
 from email.header import decode_header, make_header
-from email.utils import parseaddr
+from email.utils import getaddresses, parseaddr
 from typing import Any
 
 from plumbing.untrusted.charsets import known_charset
@@ -41,10 +40,13 @@ class Message:
     attachments: list[Attachment] = field(default_factory=list)
     place: str = ""
     note: str = ""
+    headers: dict[str, str] = field(default_factory=dict)  # as they were sent: only of a message that cannot be read
 
     def as_json(self) -> dict[str, Any]:
         value = asdict(self)
         value["from"] = value.pop("sender")
+        if not self.headers:
+            del value["headers"]
         return value
 
 
@@ -73,7 +75,7 @@ def header_text(value: str) -> str:
     """Decodes the encoded words of a header (RFC 2047) onto one line; a broken one stays as it is."""
     try:
         text = str(make_header(decode_header(value))) or value
-    except (HeaderParseError, LookupError, ValueError):
+    except Exception:  # Python's reader has many ways to fail: a charset's name that is no ASCII is a MessageError
         text = value
     return " ".join(clean(text).split())
 
@@ -82,10 +84,40 @@ def sender_text(value: str) -> str:
     """“Dora <dora@example.net>”. The name is decoded after the address was split off, so it cannot
     forge another address.
     """
-    name, address = parseaddr(value)
+    try:
+        name, address = parseaddr(value)
+    except Exception:  # as above
+        name, address = "", ""
     if not address:
         return header_text(value)
     return f"{header_text(name)} <{address}>" if name else address
+
+
+def address_list(value: str) -> list[str]:
+    """The addresses of a header; a broken one has none."""
+    try:
+        pairs = getaddresses([value])
+    except Exception:  # as above
+        return []
+    return [address for _, address in pairs if address]
+
+
+def unreadable(id: str, why: str, headers: dict[str, str], *, date: str = "", place: str = "") -> dict[str, Any]:
+    """A message that nobody can read is delivered all the same: with the reason, and its headers as they were sent."""
+    return Message(
+        id=id,
+        thread_id="",
+        date=date,
+        sender=headers.get("from", ""),
+        to=[],
+        subject=headers.get("subject", ""),
+        text="",
+        text_length=0,
+        is_cut=True,
+        place=place,
+        note=f"This message cannot be read ({why}); these are its headers as they were sent.",
+        headers=headers,
+    ).as_json()
 
 
 def from_html(source: str) -> str:

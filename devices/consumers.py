@@ -77,7 +77,8 @@ class DeviceConsumer(AsyncWebsocketConsumer):
                 return
             coming.result()
             while (message := await next_message)["type"] != "websocket.disconnect":
-                await self.receive(message.get("text"))
+                if self.device is not None:  # else its credential was refused
+                    await self.receive(message.get("text"))
                 next_message = receive()
         except Exception:
             if self.device is not None:
@@ -95,12 +96,14 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         await asyncio.wait([coming])
 
     async def connect(self) -> None:
-        """The credential is checked before the handshake is accepted; a wrong one gets HTTP 403."""
+        """The credential is checked before the handshake is accepted; a wrong one gets HTTP 403, or the close
+        code 4401 with a proof that the answer is ours.
+        """
         admission = await in_batch(DeviceCredential.admit, bearer(self.scope))
         if not isinstance(admission, Admission):
             if admission is not None:  # a task, so that a device that disconnected is not waited for
                 self.start(in_thread(presence.tell_revoked, admission.device))
-            await self.close()
+            await self.refuse_handshake()
             return
         self.device, self.credential = admission.device, admission.credential
         self.socket = presence.socket_name(admission.number)
@@ -108,6 +111,17 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         self.heard()
         await self.accept()
         SWEEPER.add(self)
+
+    async def refuse_handshake(self) -> None:
+        """To a device that sent a nonce it is said over the socket, with a proof: a 403 could be any proxy's."""
+        nonce = header_in(self.scope, protocol.NONCE)[:200]
+        if not nonce:
+            await self.close()
+            return
+        await self.accept()
+        proof = protocol.prove_refusal(bearer(self.scope), nonce)
+        await self.send_frame(protocol.Error(protocol.CREDENTIAL_REFUSED, proof))
+        await self.close(protocol.REFUSED)
 
     async def disconnect(self, code: int) -> None:
         SWEEPER.remove(self)
@@ -270,5 +284,9 @@ PONG = protocol.encode(protocol.Pong())
 
 def bearer(scope: dict[str, Any]) -> str:
     """The credential from the handshake's Authorization header; the query string is ignored."""
-    words = dict(scope.get("headers", [])).get(b"authorization", b"").decode("latin-1").split()
+    words = header_in(scope, "Authorization").split()
     return words[1] if len(words) == 2 and words[0].lower() == "bearer" else ""
+
+
+def header_in(scope: dict[str, Any], name: str) -> str:
+    return dict(scope.get("headers", [])).get(name.lower().encode(), b"").decode("latin-1")

@@ -6,6 +6,8 @@ below. Unknown fields are ignored, so that either side can be extended; a known 
 type raises `BadFrame`.
 """
 
+import hashlib
+import hmac
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
@@ -41,7 +43,13 @@ HEARTBEAT_S = 15.0
 MISSED_BEATS = 2
 PATH = "/ws/devices/"
 
-# Close codes of the socket; a refused handshake gets HTTP 403 instead.
+# A device sends a new nonce with each handshake. If its credential is void, the socket is closed with REFUSED, after an
+# error frame of this code: its message proves that the server has read both. A proxy's 403 proves nothing. Without a
+# nonce, the handshake gets HTTP 403.
+NONCE = "Muster-Nonce"
+REFUSED, CREDENTIAL_REFUSED = 4401, "credential_refused"
+
+# The other close codes of the socket.
 REPLACED, REVOKED, TOO_MANY_BAD_FRAMES, SILENT, TOO_LARGE = 4409, 4403, 4400, 4408, 1009
 
 # Error codes in a tool_result that the server handles specially.
@@ -51,6 +59,12 @@ DENIED = "denied"  # the user of the device refused it
 DEADLINE = "deadline"  # the device stopped waiting for the tool
 
 UNFINISHED_STATES = frozenset({"running", "done", "failed"})
+
+
+def prove_refusal(credential: str, nonce: str) -> str:
+    """What the error frame says to the device that sent this credential and this nonce."""
+    said = f"muster refuses this credential:{nonce}"
+    return hmac.new(credential.encode("utf-8", "replace"), said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
 def tool_hash(name: str, description: str, input_schema: JSON) -> str:

@@ -2,6 +2,7 @@
 a message.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -12,8 +13,9 @@ from typing import Any, ClassVar
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from agents.exceptions import Unavailable
 from agents.tools import ToolError, ToolFailed, never
-from connectors.content import MAX_CHARS
+from connectors.content import MAX_CHARS, clean, unreadable
 from connectors.exceptions import CursorExpired, MissingScope
 from connectors.logins.providers import service_of
 from connectors.models import Connection, DeliveredItem
@@ -27,7 +29,10 @@ OVERLAP = timedelta(
     days=1
 )  # a scan by date overlaps the previous one, since messages may arrive late; the ledger removes duplicates
 AT_ONCE = 8  # messages read in parallel over one account's connection pool
+MOST_SILENT = 3  # messages that the service did not answer for, in one batch, before it counts as unavailable
+HEADERS = 100  # of a message that cannot be read
 State = DeliveredItem.State
+log = logging.getLogger(__name__)
 # Errors of the whole account are not the message's fault: the message stays, however often they occur.
 OF_THE_ACCOUNT = frozenset(
     ["reconnect_needed", "missing_scope", "rate_limited", "service_unavailable", "login_unavailable", "cancelled"]
@@ -145,6 +150,22 @@ class Connector:
         """Ask the service for the account's name. Raises ToolFailed."""
         raise NotImplementedError
 
+    def read_safely(
+        self, build: Callable[[], dict[str, JSON]], id: str, headers: Any, *, date: str = "", place: str = ""
+    ) -> dict[str, JSON]:
+        """The message that `build` makes; if that fails for what is in the message, the message as one that cannot
+        be read. `headers` is what the service sent. Raises ToolError.
+        """
+        try:
+            return build()
+        except ToolError:
+            raise
+        except Unavailable as error:  # the process that reads long HTML is busy: nothing is wrong with the message
+            raise ToolFailed(str(error), code="service_unavailable") from None
+        except Exception as error:
+            log.exception("A message of %s cannot be read: %s", self.connection, id)
+            return unreadable(id, type(error).__name__, raw_headers(headers), date=date, place=place)
+
     # -- the sync ----------------------------------------------------------------------------------------------------
 
     def sync(self, call_id: str, limit: int, max_chars: int, filters: dict[str, JSON]) -> dict[str, JSON]:
@@ -191,15 +212,22 @@ class Connector:
         """
         batch, outcomes = Batch(), {}
         stopped: ToolError | None = None
-        for item, message, error in self.read_each(items, filters, max_chars):
-            outcomes[item.pk] = outcome_of(message, error)
-            if message is not None:
-                batch.messages.append(message)
-            elif error is not None and error.code in OF_THE_ACCOUNT:
-                stopped = stopped or error
-            elif error is not None and not is_gone(error):
-                batch.errors.append({"id": item.external_id, "code": error.code, "message": str(error)[:300]})
-        ledger.settle(items, lambda item: outcomes.get(item.pk, (State.FOUND, "")))
+        try:
+            readings = list(self.read_each(items, filters, max_chars))
+            has_answered = any(error is None for _, _, error in readings)
+            for item, message, error in readings:
+                if has_answered and error is not None and error.code == "service_unavailable":
+                    # The service answers for others: it is this message that it cannot give.
+                    error = ToolFailed(str(error), code="unreadable")
+                outcomes[item.pk] = outcome_of(message, error)
+                if message is not None:
+                    batch.messages.append(message)
+                elif error is not None and error.code in OF_THE_ACCOUNT:
+                    stopped = stopped or error
+                elif error is not None and not is_gone(error):
+                    batch.errors.append({"id": item.external_id, "code": error.code, "message": str(error)[:300]})
+        finally:  # whatever happens, no message stays claimed by a call that has ended
+            ledger.settle(items, lambda item: outcomes.get(item.pk, (State.FOUND, "")))
         if stopped is not None and not batch.messages:
             raise stopped
         return batch
@@ -207,9 +235,10 @@ class Connector:
     def read_each(
         self, items: list[DeliveredItem], filters: dict[str, JSON], max_chars: int
     ) -> Iterator[tuple[DeliveredItem, dict[str, JSON] | None, ToolError | None]]:
-        hindered: list[
-            ToolError
-        ] = []  # an error of the account stops the rest of the batch: the service is not asked again
+        # An error of the account stops the rest of the batch: the service is not asked again. A service that is silent
+        # about a few messages may have trouble with those only.
+        hindered: list[ToolError] = []
+        silent: list[ToolError] = []
 
         def read(item: DeliveredItem) -> tuple[DeliveredItem, dict[str, JSON] | None, ToolError | None]:
             if self.is_cancelled():
@@ -219,9 +248,15 @@ class Connector:
             try:
                 return item, self.fetch(item, filters, max_chars), None
             except ToolError as error:
-                if error.code in OF_THE_ACCOUNT:
+                if error.code == "service_unavailable":
+                    silent.append(error)
+                if (error.code in OF_THE_ACCOUNT and error.code != "service_unavailable") or len(silent) >= MOST_SILENT:
                     hindered.append(error)
                 return item, None, error
+            except Exception as error:
+                log.exception("A message of %s cannot be read: %s", self.connection, item.external_id)
+                why = f"This message cannot be read ({type(error).__name__})."
+                return item, None, ToolFailed(why, code="unreadable")
 
         if len(items) < 2:
             yield from map(read, items)
@@ -229,6 +264,20 @@ class Connector:
         contexts = [copy_context() for _ in items]  # the time limit of this call also applies in the threads
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self.provider) as pool:
             yield from pool.map(lambda context, item: context.run(read, item), contexts, items)
+
+
+def raw_headers(headers: Any) -> dict[str, str]:
+    """The headers of a message that cannot be read: a list of {name, value}, or an object of plain fields."""
+    if isinstance(headers, dict):
+        pairs = list(headers.items())
+    else:
+        rows = headers if isinstance(headers, list) else []
+        pairs = [(row.get("name"), row.get("value")) for row in rows if isinstance(row, dict)]
+    found: dict[str, str] = {}
+    for name, value in pairs[:HEADERS]:
+        if isinstance(value, str):
+            found.setdefault(clean(str(name)).lower()[:100], clean(value)[:1000])
+    return found
 
 
 def outcome_of(message: dict[str, JSON] | None, error: ToolError | None) -> tuple[str, str]:

@@ -2,14 +2,23 @@
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.message import EmailMessage
-from email.utils import getaddresses
 from typing import Any
 
 from agents.tools import RetryTool, ToolFailed
-from connectors.content import Attachment, Message, clean, cut, decode, from_html, header_text, sender_text
+from connectors.content import (
+    Attachment,
+    Message,
+    address_list,
+    clean,
+    cut,
+    decode,
+    from_html,
+    header_text,
+    sender_text,
+)
 from connectors.exceptions import CursorExpired
 from connectors.models import DeliveredItem
 
@@ -187,8 +196,19 @@ class Gmail(Connector):
             if error.code != "too_large":
                 raise
             raw = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "metadata"})
-            return self.typed(raw, too_large_text(raw), max_chars, is_whole=False)
-        return self.typed(raw, self.text_in(id, raw.get("payload") or {}), max_chars)
+            return self.typed_safely(id, raw, lambda: too_large_text(raw), max_chars, is_whole=False)
+        return self.typed_safely(id, raw, lambda: self.text_in(id, raw.get("payload") or {}), max_chars)
+
+    def typed_safely(
+        self, id: str, raw: dict[str, JSON], text: Callable[[], str], max_chars: int, *, is_whole: bool = True
+    ) -> dict[str, JSON]:
+        def build() -> dict[str, JSON]:
+            return self.typed(raw, text(), max_chars, is_whole=is_whole)
+
+        message = self.read_safely(build, id, sent_headers(raw), date=date_of(raw))
+        if "headers" in message:  # the filters by label hold for it, too
+            message["labels"] = labels_of(raw)
+        return message
 
     def typed(self, raw: dict[str, JSON], text: str, max_chars: int, *, is_whole: bool = True) -> dict[str, JSON]:
         headers = headers_of(raw)
@@ -198,8 +218,8 @@ class Gmail(Connector):
             thread_id=raw.get("threadId", ""),
             date=date_of(raw),
             sender=sender_text(headers.get("from", "")),
-            to=addresses(headers.get("to", "")),
-            cc=addresses(headers.get("cc", "")),
+            to=address_list(headers.get("to", "")),
+            cc=address_list(headers.get("cc", "")),
             subject=header_text(headers.get("subject", "")),
             text=shown,
             text_length=length,
@@ -211,12 +231,7 @@ class Gmail(Connector):
 
     def headline(self, id: str) -> dict[str, JSON]:
         raw = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "metadata"})
-        headers = headers_of(raw)
-        return {
-            "id": raw["id"], "thread_id": raw.get("threadId", ""), "date": date_of(raw),
-            "from": sender_text(headers.get("from", "")), "subject": header_text(headers.get("subject", "")),
-            "snippet": clean(raw.get("snippet", ""))[:200], "labels": raw.get("labelIds", []),
-        }  # fmt: skip
+        return self.read_safely(lambda: headline_of(raw), id, sent_headers(raw), date=date_of(raw))
 
     def text_in(self, id: str, payload: dict[str, JSON]) -> str:
         """The plain text, else the HTML as text, else "": a message may contain neither."""
@@ -262,15 +277,30 @@ def headers_of(raw: dict[str, JSON]) -> dict[str, str]:
     return headers
 
 
+def sent_headers(raw: dict[str, JSON]) -> JSON:
+    payload = raw.get("payload")
+    return payload.get("headers") if isinstance(payload, dict) else None
+
+
+def labels_of(raw: dict[str, JSON]) -> list[str]:
+    labels = raw.get("labelIds")
+    return [label for label in labels if isinstance(label, str)] if isinstance(labels, list) else []
+
+
+def headline_of(raw: dict[str, JSON]) -> dict[str, JSON]:
+    headers = headers_of(raw)
+    return {
+        "id": raw["id"], "thread_id": raw.get("threadId", ""), "date": date_of(raw),
+        "from": sender_text(headers.get("from", "")), "subject": header_text(headers.get("subject", "")),
+        "snippet": clean(raw.get("snippet", ""))[:200], "labels": raw.get("labelIds", []),
+    }  # fmt: skip
+
+
 def date_of(raw: dict[str, JSON]) -> str:
     try:
         return datetime.fromtimestamp(int(raw["internalDate"]) / 1000, UTC).isoformat()
-    except (KeyError, ValueError, OverflowError, OSError):
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return ""
-
-
-def addresses(line: str) -> list[str]:
-    return [address for _, address in getaddresses([line]) if address]
 
 
 def parts_of(part: dict[str, JSON], depth: int = 0) -> Iterator[dict[str, JSON]]:
@@ -296,7 +326,7 @@ def charset_of(part: dict[str, JSON]) -> str:
     try:
         letter["Content-Type"] = headers.get("content-type", "text/plain").replace("\r", " ").replace("\n", " ")
         return letter.get_content_charset() or ""
-    except (ValueError, IndexError, LookupError):
+    except Exception:  # Python's reader of headers has many ways to fail
         return ""
 
 
@@ -332,11 +362,11 @@ def compose(
 
 def reply_headers(headers: dict[str, str], reply_all: bool) -> dict[str, Any]:
     subject = header_text(headers.get("subject", ""))
-    others = [*addresses(headers.get("to", "")), *addresses(headers.get("cc", ""))] if reply_all else []
+    others = [*address_list(headers.get("to", "")), *address_list(headers.get("cc", ""))] if reply_all else []
     message_id = headers.get("message-id", "")
     references = f"{headers.get('references', '')} {message_id}".split()
     return {
-        "to": addresses(headers.get("reply-to") or headers.get("from", "")),
+        "to": address_list(headers.get("reply-to") or headers.get("from", "")),
         "cc": others,
         "subject": subject if subject.lower().startswith("re:") else f"Re: {subject}",
         "thread": {"In-Reply-To": message_id, "References": " ".join(references[-20:])} if message_id else {},

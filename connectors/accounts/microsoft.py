@@ -45,6 +45,15 @@ def text_of(body: dict[str, JSON] | None, max_chars: int) -> tuple[str, int, boo
     return cut(from_html(content) if is_html else clean(content), max_chars)
 
 
+def id_in(row: JSON) -> str:
+    return str(row.get("id") or "") if isinstance(row, dict) else ""
+
+
+def raw_fields(row: JSON) -> dict[str, JSON]:
+    """What stands for the headers of a message that cannot be read."""
+    return {name: value for name, value in row.items() if name not in ("id", "body")} if isinstance(row, dict) else {}
+
+
 def segment(word: str) -> str:
     """An id as one path segment. Raises RetryTool for an invalid one."""
     if not word or word.strip(".") == "" or not all(letter.isalnum() or letter in "-_=:@.+!" for letter in word):

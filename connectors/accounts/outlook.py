@@ -39,7 +39,10 @@ class Outlook(Connector):
         words = query.replace("\\", " ").replace('"', " ")
         params = {"$search": f'"{words}"', "$top": limit, "$select": HEAD}
         page = self.api.get(f"{ME}/messages", params=params, headers=microsoft.STABLE)
-        return {"messages": [headline(row) for row in page.get("value", [])[:limit]]}
+        return {"messages": [self.head(row) for row in page.get("value", [])[:limit]]}
+
+    def head(self, row: dict[str, JSON]) -> dict[str, JSON]:
+        return self.read_safely(lambda: headline(row), microsoft.id_in(row), microsoft.raw_fields(row))
 
     @mail.reads_one
     def read(self, id: str, max_chars: int = 8000) -> JSON:
@@ -122,7 +125,7 @@ class Outlook(Connector):
                 raise
             row = self.api.get(path, params={"$select": HEAD}, headers=headers)
             row["body"] = None
-        return self.typed(row, max_chars)
+        return self.read_safely(lambda: self.typed(row, max_chars), id, microsoft.raw_fields(row))
 
     def typed(self, row: dict[str, JSON], max_chars: int) -> dict[str, JSON]:
         is_whole = row.get("body") is not None

@@ -46,7 +46,7 @@ class Teams(Connector):
         answer = self.api.post(f"{V1}/search/query", {"requests": [body]}, access="read", may_repeat=True)
         hits = [hit for value in answer.get("value", []) for box in value.get("hitsContainers", [])
                 for hit in box.get("hits", [])]  # fmt: skip
-        return {"messages": [found_by_search(hit) for hit in hits]}
+        return {"messages": [self.head(hit) for hit in hits]}
 
     @operation(
         "Read one message and its replies.", effect="read", access="read", required=("place", "id"),
@@ -54,13 +54,13 @@ class Teams(Connector):
     )  # fmt: skip
     def read(self, place: str, id: str, max_chars: int = 8000) -> JSON:
         path = f"{messages_of(place)}/{microsoft.segment(id)}"
-        message = typed(self.api.get(path), place, max_chars)
+        message = self.typed_safely(self.api.get(path), place, max_chars)
         if "/" not in place:
             return message
         replies = microsoft.rows(self.api, f"{path}/replies", {"$top": 50})
         return {
             **message,
-            "replies": [typed(row, place, max_chars) for row in replies if not microsoft.is_removed(row)],
+            "replies": [self.typed_safely(row, place, max_chars) for row in replies if not microsoft.is_removed(row)],
         }
 
     @operation(
@@ -80,6 +80,14 @@ class Teams(Connector):
             raise RetryTool("A chat has no replies: send a new message to it.")
         path = f"{messages_of(place)}/{microsoft.segment(id)}/replies"
         return {"id": self.api.post(path, outgoing(text), access="send").get("id"), "sent": True}
+
+    def head(self, hit: dict[str, JSON]) -> dict[str, JSON]:
+        row = hit.get("resource") if isinstance(hit, dict) else None
+        return self.read_safely(lambda: found_by_search(hit), microsoft.id_in(row), microsoft.raw_fields(row))
+
+    def typed_safely(self, row: dict[str, JSON], place: str, max_chars: int) -> dict[str, JSON]:
+        fields = microsoft.raw_fields(row)
+        return self.read_safely(lambda: typed(row, place, max_chars), microsoft.id_in(row), fields, place=place)
 
     def check(self) -> str:
         me = self.api.get(f"{V1}/me")
@@ -134,7 +142,7 @@ class Teams(Connector):
         row = self.api.get(f"{messages_of(item.place)}/{microsoft.segment(identity)}")
         if row.get("messageType", "message") != "message" or microsoft.is_removed(row):
             return None
-        message = typed(row, item.place, max_chars)
+        message = self.typed_safely(row, item.place, max_chars)
         return message if matches(message, filters) else None
 
     def all_channels(self) -> Iterator[dict[str, str]]:

@@ -2,15 +2,17 @@
 
 import asyncio
 import contextlib
+import hmac
 import logging
 import random
+import secrets
 import time
 from dataclasses import replace
 from typing import Any
 
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidHandshake, InvalidStatus
+from websockets.exceptions import InvalidStatus
 
 from devices import protocol
 from devices.protocol import DeviceHello, ToolName
@@ -32,7 +34,7 @@ log = logging.getLogger("muster.device")
 FIRST_S, LONGEST_S = 0.5, 30.0
 STEADY_S = 10.0  # a connection that lasted this long resets the back-off
 GRACE_S = 5.0
-REFUSALS = 3  # consecutive refusals after which the credential counts as revoked
+REFUSALS = 3  # consecutive refusals by the server itself after which the credential counts as revoked
 FINAL = {protocol.REPLACED: "another client has connected as this device", protocol.REVOKED: "this device was revoked"}
 
 
@@ -54,6 +56,8 @@ class Client:
         )
         self.socket: ClientConnection | None = None
         self.is_greeted = False
+        self.nonce = ""
+        self.has_proof = False  # that the server itself refuses the credential
         self.heartbeat_s = protocol.HEARTBEAT_S
         self.stopping = asyncio.Event()
         self.runs: dict[str, asyncio.Future[str]] = {}
@@ -82,29 +86,39 @@ class Client:
             started = time.monotonic()
             try:
                 await self.converse()
-            except (OSError, InvalidHandshake, websockets.ConnectionClosed, TimeoutError) as error:
-                refusals = refusals + 1 if is_refused(error) else 0
+            except (OSError, EOFError, ValueError, websockets.WebSocketException) as error:
+                is_refused = self.is_refused(error)
+                refusals = refusals + 1 if is_refused else 0
                 check_final(error, refusals)
-                log.info("not connected: %s", error or type(error).__name__)
-            failures = 0 if time.monotonic() - started > STEADY_S else failures + 1
-            await self.pause(random.uniform(0, min(LONGEST_S, FIRST_S * 2**failures)))  # noqa: S311
+                failures = 0 if time.monotonic() - started > STEADY_S else failures + 1
+                wait = random.uniform(0, min(LONGEST_S, FIRST_S * 2 ** min(failures, 16)))  # noqa: S311
+                reason = "the server refuses this device's credential" if is_refused else reason_of(error)
+                log.info("not connected: %s; trying again in %.1f s", reason, wait)
+                await self.pause(wait)
 
     async def pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.stopping.wait(), seconds)
+
+    def is_refused(self, error: BaseException) -> bool:
+        """Whether the server itself refuses the credential: a proxy's or a captive portal's answer proves nothing."""
+        received = getattr(error, "rcvd", None)
+        return self.has_proof and received is not None and received.code == protocol.REFUSED
 
     # -- one connection -------------------------------------------------------------------------------------------
 
     async def converse(self) -> None:
         """One connection from its handshake to its end. Raises ConnectionClosed, or OSError."""
         url = self.identity.server.replace("http", "ws", 1) + protocol.PATH
-        headers = {"Authorization": f"Bearer {self.identity.credential}"}
-        async with connect(
+        self.nonce, self.has_proof = secrets.token_hex(16), False
+        headers = {"Authorization": f"Bearer {self.identity.credential}", protocol.NONCE: self.nonce}
+        async with DirectConnect(
             url, additional_headers=headers, max_size=2 * MAX_FRAME_BYTES, ping_interval=None, open_timeout=15
         ) as socket:
             self.socket, self.is_greeted = socket, False
             hello = self.hello()
-            await socket.send(protocol.encode(hello))
+            with contextlib.suppress(websockets.ConnectionClosed):  # what it said before it closed is still read
+                await socket.send(protocol.encode(hello))
             beating = asyncio.create_task(self.beat(socket))
             stopper = asyncio.create_task(self.close_when_stopped(socket))
             try:
@@ -157,6 +171,9 @@ class Client:
                 self.journal.close_run(run, frame.status, frame.counts, frame.summary)
             case protocol.RunAccepted():
                 self.answer_request(frame.request_id, frame.run, None)
+            case protocol.Error(code=protocol.CREDENTIAL_REFUSED):
+                proof = protocol.prove_refusal(self.identity.credential, self.nonce)
+                self.has_proof = hmac.compare_digest(frame.message.encode(), proof.encode())
             case protocol.Error():
                 log.warning("the server reports: %s: %s", frame.code, frame.message)
                 self.answer_request(frame.request_id, None, frame)
@@ -219,14 +236,23 @@ PING = protocol.encode(protocol.Ping())
 LOST = protocol.Error("disconnected", "the connection ended before the answer arrived; the run may have been started")
 
 
-def is_refused(error: BaseException) -> bool:
-    return isinstance(error, InvalidStatus) and error.response.status_code in (401, 403)
+class DirectConnect(connect):
+    """Follows no redirect: a captive portal's leads to a page, and the credential is for this server alone."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+def reason_of(error: BaseException) -> str:
+    """For the log. The client cannot tell a proxy that is in the way from a server that is starting."""
+    if isinstance(error, InvalidStatus):
+        status = error.response.status_code
+        return f"the answer was HTTP {status}, which is not the server's refusal of this device (a proxy's, perhaps)"
+    return str(error) or type(error).__name__
 
 
 def check_final(error: BaseException, refusals: int) -> None:
-    """Raises Fatal if trying again cannot help. A single refusal may come from a proxy whose server
-    is just starting.
-    """
+    """Raises Fatal if trying again cannot help."""
     if refusals >= REFUSALS:
         raise Fatal("the server refuses this device's credential: it was revoked or is wrong. Pair the device again.")
     received = getattr(error, "rcvd", None)

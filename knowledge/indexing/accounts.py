@@ -18,7 +18,7 @@ from agents import storage as files
 from agents.exceptions import Conflict, Invalid, MusterError
 from agents.models import SiteHold
 from agents.tools import ToolError
-from connectors.accounts.base import OF_THE_ACCOUNT, Connector
+from connectors.accounts.base import MOST_SILENT, OF_THE_ACCOUNT, Connector
 from connectors.accounts.catalog import CONNECTORS
 from connectors.content import MAX_CHARS
 from connectors.models import ACCOUNTS, Connection
@@ -46,6 +46,9 @@ def tick() -> int:
     except ToolError as problem:
         log.warning("The account %s of a collection waits: %s", account.pk, problem)
         error = str(problem)
+    except Exception as problem:
+        log.exception("The account %s of a collection cannot be read", account.pk)
+        error = f"The account cannot be read ({type(problem).__name__})."
     rows = CollectionAccount.objects.filter(pk=account.pk)
     rows.update(error=storable(error)[:300], read_after=clock.Now(settings.COLLECTION_ACCOUNTS_S))
     return done
@@ -63,7 +66,7 @@ def read(account: CollectionAccount) -> int:
     """Raises ToolError."""
     connection = connection_of(account)
     marks = dict(account.items.values_list("external_id", "mark"))
-    done = 0
+    done = silent = 0
     with outbound.until(TURN_S), open_api(connection) as api:
         connector = CONNECTORS[connection.provider](connection, api)
         connector.require("read")
@@ -71,7 +74,14 @@ def read(account: CollectionAccount) -> int:
             mark = mark_of(head)
             if marks.get(key_of(head)) != mark:
                 check(account)
-                done += take(account, connector, head, mark)
+                try:
+                    done += take(account, connector, head, mark)
+                except ToolError as problem:
+                    # A service that is silent about one message may have trouble with that one only.
+                    silent += 1
+                    if problem.code != "service_unavailable" or silent >= MOST_SILENT:
+                        raise
+                    note(account, head, mark="", name=name_of(head), error=storable(str(problem))[:300])
     return done
 
 
@@ -128,6 +138,9 @@ def take(account: CollectionAccount, connector: Connector, head: dict[str, Any],
         error = str(problem)
     except MusterError as problem:  # a quota
         error = " ".join(filter(None, [str(problem), problem.hint]))
+    except Exception as problem:  # one message never stops the others
+        log.exception("A message of the account %s cannot be read", account.pk)
+        error = f"This message cannot be read ({type(problem).__name__})."
     note(account, head, mark="", name=name, error=storable(error)[:300])
     return 0
 
@@ -160,6 +173,8 @@ def text_of(message: dict[str, Any]) -> str:
     heads = [("Subject", "subject"), ("From", "from"), ("Date", "date")]
     lines = [f"{title}: {message[name]}" for title, name in heads if message.get(name)]
     replies = [text_of(reply) for reply in message.get("replies", [])]
+    if headers := message.get("headers"):  # a message that cannot be read
+        lines += [str(message["note"]), *[f"{name}: {value}" for name, value in headers.items()]]
     return "\n\n".join(["\n".join(lines), str(message.get("text", "")), *replies])
 
 

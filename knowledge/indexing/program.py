@@ -195,6 +195,13 @@ class Page(html.parser.HTMLParser):
         self.text: list[str] = []
         self.hidden, self.is_heading = 0, False
 
+    def parse_html_declaration(self, i: int) -> int:
+        """Python's parser raises for `<![x`; browsers read it as a comment up to the next `>`."""
+        if not self.rawdata.startswith("<![", i):
+            return super().parse_html_declaration(i)
+        end = self.rawdata.find(">", i + 3)
+        return end + 1 if end >= 0 else -1
+
     def handle_starttag(self, tag: str, attributes: Any) -> None:
         if tag in self.HIDDEN:
             self.hidden += 1
@@ -227,9 +234,14 @@ class Page(html.parser.HTMLParser):
 
 
 def page(text: str) -> list[Part]:
+    """Never raises: what Python's parser gives up on is read without its tags."""
     reader = Page()
-    reader.feed(text)
-    reader.close()
+    text = re.sub(r"&#(?:[0-9]{9,}|[xX][0-9a-fA-F]{9,});?", "\ufffd", text)  # Python refuses to read such numbers
+    try:
+        reader.feed(text)
+        reader.close()
+    except (AssertionError, LookupError, TypeError, ValueError):
+        return [{"text": re.sub(r"<[^<>]*>", " ", text), "heading": ""}]
     reader.close_part()
     return reader.parts
 
@@ -237,12 +249,30 @@ def page(text: str) -> list[Part]:
 def mail(path: str) -> Iterator[Part]:
     with open(path, "rb") as file:
         message = email.parser.BytesParser(policy=email.policy.default).parse(file)
-    lines = [f"{name}: {message[name]}" for name in ("From", "To", "Date", "Subject") if message[name]]
+    heads = {name: header_in(message, name) for name in ("From", "To", "Date", "Subject")}
+    lines = [f"{name}: {value}" for name, value in heads.items() if value]
     body = message.get_body(("plain", "html"))
-    text = body.get_content() if body is not None else ""
+    text = content_of(body) if body is not None else ""
     if body is not None and body.get_content_type() == "text/html":
         text = "\n".join(part["text"] for part in page(text))
-    yield {"text": "\n".join([*lines, "", text]), "heading": str(message["Subject"] or "")}
+    yield {"text": "\n".join([*lines, "", text]), "heading": heads["Subject"]}
+
+
+def header_in(message: Any, name: str) -> str:
+    """A header that Python cannot decode is read as it was sent."""
+    try:
+        return str(message[name] or "")
+    except Exception:
+        values = [value for key, value in message.raw_items() if key.lower() == name.lower()]
+        return str(values[0]) if values else ""
+
+
+def content_of(part: Any) -> str:
+    """An unknown charset loses letters, never the text."""
+    try:
+        return str(part.get_content())
+    except Exception:
+        return (part.get_payload(decode=True) or b"").decode("utf-8", "replace")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ BLOCKS = frozenset(
 )
 HIDDEN = frozenset(["script", "style", "head", "title", "template", "noscript"])
 TOO_COMPLEX = "[This HTML is too complex to be read.]"
+HUGE_REFERENCE = re.compile(r"&#(?:[0-9]{9,}|[xX][0-9a-fA-F]{9,});?")  # no character has such a number
+ANY_TAG = re.compile(r"<[^<>]*>")
 
 
 def clean(text: str) -> str:
@@ -40,9 +42,14 @@ def html_text(source: str) -> str:
 
 
 def html_text_here(source: str) -> str:
+    """Never raises: what Python's parser gives up on is read without its tags."""
     reader = Reader()
-    reader.feed(source)
-    reader.close()
+    source = HUGE_REFERENCE.sub("\ufffd", source)  # Python refuses to read a number of thousands of digits
+    try:
+        reader.feed(source)
+        reader.close()
+    except (AssertionError, LookupError, TypeError, ValueError):
+        return ANY_TAG.sub(" ", source)
     return "".join(reader.parts)
 
 
@@ -53,6 +60,13 @@ class Reader(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
         self.hidden: list[str] = []
+
+    def parse_html_declaration(self, i: int) -> int:
+        """Python's parser raises for `<![x`; browsers read it as a comment up to the next `>`."""
+        if not self.rawdata.startswith("<![", i):
+            return super().parse_html_declaration(i)
+        end = self.rawdata.find(">", i + 3)
+        return end + 1 if end >= 0 else -1
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in HIDDEN:

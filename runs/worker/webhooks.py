@@ -2,19 +2,24 @@
 
 import json
 import logging
+import threading
 import time
+from collections import Counter
+from collections.abc import Iterable
 from concurrent import futures
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from django.conf import settings
-from django.db.models import DateTimeField, F
+from django.db.models import Exists, F, OuterRef, Q
+from django.db.models.fields.json import KT
 
 from agents.models import SiteHold
 from plumbing import clock, threads
 from plumbing.http import outbound
-from plumbing.statements import Select
 from runs.models import WebhookDelivery
 from runs.rules import signing
 
@@ -24,36 +29,184 @@ WAITS_S = (5, 30, 120, 600, 3600, 4 * 3600, 12 * 3600)  # seconds after the 1st 
 TIMEOUT_S = 10.0
 AT_ONCE = 64  # deliveries under way in one process; threads are made when they are needed
 SENDERS = futures.ThreadPoolExecutor(AT_ONCE, thread_name_prefix="webhook")
-UNDER_WAY: set[futures.Future] = set()
+EACH_OWNER = 8  # of one person
+EACH_RECEIVER = 4  # of one person to one host
+LOOKS = 8  # queries of one tick: each next one passes over those who have their share
+IN_A_ROW = 20  # deliveries of one run in one thread
+LEASE = timedelta(seconds=6 * TIMEOUT_S)
+FAILURES = 4  # times in a row that a receiver gave no answer, before it is left alone
+FIRST_PAUSE = timedelta(seconds=30)  # doubles with each further failure, up to 16 minutes
+LONGEST_WAIT = timedelta(days=1)
+MOST_BREAKERS = 10_000
+UNDER_WAY: "dict[futures.Future, Line]" = {}
 ANSWER_READ = 4096
 
 
 def send_due() -> int:
     """Begin the deliveries that are due and for which there is a thread."""
-    UNDER_WAY.difference_update([one for one in UNDER_WAY if one.done()])
-    claimed = claim_due(clock.now(), AT_ONCE - len(UNDER_WAY))
-    UNDER_WAY.update(SENDERS.submit(threads.answer, deliver, pk) for pk in claimed)
+    for finished in [one for one in UNDER_WAY if one.done()]:
+        UNDER_WAY.pop(finished)
+    load = Load(UNDER_WAY.values())
+    claimed = claim_due(clock.now(), AT_ONCE - len(UNDER_WAY), load)
+    for pk in claimed:
+        UNDER_WAY[SENDERS.submit(threads.answer, deliver_in_order, pk)] = load.lines[pk]
     return len(claimed)
 
 
-def claim_due(now: datetime, room: int = AT_ONCE) -> list[str]:
-    """Take deliveries that are due; advancing its next attempt is the claim."""
-    claimed = []
-    for pk, attempts, planned in DUE.all(now=now)[: max(room, 0)]:
-        ours = WebhookDelivery.objects.filter(pk=pk, state=State.PENDING, next_attempt_at=planned, attempts=attempts)
-        if ours.update(next_attempt_at=now + timedelta(seconds=6 * TIMEOUT_S)):
-            claimed.append(str(pk))
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What waits for what: deliveries of one run to one webhook go one after the other."""
+
+    owner: int
+    receiver: str
+    webhook: int
+    run: str
+
+    @property
+    def order(self) -> tuple[int, str]:
+        return self.webhook, self.run
+
+    @property
+    def way(self) -> tuple[int, str]:
+        """Not the receiver alone: one person's address may hang where another's, at the same host, answers."""
+        return self.owner, self.receiver
+
+
+class Load:
+    """The deliveries under way, counted by whose they are and where they go."""
+
+    def __init__(self, lines: Iterable[Line] = ()) -> None:
+        self.lines: dict[str, Line] = {}
+        self.owners: Counter[int] = Counter()
+        self.ways: Counter[tuple[int, str]] = Counter()
+        self.orders: set[tuple[int, str]] = set()
+        for line in lines:
+            self.count(line)
+
+    def count(self, line: Line) -> None:
+        self.owners[line.owner] += 1
+        self.ways[line.way] += 1
+        self.orders.add(line.order)
+
+    def full_owners(self) -> set[int]:
+        return {owner for owner, number in self.owners.items() if number >= EACH_OWNER}
+
+
+def claim_due(now: datetime, room: int = AT_ONCE, load: Load | None = None) -> list[str]:
+    """Take deliveries that are due, the oldest first; advancing its next attempt is the claim. An owner and a receiver
+    get no more than their share: whose receivers hang waits for those, and nobody else does.
+    """
+    load = load or Load()
+    claimed: list[str] = []
+    passed: set[int] = set()  # webhooks that have nothing to send now
+    for _ in range(LOOKS):
+        rows = list(due_rows(now, load.full_owners(), passed)) if len(claimed) < room else []
+        for pk, attempts, planned, webhook, owner, url, run in rows:
+            line = Line(owner, receiver_of(url), webhook, str(run or ""))
+            if len(claimed) >= room or load.owners[owner] >= EACH_OWNER:
+                continue
+            if (until := BREAKERS.open_until(line.way, now)) is not None:
+                postpone(webhook, now, until)
+                passed.add(webhook)
+                continue
+            if load.ways[line.way] >= BREAKERS.room(line.way):
+                passed.add(webhook)
+                continue
+            if line.order in load.orders:
+                continue
+            ours = WebhookDelivery.objects.filter(
+                pk=pk, state=State.PENDING, next_attempt_at=planned, attempts=attempts
+            )
+            if ours.update(next_attempt_at=now + LEASE):
+                load.count(line)
+                load.lines[str(pk)] = line
+                claimed.append(str(pk))
+        if len(rows) < AT_ONCE:
+            break
     return claimed
 
 
-DUE = Select(
-    lambda at: (
-        WebhookDelivery.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=at.now)
-        .order_by("next_attempt_at")
-        .values_list("pk", "attempts", "next_attempt_at")[:AT_ONCE]
-    ),
-    now=DateTimeField(),
-)
+def due_rows(now: datetime, owners: set[int], webhooks: set[int]) -> Any:
+    """Of each run, only what is the next for a webhook."""
+    earlier = WebhookDelivery.objects.annotate(of=KT("body__run")).filter(
+        Q(of=OuterRef("of")) | Q(webhook__run__isnull=False),
+        webhook=OuterRef("webhook"),
+        state=State.PENDING,
+        pk__lt=OuterRef("pk"),
+    )
+    due = WebhookDelivery.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=now)
+    due = due.exclude(webhook__owner__in=owners).exclude(webhook__in=webhooks).annotate(of=KT("body__run"))
+    return (
+        due.exclude(Exists(earlier))
+        .order_by("next_attempt_at", "pk")
+        .values_list("pk", "attempts", "next_attempt_at", "webhook", "webhook__owner", "webhook__url", "of")[:AT_ONCE]
+    )
+
+
+def postpone(webhook: int, now: datetime, until: datetime) -> None:
+    """What waits for a receiver that does not answer costs no thread and no attempt; after a day it is given up."""
+    due = WebhookDelivery.objects.filter(webhook=webhook, state=State.PENDING, next_attempt_at__lte=now)
+    old = due.filter(created_at__lt=now - LONGEST_WAIT)
+    old.update(state=State.DEAD, last_error="the receiver has not answered for a day")
+    due.update(next_attempt_at=until)
+
+
+def receiver_of(url: str) -> str:
+    return urlsplit(url).netloc.lower()
+
+
+class Breakers:
+    """Receivers that did not answer several times in a row are left alone for a while, then tried with one delivery.
+    Kept in each process: the worst that another process does is to find it out for itself.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.failures: dict[tuple[int, str], tuple[int, datetime]] = {}
+
+    def record(self, way: tuple[int, str], has_answered: bool, now: datetime) -> None:
+        with self.lock:
+            count = self.failures.pop(way, (0, now))[0] + 1
+            if has_answered:
+                return
+            pause = FIRST_PAUSE * 2 ** min(max(count - FAILURES, 0), 5) if count >= FAILURES else timedelta()
+            self.failures[way] = (count, now + pause)
+            while len(self.failures) > MOST_BREAKERS:
+                self.failures.pop(next(iter(self.failures)))
+
+    def open_until(self, way: tuple[int, str], now: datetime) -> datetime | None:
+        count, until = self.failures.get(way, (0, now))
+        return until if count >= FAILURES and until > now else None
+
+    def room(self, way: tuple[int, str]) -> int:
+        return 1 if self.failures.get(way, (0, None))[0] >= FAILURES else EACH_RECEIVER
+
+
+BREAKERS = Breakers()
+
+
+def deliver_in_order(delivery_id: str) -> None:
+    """This one, and what follows it in its run: the next does not wait for the next tick."""
+    following: str | None = delivery_id
+    for _ in range(IN_A_ROW):
+        if following is None:
+            return
+        deliver(following)
+        following = claim_following(following)
+
+
+def claim_following(delivery_id: str) -> str | None:
+    now = clock.now()
+    done = WebhookDelivery.objects.filter(pk=delivery_id, state=State.DELIVERED).annotate(of=KT("body__run")).first()
+    if done is None:
+        return None
+    rows = WebhookDelivery.objects.filter(SiteHold.absent(), webhook=done.webhook_id, state=State.PENDING)
+    rows = rows.annotate(of=KT("body__run")).filter(of=done.of) if done.of else rows
+    row = rows.order_by("pk").first()
+    if row is None or row.next_attempt_at > now:
+        return None
+    ours = rows.filter(pk=row.pk, attempts=row.attempts, next_attempt_at=row.next_attempt_at)
+    return str(row.pk) if ours.update(next_attempt_at=now + LEASE) else None
 
 
 def deliver(delivery_id: str) -> None:
@@ -69,6 +222,9 @@ def deliver(delivery_id: str) -> None:
         give_up(delivery, None, "the webhook is switched off")
         return
     status, error = post(delivery)
+    if not error.startswith("refused"):
+        way = (delivery.webhook.owner_id, receiver_of(delivery.webhook.url))
+        BREAKERS.record(way, status is not None, clock.near())
     if status is not None and 200 <= status < 300:
         fields = {"state": State.DELIVERED, "delivered_at": clock.near(), "last_status": status, "last_error": ""}
         attempts_of(delivery).update(**fields, attempts=F("attempts") + 1)

@@ -1,8 +1,12 @@
 """What strangers write becomes text that is what it says it is."""
 
+import random
+
 import pytest
 
-from connectors.content import decode, header_text, sender_text
+from connectors.content import address_list, decode, header_text, sender_text
+from plumbing.untrusted.formats import HUGE_REFERENCE, Reader, html_text_here
+from runs.indexing.program import page
 
 
 @pytest.mark.parametrize(
@@ -31,3 +35,39 @@ def test_a_decoded_name_makes_up_no_address():
 def test_a_charset_that_is_none_costs_nothing(charset):
     assert decode(b"a-" * 200_000, charset) == "a-" * 200_000
     assert decode("Grüße".encode("latin-1"), "latin1") == "Grüße"
+
+
+@pytest.mark.parametrize(
+    "raw", ["=?\u00fc?B?YQ==?=", "=?utf-8\u20ac?q?x?=", "=?" * 50, "=?utf-8?b?=?=" * 9, "<" * 99, "\x00"]
+)
+def test_no_header_stops_its_reader(raw):
+    assert isinstance(header_text(raw), str)
+    assert isinstance(sender_text(raw), str)
+    assert isinstance(address_list(raw), list)
+
+
+PIECES = [
+    "<", "!", "[", "]", ">", "--", "CDATA[", "<![", "<!", "if", "&#", "&#x", "1" * 10, "9" * 5000, ";", "<p>", "</p>",
+    "<script>", "</script", "<a a='", "x", " ", "\n", "<?", "?>", "/", "=", '"', "'", "&amp", "&", "\ud800", "\x00", "é",
+    "<!DOCTYPE", "ELEMENT", "(", "%", "<textarea>", "</title>", "<plaintext>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_html_stops_its_readers(seed):
+    """Of mails, and of documents in collections."""
+    chance = random.Random(seed)
+    for _ in range(250):
+        source = "".join(chance.choice(PIECES) for _ in range(chance.randint(1, 14)))
+        assert isinstance(html_text_here(source), str), source
+        assert isinstance(page(source), list), source
+        reader = Reader()  # by itself too: else the text would be read without its blocks
+        reader.feed(HUGE_REFERENCE.sub("", source))
+        reader.close()
+
+
+@pytest.mark.parametrize("read", [html_text_here, lambda source: "".join(part["text"] for part in page(source))])
+def test_what_is_around_an_unknown_declaration_is_read(read):
+    text = read("<p>Hello</p><![x and so on><p>the end &#" + "9" * 5000 + ";</p>")
+    assert "Hello" in text and "the end" in text and "and so on" not in text
+    assert "Hello" in read("<p>Hello</p><![x and so on")

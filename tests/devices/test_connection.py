@@ -11,23 +11,43 @@ from websockets.asyncio.server import serve
 from devices.client import connection
 from devices.client.exceptions import Fatal
 from devices.client.home import Config, Home, Identity
+from devices.protocol import prove_refusal
 
+REFUSED = "refused"  # by the server itself
+FORGED = "forged"  # by somebody who has heard an older refusal
 IDENTITY = Identity("", "d", "first", "alice", "laptop")
 
 
 class Server:
-    """Answers handshakes with the statuses it was given, one after the other; then lets everybody in."""
+    """Answers handshakes with the statuses it was given, one after the other; then lets everybody in. Each answer but
+    REFUSED is a proxy's.
+    """
 
     def __init__(self, *statuses):
         self.statuses, self.credentials, self.renewed = list(statuses), [], "second"
         self.came = asyncio.Event()
         self.close_code = None
+        self.refusals = {}
 
     def handshake(self, socket, request):
         self.credentials.append(request.headers["Authorization"].removeprefix("Bearer "))
-        return socket.respond(self.statuses.pop(0), "") if self.statuses else None
+        if not self.statuses:
+            return None
+        status = self.statuses.pop(0)
+        nonces = {REFUSED: request.headers["Muster-Nonce"], FORGED: "an older nonce"}
+        if status in nonces:
+            self.refusals[socket] = prove_refusal(self.credentials[-1], nonces[status])
+            return None
+        answer = socket.respond(status, "<html>Please sign in</html>")
+        answer.headers["Location"] = "http://portal.example/sign-in"
+        return answer
 
     async def converse(self, socket):
+        if socket in self.refusals:
+            frame = {"type": "error", "code": "credential_refused", "message": self.refusals[socket]}
+            await socket.send(json.dumps(frame))
+            await socket.close(4401)
+            return
         await socket.recv()
         await socket.send(json.dumps({"type": "hello_ack", "heartbeat_s": 5, "credential": self.renewed}))
         if self.close_code:
@@ -62,8 +82,12 @@ def home(tmp_path, monkeypatch):
     return Home(tmp_path)
 
 
-@pytest.mark.parametrize("statuses", [[503, 500, 502, 503], [403], [403, 403, 503, 403, 401]])
-def test_a_server_that_is_busy_or_just_starting_is_asked_again(home, statuses):
+@pytest.mark.parametrize("statuses", [
+    [503, 500, 502, 503], [403] * 6, [401] * 4, [407] * 4, [200] * 4, [302] * 4, [308] * 4,
+    [FORGED] * 4,
+        [REFUSED, REFUSED, 403, REFUSED],
+])  # fmt: skip
+def test_no_answer_but_the_servers_own_refusal_ends_the_client(home, statuses):
     async def story():
         server = Server(*statuses)
         async with at_work(server, home):
@@ -75,7 +99,7 @@ def test_a_server_that_is_busy_or_just_starting_is_asked_again(home, statuses):
 
 def test_a_credential_that_is_refused_again_and_again_is_void(home):
     async def story():
-        server = Server(403, 403, 403)
+        server = Server(REFUSED, REFUSED, REFUSED)
         async with at_work(server, home) as (_, task):
             with pytest.raises(Fatal, match="Pair the device again"):
                 await asyncio.wait_for(task, 60)

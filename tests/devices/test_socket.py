@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from agents.models import AuditEvent, Tool
-from devices import offers, presence
+from devices import offers, presence, protocol
 from devices.models import Device, DeviceCredential, OfferedTool
 from devices.models.device import UNUSED_KEPT
 from devices.nudges import channel_of
@@ -36,6 +36,17 @@ async def laptop(alice):
 async def test_a_wrong_credential_gets_no_socket(db, credential):
     async with ScriptedDevice(credential) as device:
         assert not device.is_open
+
+
+async def test_a_refusal_proves_that_it_is_the_servers(db):
+    """A device that sent a nonce can tell it from a 403 of a proxy."""
+    async with ScriptedDevice("dc_nothing.here", headers=[(b"muster-nonce", b"0123456789abcdef")]) as device:
+        assert device.is_open
+        await device.send(type="device_hello", protocol=1)
+        frame = await device.expect("error")
+        proof = protocol.prove_refusal("dc_nothing.here", "0123456789abcdef")
+        assert (frame["code"], frame["message"]) == ("credential_refused", proof)
+        assert (await device.closed())["code"] == 4401
 
 
 async def test_an_api_key_is_no_device_credential(alice, api):

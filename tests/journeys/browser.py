@@ -146,3 +146,14 @@ def picture(page: Any, name: str) -> None:
     OUTPUT.mkdir(exist_ok=True)
     # A hidden caret would be a style that Playwright injects, which the content policy refuses.
     page.screenshot(path=OUTPUT / f"{name}.png", full_page=True, caret="initial")
+
+
+def assert_inside_window(page: Any, selector: str) -> None:
+    """What was opened lies inside the window, whole: nobody reaches what is above it or beside it."""
+    page.locator(selector).first.wait_for()
+    box = page.locator(selector).first.bounding_box()
+    window = page.evaluate("() => ({width: document.documentElement.clientWidth, height: window.innerHeight})")
+    assert box is not None and box["width"] > 0 and box["height"] > 0, f"{selector} has no size"
+    right, bottom = box["x"] + box["width"], box["y"] + box["height"]
+    assert box["x"] >= -0.5 and box["y"] >= -0.5, f"{selector} begins outside of the window: {box}"
+    assert right <= window["width"] + 0.5 and bottom <= window["height"] + 0.5, f"{selector}: {box} in {window}"

@@ -5,7 +5,7 @@ import secrets
 
 import pytest
 
-from .browser import DESKTOP, PHONE, needs_chromium, picture
+from .browser import DESKTOP, PHONE, assert_inside_window, needs_chromium, picture
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 FOUND = """async () => (await axe.run()).violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 120)}`)"""
@@ -92,6 +92,7 @@ def test_a_tool_is_found_and_granted_by_keyboard_in_a_light_form(open_page, live
     field = page.get_by_role("combobox", name="Tool").last
     field.click()
     page.locator(".found [role=option]").first.wait_for()
+    assert_inside_window(page, ".found:popover-open")
     field.press_sequentially("shorten")
     page.locator(".found [role=option]", has_text="shorten_text").wait_for()
     assert page.evaluate(FOUND) == []

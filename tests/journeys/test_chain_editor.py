@@ -4,7 +4,7 @@ import secrets
 
 import pytest
 
-from .browser import DESKTOP, PHONE, forget, picture, serious
+from .browser import DESKTOP, OUTPUT, PHONE, assert_inside_window, forget, picture, serious
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 CHAIN = "/api/v1/chains/editor-sums"
@@ -43,6 +43,7 @@ def add(page, name, *, after=""):
         page.keyboard.press("Enter")
     page.keyboard.type(name)
     page.get_by_role("option", name=name).first.wait_for()
+    assert_inside_window(page, "dialog[open]")
     page.keyboard.press("Enter")
     page.locator("#step-key:focus").wait_for()
 
@@ -108,6 +109,7 @@ def test_three_steps_with_a_loop_and_a_condition_by_keyboard(open_page, live):
     page.locator("[data-at=publish]").focus()
     page.keyboard.press("Enter")
     page.get_by_role("dialog").get_by_text("This is the first version.").wait_for()
+    assert_inside_window(page, "dialog[open]")
     page.get_by_role("dialog").get_by_role("button", name="Publish").press("Enter")
     page.get_by_text("Version 1 is live.").wait_for()
     (run,) = live.http.get(f"/api/v1/chains/{name}/runs").json()["results"]
@@ -197,3 +199,26 @@ def test_every_part_is_accessible_and_fits(device, open_page, chain, request):
         assert serious(page) == [], part
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0, part
         picture(page, f"chain-{part}-{request.node.callspec.id}")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 700), (390, 844), (1024, 480)])
+def test_every_picker_opens_inside_the_window(open_page, chain, width, height, theme):
+    OUTPUT.mkdir(exist_ok=True)
+    page = open_page("/chains/editor-sums/", {"viewport": {"width": width, "height": height}, "color_scheme": theme})
+    ready(page)
+    page.locator("[data-at=add]").click()
+    page.get_by_role("option", name="text_statistics").first.wait_for()
+    assert_inside_window(page, "dialog[open]")
+    page.screenshot(path=OUTPUT / f"picker-add-{width}x{height}-{theme}.png", caret="initial")
+    page.keyboard.press("Escape")
+    page.locator(".outline [data-step=read]").click()
+    page.locator("#step-target").click()
+    page.get_by_role("option", name="text_statistics").first.wait_for()
+    assert_inside_window(page, "dialog[open]")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Choose a field").first.click()
+    page.get_by_role("option").first.wait_for()
+    assert_inside_window(page, "dialog[open]")
+    page.screenshot(path=OUTPUT / f"picker-choose-{width}x{height}-{theme}.png", caret="initial")
+    page.keyboard.press("Escape")

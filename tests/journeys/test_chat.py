@@ -7,7 +7,7 @@ import pytest
 from tests.fakes import StubOpenAI, calls, says
 from tests.live import wait_for
 
-from .browser import DESKTOP, PHONE, picture, serious
+from .browser import DESKTOP, PHONE, assert_inside_window, picture, serious
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 SOURCE = 'def weigh(thing: str) -> str:\n    """Weigh a thing."""\n    return f"{thing}: 3 kg"\n'
@@ -312,6 +312,7 @@ def test_a_link_is_copied_without_https(open_page, agents, model):
     page.reload()
     page.get_by_role("button", name="Copy as code").click()
     dialog = page.get_by_role("dialog")
+    assert_inside_window(page, "dialog[open]")
     dialog.get_by_role("button", name="Copy").first.click()
     dialog.get_by_role("button", name="Copied").wait_for()
     dialog.get_by_role("button", name="Close").click()

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from .browser import DESKTOP, PHONE, forget, picture, serious
+from .browser import DESKTOP, PHONE, assert_inside_window, forget, picture, serious
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 SOURCE = '''def add_up(first: int, second: int) -> int:
@@ -72,6 +72,7 @@ def test_an_own_function_in_an_own_agent_that_asks_before_it_calls(open_page, fu
     page.locator(".try").get_by_text("Run page").wait_for()
     assert "42" in page.locator(".try .answers").inner_text()
     page.get_by_role("button", name="Publish").click()
+    assert_inside_window(page, "dialog[open]")
     page.fill("#note", "First try")
     page.get_by_role("dialog").get_by_role("button", name="Publish").click()
     page.get_by_text("Version 1 is live.").wait_for()

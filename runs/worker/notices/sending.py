@@ -1,17 +1,17 @@
 """Sends the notices that are due, outside of runs and of the ticker's thread."""
 
 import logging
+from collections import Counter
 from concurrent import futures
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import DateTimeField, F
+from django.db.models import F
 from django.utils import translation
 
 from agents.models import Preference, SiteHold
 from plumbing import clock, threads
-from plumbing.statements import Select
 from runs.models import Approval, Notice, Run
 
 from . import planning
@@ -24,24 +24,49 @@ WAITS_S = (30, 120, 600, 3600)  # seconds after the 1st … 4th failure; then it
 LEASE_S = 300.0  # longer than any attempt takes
 AT_ONCE = 16
 SENDERS = futures.ThreadPoolExecutor(AT_ONCE, thread_name_prefix="notice")
-UNDER_WAY: set[futures.Future] = set()
+EACH_PERSON = 4  # whose addresses hang waits for those, and nobody else does
+LOOKS = 8  # queries of one tick: each next one passes over those who have their share
+UNDER_WAY: dict[futures.Future, int] = {}  # and to whom
 
 
 def tick() -> int:
     """Make the notices that are due, and begin to send as many as there are threads."""
     now = clock.now()
     planning.plan(now)
-    UNDER_WAY.difference_update([one for one in UNDER_WAY if one.done()])
-    claimed = claim_due(now, AT_ONCE - len(UNDER_WAY))
-    UNDER_WAY.update(SENDERS.submit(threads.answer, deliver, pk) for pk in claimed)
+    for finished in [one for one in UNDER_WAY if one.done()]:
+        UNDER_WAY.pop(finished)
+    claimed = claim_for_persons(now, AT_ONCE - len(UNDER_WAY), Counter(UNDER_WAY.values()))
+    for pk, person in claimed:
+        UNDER_WAY[SENDERS.submit(threads.answer, deliver, pk)] = person
     return len(claimed)
 
 
 def claim_due(now: datetime, room: int = AT_ONCE) -> list[Any]:
     """Take those that are due, each for the time of a lease."""
+    return [pk for pk, _ in claim_for_persons(now, room, Counter())]
+
+
+def claim_for_persons(now: datetime, room: int, busy: Counter[int]) -> list[tuple[Any, int]]:
+    """Take those that are due, the oldest first, and of each person no more than their share."""
     rows, until = Notice.objects.filter(state=State.PENDING), now + timedelta(seconds=LEASE_S)
     values = {"state": State.SENDING, "next_attempt_at": until}
-    return [pk for [pk] in DUE.all(now=now)[: max(room, 0)] if rows.filter(pk=pk).update(**values)]
+    claimed: list[tuple[Any, int]] = []
+    for _ in range(LOOKS):
+        full = [person for person, number in busy.items() if number >= EACH_PERSON]
+        due = list(due_rows(now, full)) if len(claimed) < room else []
+        for pk, person in due:
+            has_room = len(claimed) < room and busy[person] < EACH_PERSON
+            if has_room and rows.filter(pk=pk).update(**values):
+                busy[person] += 1
+                claimed.append((pk, person))
+        if len(due) < AT_ONCE:
+            break
+    return claimed
+
+
+def due_rows(now: datetime, full: list[int]) -> Any:
+    due = Notice.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=now)
+    return due.exclude(person__in=full).order_by("next_attempt_at").values_list("pk", "person")[:AT_ONCE]
 
 
 def take_back(now: datetime | None = None) -> int:
@@ -52,16 +77,6 @@ def take_back(now: datetime | None = None) -> int:
     died = {"attempts": F("attempts") + 1, "last_error": "its sender ended before it was sent"}
     late.filter(attempts__gte=len(WAITS_S)).update(state=State.DEAD, **died)
     return late.update(state=State.PENDING, **died)
-
-
-DUE = Select(
-    lambda at: (
-        Notice.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=at.now)
-        .order_by("next_attempt_at")
-        .values_list("pk", flat=True)[:AT_ONCE]
-    ),
-    now=DateTimeField(),
-)
 
 
 def deliver(pk: Any) -> None:

@@ -4,7 +4,7 @@ import { gettext } from "../texts.js";
 
 /** @typedef {{label: string, detail?: string, group?: string, value: any}} Option */
 
-const dialog = make("dialog", { className: "picker" });
+const dialog = make("dialog", { className: "step-picker" });
 const title = make("h2", { id: "picker-title" });
 const search = make("input", { type: "search", id: "picker-search", autocomplete: "off", spellcheck: false });
 const list = make("ul", { id: "picker-list", role: "listbox" });

@@ -4,6 +4,7 @@ import pytest
 
 from agents.tools import OutcomeUnknown, RetryTool, ToolFailed
 from connectors.accounts import ledger
+from connectors.accounts.gmail import Gmail
 from connectors.models import Connection, DeliveredItem
 from tests.connectors.fake_gmail import coded
 from tests.connectors.loopback import Fault
@@ -285,3 +286,59 @@ def test_one_of_several_accounts_is_chosen_by_name(alice, gmail, connect, use):
     assert use(alice, "gmail", "search", account="ALICE@work.example").ok
     with pytest.raises(RetryTool, match="private"):
         use(alice, "gmail", "search", account="nobody")
+
+
+def html_part(text):
+    return {"mimeType": "text/html", "body": {"data": coded(text.encode()), "size": len(text)}}
+
+
+def test_mails_that_break_a_reader_are_read_and_stop_no_other(alice, account, gmail, use):
+    gmail.deliver("before")
+    odd = gmail.deliver("odd", payload=html_part("<p>Hello</p><![x and so on"))
+    strange = gmail.deliver("=?\u00fc?B?YQ==?=")
+    gmail.deliver("after")
+    result = fetch(use, alice)
+    assert subjects(result) == ["before", "odd", "=?\u00fc?B?YQ==?=", "after"] and result.value["errors"] == []
+    assert "Hello" in use(alice, "gmail", "read", id=odd).value["text"]
+    assert use(alice, "gmail", "read", id=strange).ok
+    assert len(use(alice, "gmail", "search").value["messages"]) == 4
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"parts": "none"},
+        {"parts": [7]},
+        {"body": {"data": 7}},
+        {"filename": 7},
+        {"filename": "a", "body": {"size": "x"}},
+    ],
+)
+def test_a_mail_that_nobody_can_read_is_delivered_as_such(alice, account, gmail, use, broken):
+    bad = gmail.deliver("bad", payload={**html_part("x"), **broken})
+    gmail.deliver("good")
+    first, second = fetch(use, alice).value["messages"]
+    assert second["subject"] == "good"
+    assert (first["id"], first["subject"]) == (bad, "bad") and "cannot be read" in first["note"]
+    assert first["headers"]["message-id"] == f"<{bad}@example.net>"
+    assert "cannot be read" in use(alice, "gmail", "read", id=bad).value["note"]
+    assert subjects(fetch(use, alice)) == []
+
+
+def test_a_mail_that_its_service_cannot_give_stops_no_other(alice, account, gmail, use):
+    """It answers 500 for this one, for ever: the mail is reported, tried five times, and given up."""
+    bad = gmail.deliver("bad")
+    gmail.deliver("good")
+    gmail.faults += [Fault(f"/messages/{bad}", status=500, body={"error": {"message": "odd"}}, times=999)]
+    result = fetch(use, alice)
+    assert subjects(result) == ["good"]
+    assert [(one["id"], one["code"]) for one in result.value["errors"]] == [(bad, "unreadable")]
+
+
+def test_whatever_breaks_a_call_leaves_no_mail_claimed(alice, account, gmail, use, monkeypatch):
+    gmail.deliver("one")
+    with monkeypatch.context() as patch:
+        patch.setattr(Gmail, "read_each", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            fetch(use, alice)
+    assert subjects(fetch(use, alice)) == ["one"]

@@ -1,8 +1,10 @@
 """Signed calls, ends of runs and returning devices start runs; events go out signed, retried, never in private."""
 
 import json
+import socket
 import threading
 import time
+from concurrent import futures
 from contextlib import contextmanager
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
@@ -273,3 +275,61 @@ def test_where_nobody_listens_no_statement_is_spent_on_it(alice, make_agent, dja
     run = Run.objects.create(principal=alice, agent=make_agent("clerk"), status="running", attempt=1)
     with transaction.atomic(), django_assert_num_queries(2):  # numbers and rows of the events
         events.record_many(run, [("run.started", {}), ("run.finished", {})])
+
+
+@contextmanager
+def hanging():
+    """A receiver that takes connections and never answers; `until` lets it go."""
+    server = socket.create_server(("127.0.0.1", 0), backlog=200)
+    try:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/hook"
+    finally:
+        server.close()
+
+
+def told(person, url, run="r"):
+    webhook = Webhook.objects.create(owner=person, url=url)
+    body = {"type": "run.finished", "run": run}
+    return WebhookDelivery.objects.create(
+        webhook=webhook, type="run.finished", body=body, next_attempt_at=timezone.now()
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_persons_hanging_receivers_stop_nobody_else(sink, alice, bob, monkeypatch):
+    monkeypatch.setattr(webhooks, "TIMEOUT_S", 3.0)
+    with hanging() as url:
+        for number in range(50):
+            told(alice, url, str(number))
+        assert webhooks.send_due() == webhooks.EACH_RECEIVER
+        mine = told(bob, sink.url)
+        assert webhooks.send_due() == 1
+        [(bobs, _)] = [(future, line) for future, line in webhooks.UNDER_WAY.items() if line.owner == bob.pk]
+        bobs.result(timeout=2.5)  # before any of Alice's ends
+        mine.refresh_from_db()
+        assert mine.state == "delivered" and len(sink.got) == 1
+    futures.wait(list(webhooks.UNDER_WAY), timeout=60)
+    assert webhooks.send_due() == 0, "her receiver is left alone for a while"
+    assert set(WebhookDelivery.objects.filter(webhook__owner=alice).values_list("state", flat=True)) == {"pending"}
+    assert not WebhookDelivery.objects.filter(webhook__owner=alice, next_attempt_at__lte=timezone.now()).exists()
+
+
+def test_one_person_with_many_receivers_has_a_share_of_the_threads(alice, bob):
+    for number in range(90):
+        told(alice, f"http://receiver{number}.example/")
+    last = told(bob, "http://receiver.example/")
+    claimed = webhooks.claim_due(timezone.now())
+    assert len(claimed) == webhooks.EACH_OWNER + 1 and str(last.pk) in claimed
+
+
+def test_events_of_a_run_reach_a_receiver_in_their_order(sink, alice):
+    webhook = Webhook.objects.create(owner=alice, url=sink.url)
+    for number in range(3):
+        body = {"type": "run.waiting", "run": "r", "number": number}
+        WebhookDelivery.objects.create(webhook=webhook, type="x", body=body, next_attempt_at=timezone.now())
+    sink.answers = [500]
+    assert deliver_due() == 1
+    assert deliver_due() == 0, "the first is tried again before the others leave"
+    [first] = webhooks.claim_due(timezone.now() + timedelta(seconds=10))
+    webhooks.deliver_in_order(first)
+    assert [json.loads(body)["number"] for _, body in sink.got] == [0, 0, 1, 2]

@@ -156,6 +156,25 @@ def test_a_notice_whose_sender_was_killed_is_sent_again_after_its_lease(asked, a
     assert sent() == list(mail.outbox) and len(mail.outbox) == 1
 
 
+def test_one_person_has_a_share_of_the_senders(asked, alice, bob, monkeypatch):
+    """Whose push services hang waits for those, and nobody else does."""
+    monkeypatch.setattr(sending, "EACH_PERSON", 2)
+    approval = asked()
+    Notice.objects.all().delete()
+    at = timezone.now() - timedelta(minutes=1)
+
+    def due(person, number):
+        address = f"https://push{number}.example"
+        return Notice(approval=approval, person=person, channel="push", address=address, next_attempt_at=at)
+
+    Notice.objects.bulk_create([due(alice, number) for number in range(40)])
+    bobs = due(bob, 0)
+    bobs.next_attempt_at = timezone.now()
+    bobs.save()
+    claimed = sending.claim_due(clock.now())
+    assert len(claimed) == 3 and bobs.pk in claimed
+
+
 def test_a_notice_whose_senders_keep_dying_is_given_up(asked, alice):
     asked()
     planning.plan()
