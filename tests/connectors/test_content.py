@@ -5,8 +5,8 @@ import random
 import pytest
 
 from connectors.content import address_list, decode, header_text, sender_text
+from knowledge.indexing.program import page
 from plumbing.untrusted.formats import HUGE_REFERENCE, Reader, html_text_here
-from runs.indexing.program import page
 
 
 @pytest.mark.parametrize(
