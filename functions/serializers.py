@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from agents.exceptions import Conflict
 from agents.http.strict import (
     Choice,
     Flag,
@@ -24,6 +25,7 @@ from functions import store
 from functions.models import Execution, FunctionTest, FunctionVersion, StoredFunction
 
 LARGEST = 2**31 - 1
+ATTEMPTS = 5  # of a change, while others change the same function
 BODY = [
     "source", "description", "entry", "allowed_imports", "allowed_hosts", "secrets", "timeout", "memory_limit",
     "is_async", "requires_context", "safe_mode", "is_pure", "cache_ttl", "effect", "max_concurrency", "reuse",
@@ -101,6 +103,14 @@ class FunctionSerializer(OwnedSerializer):
         return self.kept(StoredFunction(owner=self.context["request"].user), validated)
 
     def update(self, function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
+        """A change of other fields that is stored during the check is kept: then this change is made again."""
+        for _attempt in range(ATTEMPTS - 1):
+            try:
+                return self.kept(function, dict(validated))
+            except Conflict as error:
+                if error.code != "changed_meanwhile" or validated.get("expected"):
+                    raise
+            function.refresh_from_db()
         return self.kept(function, validated)
 
     def kept(self, function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:

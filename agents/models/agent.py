@@ -215,17 +215,20 @@ class Agent(Owned):
         locked = Agent.objects.select_for_update().get(pk=self.pk)
         spec = locked.checked_spec()
         version = numbered(locked, spec, author=author, note=note)
-        self.point_to(version)
-        offer_as_tool(self, spec)
+        locked.point_to(version)
+        offer_as_tool(locked, spec)
+        self.published, self.live_hash = version, locked.live_hash
         return version
 
     @transaction.atomic
     def rollback(self, number: int) -> "AgentVersion":
         """Make an earlier version live again. Raises Invalid."""
-        version = earlier(self, number)
+        locked = Agent.objects.select_for_update().get(pk=self.pk)
+        version = earlier(locked, number)
         spec = version.read_spec()
-        self.point_to(version)
-        offer_as_tool(self, spec)
+        locked.point_to(version)
+        offer_as_tool(locked, spec)
+        self.published, self.live_hash = version, locked.live_hash
         return version
 
     @transaction.atomic

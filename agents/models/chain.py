@@ -141,17 +141,20 @@ class Chain(Owned):
             )
         spec = locked.draft_spec()
         version = numbered(locked, spec, author=author, note=note)
-        self.point_to(version)
-        offer_as_tool(self, spec)
+        locked.point_to(version)
+        offer_as_tool(locked, spec)
+        self.published = version
         return version
 
     @transaction.atomic
     def rollback(self, number: int) -> "ChainVersion":
         """Make an earlier version live again. Raises Invalid."""
-        version = earlier(self, number)
+        locked = Chain.objects.select_for_update().get(pk=self.pk)
+        version = earlier(locked, number)
         spec = version.read_spec()
-        self.point_to(version)
-        offer_as_tool(self, spec)
+        locked.point_to(version)
+        offer_as_tool(locked, spec)
+        self.published = version
         return version
 
     def point_to(self, version: "ChainVersion") -> None:

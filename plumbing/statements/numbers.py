@@ -17,16 +17,17 @@ def take_numbers(
     where: dict[str, Any] | None = None,
     values: dict[str, Any] | None = None,
     asking: Sequence[Question] = (),
+    floor: Bound | None = None,
 ) -> tuple[int, ...] | None:
     """Add `count` to an integer column; returns the last number taken, then 1 or 0 for each
     question. None: no row matched.
 
     `where` holds further conditions (a tuple means “one of”), `values` further columns to set, in
-    the same statement.
+    the same statement. `floor` is a number that the column is at least counted from, or NULL.
     """
     db = database()
     quote = db.ops.quote_name
-    sets, set_parameters = assignments(model, column, count, values or {}, db)
+    sets, set_parameters = assignments(model, column, count, values or {}, floor, db)
     tests, test_parameters = conditions(model, pk, where or {}, db)
     answers = [quote(column), *(question for question, _ in asking)]
     answer_parameters = [parameter for _, parameters in asking for parameter in parameters]
@@ -40,11 +41,16 @@ def take_numbers(
 
 
 def assignments(
-    model: type[models.Model], column: str, count: int, values: dict[str, Any], db: Any
+    model: type[models.Model], column: str, count: int, values: dict[str, Any], floor: Bound | None, db: Any
 ) -> tuple[list[str], list[Any]]:
     """What SET says, and its parameters. A value may be computed by the database."""
     quote = db.ops.quote_name
-    sets, parameters = [f"{quote(column)} = {quote(column)} + %s"], [count]
+    last, parameters = quote(column), []
+    if floor is not None:
+        greatest = "MAX" if db.vendor == "sqlite" else "GREATEST"
+        last, parameters = f"{greatest}({last}, COALESCE({floor.sql}, 0))", list(floor.parameters)
+    sets = [f"{quote(column)} = {last} + %s"]
+    parameters.append(count)
     for name, value in values.items():
         field: Any = model._meta.get_field(name)
         computed = value if isinstance(value, Bound) else Bound("%s", (field.get_db_prep_save(value, db),))

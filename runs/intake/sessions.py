@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from django.db.models import Exists, OuterRef
 from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Invalid, NotFound
 from agents.models import Agent
 from runs.exceptions import SessionBusy, SessionClosed
-from runs.models import Message, Run, Session
+from runs.models import Run, Session
 from runs.models.session import SCHEDULED
 from runs.queue import endings
 
@@ -16,8 +15,6 @@ from .parts import parsed_id
 
 DEEPEST = 100  # sessions below each other
 INTERRUPTED = "interrupted by another message"
-# Whether the last message has a higher number than the session's counter, which a change of its title could set back.
-NUMBERED_BEYOND = Exists(Message.objects.filter(session=OuterRef("pk"), seq__gt=OuterRef("last_seq")))
 UNATTENDED = (Run.Trigger.SCHEDULE, Run.Trigger.EVENT)  # nobody wrote their message
 
 
@@ -91,12 +88,9 @@ def place_below(run: Run, parent: str) -> None:
 def locked_session(user: Any, session: Session | str) -> Session:
     session_id = session.pk if isinstance(session, Session) else parsed_id(session)
     rows = Session.objects.visible_to(user).select_for_update(of=("self",)).select_related("agent")
-    rows = rows.annotate(is_behind=NUMBERED_BEYOND)
     locked = rows.filter(pk=session_id).first() if session_id else None
     if locked is None:
         raise NotFound(_("There is no such session that you can see."), hint=_("Leave “session” out to start one."))
-    if locked.is_behind:
-        locked.mend_numbers()
     return locked
 
 

@@ -5,12 +5,12 @@ from typing import Any, Self
 from uuid import UUID
 
 from django.conf import settings
-from django.db import models, transaction
+from django.db import connection, models, transaction
 from uuid_utils.compat import uuid7
 
 from agents.exceptions import Invalid
 from agents.models import Agent, StoredFile
-from plumbing.statements import insert, take_numbers
+from plumbing.statements import Bound, insert, take_numbers
 from plumbing.stored_rows import StoredRow
 
 A2A_CONTEXT = "a2a_context"  # where the metadata keeps the name that an A2A client chose
@@ -129,15 +129,13 @@ class Session(StoredRow):
         attach(messages)
 
     def take_numbers(self, count: int) -> None:
-        numbers = take_numbers(Session, self.pk, "last_seq", count)
+        # The counter of a conversation could once be set back. It goes on from the last message that is there.
+        key = Message._meta.get_field("session").get_db_prep_value(self.pk, connection)
+        stored = f"(SELECT MAX(seq) FROM {Message._meta.db_table} WHERE session_id = %s)"  # noqa: S608  (a constant)
+        numbers = take_numbers(Session, self.pk, "last_seq", count, floor=Bound(stored, (key,)))
         if numbers is None:
             raise Session.DoesNotExist(self.pk)
         [self.last_seq] = numbers
-
-    def mend_numbers(self) -> None:
-        """Let the counter go on from the last message, where it had been set back."""
-        self.last_seq = self.messages.aggregate(last=models.Max("seq"))["last"] or 0
-        self.save(update_fields=["last_seq"])
 
     @transaction.atomic
     def fork(self, *, before: int) -> "Session":
