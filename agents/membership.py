@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict, Invalid
-from agents.models import Invitation, Membership, Team
+from agents.models import Invitation, Membership, Team, User
 from agents.sharing import take_back
 
 MOST_OPEN = 200  # open invitations per team
@@ -42,9 +41,9 @@ def invite(team: Team, username: str, role: str, *, by: Any) -> Invitation:
 
 
 def person_named(username: str) -> Any:
-    """Users are found by their exact name only, never by part of it or by e-mail."""
-    user = get_user_model().objects.filter(username=username, is_active=True).first()
-    if user is None:
+    """Users are found by their whole name only, never by part of it or by e-mail."""
+    user = User.objects.find(username)
+    if user is None or not user.is_active:
         raise Invalid(
             _("There is no user called “%(username)s”.") % {"username": username},
             code="unknown_person",

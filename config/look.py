@@ -68,7 +68,7 @@ MENU: list[tuple[Any, list[tuple[Any, str]]]] = [
     (
         later("People and limits"),
         [
-            (later("Users"), "auth.user"),
+            (later("Users"), "agents.user"),
             (later("Roles"), "auth.group"),
             (later("Teams"), "agents.team"),
             (later("Keys"), "agents.apikey"),

@@ -30,7 +30,6 @@ from .fields import LinesField, NamedForm
 from .owned import OwnedAdmin, ReadOnlyAdmin, VisibleChoices, counted
 
 User = get_user_model()
-admin.site.unregister(User)
 admin.site.unregister(Group)
 
 

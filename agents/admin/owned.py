@@ -20,7 +20,7 @@ from .base import ModelAdmin
 from .searched import SearchedSelect
 
 # a select with ten thousand options is unusable
-SEARCHED = {"agents.agent", "agents.chain", "agents.tool", "auth.user"}
+SEARCHED = {"agents.agent", "agents.chain", "agents.tool", "agents.user"}
 
 
 class VisibleChoices:

@@ -16,6 +16,7 @@ from .secret import Secret
 from .starter import Starter
 from .team import Membership, Team
 from .tool import Tool, ToolGrant
+from .user import User
 
 __all__ = [
     "Agent",
@@ -41,4 +42,5 @@ __all__ = [
     "Team",
     "Tool",
     "ToolGrant",
+    "User",
 ]

@@ -24,8 +24,8 @@ from config.settings.web import (
 )
 from config.settings.api import REST_FRAMEWORK, SPECTACULAR_SETTINGS
 from config.settings.login import (
-    AUTH_PASSWORD_VALIDATORS, PASSWORD_HASHERS, SESSION_ENGINE, LOGIN_URL, LOGIN_REDIRECT_URL, LOGIN_TRIES,
-    DEFAULT_ROLE,
+    AUTH_USER_MODEL, AUTH_PASSWORD_VALIDATORS, PASSWORD_HASHERS, SESSION_ENGINE, LOGIN_URL, LOGIN_REDIRECT_URL,
+    LOGIN_TRIES, DEFAULT_ROLE,
 )
 from config.settings.database import EMBEDDED_POSTGRES, NOTICED, DATABASES
 from config.settings.broker import (

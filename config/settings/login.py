@@ -4,6 +4,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config.settings.environment import env
 
+AUTH_USER_MODEL = "agents.User"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},

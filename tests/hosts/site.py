@@ -230,7 +230,7 @@ class Site:
         """Without starters, which would take longest."""
         self.manage("migrate", "--verbosity", "0")
         self.key = self.manage("create_key", "admin").split()[-1]
-        self.rows("UPDATE auth_user SET is_superuser = true, is_staff = true")
+        self.rows("UPDATE agents_user SET is_superuser = true, is_staff = true")
 
     def start(self, kind: str, host: Host, *, ahead_s: float = 0.0, **more: str) -> Program:
         """Started; `ready` waits for it. `ahead_s`: its clock is ahead of the others by so many seconds."""

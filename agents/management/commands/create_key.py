@@ -46,7 +46,7 @@ class Command(BaseCommand):
 
     def find_or_make(self, username: str) -> Any:
         users = get_user_model()
-        if user := users.objects.filter(username=username).first():
+        if user := users.objects.find(username):
             return user
         user = users(username=username)
         user.set_unusable_password()

@@ -37,7 +37,7 @@ def person(name: str | None) -> Any:
     """The user with that name; None is the site."""
     if name is None:
         return None
-    user = get_user_model().objects.filter(username=name).first()
+    user = get_user_model().objects.find(name)
     if user is None:
         raise CommandError(f"There is no user “{name}”.")
     return user

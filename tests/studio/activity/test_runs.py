@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from django.contrib.auth.models import User
 from django.utils import timezone
 
+from agents.models import User
 from agents.tools import ToolResult
 from devices.models import Device, DeviceCall
 from knowledge.collections import calls

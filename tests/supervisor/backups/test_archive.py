@@ -23,7 +23,7 @@ def backup(alice, tmp_path):
 def test_a_backup_names_its_rows_and_files_and_is_private(backup):
     with Archive(backup) as archive:
         manifest = archive.manifest
-    assert manifest.tables["auth_user"]["rows"] == get_user_model().objects.count() == 1
+    assert manifest.tables["agents_user"]["rows"] == get_user_model().objects.count() == 1
     assert manifest.files == [StoredFile.objects.get().stored]
     assert backup.stat().st_mode & 0o777 == 0o600
     assert list(backup.parent.iterdir()) == [backup]
@@ -70,7 +70,7 @@ def test_a_backup_of_a_newer_version_is_refused(backup):
 
 def test_rows_that_are_missing_are_noticed(backup, tmp_path):
     with Archive(backup) as archive, pytest.raises(BackupError, match="instead of 2|rows are missing"):
-        archive.manifest.tables["auth_user"]["rows"] += 1
+        archive.manifest.tables["agents_user"]["rows"] += 1
         making.prove(archive, tmp_path)
 
 

@@ -1,0 +1,66 @@
+"""User: an account that signs in, owns rows and starts runs."""
+
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import UserManager as DjangoUserManager
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils.translation import gettext as _
+
+from agents.names import normal_name
+from plumbing.stored_rows import StoredRow
+
+NORMAL_LENGTH = 450  # one of the 150 letters of a user name may become several
+
+
+class NormalNameField(models.CharField):
+    """The normal form of the user name, also of accounts that are stored many at once (`bulk_create`)."""
+
+    def pre_save(self, row: models.Model, add: bool) -> Any:
+        value = normal_name(row.username)  # type: ignore[attr-defined]
+        setattr(row, self.attname, value)
+        return value
+
+
+class UserManager(DjangoUserManager):
+    def get_by_natural_key(self, username: str | None) -> Any:
+        """Sign-in finds an account by any spelling of its name."""
+        return self.get(normal_name=normal_name(username or ""))
+
+    def find(self, username: str) -> Any:
+        """The account of this name in any spelling, or None."""
+        return self.filter(normal_name=normal_name(username)).first()
+
+
+class User(StoredRow, AbstractUser):
+    """A model of our own, although it hardly differs from Django's: once migrations are kept, Django's user model
+    cannot be replaced any more.
+    """
+
+    normal_name = NormalNameField(
+        max_length=NORMAL_LENGTH,
+        unique=True,
+        blank=True,
+        editable=False,
+    )
+
+    objects = UserManager()
+
+    class Meta(AbstractUser.Meta):
+        swappable = "AUTH_USER_MODEL"
+
+    def clean(self) -> None:
+        """Raises ValidationError for a name that another account has in another spelling."""
+        super().clean()
+        self.normal_name = normal_name(self.username)
+        if User.objects.filter(normal_name=self.normal_name).exclude(pk=self.pk).exists():
+            message = _("A user with that name, or one that reads the same, already exists.")
+            raise ValidationError({"username": ValidationError(message, code="unique")})
+
+    def save(self, *args: Any, **options: Any) -> None:
+        self.normal_name = normal_name(self.username)
+        fields = options.get("update_fields")
+        if fields is not None and "username" in fields:
+            options["update_fields"] = {*fields, "normal_name"}
+        super().save(*args, **options)
