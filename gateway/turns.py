@@ -7,7 +7,7 @@ continues in another turn. So a turn can be read again from the rows, and the ga
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,8 @@ from django.db import transaction
 
 from agents.exceptions import Invalid
 from agents.models import Agent, ApiKey
+from gateway import histories
+from gateway.histories import SentMessage
 from plumbing.threads import in_thread
 from runs.calls import approvals, inputs
 from runs.events import record as events
@@ -27,15 +29,6 @@ JSON = Any
 RUN_JOINS = ("agent", "session", "version")
 LONGEST_WAIT_S = 600.0  # of a request that waits for the end of its turn
 ROUTER = "router"  # the name under which the router chooses the agent
-
-
-@dataclass(frozen=True, slots=True)
-class SentMessage:
-    """An earlier message that the caller sends along. `calls` are in the form of Message.tool_calls."""
-
-    role: str
-    parts: list[dict[str, JSON]]
-    calls: list[dict[str, JSON]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +65,24 @@ def begin(
     earlier: Iterable[SentMessage] = (),
     session: Session | str | None = None,
     is_watched: bool = False,
+    is_resent: bool = False,
     **more: Any,
 ) -> Turn:
     """Start a run; `more` as in `runs.intake.messages.accept_message`.
 
-    `agent`: `name@3` is version 3 of it. `earlier` opens a new session. Raises what accept_message raises.
+    `agent`: `name@3` is version 3 of it. `earlier` opens a new session. `is_resent`: the protocol sends the whole
+    conversation each time, so that this one will come again. Raises what accept_message raises.
     """
     earlier = list(earlier) if session is None else []
     agent, version = pinned(agent) if isinstance(agent, str) else (agent, None)
     if version is not None:
         more["version"] = version
+    thread = histories.name_of([*earlier, SentMessage("user", parts)]) if is_resent and session is None else None
     with transaction.atomic() if earlier else nullcontext():  # a refused message leaves no session behind
         if earlier:
-            session = opened(user, agent, earlier)
+            session = opened(user, agent, earlier, thread)
+        elif thread is not None:
+            more["thread"] = thread
         acceptance = intake.accept_message(
             user=user,
             key=key,
@@ -121,18 +119,15 @@ def agent_named(user: Any, name: Agent | str | None) -> Agent | str | None:
     return name
 
 
-def opened(user: Any, agent: Agent | str | None, earlier: list[SentMessage]) -> Session:
+def opened(user: Any, agent: Agent | str | None, earlier: list[SentMessage], thread: str | None = None) -> Session:
+    """A new session that begins with a conversation that the caller sent along."""
     name = agent_named(user, agent)
     row = intake.NAMED.for_use(user, name) if isinstance(name, str) else name
     first = next((one for one in earlier if one.role == Message.Role.USER), None)
     title = next((part["text"] for part in first.parts if part.get("text")), "") if first else ""
-    session = Session.objects.create(owner=user, agent=row, title=title[:80].strip(), variables={"agent_depth": 0})
-    session.add_messages(rows_of(earlier))
+    session = Session(owner=user, agent=row, title=title[:80].strip(), thread=thread, variables={"agent_depth": 0})
+    histories.add_sent(session, earlier, is_known=histories.is_known(user, earlier))
     return session
-
-
-def rows_of(messages: Iterable[SentMessage]) -> list[Message]:
-    return [Message(role=one.role, content=one.parts, tool_calls=one.calls) for one in messages]
 
 
 def answer(

@@ -14,10 +14,11 @@ from rest_framework.response import Response
 from agents.http.authentication import key_of
 from agents.http.later import later
 from gateway import turns
+from gateway.histories import SentMessage
 from gateway.parts import refused
 from gateway.reading import QUESTION, TEXT, Reading, as_text, bare
 from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
-from gateway.turns import LONGEST_WAIT_S, SentMessage, Turn
+from gateway.turns import LONGEST_WAIT_S, Turn
 from runs.events.frames import Frame
 from runs.events.places import WAITS, stream_for
 from runs.events.waiting import ENDS
@@ -71,7 +72,7 @@ def started(request: Any, prompt: Prompt, metadata: dict[str, str], *, is_watche
     key = key_of(request)
     return turns.begin(
         user=request.user, key=key, agent=prompt.model, parts=prompt.parts, earlier=prompt.earlier,
-        is_watched=is_watched, metadata=metadata, **prompt.more(request.user),
+        is_watched=is_watched, is_resent=True, metadata=metadata, **prompt.more(request.user),
     )  # fmt: skip
 
 

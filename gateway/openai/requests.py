@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from agents.http import parsers
+from gateway.histories import SentMessage
 from gateway.parts import image_in, refused
-from gateway.turns import SentMessage
 
 JSON = Any
 CALL = "call_"

@@ -16,10 +16,11 @@ from agents.http.authentication import key_of, require_scope
 from agents.http.later import later
 from agents.models.key import DECIDE
 from gateway import turns
+from gateway.histories import SentMessage
 from gateway.parts import refused
 from gateway.reading import Reading
 from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
-from gateway.turns import LONGEST_WAIT_S, SentMessage, Turn
+from gateway.turns import LONGEST_WAIT_S, Turn
 from plumbing.threads import in_thread
 from runs.events.places import WAITS, stream_for
 from runs.events.waiting import ENDS
@@ -96,6 +97,7 @@ def started(
         earlier=prompt.earlier,
         session=previous.run.session if previous else None,
         is_watched=is_watched,
+        is_resent=True,
         metadata={**metadata_in(body), ECHO: echo_of(body)},
         **prompt.more(request.user),
     )

@@ -52,13 +52,15 @@ def accept_message(
     parent: str | None = None,
     is_watched: bool = False,
     untrusted_input: str = "",
+    thread: str | None = None,
     **more: Any,
 ) -> Accepted:
     """Accept a message for `agent` (None: the router chooses) and queue its run; `more` as in
     message_run.
 
     `is_watched`: the caller will follow the run. `request_hash`: represents the body for its
-    idempotency key. `untrusted_input`: the origin of the input, if it is untrusted.
+    idempotency key. `untrusted_input`: the origin of the input, if it is untrusted. `thread`: the caller's name
+    for a new session.
 
     Raises NotFound, NotPublished, ProviderDisabled, BrokenInput, SessionBusy, SessionClosed,
     IdempotencyMismatch.
@@ -76,7 +78,9 @@ def accept_message(
     try:
         with transaction.atomic():
             title = text_of(content)
-            session = sessions.place(run, session, run.agent, on_busy, device=device, title=title, parent=parent)
+            session = sessions.place(
+                run, session, run.agent, on_busy, device=device, title=title, parent=parent, thread=thread
+            )
             choice.line_up(run)
             insert(run)  # before a new session: foreign keys are checked at the commit
             options.limit_cost(run)
