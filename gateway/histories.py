@@ -66,5 +66,12 @@ def is_known(user: Any, messages: Sequence[SentMessage]) -> bool:
     return any(sent == texts_of(session) for session in sessions[:CANDIDATES])
 
 
+def up_to_user(messages: Sequence[SentMessage]) -> list[tuple[str, list[dict[str, JSON]]]]:
+    """Roles and parts up to the person's last message."""
+    places = [place for place, one in enumerate(messages) if one.role == Message.Role.USER]
+    end = places[-1] + 1 if places else 0
+    return [(one.role, one.parts) for one in messages[:end]]
+
+
 def texts_of(session: Session) -> list[tuple[str, list[dict[str, JSON]]]]:
     return list(session.messages.order_by("seq").values_list("role", "content"))
