@@ -25,24 +25,33 @@ CANDIDATES = 5  # sessions with one name that are compared, newest first
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """An earlier message that the caller sends along. `calls` are in the form of Message.tool_calls."""
+    """An earlier message that the caller sends along. `calls` are in the form of Message.tool_calls. `is_sealed`: the
+    server wrote and encrypted it, with its own mark.
+    """
 
     role: str
     parts: list[dict[str, JSON]]
     calls: list[dict[str, JSON]] = field(default_factory=list)
+    is_sealed: bool = False
 
 
 def add_sent(session: Session, messages: Sequence[SentMessage], *, is_known: bool = False) -> None:
     """Add these messages to a session, stored or new. Unknown ones mark it as having read strangers' text."""
     if not messages:
         return
-    is_marked = not is_known and not session.has_untrusted
-    if is_marked:
-        session.has_untrusted = True
+    rows = [
+        Message(
+            role=one.role,
+            content=one.parts,
+            tool_calls=one.calls,
+            untrusted=not is_known and not one.is_sealed,
+        )
+        for one in messages
+    ]
+    is_marked = any(row.untrusted for row in rows) and not session.has_untrusted
+    session.has_untrusted = session.has_untrusted or is_marked
     is_stored = not session._state.adding
-    session.add_messages(
-        [Message(role=one.role, content=one.parts, tool_calls=one.calls, untrusted=not is_known) for one in messages]
-    )
+    session.add_messages(rows)
     if is_marked and is_stored:
         Session.objects.filter(pk=session.pk).update(has_untrusted=True)
 

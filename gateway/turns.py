@@ -190,12 +190,16 @@ def continued(
         return None
     requests = InputRequest.objects.visible_to(user).open().filter(call_id__in=calls, kind=InputRequest.Kind.TOOL)
     rows = list(requests.select_related("run__agent", "run__session"))
+    if not rows:
+        return undecided(user, set(calls))
     runs = {row.run_id: row.run for row in rows}
-    if len(rows) != len(calls) or len(runs) != 1:
+    asked_for = {row.call_id for row in rows}
+    others = set(calls) - asked_for
+    if len(runs) != 1 or others != own_calls(others, set(runs)):
         return None
     [run] = runs.values()
     waits_for = set(run.inputs.open().values_list("call_id", flat=True))
-    if waits_for == set(calls) and is_same_request(run, sent, model, more):
+    if waits_for == asked_for and is_same_request(run, sent, model, more):
         return answer(user, calls)
     with suppress(RunFinished):
         endings.cancel(run, by=user, reason="the caller continued the conversation in another request")

@@ -283,7 +283,7 @@ def conversation(items: list[dict[str, JSON]], prompt: Prompt) -> Iterator[SentM
         elif kind == "compaction":
             prompt.summaries.append(summaries.opened(item.get("encrypted_content"), f"{param}.encrypted_content"))
             text = summaries.INTRODUCTION + prompt.summaries[-1]["text"]
-            yield SentMessage("assistant", [{"type": "text", "text": text}])
+            yield SentMessage("assistant", [{"type": "text", "text": text}], is_sealed=True)
         elif kind not in ("function_call_output", "reasoning", "mcp_approval_request", "mcp_approval_response"):
             raise refused(f"{param}.type", f"An item of type “{str(kind)[:40]}” cannot be sent.", "unsupported_item")
     if calls:
