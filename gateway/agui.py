@@ -23,10 +23,11 @@ from plumbing.statements import Select
 from runs.events.places import stream_for
 from runs.models import Approval, Message, Run, Session
 
-from . import turns
+from . import histories, turns
+from .histories import SentMessage
 from .reading import APPROVAL, BEGIN, CALL, CLOSE, QUESTION, RESULT, TEXT, Reading, Step, as_text, result_text
 from .sse import HEARTBEAT, sse, streamed
-from .turns import SentMessage, Turn
+from .turns import Turn
 
 JSON = Any
 THREAD = "thread"  # where a session's metadata keeps the frontend's name of it
@@ -101,6 +102,7 @@ def started(request: Any, name: str, body: RunAgentInput) -> Turn:
         is_watched=True,
         tools=[tool_json(tool) for tool in body.tools or ()] or None,
         asked={"instructions": "\n".join(["What the page shows:", *context])} if context else None,
+        untrusted_input="the page's context" if context else "",
         metadata={"agui_run": body.run_id[:200]},
     )
 
@@ -127,7 +129,7 @@ def new_session(user: Any, thread: str, earlier: Iterable[SentMessage]) -> Sessi
     if not thread or len(thread) > 200 or "\0" in thread:
         raise Invalid("A thread's id has 1 to 200 characters.", code="invalid_thread")
     session = Session(owner=user, thread=thread, metadata={THREAD: thread}, variables={"agent_depth": 0})
-    session.add_messages(turns.rows_of(earlier))
+    histories.add_sent(session, list(earlier))
     return session
 
 

@@ -6,8 +6,8 @@ continues in another turn. So a turn can be read again from the rows, and the ga
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -15,27 +15,23 @@ from django.db import transaction
 
 from agents.exceptions import Invalid
 from agents.models import Agent, ApiKey
+from gateway import histories
+from gateway.histories import SentMessage
 from plumbing.threads import in_thread
 from runs.calls import approvals, inputs
 from runs.events import record as events
 from runs.events import stream, waiting
 from runs.events.frames import Frame
+from runs.exceptions import RunFinished
+from runs.intake import caller_tools, options
 from runs.intake import messages as intake
 from runs.models import Approval, InputRequest, Message, Run, RunEvent, Session, ToolCallRecord
+from runs.queue import endings
 
 JSON = Any
 RUN_JOINS = ("agent", "session", "version")
 LONGEST_WAIT_S = 600.0  # of a request that waits for the end of its turn
 ROUTER = "router"  # the name under which the router chooses the agent
-
-
-@dataclass(frozen=True, slots=True)
-class SentMessage:
-    """An earlier message that the caller sends along. `calls` are in the form of Message.tool_calls."""
-
-    role: str
-    parts: list[dict[str, JSON]]
-    calls: list[dict[str, JSON]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +68,27 @@ def begin(
     earlier: Iterable[SentMessage] = (),
     session: Session | str | None = None,
     is_watched: bool = False,
+    is_resent: bool = False,
+    continues: bool = False,
     **more: Any,
 ) -> Turn:
     """Start a run; `more` as in `runs.intake.messages.accept_message`.
 
-    `agent`: `name@3` is version 3 of it. `earlier` opens a new session. Raises what accept_message raises.
+    `agent`: `name@3` is version 3 of it. `earlier` opens a new session. `is_resent`: the protocol sends the whole
+    conversation each time, so that this one will come again. `continues`: `earlier` ends in results of tools, and the
+    person writes nothing. Raises what accept_message raises.
     """
     earlier = list(earlier) if session is None else []
     agent, version = pinned(agent) if isinstance(agent, str) else (agent, None)
     if version is not None:
         more["version"] = version
+    is_named = is_resent and session is None and not continues
+    thread = histories.name_of([*earlier, SentMessage("user", parts)]) if is_named else None
     with transaction.atomic() if earlier else nullcontext():  # a refused message leaves no session behind
         if earlier:
-            session = opened(user, agent, earlier)
+            session = opened(user, agent, earlier, thread)
+        elif thread is not None:
+            more["thread"] = thread
         acceptance = intake.accept_message(
             user=user,
             key=key,
@@ -92,6 +96,7 @@ def begin(
             parts=parts,
             session=session,
             is_watched=is_watched,
+            continues=continues,
             **more,
         )
     return Turn(acceptance.run)
@@ -121,18 +126,15 @@ def agent_named(user: Any, name: Agent | str | None) -> Agent | str | None:
     return name
 
 
-def opened(user: Any, agent: Agent | str | None, earlier: list[SentMessage]) -> Session:
+def opened(user: Any, agent: Agent | str | None, earlier: list[SentMessage], thread: str | None = None) -> Session:
+    """A new session that begins with a conversation that the caller sent along."""
     name = agent_named(user, agent)
     row = intake.NAMED.for_use(user, name) if isinstance(name, str) else name
     first = next((one for one in earlier if one.role == Message.Role.USER), None)
     title = next((part["text"] for part in first.parts if part.get("text")), "") if first else ""
-    session = Session.objects.create(owner=user, agent=row, title=title[:80].strip(), variables={"agent_depth": 0})
-    session.add_messages(rows_of(earlier))
+    session = Session(owner=user, agent=row, title=title[:80].strip(), thread=thread, variables={"agent_depth": 0})
+    histories.add_sent(session, earlier, is_known=histories.is_known(user, earlier))
     return session
-
-
-def rows_of(messages: Iterable[SentMessage]) -> list[Message]:
-    return [Message(role=one.role, content=one.parts, tool_calls=one.calls) for one in messages]
 
 
 def answer(
@@ -172,6 +174,55 @@ def answer(
             approvals.decide(approval, by=user, source=source, **decision)
     events.expect_watcher(run.pk)
     return Turn(run, run.last_event)
+
+
+def continued(
+    user: Any, results: Mapping[str, JSON], sent: list[SentMessage], model: str, more: dict[str, Any]
+) -> Turn | None:
+    """The waiting run that these results of the caller's tools answer, if the request is the same otherwise.
+
+    `results` by the ids of the calls as the protocol writes them, `sent` the whole conversation, `more` as for begin.
+    None if no run waits for them, or if it was started with another agent, other messages, options or tools: then
+    what is sent holds, and a new run begins with it. The run that waited for an answer is ended.
+    """
+    calls = {pk: value for id, value in results.items() if (pk := uuid_in(id))}
+    if not results or len(calls) != len(results):
+        return None
+    requests = InputRequest.objects.visible_to(user).open().filter(call_id__in=calls, kind=InputRequest.Kind.TOOL)
+    rows = list(requests.select_related("run__agent", "run__session"))
+    if not rows:
+        return undecided(user, set(calls))
+    runs = {row.run_id: row.run for row in rows}
+    asked_for = {row.call_id for row in rows}
+    others = set(calls) - asked_for
+    if len(runs) != 1 or others != own_calls(others, set(runs)):
+        return None
+    [run] = runs.values()
+    waits_for = set(run.inputs.open().values_list("call_id", flat=True))
+    if waits_for == asked_for and is_same_request(run, sent, model, more):
+        return answer(user, calls)
+    with suppress(RunFinished):
+        endings.cancel(run, by=user, reason="the caller continued the conversation in another request")
+    return None
+
+
+def is_same_request(run: Run, sent: list[SentMessage], model: str, more: dict[str, Any]) -> bool:
+    name, version = pinned(model)
+    is_same_agent = name == ROUTER or (run.agent is not None and run.agent.name == name)
+    if not is_same_agent or (version is not None and (run.version is None or run.version.number != version)):
+        return False
+    if options.read(more.get("asked")) != run.options.get("asked", {}):
+        return False
+    if caller_tools.checked(more.get("tools") or []) != run.policy.get(caller_tools.POLICY, []):
+        return False
+    return run.session is not None and histories.up_to_user(sent) == histories.texts_of(run.session)
+
+
+def uuid_in(id: str) -> UUID | None:
+    try:
+        return UUID(hex=id)
+    except ValueError:
+        return None
 
 
 def own_calls(ids: Collection[UUID], runs: Collection[UUID]) -> set[UUID]:

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway import histories
+from gateway.histories import SentMessage
 from gateway.parts import image_in
-from gateway.turns import SentMessage
 from runs.intake.messages import checked_parts
-from runs.models import Message, Session
+from runs.models import Session
 
 from .state import messages_of
 from .views import refused
@@ -98,5 +99,5 @@ def added(user: Any, session: Session, values: JSON) -> None:
 
 def add(user: Any, session: Session, messages: list[SentMessage]) -> None:
     """Raises Invalid."""
-    rows = [Message(role=one.role, content=checked_parts(user, None, one.parts)) for one in messages]
-    session.add_messages(rows)
+    checked = [SentMessage(one.role, checked_parts(user, None, one.parts)) for one in messages]
+    histories.add_sent(session, checked)

@@ -14,10 +14,11 @@ from rest_framework.response import Response
 from agents.http.authentication import key_of
 from agents.http.later import later
 from gateway import turns
+from gateway.histories import SentMessage
 from gateway.parts import refused
 from gateway.reading import QUESTION, TEXT, Reading, as_text, bare
 from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
-from gateway.turns import LONGEST_WAIT_S, SentMessage, Turn
+from gateway.turns import LONGEST_WAIT_S, Turn
 from runs.events.frames import Frame
 from runs.events.places import WAITS, stream_for
 from runs.events.waiting import ENDS
@@ -25,13 +26,13 @@ from runs.events.waiting import ENDS
 from .requests import (
     CALL,
     Prompt,
-    call_id,
     check_fields,
     flag_in,
     json_or_text,
     metadata_in,
     params_in,
     parts_in,
+    require_results,
     schema_in,
     split,
     text_in,
@@ -66,13 +67,21 @@ class ChatView(OpenAIView):
 
 
 def started(request: Any, prompt: Prompt, metadata: dict[str, str], *, is_watched: bool) -> Turn:
-    if prompt.results:
-        return turns.answer(request.user, prompt.results)
-    key = key_of(request)
+    more = prompt.more(request.user)
+    if turn := turns.continued(request.user, prompt.results, prompt.earlier, prompt.model, more):
+        return turn
     return turns.begin(
-        user=request.user, key=key, agent=prompt.model, parts=prompt.parts, earlier=prompt.earlier,
-        is_watched=is_watched, metadata=metadata, **prompt.more(request.user),
-    )  # fmt: skip
+        user=request.user,
+        key=key_of(request),
+        agent=prompt.model,
+        parts=prompt.parts,
+        earlier=prompt.earlier,
+        continues=prompt.continues,
+        is_watched=is_watched,
+        is_resent=True,
+        metadata=metadata,
+        **more,
+    )
 
 
 # -- the request ----------------------------------------------------------------------------------------------------
@@ -87,10 +96,11 @@ def read(body: dict[str, JSON]) -> Prompt:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
         raise refused("messages", "“messages” must be a list of messages.")
+    sent = list(conversation(messages, prompt))
     if messages[-1].get("role") == "tool":
-        prompt.results = results_in(messages)
-        return prompt
-    split(prompt, list(conversation(messages, prompt)))
+        prompt.results, prompt.earlier, prompt.continues = results_in(messages), sent, True
+    else:
+        split(prompt, sent)
     return prompt
 
 
@@ -102,7 +112,7 @@ def results_in(messages: list[dict[str, JSON]]) -> dict[Any, JSON]:
             break
         param = f"messages.{place}"
         text = plain(messages[place].get("content"), f"{param}.content")
-        results[call_id(messages[place].get("tool_call_id"), f"{param}.tool_call_id")] = json_or_text(text)
+        results[str(messages[place].get("tool_call_id")).removeprefix(CALL)] = json_or_text(text)
     return results
 
 
@@ -120,8 +130,11 @@ def conversation(messages: list[dict[str, JSON]], prompt: Prompt) -> Iterator[Se
         elif role == "user":
             yield SentMessage("user", parts_in(message.get("content"), param))
         elif role == "assistant":
-            content = message.get("content")
-            yield SentMessage("assistant", parts_in(content or "", param), list(calls_in(message, results)))
+            parts = parts_in(message.get("content") or "", param)
+            calls = list(calls_in(message, results))
+            require_results([call["id"] for call in calls], results, f"messages.{place}.tool_calls")
+            if calls or any(part.get("text") or part["type"] != "text" for part in parts):
+                yield SentMessage("assistant", parts, calls)
         elif role != "tool":
             raise refused(f"messages.{place}.role", "A role must be system, developer, user, assistant or tool.")
 

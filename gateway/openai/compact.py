@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from agents.http.authentication import key_of
 from agents.http.later import later
-from gateway import turns
+from gateway import histories, turns
 from gateway.parts import refused
 from gateway.turns import LONGEST_WAIT_S, Turn
 from runs.events.places import WAITS
@@ -72,7 +72,7 @@ def started(request: Any, body: dict[str, JSON], prompt: Prompt) -> Turn:
     if previous:
         assert previous.run.session is not None  # previous_of checks it
         session = previous.run.session.fork(before=previous.run.session.last_seq + 1)
-        session.add_messages(turns.rows_of(prompt.earlier))
+        histories.add_sent(session, prompt.earlier)
     more["asked"] = {**more["asked"], "tool_policy": {"allowed": []}}
     return turns.begin(
         user=request.user, key=key_of(request), agent=prompt.model,

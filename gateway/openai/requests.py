@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from agents.http import parsers
+from gateway.histories import SentMessage
 from gateway.parts import image_in, refused
-from gateway.turns import SentMessage
 
 JSON = Any
 CALL = "call_"
@@ -37,7 +37,8 @@ class Prompt:
     model: str
     parts: list[dict[str, JSON]] = field(default_factory=list)
     earlier: list[SentMessage] = field(default_factory=list)
-    results: dict[UUID, JSON] = field(default_factory=dict)
+    results: dict[str, JSON] = field(default_factory=dict)  # of the caller's tools, by the ids of the calls
+    continues: bool = False  # the conversation ends in results: the person writes nothing
     approvals: dict[UUID, bool] = field(default_factory=dict)
     instructions: list[str] = field(default_factory=list)
     tools: list[dict[str, JSON]] = field(default_factory=list)
@@ -173,6 +174,14 @@ def json_or_text(text: str) -> JSON:
         return parsers.read(text.encode()) if text else text
     except ValueError:
         return text
+
+
+def require_results(calls: Iterable[JSON], results: Mapping[Any, JSON], param: str) -> None:
+    """As OpenAI's servers: each call of the assistant has its result in the conversation. Raises Invalid."""
+    missing = [str(id)[:80] for id in calls if id not in results]
+    if missing:
+        message = f"Each call of the assistant needs its result; it is missing for {', '.join(missing[:5])}."
+        raise refused(param, message, "missing_result")
 
 
 def split(prompt: Prompt, sent: list[SentMessage]) -> None:

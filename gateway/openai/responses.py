@@ -16,10 +16,11 @@ from agents.http.authentication import key_of, require_scope
 from agents.http.later import later
 from agents.models.key import DECIDE
 from gateway import turns
+from gateway.histories import SentMessage
 from gateway.parts import refused
 from gateway.reading import Reading
 from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
-from gateway.turns import LONGEST_WAIT_S, SentMessage, Turn
+from gateway.turns import LONGEST_WAIT_S, Turn
 from plumbing.threads import in_thread
 from runs.events.places import WAITS, stream_for
 from runs.events.waiting import ENDS
@@ -30,6 +31,7 @@ from runs.queue import endings
 from . import summaries
 from .items import Items, usage_json
 from .requests import (
+    CALL,
     SAMPLING,
     Prompt,
     call_id,
@@ -39,6 +41,7 @@ from .requests import (
     metadata_in,
     params_in,
     parts_in,
+    require_results,
     schema_in,
     split,
     text_in,
@@ -83,11 +86,15 @@ def started(
     request: Any, body: dict[str, JSON], prompt: Prompt, *, is_watched: bool, own: Collection[str] = ()
 ) -> Turn:
     """`own`: ids of responses of this connection, which may be continued though they are not stored."""
-    if prompt.results:
-        return turns.answer(request.user, prompt.results)
     if prompt.approvals:
         return decided(request, prompt)
     previous = previous_of(request.user, body, own)
+    more = prompt.more(request.user)
+    if prompt.results and (previous or not prompt.earlier):
+        calls = {call_id(id, "input"): value for id, value in prompt.results.items()}
+        return turns.answer(request.user, calls)
+    if turn := turns.continued(request.user, prompt.results, prompt.earlier, prompt.model, more):
+        return turn
     return turns.begin(
         user=request.user,
         key=key_of(request),
@@ -95,9 +102,11 @@ def started(
         parts=prompt.parts,
         earlier=prompt.earlier,
         session=previous.run.session if previous else None,
+        continues=prompt.continues,
         is_watched=is_watched,
+        is_resent=True,
         metadata={**metadata_in(body), ECHO: echo_of(body)},
-        **prompt.more(request.user),
+        **more,
     )
 
 
@@ -203,6 +212,9 @@ def read(body: dict[str, JSON]) -> Prompt:
     kind = items[-1].get("type")
     if kind == "function_call_output":
         prompt.results = dict(results_in(items))
+        is_whole = len(items) > len(prompt.results)  # the conversation stands before the results
+        prompt.earlier = list(conversation(items, prompt)) if is_whole else []
+        prompt.continues = is_whole
     elif kind == "mcp_approval_response":
         prompt.approvals = dict(decisions_in(items))
     else:
@@ -224,7 +236,8 @@ def results_in(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, JSON]]:
         if items[place].get("type") != "function_call_output":
             return
         param = f"input.{place}"
-        yield call_id(items[place].get("call_id"), f"{param}.call_id"), json_or_text(output_text(items[place], param))
+        id = str(items[place].get("call_id")).removeprefix(CALL)
+        yield id, json_or_text(output_text(items[place], param))
 
 
 def decisions_in(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, bool]]:
@@ -260,6 +273,7 @@ def conversation(items: list[dict[str, JSON]], prompt: Prompt) -> Iterator[SentM
             yield SentMessage(role, parts_in(item.get("content"), f"{param}.content"), calls)
             calls = []
         elif kind == "function_call":
+            require_results([item.get("call_id")], results, param)
             arguments = json_or_text(str(item.get("arguments") or "{}"))
             calls.append(
                 {"id": str(item.get("call_id"))[:128], "name": str(item.get("name"))[:64],
@@ -269,9 +283,11 @@ def conversation(items: list[dict[str, JSON]], prompt: Prompt) -> Iterator[SentM
         elif kind == "compaction":
             prompt.summaries.append(summaries.opened(item.get("encrypted_content"), f"{param}.encrypted_content"))
             text = summaries.INTRODUCTION + prompt.summaries[-1]["text"]
-            yield SentMessage("assistant", [{"type": "text", "text": text}])
+            yield SentMessage("assistant", [{"type": "text", "text": text}], is_sealed=True)
         elif kind not in ("function_call_output", "reasoning", "mcp_approval_request", "mcp_approval_response"):
             raise refused(f"{param}.type", f"An item of type “{str(kind)[:40]}” cannot be sent.", "unsupported_item")
+    if calls:
+        yield SentMessage("assistant", [{"type": "text", "text": ""}], calls)
 
 
 # -- the answer -----------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from runs.rules.provenance import CLEAN, Call, Finding, Origins
 WRITTEN_BY_MODELS = [Run.Trigger.AGENT, Run.Trigger.CHAIN]
 TASK = "the task that it was given"
 VISITOR = "a visitor"
+SENT = "the conversation that was sent along"
 MOST = 2000  # answered calls that are read; beyond that, records are no longer trusted
 
 
@@ -55,9 +56,14 @@ def read_rows(run: Run, tools: Mapping[str, ToolSpec], origins: Origins) -> Orig
 def say(origins: Origins, line: list[Run]) -> None:
     """What the user wrote: in the first conversation, as its input, and in arguments they edited."""
     root = line[-1]
+    for message in sent_along(root):
+        origins.mark([text_of(message.content), message.tool_calls], SENT)
     for message in messages_of(root):
         text = text_of(message.content)
-        origins.mark(text, VISITOR) if message.untrusted else origins.say(text)
+        if message.untrusted:
+            origins.mark(text, VISITOR if message.run_id else SENT)
+        else:
+            origins.say(text)
     if root.input is not None:
         origin = root.metadata.get("untrusted_input")
         origins.mark(root.input, str(origin)) if origin else origins.say(root.input)
@@ -78,6 +84,14 @@ def messages_of(root: Run) -> Iterable[Message]:
         return ()
     messages = Message.objects.filter(session_id=root.session_id, role=Message.Role.USER)
     return messages.exclude(run__trigger__in=WRITTEN_BY_MODELS).order_by("seq")
+
+
+def sent_along(root: Run) -> Iterable[Message]:
+    """What the caller sent as the assistant's part of an earlier conversation, with results of the caller's tools."""
+    if root.session_id is None:
+        return ()
+    messages = Message.objects.filter(session_id=root.session_id, run=None, untrusted=True)
+    return messages.exclude(role=Message.Role.USER).order_by("seq")
 
 
 def instruct(origins: Origins, line: list[Run]) -> None:

@@ -11,6 +11,7 @@ from plumbing.statements import Select
 from runs.intake import parts
 from runs.intake.parts import ids_in
 from runs.models import Message, ModelCall, Run, ToolCallRecord
+from runs.models.session import NOT_SHOWN
 from runs.rules import marks
 
 REMEMBERED_LIMIT = 2_000  # characters of an earlier result that later messages of the session show again
@@ -38,7 +39,8 @@ def opening(run: Run, spec: AgentSpec, memory: str = "") -> list[dict[str, Any]]
     own = own_messages(run)
     files = parts.files_of(own, run.principal_id)
     current = [as_message(message, files) for message in own]
-    if session.last_seq > len(current) and spec.session_context != "none":
+    has_earlier = session.last_seq > len(current) and spec.session_context != "none"
+    if has_earlier or not own:  # without a message of its own the run goes on from what came before
         messages += earlier(run, spec, own)
     return messages + current
 
@@ -66,7 +68,9 @@ def instructions(run: Run, spec: AgentSpec, memory: str = "") -> str:
 def own_messages(run: Run) -> list[Message]:
     """The user's message of this run (and, in an interrupted session, nothing else)."""
     return [
-        message for message in OF_RUN.all(session=run.session_id, run=run.pk) if message.role != Message.Role.ASSISTANT
+        message
+        for message in OF_RUN.all(session=run.session_id, run=run.pk)
+        if message.role != Message.Role.ASSISTANT and NOT_SHOWN not in message.metadata
     ]
 
 
@@ -108,7 +112,9 @@ def fitting(rows: Iterable[Message], budget: int, owner_id: Any) -> Iterator[lis
     rows = list(rows)
     files = parts.files_of(rows, owner_id)
     for row in rows:
-        shown = [*earlier_calls(row), as_message(row, files)]
+        shown = earlier_calls(row)
+        if not is_silent(row):
+            shown = [*shown, as_message(row, files)]
         budget -= sum(size_of(message) for message in shown)
         if budget < 0:
             return
@@ -125,6 +131,12 @@ def earlier_calls(row: Message) -> list[dict[str, Any]]:
         for call in row.tool_calls
     ]
     return [{"role": "assistant", "content": "", "tool_calls": calls}, *results]
+
+
+def is_silent(row: Message) -> bool:
+    """Whether there is nothing to show of it: models refuse an empty message of the assistant."""
+    says_something = any(part.get("text") or part.get("type") != "text" for part in row.content)
+    return NOT_SHOWN in row.metadata or (row.role == Message.Role.ASSISTANT and not says_something)
 
 
 def as_message(row: Message, files: parts.Files) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from plumbing import tracing
 from plumbing.statements import Select, insert, insert_each
 from runs.events import record as events
 from runs.models import Message, Run, RunEvent, Session
-from runs.models.session import SCHEDULED, text_of
+from runs.models.session import NOT_SHOWN, SCHEDULED, text_of
 from runs.queue import choice, wakeups
 
 from . import caller_tools, chains, checks, options, pins, sessions
@@ -26,6 +26,8 @@ from .parts import are_untrusted, problem_of
 # Nothing is built here, and the contents of versions are kept.
 NAMED = Agent.objects.select_related("published", "provider").defer("published__spec", "provider__api_key")
 ON_BUSY = ("reject", "enqueue", "interrupt")
+# What people see in place of a message that nobody wrote; the model does not see it.
+GOES_ON = [{"type": "text", "text": "(The conversation goes on with the results of the caller's tools.)"}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +54,21 @@ def accept_message(
     parent: str | None = None,
     is_watched: bool = False,
     untrusted_input: str = "",
+    thread: str | None = None,
+    continues: bool = False,
     **more: Any,
 ) -> Accepted:
     """Accept a message for `agent` (None: the router chooses) and queue its run; `more` as in
     message_run.
 
     `is_watched`: the caller will follow the run. `request_hash`: represents the body for its
-    idempotency key. `untrusted_input`: the origin of the input, if it is untrusted.
+    idempotency key. `untrusted_input`: the origin of the input, if it is untrusted. `thread`: the caller's name
+    for a new session. `continues`: the person writes nothing; the conversation that was sent along goes on.
 
     Raises NotFound, NotPublished, ProviderDisabled, BrokenInput, SessionBusy, SessionClosed,
     IdempotencyMismatch.
     """
-    content = checked_parts(user, text, parts)
+    content = GOES_ON if continues else checked_parts(user, text, parts)
     if idempotency_key:
         fields = {**more, "device": device, "parent": parent}
         request_hash = request_hash or hash_of_request(content, agent, session, input, fields)
@@ -76,11 +81,14 @@ def accept_message(
     try:
         with transaction.atomic():
             title = text_of(content)
-            session = sessions.place(run, session, run.agent, on_busy, device=device, title=title, parent=parent)
+            session = sessions.place(
+                run, session, run.agent, on_busy, device=device, title=title, parent=parent, thread=thread
+            )
             choice.line_up(run)
             insert(run)  # before a new session: foreign keys are checked at the commit
             options.limit_cost(run)
-            session.add_message(Message.Role.USER, content, run=run, untrusted=run.embed is not None)
+            about = {NOT_SHOWN: True} if continues else {}
+            session.add_message(Message.Role.USER, content, run=run, untrusted=run.embed is not None, metadata=about)
             mark_session(run)
             insert(first_event(run))
             if is_watched:

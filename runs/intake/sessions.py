@@ -27,6 +27,7 @@ def place(
     device: str | None,
     title: str,
     parent: str | None = None,
+    thread: str | None = None,
 ) -> Session:
     """The session of this run: the one named, whose row stays locked until the message is in, or one not stored yet:
     a new one, or the caller's.
@@ -35,6 +36,7 @@ def place(
         run.session = Session(
             owner=run.principal, agent=agent, title=title[:80].strip(), device=device, variables={"agent_depth": 0},
             has_untrusted=run.has_untrusted, folder=SCHEDULED if run.trigger in UNATTENDED else "",
+            thread=thread,
         )  # fmt: skip
         if parent is not None:
             place_below(run, parent)

@@ -1,0 +1,86 @@
+"""Conversations that callers send along, and which of their texts the server knows itself.
+
+Some protocols are stateless: the caller repeats the whole conversation in each request. What such a
+history holds may come from anybody, whatever role a message claims to have: the caller's program, a
+tool of the caller, a page, a stranger whose text an assistant quoted. It is text of unknown origin
+(`Message.untrusted`), unless rows prove that this person and this server wrote all of it.
+
+Proof: each conversation of a stateless protocol has a name made from its messages up to the person's
+last one (`Session.thread`). The next request contains these messages and the replies to them. If a
+session of this person has the name, has exactly these texts, and has read nothing of strangers, the
+history is known.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from plumbing import json_values
+from runs.models import Message, Session
+
+JSON = Any
+CANDIDATES = 5  # sessions with one name that are compared, newest first
+
+
+@dataclass(frozen=True, slots=True)
+class SentMessage:
+    """An earlier message that the caller sends along. `calls` are in the form of Message.tool_calls. `is_sealed`: the
+    server wrote and encrypted it, with its own mark.
+    """
+
+    role: str
+    parts: list[dict[str, JSON]]
+    calls: list[dict[str, JSON]] = field(default_factory=list)
+    is_sealed: bool = False
+
+
+def add_sent(session: Session, messages: Sequence[SentMessage], *, is_known: bool = False) -> None:
+    """Add these messages to a session, stored or new. Unknown ones mark it as having read strangers' text."""
+    if not messages:
+        return
+    rows = [
+        Message(
+            role=one.role,
+            content=one.parts,
+            tool_calls=one.calls,
+            untrusted=not is_known and not one.is_sealed,
+        )
+        for one in messages
+    ]
+    is_marked = any(row.untrusted for row in rows) and not session.has_untrusted
+    session.has_untrusted = session.has_untrusted or is_marked
+    is_stored = not session._state.adding
+    session.add_messages(rows)
+    if is_marked and is_stored:
+        Session.objects.filter(pk=session.pk).update(has_untrusted=True)
+
+
+def name_of(messages: Iterable[SentMessage]) -> str:
+    """The name of a conversation whose last message is the person's."""
+    texts = [[one.role, one.parts] for one in messages]
+    return "sent:" + sha256(json_values.write(texts, sort_keys=True)).hexdigest()
+
+
+def is_known(user: Any, messages: Sequence[SentMessage]) -> bool:
+    """Whether a session of this person has exactly these messages, without any text of strangers."""
+    if any(one.calls for one in messages):
+        return False  # results of the caller's own tools
+    places = [place for place, one in enumerate(messages) if one.role == Message.Role.USER]
+    if not places:
+        return False
+    name = name_of(messages[: places[-1] + 1])
+    sessions = Session.objects.visible_to(user).filter(thread=name, has_untrusted=False).order_by("-pk")
+    sent = [(one.role, one.parts) for one in messages]
+    return any(sent == texts_of(session) for session in sessions[:CANDIDATES])
+
+
+def up_to_user(messages: Sequence[SentMessage]) -> list[tuple[str, list[dict[str, JSON]]]]:
+    """Roles and parts up to the person's last message."""
+    places = [place for place, one in enumerate(messages) if one.role == Message.Role.USER]
+    end = places[-1] + 1 if places else 0
+    return [(one.role, one.parts) for one in messages[:end]]
+
+
+def texts_of(session: Session) -> list[tuple[str, list[dict[str, JSON]]]]:
+    return list(session.messages.order_by("seq").values_list("role", "content"))
