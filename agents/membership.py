@@ -41,9 +41,9 @@ def invite(team: Team, username: str, role: str, *, by: Any) -> Invitation:
 
 
 def person_named(username: str) -> Any:
-    """Users are found by their whole name only, never by part of it or by e-mail."""
-    user = User.objects.find(username)
-    if user is None or not user.is_active:
+    """Users are found by their exact name only, never by part of it or by e-mail."""
+    user = User.objects.filter(username=username, is_active=True).first()
+    if user is None:
         raise Invalid(
             _("There is no user called “%(username)s”.") % {"username": username},
             code="unknown_person",

@@ -53,7 +53,7 @@ class User(StoredRow, AbstractUser):
     def clean(self) -> None:
         """Raises ValidationError for a name that another account has in another spelling."""
         super().clean()
-        self.normal_name = normal_name(self.username)
+        self.normal_name = normal_name(self.username or "")  # a form with an invalid name has none
         if User.objects.filter(normal_name=self.normal_name).exclude(pk=self.pk).exists():
             message = _("A user with that name, or one that reads the same, already exists.")
             raise ValidationError({"username": ValidationError(message, code="unique")})

@@ -25,7 +25,7 @@ def in_role(signed_in):
 
 
 ROLES = ["viewer", "operator", "author", "administrator"]
-PEOPLE = "/admin/auth/user/"
+PEOPLE = "/admin/agents/user/"
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -34,7 +34,7 @@ PAGES = {
     "function": "/functions/add_to_date/",
     "agents": "/agents/", "agent-new": "/agents/new/", "agent": "/agents/careful-helper/",
     "audit": "/audit/", "chains": "/chains/", "chain": "/chains/digest/", "admin": "/admin/agents/agent/add/",
-    "admin-tools": "/admin/agents/tool/", "admin-hook": "/admin/agents/hook/add/", "admin-user": "/admin/auth/user/add/",
+    "admin-tools": "/admin/agents/tool/", "admin-hook": "/admin/agents/hook/add/", "admin-user": "/admin/agents/user/add/",
     "memories": "/memory/", "files": "/files/", "records": "/records/", "record-new": "/records/new/task/",
     "devices": "/devices/", "connections": "/connections/", "clients": "/clients/",
     "account": "/account/", "teams": "/teams/", "team": "/teams/readers/",

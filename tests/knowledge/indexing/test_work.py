@@ -339,7 +339,7 @@ def test_nothing_of_the_documents_of_a_deleted_person_is_left(admin_client, bob)
     row = put(Collection.objects.create(owner=bob, name="trips"), "trip.txt", f"We meet in {word}.".encode())
     assert work.tick() == 1
     stored_at = storages["files"].path(row.file.stored)
-    answer = admin_client.post(f"/admin/auth/user/{bob.pk}/delete/", {"post": "yes"})
+    answer = admin_client.post(f"/admin/agents/user/{bob.pk}/delete/", {"post": "yes"})
     assert answer.status_code == 302, answer.content.decode()[-3000:]
     assert not get_user_model().objects.filter(pk=bob.pk).exists() and not Path(stored_at).exists()
     assert_nothing_left(word)

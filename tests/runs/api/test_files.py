@@ -211,11 +211,11 @@ def test_an_administrator_who_deletes_a_person_deletes_their_bytes_at_once(admin
     words = b"what both of them wrote"
     stored(charlie, "diary.txt", words)
     kept = stored(alice, "diary.txt", words)
-    answer = admin_client.post(f"/admin/auth/user/{charlie.pk}/delete/", {"post": "yes"})
+    answer = admin_client.post(f"/admin/agents/user/{charlie.pk}/delete/", {"post": "yes"})
     assert answer.status_code == 302 and not type(charlie).objects.filter(pk=charlie.pk).exists()
     assert [one.name for one in in_storage(settings, words)] == [kept.stored.split("/")[1]]
     chosen = {"action": "delete_selected", "_selected_action": [alice.pk], "post": "yes"}
-    assert admin_client.post("/admin/auth/user/", chosen).status_code == 302
+    assert admin_client.post("/admin/agents/user/", chosen).status_code == 302
     assert not in_storage(settings, words)
 
 
