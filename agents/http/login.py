@@ -11,6 +11,7 @@ from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.utils.translation import gettext as _
 
 from agents.exceptions import Unavailable
+from agents.names import normal_name
 
 from .hashing import password_turn
 from .throttles import address_of, count
@@ -39,7 +40,7 @@ class Limited:
         if not settings.LOGIN_TRIES:
             return False
         address = address_of(self.request)
-        name = sha256(username[:200].encode()).hexdigest()[:16]
+        name = sha256(normal_name(username[:200]).encode()).hexdigest()[:16]
         limits = {f"login:{address}:{name}": 1, f"login:{address}": PER_ADDRESS, f"login::{name}": PER_NAME}
         seen = count(list(limits))
         return any(tries > times * settings.LOGIN_TRIES for tries, times in zip(seen, limits.values(), strict=True))

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from agents.models import ApiKey, AuditEvent
 from agents.models.key import EVERYTHING, SCOPES, unknown_scopes
+from agents.names import normal_name
 
 
 class Command(BaseCommand):
@@ -48,6 +49,9 @@ class Command(BaseCommand):
         users = get_user_model()
         if user := users.objects.filter(username=username).first():
             return user
+        for other in users.objects.values_list("username", flat=True).iterator():
+            if normal_name(other) == normal_name(username):
+                raise CommandError(f"“{username}” looks like the user “{other}”, who exists already.")
         user = users(username=username)
         user.set_unusable_password()
         try:
