@@ -8,5 +8,5 @@ def normal_name(name: str) -> str:
 
     “Bob”, “bob ” and “ｂｏｂ” are one name. Source: Unicode's NFKC_Casefold, as identifiers use it.
     """
-    folded = unicodedata.normalize("NFKC", name).strip().casefold()
-    return unicodedata.normalize("NFKC", folded)
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return unicodedata.normalize("NFKC", folded).strip()

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core import signals
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.core.exceptions import ValidationError as ModelValidationError
-from django.db import InterfaceError, OperationalError
+from django.db import IntegrityError, InterfaceError, OperationalError
 from django.http import Http404, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
@@ -63,6 +63,15 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
         return answer(context, 422, "invalid", _("The body is not valid."), _("See details."), listed(error.detail))
     if isinstance(error, drf.APIException):
         return from_drf(error, context)
+    if isinstance(error, IntegrityError):
+        log.warning("%s %s met a row that was changed or deleted meanwhile: %s", *asked(context), error)
+        return answer(
+            context,
+            409,
+            "changed_meanwhile",
+            _("It was changed or deleted meanwhile."),
+            _("Look again, then try again."),
+        )
     tell_trackers(context)
     log.error("%s %s failed", *asked(context), exc_info=error)
     if isinstance(error, OperationalError | InterfaceError):

@@ -108,7 +108,7 @@ class ConnectionViewSet(
 
     def perform_destroy(self, row: Connection) -> None:
         """Delete the connection and its tools; 409 while an agent is granted one."""
-        with refusals("connection", self.request.user):
+        with refusals("connection", self.request.user, is_deletion=True):
             tools = [remote_tool.tool for remote_tool in row.remote_tools.select_related("tool") if remote_tool.tool]
             self.audit("deleted", row)
             let_go(row)

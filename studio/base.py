@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
+from django.db import IntegrityError
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -18,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
 
 from agents import roles
-from agents.exceptions import Invalid, MusterError
+from agents.exceptions import Conflict, Invalid, MusterError
 from devices.models import Record
 from knowledge.models import Memory
 from plumbing.texts import shown
@@ -163,6 +164,8 @@ def signed_in(view: Any = None, *, writes: str = roles.ACT) -> Any:
                 return view(request, *args, **kwargs)
             except MusterError as error:
                 return refused(request, error)
+            except IntegrityError:
+                return refused(request, Conflict(_("It was changed or deleted meanwhile."), hint=_("Try again.")))
 
     return guarded
 

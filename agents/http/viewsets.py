@@ -21,7 +21,7 @@ from .throttles import address_of
 
 
 @contextmanager
-def refusals(what: str, user: Any = None) -> Iterator[None]:
+def refusals(what: str, user: Any = None, *, is_deletion: bool = False) -> Iterator[None]:
     """One transaction; a refusal by the database becomes a conflict."""
     try:
         with transaction.atomic():
@@ -35,6 +35,10 @@ def refusals(what: str, user: Any = None) -> Iterator[None]:
             hint=_("Used by: %(users)s.") % {"users": ", ".join(users)},
         )
     except IntegrityError:
+        if is_deletion:  # a run that needs it started after we had looked
+            raise Conflict(
+                _("This %(kind)s is in use.") % {"kind": _(what)}, code="in_use", hint=_("Try again in a moment.")
+            )
         raise Conflict(
             _("Another %(kind)s already has that name.") % {"kind": _(what)},
             code="name_taken",
@@ -127,7 +131,7 @@ class NamedViewSet(ByName, Tagged, Audited, viewsets.ModelViewSet):
         """What else follows from a change."""
 
     def perform_destroy(self, row: Any) -> None:
-        with refusals(self.model._meta.verbose_name_raw, self.request.user):
+        with refusals(self.model._meta.verbose_name_raw, self.request.user, is_deletion=True):
             self.audit("deleted", row)
             if isinstance(row, Owned):
                 let_go(row)

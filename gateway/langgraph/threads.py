@@ -212,8 +212,7 @@ class ThreadView(LangGraphView):
 
     def delete(self, request: Any, id: str) -> Response:
         session = thread_named(request.user, id)
-        endings.clear(session, by=request.user, reason="its thread was deleted")
-        session.delete()
+        endings.delete_session(session, by=request.user, reason="its thread was deleted")
         return Response(status=204)
 
 

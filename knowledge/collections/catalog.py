@@ -55,7 +55,7 @@ def list_tools(row: Collection) -> None:
 
 def remove(row: Collection, user: Any, *, audit: Callable[..., None]) -> None:
     """Delete a collection with its documents and tools. Raises Conflict (in_use) while one of them is granted."""
-    with refusals("collection", user):
+    with refusals("collection", user, is_deletion=True):
         audit("deleted", row)
         let_go(row)
         Tool.objects.filter(**row.listed_as()).delete()

@@ -80,7 +80,7 @@ class ChainViewSet(GrantedViewSet):
         """Delete a chain without runs, with its versions; one with runs answers 409."""
         if Run.objects.filter(chain_version__chain=chain).exists():
             raise Conflict("This chain has runs.", code="in_use", hint='Switch it off instead: {"enabled": false}.')
-        with refusals("chain", self.request.user):
+        with refusals("chain", self.request.user, is_deletion=True):
             self.audit("deleted", chain)
             let_go(chain)
             Tool.objects.filter(**chain.listed_as()).delete()

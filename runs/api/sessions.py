@@ -39,8 +39,7 @@ class SessionViewSet(
         """Delete the conversation; its runs are kept as history. A run in progress is stopped
         first.
         """
-        endings.clear(session, by=self.request.user, reason="its session was deleted")
-        session.delete()
+        endings.delete_session(session, by=self.request.user, reason="its session was deleted")
 
     def perform_update(self, serializer: Any) -> None:
         own_device(self.request.user, serializer.validated_data.get("device"))

@@ -11,6 +11,7 @@ from agents import schema
 from agents.exceptions import Forbidden, Invalid
 from agents.models import Agent, AuditEvent, Chain, Tool
 from agents.spec import StepSpec
+from functions.models import FunctionVersion
 from plumbing import clock
 from runs.events import record as events
 from runs.exceptions import AlreadyDecided
@@ -105,6 +106,9 @@ def rule_for(approval: Approval, arguments: dict[str, Any]) -> tuple[Any, Any]:
         return None, arguments
     spec: Any = version.read_spec()
     step = next((one for one in spec.steps if one.key == approval.step.key), None) if approval.step else None
+    if version := approval.definition.get("version"):
+        rows = FunctionVersion.objects.filter(**version)  # the approved version runs, whatever is published by now
+        return rows.values_list("spec__input_schema", flat=True).first(), arguments
     if step is None:
         tools = Tool.objects.filter(pk__in=[grant.tool_id for grant in spec.grants], name=approval.tool)
         return tools.values_list("input_schema", flat=True).first(), arguments

@@ -13,6 +13,8 @@ from knowledge.models import CollectionFolder
 from runs.intake import authors
 from runs.models import Approval, Run
 
+from . import bindings
+
 KINDS = frozenset({"device", "connector"})  # on the devices of the run's person, records included, and their accounts
 COLLECTION = "knowledge"
 
@@ -29,7 +31,7 @@ def missing(run: Run, tools: Mapping[str, ToolSpec], above: set[int]) -> frozens
         folders = CollectionFolder.objects.filter(owner=run.principal_id, collection__in=set(collections.values()))
         with_folders = set(folders.order_by().values_list("collection_id", flat=True))
         own |= {name for name, collection in collections.items() if collection in with_folders}
-    return own - given(run, own) if own else own
+    return own - given(run, {name: tools[name] for name in own}) if own else own
 
 
 def may_ask_devices(tool: ToolSpec) -> bool:
@@ -37,19 +39,24 @@ def may_ask_devices(tool: ToolSpec) -> bool:
     return tool.kind == COLLECTION and "collection" in tool.source and not tool.pinned_version
 
 
-def given(run: Run, names: frozenset[str]) -> set[str]:
+def given(run: Run, tools: Mapping[str, ToolSpec]) -> set[str]:
     """What the person approved for this version. Below another run it counts for the children of that run alone,
-    because another author above would read the answers too.
+    because another author above would read the answers too. It counts for the definition that was shown: a tool that
+    was changed since asks again.
     """
     is_line_known = run.parent_id is not None or authors.is_first(run.parent_id, run.trigger)
     if not is_line_known or not (run.version_id or run.chain_version_id):
         return set()
     approved = Approval.objects.filter(
-        status=Approval.Status.APPROVED, decided_by=run.principal_id, tool__in=names,
+        status=Approval.Status.APPROVED, decided_by=run.principal_id, tool__in=tools,
         call__kind__in=[*KINDS, COLLECTION],
         run__principal=run.principal_id, run__version=run.version_id, run__chain_version=run.chain_version_id,
         run__parent=run.parent_id,
     )  # fmt: skip
     if run.parent_id is None:
         approved = approved.exclude(run__trigger__in=authors.STARTED_BY_RUNS)  # their parent was deleted
-    return set(approved.order_by().values_list("tool", flat=True))
+    answers = list(approved.order_by().values_list("tool", "definition__hash"))
+    if not answers:
+        return set()
+    hashes = {name: bindings.hash_of(tools[name]) for name in {name for name, _ in answers}}
+    return {name for name, hash in answers if hash == hashes[name]}

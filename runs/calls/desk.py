@@ -16,7 +16,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents.exceptions import NewerFormat
-from agents.tools import CallPending, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
+from agents.tools import CallPending, ToolCall, ToolContext, ToolError, ToolFailed, ToolResult, ToolSpec
 from plumbing import clock, waits
 from plumbing.database import DATABASE_GONE
 from plumbing.resting import RestingThreads
@@ -33,6 +33,7 @@ from runs.rules.provenance import Call, Finding, Origins
 
 from . import (
     artifacts,
+    bindings,
     callbacks,
     consent,
     deciders,
@@ -206,6 +207,7 @@ class Desk:
             reason=record.details.get("reason", "")[:200],
             effect=record.effect,
             findings=record.details.pop("findings", []),
+            definition=bindings.of_tool(skills.subject_of(self, record)),
             arguments=record.arguments,
             expires_at=until,
             default=Approval.Default.DENY if is_first or self.run.has_untrusted else settings.APPROVAL_DEFAULT,
@@ -234,15 +236,28 @@ class Desk:
         """Make one call and store its result; a pending one is asked again when the run resumes."""
         if self.lease.is_cancelled():
             return
-        tool = self.tools[record.name]
         try:
-            result = self.answer(tool, record)
+            result = self.answer(self.tool_for(record), record)
         except CallPending as pending:
             if pending.instead is None or self.lasts_until(pending.until):
                 self.note_pending(record, pending)
                 return
             result = failure(pending.instead)
+        except ToolError as error:
+            result = failure(error)
         self.settle(record, result)
+
+    def tool_for(self, record: ToolCallRecord) -> ToolSpec:
+        """The tool of a call, in the version that was approved if a person was asked. Raises ToolFailed."""
+        tool = self.tools[record.name]
+        version = record.details.get("approved_version")
+        if version is None:
+            return tool
+        approved = bindings.at_version(tool, version)
+        if approved is None:
+            message = f"the approved version of “{record.name}” was deleted or withdrawn"
+            raise ToolFailed(message, code="definition_changed")
+        return approved
 
     def answer(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
         """The tool's result as the run's hooks leave it."""

@@ -6,18 +6,20 @@ from django.db import transaction
 
 from agents import schema
 from agents.models import ToolGrant
-from agents.tools import OutcomeUnknown, ToolResult
+from agents.tools import OutcomeUnknown, ToolResult, may_repeat
 from registry import toolsets
 from runs.models import Approval, ToolCallRecord
 from runs.rules import policy
 
-from . import callbacks, inputs, results, skills
+from . import bindings, callbacks, inputs, results, skills
 from .desk import Desk
-from .rows import close, denied_data, finished_data, invalid_arguments, start
+from .rows import approval_data, close, denied_data, finished_data, invalid_arguments, start
 
 Outcome = ToolCallRecord.Outcome
 # What a decision changes of a call. Its other columns belong to the worker that makes it.
-DECIDED = ("arguments", "details", "waiting_for", "attempt", "started_at", "finished_at", "wall_ms", "outcome", "error")
+CHANGED = "it was changed after this call was approved, so it has to be approved again"
+DECIDED = ("arguments", "details", "waiting_for", "attempt", "started_at", "finished_at", "wall_ms", "outcome", "error",
+           "effect")  # fmt: skip
 
 
 def resume_calls(desk: Desk, records: list[ToolCallRecord]) -> None:
@@ -44,16 +46,37 @@ def after_crash(desk: Desk, record: ToolCallRecord) -> None:
     if record.name in desk.tools and toolsets.is_durable(record.kind):
         return  # asked again with its old id, which finds the earlier call
     results.close_callbacks(record)
-    if record.name in desk.tools and desk.tools[record.name].is_repeatable and not callbacks.has_written(record):
+    if is_repeatable(desk, record) and not callbacks.has_written(record):
         start_again(desk, record)
         return
     message = "the worker died during this call; it is unknown whether the call was carried out"
     desk.settle(record, ToolResult.failed(OutcomeUnknown.code, message))
 
 
+def is_repeatable(desk: Desk, record: ToolCallRecord) -> bool:
+    """Repeated is what was started: neither another definition than the approved one, nor one that was graver then."""
+    tool = desk.tools.get(record.name)
+    if tool is None or not may_repeat(record.effect, record.kind) or not is_still_approved(desk, record):
+        return False
+    return desk.tool_for(record).is_repeatable
+
+
+def is_still_approved(desk: Desk, record: ToolCallRecord) -> bool:
+    """A call that nobody was asked about is checked by policy alone."""
+    approval = Approval.objects.filter(call=record).first()
+    subject = skills.subject_of(desk, record)
+    if approval is None:
+        return True
+    return subject is not None and bindings.approved_tool(subject, approval.definition) is not None
+
+
 def follow_answer(desk: Desk, record: ToolCallRecord) -> None:
     """The call goes on with its answers. A crash from here on is a crash of a started call."""
-    if inputs.is_closed(record):
+    if not inputs.is_closed(record):
+        return
+    if record.name in desk.tools and not is_still_approved(desk, record):
+        desk.settle(record, ToolResult.failed("definition_changed", "the tool was changed while the call waited"))
+    else:
         record.waiting_for = ""
         start_again(desk, record)
 
@@ -85,13 +108,18 @@ def follow_yes(desk: Desk, record: ToolCallRecord, approval: Approval) -> None:
     """
     desk.tell()  # of two workers one may start it
     tool = desk.tools.get(record.name)
-    decision = desk.judge(tool, record.name)
     skill = skills.subject_of(desk, record)
+    approved = bindings.approved_tool(skill, approval.definition) if skill else None
+    if tool is skill:
+        tool = approved or tool
+    decision = desk.judge(tool, record.name)
     if approval.edited_arguments is not None:
         record.arguments = approval.edited_arguments
         record.details.pop("hooks", None)  # they are asked again
     if tool is None or decision.mode == policy.DENY:
         deny(desk, record, "denied", decision.reason)
+    elif approved is None:
+        ask_again(desk, record, approval)
     elif decision.mode == policy.ASK and is_for_others(desk, record, approval):
         deny(desk, record, "approval_needed", "the user agreed that this tool is used; others must approve each call")
     elif skills.subject_of(desk, record) is not skill:
@@ -102,8 +130,23 @@ def follow_yes(desk: Desk, record: ToolCallRecord, approval: Approval) -> None:
         desk.tell(("tool.finished", finished_data(record)))
     else:
         record.waiting_for = ""
+        record.effect = tool.effect
+        if version := approval.definition.get("version"):
+            record.details["approved_version"] = version
         start(record)
         record.save(update_fields=DECIDED)
+
+
+def ask_again(desk: Desk, record: ToolCallRecord, approval: Approval) -> None:
+    """The earlier yes stays in the list of approvals, without the call: it was for another definition."""
+    Approval.objects.filter(pk=approval.pk).update(call=None)
+    record.effect = skills.subject_of(desk, record).effect
+    record.details["reason"] = CHANGED
+    record.save(update_fields=DECIDED)
+    question = desk.approval_for(record)
+    question.findings = approval.findings
+    question.save(force_insert=True)
+    desk.tell(("approval.requested", approval_data(question)))
 
 
 def is_for_others(desk: Desk, record: ToolCallRecord, approval: Approval) -> bool:

@@ -19,6 +19,7 @@ from agents.models import ChainVersion
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
 from plumbing import clock
+from runs.calls import bindings
 from runs.calls import rows as call_rows
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded, RunWaits
@@ -301,9 +302,10 @@ class Walk:
         return self.guarded(step, row, lambda: self.begin_kind(step, row, inline=inline))
 
     def begin_kind(self, step: StepSpec, row: StepRun, *, inline: bool) -> bool:
-        if step.approval and steps.approval_of(row) is None:
-            input = fanout.preview(step, self.scope()) if step.for_each else steps.input_of(step, row, self.scope())
-            steps.ask_before(self.run, step, row, input)
+        if not self.is_approved(step, row):
+            is_list = step.for_each and row.input is None
+            input = fanout.preview(step, self.scope()) if is_list else steps.input_of(step, row, self.scope())
+            steps.ask_before(self.run, step, row, input, definition=self.binding_of(step))
             return False
         if step.for_each:
             return fanout.open_items(self.run, self.spec, step, row, self.scope())
@@ -317,9 +319,31 @@ class Walk:
         calls.call_tool(self.run, self.spec, step, row, self.lease, input, tool=self.tool_of(step), owner=self.owner)
         return True
 
+    def is_approved(self, step: StepSpec, row: StepRun) -> bool:
+        """Whether the step may begin. A yes to something that was changed since is put aside."""
+        if not step.approval:
+            return True
+        approval = steps.approval_of(row)
+        if approval is not None and not self.is_same(step, approval):
+            steps.forget_approval(row)
+            return False
+        return approval is not None
+
+    def is_same(self, step: StepSpec, approval: Approval) -> bool:
+        if step.target_kind in children.KINDS:
+            return approval.definition == children.binding_of(step)
+        tool = calls.granted_tool(self.run, self.spec, step)
+        return bindings.approved_tool(tool, approval.definition) is not None
+
+    def binding_of(self, step: StepSpec) -> dict[str, Any]:
+        """What an approval of this step is for."""
+        if step.target_kind in children.KINDS:
+            return children.binding_of(step)
+        return bindings.of_tool(calls.granted_tool(self.run, self.spec, step))
+
     def tool_of(self, step: StepSpec) -> ToolSpec:
         """Loaded once per look; its grant is checked again before every call."""
-        key = (step.target_id, step.target_version, step.timeout_s)
+        key = (step.target_id, step.target_version, step.timeout_s, step.key if step.approval else "")
         if key not in self.tools:
             self.tools[key] = calls.tool_of(self.run, self.spec, step)
         return self.tools[key]

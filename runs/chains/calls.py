@@ -15,7 +15,7 @@ from agents.tools import ToolResult, ToolSpec
 from functions.catalogue import as_pinned
 from plumbing.statements import insert, update_each
 from registry import factory
-from runs.calls import hooks, results, resumption, rows
+from runs.calls import bindings, hooks, results, resumption, rows
 from runs.calls.desk import Desk
 from runs.events import record as events
 from runs.exceptions import LeaseLost
@@ -39,6 +39,16 @@ class Request:
 
 
 def tool_of(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
+    """The tool of this step, as it was approved if the step needs an approval. Raises StepFailed."""
+    tool = granted_tool(run, spec, step)
+    approval = steps.approval_in(run, step) if step.approval else None
+    approved = bindings.approved_tool(tool, approval.definition) if approval else tool
+    if approved is None:
+        raise StepFailed("definition_changed", f"“{step.target}” was changed after this step was approved")
+    return approved
+
+
+def granted_tool(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
     """The granted tool of this step. A tool that is not granted or not usable is refused."""
     grant = next((grant for grant in spec.grants if grant.tool_id == step.target_id), None)
     row = Tool.objects.usable_by(run.principal).filter(pk=step.target_id).first() if grant else None

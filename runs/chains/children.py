@@ -10,7 +10,7 @@ from agents.models import Agent, Chain
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolFailed
 from registry.routing import router
-from runs.calls import routing
+from runs.calls import bindings, routing
 from runs.intake import chains, checks, children
 from runs.intake.children import own_input
 from runs.intake.parts import ids_in
@@ -29,6 +29,7 @@ def start_child(
     """Create the agent's or chain's run and the row that waits for it in one transaction. False:
     another worker was first.
     """
+    require_approved(run, step)
     try:
         if step.target_kind == "chain":
             start = chain_starter(run, step, input)
@@ -47,6 +48,20 @@ def start_child(
         row.refresh_from_db(fields=["status", "attempt", "lease_owner", "lease_expires_at", "wake_at"])  # not claimed
         raise StepFailed(error.code, str(error), error.details)
     return True
+
+
+def binding_of(step: StepSpec) -> dict[str, Any]:
+    """What an approval before this step is for. Whom a router chooses is decided by the input that was approved."""
+    if step.target_kind not in bindings.TARGETS:
+        return {}
+    return bindings.of_target(step.target_kind, step.target_id or 0, step.target_version)
+
+
+def require_approved(run: Run, step: StepSpec) -> None:
+    """Raises StepFailed: the items of a step begin long after it was approved."""
+    approval = steps.approval_in(run, step) if step.approval else None
+    if approval is not None and approval.definition != binding_of(step):
+        raise StepFailed("definition_changed", f"“{step.target}” was changed after this step was approved")
 
 
 def place_of(run: Run, spec: ChainSpec, step: StepSpec) -> dict[str, Any]:

@@ -93,8 +93,8 @@ def with_round(scope: dict[str, Any], row: StepRun) -> dict[str, Any]:
 # -- approval before a step ----------------------------------------------------------------
 
 
-def ask_before(run: Run, step: StepSpec, row: StepRun, input: dict[str, Any]) -> None:
-    """Create the approval; the row waits."""
+def ask_before(run: Run, step: StepSpec, row: StepRun, input: dict[str, Any], *, definition: dict[str, Any]) -> None:
+    """Create the approval; the row waits. `definition` is what the step would start now."""
     until = clock.near() + timedelta(seconds=step.approval_expires_s)
     with transaction.atomic():
         if not claim(row, Status.WAITING, attempt=False):
@@ -105,6 +105,7 @@ def ask_before(run: Run, step: StepSpec, row: StepRun, input: dict[str, Any]) ->
             tool=step.target or step.target_kind,
             reason=f"step “{step.key}” needs approval before it starts",
             arguments=input,
+            definition=definition,
             expires_at=until,
             default=settings.APPROVAL_DEFAULT,
         )
@@ -137,6 +138,17 @@ def follow_approval(run: Run, step: StepSpec, row: StepRun, approval: Approval) 
 
 def approval_of(row: StepRun) -> Approval | None:
     return getattr(row, "approval_before", None)
+
+
+def approval_in(run: Run, step: StepSpec) -> Approval | None:
+    """The approval of the whole step, which counts for each of its items."""
+    return Approval.objects.filter(step__run=run, step__key=step.key, step__item=-1).first()
+
+
+def forget_approval(row: StepRun) -> None:
+    """It stays in the list of approvals, and the step asks again."""
+    Approval.objects.filter(step=row).update(step=None)
+    row._state.fields_cache.pop("approval_before", None)
 
 
 # -- claiming and settling ------------------------------------------------------------------
@@ -267,8 +279,7 @@ def next_round(run: Run, step: StepSpec, row: StepRun, output: Any) -> bool:
     """
     done = put_back(run, row, wake_at=None, output=output, repeat=row.repeat + 1, input=None, attempt=0)
     if done and step.approval and row.item < 0:
-        Approval.objects.filter(step=row).update(step=None)
-        row._state.fields_cache.pop("approval_before", None)
+        forget_approval(row)
     return done
 
 

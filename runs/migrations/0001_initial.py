@@ -240,6 +240,7 @@ class Migration(migrations.Migration):
                 ('decides', models.CharField(choices=[('starter', 'the person whose run it is'), ('owner', 'the owner of the agent or chain'), ('team', 'its team, except viewers'), ('role', 'a role in its team')], default='starter', max_length=7)),
                 ('decider_role', models.CharField(blank=True, max_length=64)),
                 ('not_starter', models.BooleanField(default=False, help_text='The user whose run asks must not decide.')),
+                ('definition', models.JSONField(blank=True, default=dict, editable=False, help_text='What the question was about: {"hash", "effect", "version"} (runs/calls/bindings.py).')),
                 ('arguments', models.JSONField(default=dict)),
                 ('edited_arguments', models.JSONField(blank=True, null=True)),
                 ('expires_at', models.DateTimeField()),

@@ -84,6 +84,10 @@ class Approval(StoredRow):
     decider_team = models.ForeignKey(Team, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     decider_role = models.CharField(max_length=64, blank=True)
     not_starter = models.BooleanField(default=False, help_text="The user whose run asks must not decide.")
+    definition = models.JSONField(
+        default=dict, blank=True, editable=False,
+        help_text='What the question was about: {"hash", "effect", "version"} (runs/calls/bindings.py).',
+    )  # fmt: skip
     arguments = models.JSONField(default=dict)
     edited_arguments = models.JSONField(null=True, blank=True)
     expires_at = models.DateTimeField()

@@ -4,14 +4,14 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Protocol
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F, UUIDField
 
 from devices import calls as device_calls
 from plumbing import clock
 from plumbing.statements import Select
 from runs.events import record as events
-from runs.exceptions import LeaseLost, RunFinished
+from runs.exceptions import LeaseLost, RunFinished, SessionBusy
 from runs.models import Approval, InputRequest, Message, Run, Session, StepRun, ToolCallRecord
 from runs.models.figures import totals
 
@@ -20,6 +20,8 @@ from .leases import Lease, tell_cancelled
 from .locks import lock_above
 
 Status = Run.Status
+SESSION_GONE = {"code": "cancelled", "message": "its session was deleted"}
+ROUNDS = 5  # that a session's deletion waits for messages that arrive at the same time
 
 
 class Claimed(Protocol):
@@ -51,12 +53,17 @@ def finish(
     for name, value in values.items():
         setattr(run, name, value)
     entries = [*(entries or []), ("run.finished", summary_of(run, reply))]
-    where = lease.conditions() if lease else None
+    where = lease.conditions() if lease else {"status": Run.LIVE}
+    if reply is not None and run.session_id:
+        where["session"] = run.session_id  # there is no place for a reply once the conversation was deleted
     questions = [device_calls.WORKED_FOR.any(run=run.pk)]
     answers = events.change(run, **values, entries=entries, where=where, asking=questions)
     if answers is None:
         for name, value in before.items():
             setattr(run, name, value)
+        if reply is not None and has_lost_session(run):
+            run.session = None
+            return finish(run, Status.CANCELLED, lease=lease, error=SESSION_GONE)
         if lease:
             raise LeaseLost(str(run.pk))
         return False
@@ -74,6 +81,11 @@ def finish(
     if answers[0] or not is_well:
         transaction.on_commit(lambda: tell_devices(run, reply))
     return True
+
+
+def has_lost_session(run: Run) -> bool:
+    """Whether the conversation that this run was read with has been deleted since."""
+    return run.session_id is not None and Run.objects.filter(pk=run.pk, session=None).exists()
 
 
 def add_reply(run: Run, reply: str, tool_calls: list[dict[str, Any]]) -> Message:
@@ -284,6 +296,24 @@ def clear(session: Session, *, by: Any, reason: str) -> Run | None:
         with suppress(RunFinished):  # it ended by itself
             cancel(run, by=by, reason=reason)
     return session_is_busy(session)
+
+
+def delete_session(session: Session, *, by: Any, reason: str) -> None:
+    """Stop what is in progress in a session, then delete it; its runs are kept as history. Raises SessionBusy.
+
+    Runs are locked before their session, as by a worker that writes a reply. Nothing can start in the session once its
+    row is locked; what started before that is stopped in the next round.
+    """
+    for _ in range(ROUNDS):
+        clear(session, by=by, reason=reason)
+        with suppress(IntegrityError), transaction.atomic():
+            list(Run.objects.filter(session=session).live().select_for_update(no_key=True).order_by("pk"))
+            if not Session.objects.select_for_update().filter(pk=session.pk).exists():
+                return  # somebody else has deleted it
+            if not Run.objects.filter(session=session, cancel_requested_at=None).live().exists():
+                Session.objects.filter(pk=session.pk).delete()
+                return
+    raise SessionBusy(hint="Stop sending messages to it, then delete it.")
 
 
 def session_is_busy(session: Session) -> Run | None:

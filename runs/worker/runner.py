@@ -5,7 +5,7 @@ worker thread.
 import logging
 from contextlib import nullcontext
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import UUIDField
 
 from agents.exceptions import NewerFormat
@@ -13,6 +13,7 @@ from devices.tools import has_settled
 from functions import interpreter, sandbox
 from plumbing.database import DATABASE_GONE
 from plumbing.statements import Select
+from plumbing.stored_rows import RowGone
 from plumbing.untrusted import apart
 from runs.calls import inputs
 from runs.chains import advance as chains
@@ -85,7 +86,13 @@ def work(run: Run, lease: Lease) -> None:
                 Conversation(run, lease).hold()
     except (RunWaits, RunEnded, RunDone, LeaseLost, NewerFormat, *DATABASE_GONE):
         raise
-    except Exception:  # whatever fails in here, the run must end and say so
+    except Exception as error:  # whatever fails in here, the run must end and say so
+        if endings.has_lost_session(run):
+            run.session = None
+            raise RunEnded(Status.CANCELLED, **endings.SESSION_GONE)
+        if isinstance(error, IntegrityError | RowGone):
+            log.info("Run %s needs a row that was deleted: %s", run.pk, error)
+            raise RunEnded(Status.FAILED, "deleted_meanwhile", "something that the run needs was deleted meanwhile")
         log.exception("Run %s failed unexpectedly", run.pk)
         raise RunEnded(
             Status.FAILED, "internal_error", "the run failed because of an internal error; see the server's log"

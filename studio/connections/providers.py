@@ -237,7 +237,7 @@ def test(request: HttpRequest, name: str) -> HttpResponse:
 def delete(request: HttpRequest, name: str) -> HttpResponse:
     provider = find(request, name)
     provider.require_edit(request.user)
-    with refusals("provider", request.user):
+    with refusals("provider", request.user, is_deletion=True):
         AuditEvent.record("provider.deleted", provider, actor=request.user)
         let_go(provider)
         provider.delete()

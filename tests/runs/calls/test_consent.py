@@ -5,6 +5,7 @@ say.
 import pytest
 
 from agents.models import Agent, Chain, Tool, ToolGrant
+from agents.models.agent import tool_changed
 from agents.tools import ToolResult
 from devices import catalog
 from knowledge.collections import catalog as collections
@@ -69,6 +70,19 @@ def test_what_was_agreed_holds_for_the_version_and_the_tool(worker, bob, shared,
     assert worker.send_message(bob, "And now?", shared).status == "succeeded"
     assert worker.send_message(bob, "Write it down", shared).status == "waiting"  # another tool
     assert outcomes() == ["ok", "ok", ""]
+
+
+def test_a_tool_with_another_effect_asks_again(worker, bob, shared, stub):
+    stub.script(reads(), says("4711"), reads())
+    run = worker.send_message(bob, "What is up?", shared)
+    assert approve(worker, run, bob).status == "succeeded"
+    tool = Tool.objects.get(name="list_notes")
+    tool.effect = "sends_out"
+    tool.freeze_hash()
+    tool.save()
+    tool_changed(tool)
+    assert worker.send_message(bob, "And now?", Agent.objects.get(pk=shared.pk)).status == "waiting"
+    assert Approval.objects.get(status="open").effect == "sends_out"
 
 
 def test_another_version_asks_again(worker, bob, alice, shared, stub):
