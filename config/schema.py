@@ -13,6 +13,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import translation
 from django.utils.cache import get_conditional_response
+from django.utils.translation import gettext_noop as _
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 from drf_spectacular.utils import extend_schema
@@ -57,7 +58,7 @@ class Documents:
 
     def render_first(self) -> None:
         if not self.places.acquire(blocking=False):
-            raise Unavailable(headers={"Retry-After": "3"})
+            raise Unavailable(hint=_("Try again in a few seconds."), headers={"Retry-After": "3"})
         try:
             with self.lock:
                 if not self.rendered:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
+from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Unavailable
 
@@ -29,7 +30,7 @@ def password_turn() -> Iterator[None]:
     """Checking a password costs half a second of CPU on purpose: at most one per core at a time. Raises Unavailable
     when too many wait.
     """
-    busy = Unavailable(headers={"Retry-After": "5"})
+    busy = Unavailable(hint=_("Try again in a few seconds."), headers={"Retry-After": "5"})
     if not places.acquire(blocking=False):
         raise busy
     try:

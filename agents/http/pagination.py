@@ -103,8 +103,8 @@ class Cursor(CursorPagination):
         ]
 
     def get_paginated_response(self, data: Any) -> Response:
-        wanted = self.request.query_params.get(FIELDS)
-        rows = [cut_fields(row) for row in data] if wanted is None else [choose_fields(row, wanted) for row in data]
+        names = self.request.query_params.get(FIELDS)
+        rows = [cut_fields(row) for row in data] if names is None else [choose_fields(row, names) for row in data]
         return Response({"results": rows, "next": self.get_next_link()})
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
@@ -120,10 +120,10 @@ def read_page(rows: Any, size: int) -> tuple[list[Any], bool]:
     few at a time: those that the page has no room for stay in the database.
     """
     related = rows._prefetch_related_lookups
-    found = rows.prefetch_related(None)[: size + 1].iterator(chunk_size=ROWS_AT_ONCE)
-    page = list(within_page(islice(found, size)))
-    has_more = next(found, None) is not None
-    found.close()
+    stored_rows = rows.prefetch_related(None)[: size + 1].iterator(chunk_size=ROWS_AT_ONCE)
+    page = list(within_page(islice(stored_rows, size)))
+    has_more = next(stored_rows, None) is not None
+    stored_rows.close()
     if page and related:
         prefetch_related_objects(page, *related)
     return page, has_more

@@ -39,6 +39,7 @@ class Artifact(TypedDict):
     run: str
     call: str | None
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class Audit(TypedDict):
@@ -51,6 +52,7 @@ class Audit(TypedDict):
     subject_name: NotRequired[str]
     details: dict[str, Any]
     source: NotRequired[str]
+    truncated: NotRequired[list[str]]
 
 
 class AuthorizeRequest(TypedDict):
@@ -138,6 +140,7 @@ class ChainVersion(TypedDict):
     note: NotRequired[str]
     created_at: str
     is_live: bool
+    truncated: NotRequired[list[str]]
 
 
 Change = TypedDict(
@@ -165,6 +168,7 @@ class Collection(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class CollectionAccount(TypedDict):
@@ -175,6 +179,7 @@ class CollectionAccount(TypedDict):
     failed: list[dict[str, str]]
     error: str
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class CollectionRequest(TypedDict):
@@ -217,6 +222,7 @@ class Device(TypedDict):
     pending_offers: int
     created_at: str
     revoked_at: str | None
+    truncated: NotRequired[list[str]]
 
 
 class DeviceLogin(TypedDict):
@@ -271,6 +277,7 @@ class Embed(TypedDict):
     page_url: str
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class EmbedRequest(TypedDict):
@@ -316,6 +323,7 @@ class EvaluationQuestion(TypedDict):
     document: str
     place: str
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class Event(TypedDict):
@@ -353,6 +361,7 @@ class Folder(TypedDict):
     device_name: str
     path: str
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class FoundDocument(TypedDict):
@@ -387,6 +396,7 @@ class FunctionSummary(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class FunctionTest(TypedDict):
@@ -396,6 +406,7 @@ class FunctionTest(TypedDict):
     expects: NotRequired[Literal["value", "schema", "error"]]
     expected: NotRequired[Any]
     tolerance: NotRequired[float]
+    truncated: NotRequired[list[str]]
 
 
 class FunctionTestRequest(TypedDict):
@@ -413,6 +424,7 @@ class FunctionVersion(TypedDict):
     note: NotRequired[str]
     created_at: str
     is_live: bool
+    truncated: NotRequired[list[str]]
 
 
 class Health(TypedDict):
@@ -465,6 +477,7 @@ class Key(TypedDict):
     last_used_at: str | None
     created_at: str
     is_live: bool
+    truncated: NotRequired[list[str]]
 
 
 class KeyRequest(TypedDict):
@@ -858,6 +871,7 @@ class Prompt(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class PromptRequest(TypedDict):
@@ -937,6 +951,7 @@ class RemoteTool(TypedDict):
     mean_ms: float
     last_error: NotRequired[str]
     seen_at: str
+    truncated: NotRequired[list[str]]
 
 
 class ReplacingFileRequest(TypedDict):
@@ -1031,6 +1046,7 @@ class Secret(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class SecretRequest(TypedDict):
@@ -1109,6 +1125,7 @@ class SkillSummary(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class SkillVersion(TypedDict):
@@ -1119,6 +1136,7 @@ class SkillVersion(TypedDict):
     created_at: str
     is_live: bool
     untrusted: bool
+    truncated: NotRequired[list[str]]
 
 
 class Source(TypedDict):
@@ -1149,6 +1167,7 @@ class Subscription(TypedDict):
     browser: NotRequired[str]
     digest: str
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class SubscriptionRequest(TypedDict):
@@ -1313,6 +1332,7 @@ class Version(TypedDict):
     note: NotRequired[str]
     created_at: str
     is_live: bool
+    truncated: NotRequired[list[str]]
 
 
 class VersionRequest(TypedDict):
@@ -1342,6 +1362,7 @@ class Webhook(TypedDict):
     enabled: NotRequired[bool]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class WebhookRequest(TypedDict):
@@ -1420,6 +1441,7 @@ class Worker(TypedDict):
     format: NotRequired[int]
     loaded: list[Loaded]
     others: int
+    truncated: NotRequired[list[str]]
 
 
 class WrittenSkillRequest(TypedDict):
@@ -1462,6 +1484,7 @@ class Approval(TypedDict):
     decided_at: NotRequired[str | None]
     note: NotRequired[str]
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class ApproveRequest(TypedDict):
@@ -1493,6 +1516,7 @@ class Budget(TypedDict):
     max_runs: NotRequired[int | None]
     enabled: NotRequired[bool]
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class Connection(TypedDict):
@@ -1516,6 +1540,7 @@ class Connection(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class ConnectionRequest(TypedDict):
@@ -1544,6 +1569,7 @@ class Delivery(TypedDict):
     last_error: NotRequired[str]
     created_at: str
     delivered_at: NotRequired[str | None]
+    truncated: NotRequired[list[str]]
 
 
 class DeviceCall(TypedDict):
@@ -1564,6 +1590,7 @@ class DeviceCall(TypedDict):
     sent_at: str | None
     acked_at: str | None
     finished_at: str | None
+    truncated: NotRequired[list[str]]
 
 
 class Difference(TypedDict):
@@ -1591,6 +1618,7 @@ class Document(TypedDict):
     until_version: int | None
     created_at: str
     indexed_at: str | None
+    truncated: NotRequired[list[str]]
 
 
 class DraftRequest(TypedDict):
@@ -1643,6 +1671,7 @@ class Evaluation(TypedDict):
     warning: str
     ranks: list[Rank]
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class Executed(TypedDict):
@@ -1675,6 +1704,7 @@ class Execution(TypedDict):
     run: str | None
     requests: list[dict[str, Any]]
     started_at: str
+    truncated: NotRequired[list[str]]
 
 
 class Feedback(TypedDict):
@@ -1697,6 +1727,7 @@ class File(TypedDict):
     sha256: str
     source: Literal["upload", "run", "skill"]
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class FinishRequest(TypedDict):
@@ -1715,6 +1746,7 @@ class Firing(TypedDict):
     reason: NotRequired[str]
     run: str | None
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class FoundMemory(TypedDict):
@@ -1816,6 +1848,7 @@ class Grant(TypedDict):
     decides: NotRequired[Literal["starter", "owner", "team", "role"]]
     decider_role: NotRequired[str]
     not_starter: NotRequired[bool]
+    truncated: NotRequired[list[str]]
 
 
 class GrantRequest(TypedDict):
@@ -1852,6 +1885,7 @@ class Hook(TypedDict):
     created_by: str | None
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class HookEntry(TypedDict):
@@ -1908,6 +1942,7 @@ class InputRequest(TypedDict):
     answered_by: NotRequired[str | None]
     answered_at: NotRequired[str | None]
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class IntervalField(TypedDict):
@@ -1924,6 +1959,7 @@ class Invitation(TypedDict):
     status: Literal["open", "accepted", "declined", "withdrawn"]
     created_at: str
     answered_at: str | None
+    truncated: NotRequired[list[str]]
 
 
 class InvitationRequest(TypedDict):
@@ -1969,6 +2005,7 @@ class Memory(TypedDict):
     replaces: str | None
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class MemoryVersion(TypedDict):
@@ -1984,6 +2021,7 @@ class MemoryVersion(TypedDict):
     is_agent: bool
     source: Source
     at: str
+    truncated: NotRequired[list[str]]
 
 
 class Message(TypedDict):
@@ -1996,6 +2034,7 @@ class Message(TypedDict):
     untrusted: NotRequired[bool]
     run: str | None
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class NewMemoryRequest(TypedDict):
@@ -2037,6 +2076,7 @@ class Occurrence(TypedDict):
     count: NotRequired[int]
     attempts: NotRequired[int]
     settled_at: NotRequired[str | None]
+    truncated: NotRequired[list[str]]
 
 
 class Offer(TypedDict):
@@ -2049,6 +2089,7 @@ class Offer(TypedDict):
     tool: str | None
     first_offered_at: str
     decided_at: str | None
+    truncated: NotRequired[list[str]]
 
 
 class OfferedTool(TypedDict):
@@ -2437,6 +2478,7 @@ class PendingInput(TypedDict):
 class Piece(TypedDict):
     place: Place
     text: str
+    truncated: NotRequired[list[str]]
 
 
 class PlannedChange(TypedDict):
@@ -2484,6 +2526,7 @@ class Provider(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class ProviderRequest(TypedDict):
@@ -2510,6 +2553,7 @@ class Record(TypedDict):
     version: int
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class RecordChange(TypedDict):
@@ -2523,6 +2567,7 @@ class RecordChange(TypedDict):
     call: str | None
     fields: dict[str, Any]
     note: str
+    truncated: NotRequired[list[str]]
 
 
 class ReplacedSkillRequest(TypedDict):
@@ -2585,6 +2630,7 @@ class Run(TypedDict):
     metadata: NotRequired[Any]
     urls: RunUrls
     reply: NotRequired[Reply | None]
+    truncated: NotRequired[list[str]]
 
 
 class Schedule(TypedDict):
@@ -2622,6 +2668,7 @@ class Schedule(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class ScheduleRequest(TypedDict):
@@ -2692,6 +2739,7 @@ class Session(TypedDict):
     metadata: NotRequired[Any]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class Skill(TypedDict):
@@ -2740,6 +2788,7 @@ class StepRun(TypedDict):
     error: Any
     started_at: NotRequired[str | None]
     finished_at: NotRequired[str | None]
+    truncated: NotRequired[list[str]]
 
 
 class Team(TypedDict):
@@ -2747,6 +2796,7 @@ class Team(TypedDict):
     max_running: NotRequired[int | None]
     members: NotRequired[list[Member]]
     created_at: str
+    truncated: NotRequired[list[str]]
 
 
 class TeamRequest(TypedDict):
@@ -2772,6 +2822,7 @@ class Tool(TypedDict):
     deadline_s: NotRequired[float]
     owner: str | None
     team: str | None
+    truncated: NotRequired[list[str]]
 
 
 class ToolCall(TypedDict):
@@ -2793,6 +2844,7 @@ class ToolCall(TypedDict):
     started_at: NotRequired[str | None]
     finished_at: NotRequired[str | None]
     wall_ms: NotRequired[float | None]
+    truncated: NotRequired[list[str]]
 
 
 class ToolMatch(TypedDict):
@@ -2828,6 +2880,7 @@ class Trigger(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class TriggerRequest(TypedDict):
@@ -2898,6 +2951,7 @@ class Agent(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class AgentRequest(TypedDict):
@@ -2963,6 +3017,7 @@ class Chain(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class ChainRequest(TypedDict):

@@ -273,11 +273,11 @@ def raw_headers(headers: Any) -> dict[str, str]:
     else:
         rows = headers if isinstance(headers, list) else []
         pairs = [(row.get("name"), row.get("value")) for row in rows if isinstance(row, dict)]
-    found: dict[str, str] = {}
+    headers_by_name: dict[str, str] = {}
     for name, value in pairs[:HEADERS]:
         if isinstance(value, str):
-            found.setdefault(clean(str(name)).lower()[:100], clean(value)[:1000])
-    return found
+            headers_by_name.setdefault(clean(str(name)).lower()[:100], clean(value)[:1000])
+    return headers_by_name
 
 
 def outcome_of(message: dict[str, JSON] | None, error: ToolError | None) -> tuple[str, str]:

@@ -23,7 +23,7 @@ def test_an_unknown_filter_is_refused_with_the_one_that_was_meant_or_with_all(al
     assert faults(alice_api.get(f"{V1}/agents/?enable=false&limit=1")) == {
         "enable": "There is no parameter with this name; did you mean “enabled”?"
     }
-    names = "The names are cursor, enabled, limit, name, ordering, provider, search."
+    names = "The names are cursor, enabled, fields, limit, name, ordering, provider, search."
     assert faults(alice_api.get(f"{V1}/agents/?page=2")) == {"page": f"There is no parameter with this name. {names}"}
     assert [row["name"] for row in alice_api.get(f"{V1}/agents/?name=two").json()["results"]] == ["two"]
 
