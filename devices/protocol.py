@@ -64,9 +64,8 @@ UNFINISHED_STATES = frozenset({"running", "done", "failed"})
 def prove_refusal(credential: str, nonce: str) -> str:
     """What the error frame says to the device that sent this credential and this nonce."""
     statement = f"muster refuses this credential:{nonce}"
-    return hmac.new(
-        credential.encode("utf-8", "replace"), statement.encode("utf-8", "replace"), hashlib.sha256
-    ).hexdigest()
+    key = credential.encode("utf-8", "replace")
+    return hmac.new(key, statement.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
 def tool_hash(name: str, description: str, input_schema: JSON) -> str:

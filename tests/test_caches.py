@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "caches.md"
 PACKAGES = (
     "agents", "client/muster_client", "config", "connectors", "devices", "functions", "gateway", "knowledge", "plumbing",
-    "registry", "runs", "supervisor",
+    "registry", "runs", "studio", "supervisor",
 )  # fmt: skip
 DECORATORS = frozenset(["cache", "lru_cache", "cached", "cachedmethod"])
 STORES = frozenset(

@@ -129,9 +129,9 @@ def read_page(rows: Any, size: int) -> tuple[list[Any], bool]:
     return page, has_more
 
 
-def choose_fields(row: Any, wanted: str) -> Any:
+def choose_fields(row: Any, fields: str) -> Any:
     """Raises Invalid for a field that the row does not have."""
-    names = wanted.split(",")
+    names = fields.split(",")
     if unknown := [name for name in names if name not in row]:
         raise Invalid(
             f"The rows of this list have no field “{unknown[0][:80]}”.",
