@@ -49,6 +49,13 @@ class SuperusersOnly:
 class UserAdmin(SuperusersOnly, DjangoUserAdmin, ModelAdmin):
     """People who may sign in."""
 
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        """Django has no German words for the two ways to sign in."""
+        form = super().get_form(request, obj, change, **kwargs)
+        if field := form.base_fields.get("usable_password"):
+            field.choices = [("true", later("Enabled")), ("false", later("Disabled"))]
+        return form
+
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Only superusers come here, and all that a person owns goes too, also what the admin only shows."""
         shown, counts, _, protected = super().get_deleted_objects(objs, request)

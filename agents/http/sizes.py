@@ -36,7 +36,8 @@ def measure(value: JSON, most: int = PAGE_BYTES) -> int:
 def measure_row(row: Any) -> int:
     """What a row holds, with the rows that were read with it."""
     rows = [row, *row._state.fields_cache.values()]
-    return sum(measure(value) for one in rows if one is not None for value in vars(one).values())
+    values = (value for one in rows if one is not None for name, value in vars(one).items() if name != "stored_values")
+    return sum(map(measure, values))
 
 
 def within_page(rows: Iterable[Any], most: int | None = None) -> Iterator[Any]:
@@ -65,11 +66,11 @@ def shorten(value: JSON, room: int) -> tuple[JSON, int]:
         return value[:room], room - min(len(value), room)
     if isinstance(value, Mapping):
         short: dict[Any, Any] = {}
-        for key, one in value.items():
+        for key in sorted(value, key=lambda name: measure(value[name], CUT_BYTES)):  # small values are kept whole
             if room <= len(str(key)):
                 break
-            short[key], room = shorten(one, room - len(str(key)))
-        return short, room
+            short[key], room = shorten(value[key], room - len(str(key)))
+        return {key: short[key] for key in value if key in short}, room
     if isinstance(value, list | tuple):
         some: list[Any] = []
         for one in value:

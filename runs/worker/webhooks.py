@@ -197,11 +197,12 @@ def deliver_in_order(delivery_id: str) -> None:
 
 def claim_following(delivery_id: str) -> str | None:
     now = clock.now()
-    done = WebhookDelivery.objects.filter(pk=delivery_id, state=State.DELIVERED).annotate(of=KT("body__run")).first()
+    done = WebhookDelivery.objects.filter(pk=delivery_id, state=State.DELIVERED).first()
     if done is None:
         return None
     rows = WebhookDelivery.objects.filter(SiteHold.absent(), webhook=done.webhook_id, state=State.PENDING)
-    rows = rows.annotate(of=KT("body__run")).filter(of=done.of) if done.of else rows
+    if run := done.body.get("run"):
+        rows = rows.filter(body__run=run)
     row = rows.order_by("pk").first()
     if row is None or row.next_attempt_at > now:
         return None

@@ -84,8 +84,13 @@ class Searched {
 
   place() {
     if (!this.isOpen) return;
-    const { left, bottom, width } = this.input.getBoundingClientRect();
-    Object.assign(this.list.style, { left: `${left}px`, top: `${bottom + 2}px`, minWidth: `${width}px` });
+    const { left, top, bottom, width } = this.input.getBoundingClientRect();
+    const { offsetHeight } = this.list;
+    // Above the field where there is no room below it, and never beyond an edge of the window.
+    const fits = bottom + 2 + offsetHeight <= innerHeight;
+    const place = fits ? bottom + 2 : Math.max(2, Math.min(top, innerHeight) - offsetHeight - 2);
+    const right = Math.max(2, Math.min(left, innerWidth - this.list.offsetWidth - 2));
+    Object.assign(this.list.style, { left: `${right}px`, top: `${place}px`, minWidth: `${width}px` });
   }
 
   /** @param {number} index */

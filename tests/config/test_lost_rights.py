@@ -103,7 +103,7 @@ def checked_often(monkeypatch):
 def held(bob, team, make_agent, monkeypatch):
     """Bob, a member of Alice's team, with a key, a browser, and a run of her agent on which nobody works."""
     agent = make_agent("helper", team=team)
-    monkeypatch.setattr(intake.queue, "enqueue", lambda run_id: True)
+    monkeypatch.setattr(intake.wakeups, "enqueue", lambda run_id: True)
     key, secret = ApiKey.make(bob, ["*"])
     browser = Client()
     browser.force_login(bob)

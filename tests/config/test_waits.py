@@ -67,7 +67,7 @@ def places(monkeypatch):
 def call(alice, make_agent, stub_provider, monkeypatch, places):
     """`call(wait=30)`: a caller of an agent whose runs nobody works on. The handler has two threads."""
     make_agent("helper", provider=stub_provider)
-    monkeypatch.setattr(intake.queue, "enqueue", lambda run_id: True)
+    monkeypatch.setattr(intake.wakeups, "enqueue", lambda run_id: True)
     _, token = ApiKey.make(alice, ["*"])
     handler = ThreadedHandler()
     handler.threads.shutdown()

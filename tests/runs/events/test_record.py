@@ -11,6 +11,6 @@ def test_a_promised_listener_counts_before_it_has_subscribed(is_watched, alice, 
     """The worker may ask before the caller's subscription stands: what was promised must be known by then."""
     agent.publish(author=alice)
     known = []
-    monkeypatch.setattr(intake.queue, "enqueue", lambda run: known.append(events.has_watchers(run.pk)))
+    monkeypatch.setattr(intake.wakeups, "enqueue", lambda run: known.append(events.has_watchers(run.pk)))
     intake.accept_message(user=alice, agent="librarian", text="Hello", is_watched=is_watched)
     assert known == [is_watched]

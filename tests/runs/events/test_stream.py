@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def run(alice, make_agent, monkeypatch):
     """A run that nobody works on: what happens in it is what the test writes."""
     make_agent("librarian")
-    monkeypatch.setattr(intake.queue, "enqueue", lambda run_id: True)
+    monkeypatch.setattr(intake.wakeups, "enqueue", lambda run_id: True)
     return intake.accept_message(user=alice, agent="librarian", text="Hello").run
 
 

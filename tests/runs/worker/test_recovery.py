@@ -32,7 +32,7 @@ def suspect(alice, make_agent, stub_provider, stub, monkeypatch):
     """Three workers vanished with it, and it waits for its turn: another suspect is at work."""
     stub.script(says("done"))
     make_agent("librarian", provider=stub_provider)
-    monkeypatch.setattr(intake.queue, "enqueue", lambda run_id: True)
+    monkeypatch.setattr(intake.wakeups, "enqueue", lambda run_id: True)
     run = intake.accept_message(user=alice, agent="librarian", text="go").run
     Run.objects.filter(pk=run.pk).update(crashes=Run.SUSPECT)
     return run
