@@ -42,8 +42,8 @@ class StoredRow(models.Model):
         self.remember_values(options["update_fields"])
 
     @classmethod
-    def from_db(cls, db: str | None, field_names: Collection[str], values: Collection[Any]) -> Self:
-        row = super().from_db(db, field_names, values)
+    def from_db(cls, db: str, field_names: Collection[str], values: Collection[Any], **more: Any) -> Self:
+        row = super().from_db(db, field_names, values, **more)
         row.stored_values = dict(zip(field_names, values, strict=False))
         row.copy_mutable_values()
         return row
@@ -73,7 +73,7 @@ class StoredRow(models.Model):
         """Take the present values for stored: of these fields, or of all that are loaded."""
         attnames = {field.attname for field in self._meta.concrete_fields}
         if names is not None:
-            attnames = {self._meta.get_field(name).attname for name in names}
+            attnames = {field.attname for field in self._meta.concrete_fields if {field.name, field.attname} & {*names}}
         values = {name: self.__dict__[name] for name in attnames if name in self.__dict__}
         self.stored_values = {**getattr(self, "stored_values", {}), **values}
         self.copy_mutable_values()

@@ -49,9 +49,9 @@ class SuperusersOnly:
 class UserAdmin(SuperusersOnly, DjangoUserAdmin, ModelAdmin):
     """People who may sign in."""
 
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+    def get_form(self, request: HttpRequest, obj: Any = None, **more: Any) -> Any:
         """Django has no German words for the two ways to sign in."""
-        form = super().get_form(request, obj, change, **kwargs)
+        form: Any = super().get_form(request, obj, **more)
         if field := form.base_fields.get("usable_password"):
             field.choices = [("true", later("Enabled")), ("false", later("Disabled"))]
         return form

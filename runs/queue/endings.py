@@ -53,7 +53,7 @@ def finish(
     for name, value in values.items():
         setattr(run, name, value)
     entries = [*(entries or []), ("run.finished", summary_of(run, reply))]
-    where = lease.conditions() if lease else {"status": Run.LIVE}
+    where: dict[str, Any] = lease.conditions() if lease else {"status": Run.LIVE}
     if reply is not None and run.session_id:
         where["session"] = run.session_id  # there is no place for a reply once the conversation was deleted
     questions = [device_calls.WORKED_FOR.any(run=run.pk)]
