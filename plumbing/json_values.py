@@ -5,7 +5,7 @@ says once what becomes of it (docs/values.md):
 
 - NUL and half of a surrogate pair in a text become U+FFFD; two halves that follow each other are one character.
 - NaN and infinite numbers become the texts "NaN", "Infinity" and "-Infinity".
-- Integers stay integers up to 4,300 digits; a longer one becomes its first and last digits as a text.
+- Integers stay integers up to 4,300 digits; a longer one becomes a text that says so.
 
 `write` cannot fail on what `clean` let in. `read` keeps integers that do not fit into 64 bits, which
 orjson would turn into floats.
@@ -76,7 +76,7 @@ def write(value: Any, *, sort_keys: bool = False) -> bytes:
         return orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS if sort_keys else None)
     except TypeError:
         text = json.dumps(clean(value), default=str, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
-        return text.encode()
+        return text.encode("utf-8", "replace")
 
 
 def read(content: bytes | str) -> Any:
@@ -84,9 +84,21 @@ def read(content: bytes | str) -> Any:
     raw = content.encode() if isinstance(content, str) else content
     if LONG_NUMBER.search(raw) is None:
         return orjson.loads(raw)
-    return json.loads(raw, parse_constant=refuse_constant)
+    try:
+        value = json.loads(raw, parse_constant=refuse_constant, parse_float=finite_float)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    json.dumps(value, ensure_ascii=False).encode()  # refuses half of a surrogate pair, as orjson does
+    return value
 
 
 def refuse_constant(word: str) -> None:
     """For NaN and Infinity, which the standard library reads although JSON has no such numbers."""
     raise ValueError(f"{word} is not JSON")
+
+
+def finite_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is too large")
+    return number

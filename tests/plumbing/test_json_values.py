@@ -45,9 +45,22 @@ def test_what_is_clean_is_not_copied():
     assert json_values.clean(value) is value
 
 
-@pytest.mark.parametrize(
-    "text", ['{"x": NaN}', "[Infinity]", "{", '{"a": 1} x', "1" * 5_000, '{"n": 1234567890123456789012, "x": NaN}']
-)
-def test_what_is_not_json_is_refused(text):
+LONG = "1234567890123456789"  # which the standard library reads in place of orjson
+REFUSED = [
+    '{"x": NaN}',
+    "[Infinity]",
+    "{",
+    '{"a": 1} x',
+    "1" * 5_000,
+    "[1e400]",
+    '["\\ud83d"]',
+    "[" * 3_000 + "]" * 3_000,
+]
+
+
+@pytest.mark.parametrize("number", REFUSED, ids=range(len(REFUSED)))
+@pytest.mark.parametrize("beside", ["", LONG])
+def test_what_is_not_json_is_refused_in_the_same_way_beside_a_long_number(number, beside):
+    text = f"[{beside}, {number}]" if beside else number
     with pytest.raises(ValueError):
         json_values.read(text)
