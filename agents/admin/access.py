@@ -49,7 +49,7 @@ class SuperusersOnly:
 class UserAdmin(SuperusersOnly, DjangoUserAdmin, ModelAdmin):
     """People who may sign in."""
 
-    def get_form(self, request: HttpRequest, obj: Any = None, **more: Any) -> Any:
+    def get_form(self, request: HttpRequest, obj: Any = None, **more: Any) -> Any:  # type: ignore[override]
         """Django has no German words for the two ways to sign in."""
         form: Any = super().get_form(request, obj, **more)
         if field := form.base_fields.get("usable_password"):

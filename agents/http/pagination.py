@@ -2,11 +2,12 @@
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import DataError
+from django.db import DataError, connection, transaction
 from django.db.models import Q, prefetch_related_objects
 from rest_framework.pagination import CursorPagination
 from rest_framework.response import Response
@@ -120,13 +121,21 @@ def read_page(rows: Any, size: int) -> tuple[list[Any], bool]:
     few at a time: those that the page has no room for stay in the database.
     """
     related = rows._prefetch_related_lookups
-    stored_rows = rows.prefetch_related(None)[: size + 1].iterator(chunk_size=ROWS_AT_ONCE)
-    page = list(within_page(islice(stored_rows, size)))
-    has_more = next(stored_rows, None) is not None
-    stored_rows.close()
+    with cursor_scope():
+        stored_rows = rows.prefetch_related(None)[: size + 1].iterator(chunk_size=ROWS_AT_ONCE)
+        page = list(within_page(islice(stored_rows, size)))
+        has_more = next(stored_rows, None) is not None
+        stored_rows.close()
     if page and related:
         prefetch_related_objects(page, *related)
     return page, has_more
+
+
+def cursor_scope() -> Any:
+    """PostgreSQL reads a few rows at a time only inside a transaction: outside of one it copies the whole result first,
+    and a pooler may answer from another connection. SQLite needs none, and would lock its file for writing.
+    """
+    return transaction.atomic(savepoint=False) if connection.vendor == "postgresql" else nullcontext()
 
 
 def choose_fields(row: Any, fields: str) -> Any:
