@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.core import signing
+from django.db.models import CharField
 from rest_framework.authentication import get_authorization_header
 from uuid_utils.compat import uuid7
 
@@ -15,6 +16,7 @@ from agents.exceptions import Forbidden, NotFound, RateLimited
 from agents.http.authentication import NotRecognised
 from agents.http.standing import Standing
 from agents.http.throttles import address_of, count, until_next
+from plumbing.statements import Select
 from runs.models import Embed, Message, Run, Session
 
 TOKEN_S = 30 * 24 * 3600  # how long a conversation can be continued
@@ -26,6 +28,18 @@ TO_SHOW = (
     "key", "origins", "title", "greeting", "suggestions", "colour", "max_characters", "agent__name",
     "owner__is_superuser", "owner__is_active",
 )  # fmt: skip
+# Anybody may ask for it, so its SQL is built once: building it costs most of such a request.
+SHOWN_EMBED = Select(
+    lambda at: (
+        Embed.objects.open()
+        .filter(key=at.key)
+        .select_related(None)
+        .select_related("owner", "agent")
+        .only(*TO_SHOW)
+        .order_by()[:1]
+    ),
+    key=CharField(),
+)
 
 
 def opened(key: str, *, to_show: bool = False) -> Embed:
@@ -39,10 +53,7 @@ def opened(key: str, *, to_show: bool = False) -> Embed:
 
 def open_embed(key: str, *, to_show: bool = False) -> Embed | None:
     """Whole rows of the agent, its version and its provider cost a stranger's look twice as much."""
-    rows = Embed.objects.open().filter(key=key)
-    if to_show:
-        rows = rows.select_related(None).select_related("owner", "agent").only(*TO_SHOW)
-    embed = rows.first()
+    embed = SHOWN_EMBED.first(key=key) if to_show else Embed.objects.open().filter(key=key).first()
     return embed if embed and roles.allows(embed.owner, roles.ACT) else None
 
 

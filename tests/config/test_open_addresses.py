@@ -21,9 +21,7 @@ from config.settings import login
 from devices import package
 from runs.models import Embed
 
-# The most that an address without a key may cost, in requests of /healthz: 20 on quiet cores. Beside four other test
-# processes, whose code displaces this one from the caches, the largest (an embed) has measured up to 24.
-TIMES = 30
+TIMES = 20  # the most that an address without a key may cost, in requests of /healthz
 WORTH = {"uuid": "01900000-0000-7000-8000-000000000000", "int": "1"}  # for the parts of a route; others become "x"
 
 
