@@ -131,11 +131,15 @@ class Execution(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    function = models.ForeignKey(StoredFunction, on_delete=models.PROTECT, null=True, related_name="executions")
+    function = models.ForeignKey(
+        StoredFunction, db_index=False, on_delete=models.PROTECT, null=True, related_name="executions"
+    )
     version = models.ForeignKey(FunctionVersion, on_delete=models.PROTECT, null=True, related_name="executions")
     function_name = models.CharField(max_length=64, blank=True, help_text="Remains when the function is deleted.")
     version_number = models.PositiveIntegerField(null=True)
-    principal = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    principal = models.ForeignKey(
+        settings.AUTH_USER_MODEL, db_index=False, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
     run = models.UUIDField(null=True, db_index=True)
     call = models.UUIDField(null=True)
     started_at = models.DateTimeField(auto_now_add=True)

@@ -275,7 +275,7 @@ class Migration(migrations.Migration):
                 ('headers', models.JSONField(default=dict)),
                 ('content', agents.fields.EncryptedTextField(null=True)),
                 ('created_at', models.DateTimeField(auto_now_add=True, db_index=True)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('user', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
                 'ordering': ['-id'],

@@ -31,7 +31,7 @@ class IdempotentRequest(models.Model):
     `content` is null if the answer is not kept: it contained a secret, or it was too large.
     """
 
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, db_index=False, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=255)
     request_hash = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField(null=True)

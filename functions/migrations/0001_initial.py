@@ -114,9 +114,9 @@ class Migration(migrations.Migration):
                 ('isolation', models.CharField(blank=True, max_length=8)),
                 ('is_cached', models.BooleanField(default=False)),
                 ('requests', models.JSONField(default=list, help_text='Requests made by ctx.http: method, url, status, ms, received.')),
-                ('principal', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('principal', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('version', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='executions', to='functions.functionversion')),
-                ('function', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='executions', to='functions.storedfunction')),
+                ('function', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='executions', to='functions.storedfunction')),
             ],
             options={
                 'ordering': ['-id'],

@@ -97,13 +97,13 @@ class Migration(migrations.Migration):
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('finished_at', models.DateTimeField(blank=True, null=True)),
                 ('paused_until', models.DateTimeField(blank=True, help_text='It waits for a person or a device, and its deadline was extended to at most this time.', null=True)),
-                ('after', models.ForeignKey(blank=True, help_text='The run of the same session that must end first.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='followers', to='runs.run')),
-                ('agent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='agents.agent')),
-                ('chain_version', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='agents.chainversion')),
+                ('after', models.ForeignKey(db_index=False, blank=True, help_text='The run of the same session that must end first.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='followers', to='runs.run')),
+                ('agent', models.ForeignKey(db_index=False, blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='agents.agent')),
+                ('chain_version', models.ForeignKey(db_index=False, blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='agents.chainversion')),
                 ('key', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='agents.apikey')),
-                ('parent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='children', to='runs.run')),
-                ('principal', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('root', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='runs.run')),
+                ('parent', models.ForeignKey(db_index=False, blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='children', to='runs.run')),
+                ('principal', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('root', models.ForeignKey(db_index=False, blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='runs.run')),
                 ('version', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='agents.agentversion')),
             ],
             options={
@@ -135,8 +135,8 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('agent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='sessions', to='agents.agent')),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('parent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='children', to='runs.session')),
+                ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('parent', models.ForeignKey(db_index=False, blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='children', to='runs.session')),
             ],
             options={
                 'ordering': ['-id'],
@@ -177,7 +177,7 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('agent', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='embeds', to='agents.agent')),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
                 'ordering': ['-id'],
@@ -206,7 +206,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='runevent',
             name='run',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='runs.run'),
+            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='events', to='runs.run'),
         ),
         migrations.CreateModel(
             name='Budget',
@@ -279,7 +279,7 @@ class Migration(migrations.Migration):
                 ('noticed_at', models.DateTimeField(editable=False, help_text='When its notices were made.', null=True)),
                 ('created_at', models.DateTimeField(default=plumbing.clock.near, editable=False)),
                 ('answered_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='inputs', to='runs.run')),
+                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='inputs', to='runs.run')),
             ],
             options={
                 'ordering': ['-id'],
@@ -298,7 +298,7 @@ class Migration(migrations.Migration):
                 ('metadata', models.JSONField(blank=True, default=dict)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('run', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='messages', to='runs.run')),
-                ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='messages', to='runs.session')),
+                ('session', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='messages', to='runs.session')),
             ],
             options={
                 'ordering': ['seq'],
@@ -309,7 +309,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('file', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='attachments', to='agents.storedfile')),
-                ('message', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='attachments', to='runs.message')),
+                ('message', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='attachments', to='runs.message')),
             ],
         ),
         migrations.CreateModel(
@@ -392,7 +392,7 @@ class Migration(migrations.Migration):
                 ('value', models.JSONField(null=True)),
                 ('untrusted', models.BooleanField(default=False)),
                 ('size', models.PositiveIntegerField(default=0, help_text='Bytes of the value as JSON.')),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='values', to='runs.run')),
+                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='values', to='runs.run')),
             ],
         ),
         migrations.CreateModel(
@@ -401,7 +401,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=64)),
                 ('query', models.CharField(blank=True, help_text='As in the address of the list of runs.', max_length=1000)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
                 'ordering': ['name'],
@@ -461,7 +461,7 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('settled_at', models.DateTimeField(blank=True, null=True)),
                 ('run', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='occurrences', to='runs.run')),
-                ('schedule', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='occurrences', to='runs.schedule')),
+                ('schedule', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='occurrences', to='runs.schedule')),
             ],
             options={
                 'ordering': ['-due_at', '-id'],
@@ -481,7 +481,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='run',
             name='session',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='runs', to='runs.session'),
+            field=models.ForeignKey(db_index=False, blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='runs', to='runs.session'),
         ),
         migrations.CreateModel(
             name='StepRun',
@@ -510,7 +510,7 @@ class Migration(migrations.Migration):
                 ('slots', models.PositiveIntegerField(default=0, editable=False, help_text='Workers that it waits for.')),
                 ('child', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='as_step', to='runs.run')),
                 ('principal', models.ForeignKey(blank=True, db_constraint=False, db_index=False, editable=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='steps', to='runs.run')),
+                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='steps', to='runs.run')),
             ],
             options={
                 'ordering': ['id'],
@@ -532,7 +532,7 @@ class Migration(migrations.Migration):
                 ('held_tokens', models.BigIntegerField(default=0)),
                 ('held_cost', models.BigIntegerField(default=0)),
                 ('created_at', models.DateTimeField(default=plumbing.clock.near)),
-                ('budget', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='tallies', to='runs.budget')),
+                ('budget', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='tallies', to='runs.budget')),
             ],
         ),
         migrations.CreateModel(
@@ -545,7 +545,7 @@ class Migration(migrations.Migration):
                 ('is_active', models.BooleanField(default=False)),
                 ('since', models.DateTimeField(default=plumbing.clock.near)),
                 ('run', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='holds', to='runs.run')),
-                ('tally', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='holds', to='runs.tally')),
+                ('tally', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='holds', to='runs.tally')),
             ],
         ),
         migrations.CreateModel(
@@ -570,8 +570,8 @@ class Migration(migrations.Migration):
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('finished_at', models.DateTimeField(blank=True, null=True)),
                 ('wall_ms', models.FloatField(null=True)),
-                ('parent_call', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='callbacks', to='runs.toolcallrecord')),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='tool_calls', to='runs.run')),
+                ('parent_call', models.ForeignKey(db_index=False, blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='callbacks', to='runs.toolcallrecord')),
+                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='tool_calls', to='runs.run')),
             ],
             options={
                 'ordering': ['id'],
@@ -590,7 +590,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='inputrequest',
             name='call',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='input_requests', to='runs.toolcallrecord'),
+            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='input_requests', to='runs.toolcallrecord'),
         ),
         migrations.CreateModel(
             name='Artifact',
@@ -598,7 +598,7 @@ class Migration(migrations.Migration):
                 ('id', models.UUIDField(default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('file', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='artifacts', to='agents.storedfile')),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='artifacts', to='runs.run')),
+                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='artifacts', to='runs.run')),
                 ('call', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='artifacts', to='runs.toolcallrecord')),
             ],
             options={
@@ -654,7 +654,7 @@ class Migration(migrations.Migration):
                 ('reason', models.CharField(blank=True, max_length=300)),
                 ('created_at', models.DateTimeField(default=plumbing.clock.near, editable=False)),
                 ('run', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='runs.run')),
-                ('trigger', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='firings', to='runs.trigger')),
+                ('trigger', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='firings', to='runs.trigger')),
             ],
             options={
                 'ordering': ['-id'],
@@ -692,7 +692,7 @@ class Migration(migrations.Migration):
                 ('last_error', models.CharField(blank=True, max_length=300)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('delivered_at', models.DateTimeField(blank=True, null=True)),
-                ('webhook', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='runs.webhook')),
+                ('webhook', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='runs.webhook')),
             ],
             options={
                 'ordering': ['-id'],
@@ -884,7 +884,27 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='run',
-            index=models.Index(condition=models.Q(('after__isnull', False), ('finished_at', None)), fields=['after'], name='run_follower'),
+            index=models.Index(condition=models.Q(('after__isnull', False)), fields=['after'], name='run_follower'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(condition=models.Q(('parent__isnull', False)), fields=['parent'], name='run_child'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(condition=models.Q(('root__isnull', False)), fields=['root'], name='run_of_root'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(condition=models.Q(('chain_version__isnull', False)), fields=['chain_version'], name='run_of_version'),
+        ),
+        migrations.AddIndex(
+            model_name='session',
+            index=models.Index(condition=models.Q(('parent__isnull', False)), fields=['parent'], name='session_child'),
+        ),
+        migrations.AddIndex(
+            model_name='toolcallrecord',
+            index=models.Index(condition=models.Q(('parent_call__isnull', False)), fields=['parent_call'], name='call_below'),
         ),
         migrations.AddIndex(
             model_name='run',

@@ -90,7 +90,7 @@ class Tally(models.Model):
     `provider.UNITS`.
     """
 
-    budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="tallies")
+    budget = models.ForeignKey(Budget, db_index=False, on_delete=models.CASCADE, related_name="tallies")
     key = models.CharField(max_length=36, help_text="2026-11-22, 2026-11, or the id of the root run.")
     tokens = models.BigIntegerField(default=0)
     cost = models.BigIntegerField(default=0)
@@ -114,7 +114,7 @@ class Hold(models.Model):
     A call without a run (a dry run of the router) has a row of its own.
     """
 
-    tally = models.ForeignKey(Tally, on_delete=models.CASCADE, related_name="holds")
+    tally = models.ForeignKey(Tally, db_index=False, on_delete=models.CASCADE, related_name="holds")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="holds")
     attempt = models.PositiveIntegerField(default=0, help_text="The run's attempt: a later one does not own this hold.")
     tokens = models.BigIntegerField(default=0)

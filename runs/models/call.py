@@ -24,7 +24,7 @@ class StepRun(models.Model):
         CANCELLED = "cancelled"
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
+    run = models.ForeignKey(Run, db_index=False, on_delete=models.CASCADE, related_name="steps")
     key = models.CharField(max_length=64)
     item = models.IntegerField(default=-1, help_text="Index of the for_each item; -1: the step itself.")
     status = models.CharField(max_length=9, choices=Status.choices, default=Status.READY)
@@ -109,8 +109,10 @@ class ToolCallRecord(models.Model):
         UNKNOWN = "unknown", "outcome unknown"
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls")
-    parent_call = models.ForeignKey("self", on_delete=models.CASCADE, null=True, blank=True, related_name="callbacks")
+    run = models.ForeignKey(Run, db_index=False, on_delete=models.CASCADE, related_name="tool_calls")
+    parent_call = models.ForeignKey(
+        "self", db_index=False, on_delete=models.CASCADE, null=True, blank=True, related_name="callbacks"
+    )
     turn = models.PositiveIntegerField(default=0)
     model_call_id = models.CharField(max_length=128, blank=True, help_text="The id that the model gave its call.")
     name = models.CharField(max_length=64)
@@ -132,7 +134,10 @@ class ToolCallRecord(models.Model):
 
     class Meta:
         ordering = ["id"]
-        indexes = [models.Index(fields=["run", "id"])]
+        indexes = [
+            models.Index(fields=["run", "id"]),
+            models.Index(fields=["parent_call"], condition=Q(parent_call__isnull=False), name="call_below"),
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(outcome__in=["", "ok", "failed", "denied", "unknown"]), name="call_outcome_known"

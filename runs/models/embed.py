@@ -73,7 +73,7 @@ class Embed(Editable, StoredRow):
     """Its runs work for the owner, with no tool but those in `tools`. `key` is public: it only opens this agent."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, db_index=False, on_delete=models.CASCADE, related_name="+")
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="embeds")
     key = models.CharField(max_length=40, unique=True, default=new_key, editable=False)
     enabled = models.BooleanField(default=False)

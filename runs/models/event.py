@@ -8,7 +8,7 @@ from .run import Run
 
 class RunEvent(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    run = models.ForeignKey(Run, db_index=False, on_delete=models.CASCADE, related_name="events")
     seq = models.PositiveIntegerField()
     type = models.CharField(max_length=32)
     at = models.DateTimeField()

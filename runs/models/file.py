@@ -27,7 +27,7 @@ class Artifact(models.Model):
     """The run refers to the file, which belongs to the run's person."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artifacts")
+    run = models.ForeignKey(Run, db_index=False, on_delete=models.CASCADE, related_name="artifacts")
     call = models.ForeignKey(ToolCallRecord, on_delete=models.SET_NULL, null=True, blank=True, related_name="artifacts")
     file = models.ForeignKey(StoredFile, on_delete=models.CASCADE, related_name="artifacts")
     created_at = models.DateTimeField(auto_now_add=True)

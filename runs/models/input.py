@@ -39,8 +39,8 @@ class InputRequest(StoredRow):
         VOID = "void", "its run ended first"
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="inputs")
-    call = models.ForeignKey(ToolCallRecord, on_delete=models.CASCADE, related_name="input_requests")
+    run = models.ForeignKey(Run, db_index=False, on_delete=models.CASCADE, related_name="inputs")
+    call = models.ForeignKey(ToolCallRecord, db_index=False, on_delete=models.CASCADE, related_name="input_requests")
     key = models.CharField(max_length=200, blank=True, help_text="Which of the call's questions it is.")
     kind = models.CharField(max_length=4, choices=Kind.choices)
     name = models.CharField(max_length=64, help_text="The name of the tool.")

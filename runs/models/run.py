@@ -109,17 +109,23 @@ class Run(models.Model):
     TO_BLAME = 6  # limit of workers that died while it ran alone
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    principal = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, related_name="runs")
+    principal = models.ForeignKey(settings.AUTH_USER_MODEL, db_index=False, on_delete=models.PROTECT, related_name="+")
+    agent = models.ForeignKey(
+        Agent, db_index=False, on_delete=models.PROTECT, null=True, blank=True, related_name="runs"
+    )
     version = models.ForeignKey(AgentVersion, on_delete=models.PROTECT, null=True, blank=True, related_name="runs")
     chain_version = models.ForeignKey(
-        ChainVersion, on_delete=models.PROTECT, null=True, blank=True, related_name="runs"
+        ChainVersion, db_index=False, on_delete=models.PROTECT, null=True, blank=True, related_name="runs"
     )
-    session = models.ForeignKey(Session, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
-    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
-    root = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    session = models.ForeignKey(
+        Session, db_index=False, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs"
+    )
+    parent = models.ForeignKey(
+        "self", db_index=False, on_delete=models.SET_NULL, null=True, blank=True, related_name="children"
+    )
+    root = models.ForeignKey("self", db_index=False, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     after = models.ForeignKey(
-        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="followers",
+        "self", db_index=False, on_delete=models.SET_NULL, null=True, blank=True, related_name="followers",
         help_text="The run of the same session that must end first.",
     )  # fmt: skip
     parent_call = models.OneToOneField(
@@ -229,7 +235,11 @@ class Run(models.Model):
             models.Index(
                 fields=["status"], condition=Q(place=None, after=None, finished_at=None), name="run_without_place"
             ),
-            models.Index(fields=["after"], condition=Q(after__isnull=False, finished_at=None), name="run_follower"),
+            # References that few runs have: most runs need no entry.
+            models.Index(fields=["after"], condition=Q(after__isnull=False), name="run_follower"),
+            models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="run_child"),
+            models.Index(fields=["root"], condition=Q(root__isnull=False), name="run_of_root"),
+            models.Index(fields=["chain_version"], condition=Q(chain_version__isnull=False), name="run_of_version"),
             models.Index(fields=["principal"], condition=Q(finished_at=None), name="run_live"),
             # Which is next, and whose are waiting:
             models.Index(
@@ -338,7 +348,7 @@ TAKE = Update(lambda at: (Run.objects.filter(pk=at.run).claimable(), taken(at)),
 class RunValue(models.Model):
     """One entry of a run's key-value store, shared by its functions."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="values")
+    run = models.ForeignKey(Run, db_index=False, on_delete=models.CASCADE, related_name="values")
     key = models.CharField(max_length=200)
     value = models.JSONField(null=True)
     untrusted = models.BooleanField(default=False)

@@ -16,7 +16,7 @@ class SavedFilterQuerySet(models.QuerySet):
 class SavedFilter(StoredRow):
     MOST = 30  # of one person
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, db_index=False, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=64)
     query = models.CharField(max_length=1000, blank=True, help_text="As in the address of the list of runs.")
 

@@ -169,7 +169,7 @@ class ScheduleOccurrence(models.Model):
     OPEN = (Outcome.DUE, Outcome.WAITING_DEVICE, Outcome.WAITING_OVERLAP, Outcome.STARTED)
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    schedule = models.ForeignKey(Schedule, on_delete=models.CASCADE, related_name="occurrences")
+    schedule = models.ForeignKey(Schedule, db_index=False, on_delete=models.CASCADE, related_name="occurrences")
     due_at = models.DateTimeField()
     start_at = models.DateTimeField(help_text="Due time and jitter.")
     outcome = models.CharField(max_length=16, choices=Outcome.choices, default=Outcome.DUE)

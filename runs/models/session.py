@@ -42,13 +42,15 @@ class Session(StoredRow):
         CLOSED = "closed"
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, db_index=False, on_delete=models.CASCADE, related_name="+")
     agent = models.ForeignKey(Agent, on_delete=models.SET_NULL, null=True, blank=True, related_name="sessions")
     title = models.CharField(max_length=200, blank=True)
     device = models.UUIDField(
         null=True, blank=True, help_text="The device that tool calls go to; empty: any of the owner's."
     )
-    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
+    parent = models.ForeignKey(
+        "self", db_index=False, on_delete=models.SET_NULL, null=True, blank=True, related_name="children"
+    )
     depth = models.PositiveSmallIntegerField(default=0)
     status = models.CharField(max_length=8, choices=Status.choices, default=Status.ACTIVE)
     variables = models.JSONField(default=dict, blank=True)
@@ -82,6 +84,7 @@ class Session(StoredRow):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["owner", "-id"]),
+            models.Index(fields=["parent"], condition=models.Q(parent__isnull=False), name="session_child"),
             models.Index(fields=["owner", "thread"], condition=models.Q(thread__isnull=False), name="session_thread"),
             models.Index(fields=["owner"], condition=models.Q(pinned=True), name="session_pinned"),
             models.Index(fields=["owner", "-id"], condition=~models.Q(folder=""), name="session_in_folder"),
@@ -167,7 +170,7 @@ class Message(models.Model):
         SYSTEM = "system"
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="messages")
+    session = models.ForeignKey(Session, db_index=False, on_delete=models.CASCADE, related_name="messages")
     seq = models.PositiveIntegerField()
     run = models.ForeignKey("Run", on_delete=models.SET_NULL, null=True, related_name="messages")
     role = models.CharField(max_length=9, choices=Role.choices)
@@ -214,7 +217,7 @@ def text_of(parts: list[dict[str, Any]]) -> str:
 class Attachment(models.Model):
     """A file that a message contains. The message's content names it; this row keeps it from being pruned."""
 
-    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="attachments")
+    message = models.ForeignKey(Message, db_index=False, on_delete=models.CASCADE, related_name="attachments")
     file = models.ForeignKey(StoredFile, on_delete=models.CASCADE, related_name="attachments")
 
     class Meta:

@@ -93,7 +93,7 @@ class TriggerFiring(models.Model):
         REFUSED = "refused"
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    trigger = models.ForeignKey(Trigger, on_delete=models.CASCADE, related_name="firings")
+    trigger = models.ForeignKey(Trigger, db_index=False, on_delete=models.CASCADE, related_name="firings")
     key = models.CharField(max_length=128)
     body_sha256 = models.CharField(max_length=64, blank=True)
     event = models.JSONField(default=dict)
@@ -168,7 +168,7 @@ class WebhookDelivery(StoredRow):
         DEAD = "dead", "given up"
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
+    webhook = models.ForeignKey(Webhook, db_index=False, on_delete=models.CASCADE, related_name="deliveries")
     type = models.CharField(max_length=32)
     body = models.JSONField()
     state = models.CharField(max_length=9, choices=State.choices, default=State.PENDING)
