@@ -1,4 +1,4 @@
-"""Publishes to all listening processes (`plumbing/broker/listener.py`): one round trip, no event loop.
+"""Publishes to all listening processes (`plumbing/broker/listener.py`), without waiting for the broker.
 
 Rows are authoritative and a message is only a notification: an unavailable broker is not an error.
 """
@@ -33,9 +33,9 @@ def publish(channel: bytes, message: Message) -> bool:
 
 
 def publish_many(messages: list[tuple[bytes, Message]]) -> bool:
-    """Send several in one round trip."""
+    """Send several at once. False if the broker is unavailable; what is lost when it goes away is sent again once."""
     try:
-        line().ask(*(("PUBLISH", channel, as_bytes(message)) for channel, message in messages))
+        line().send(*(("PUBLISH", channel, as_bytes(message)) for channel, message in messages))
     except redis.RedisError:
         return False
     return True

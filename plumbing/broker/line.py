@@ -7,6 +7,8 @@ client.
 
 import os
 import threading
+from collections import deque
+from time import monotonic
 from typing import Any
 
 import redis
@@ -14,6 +16,7 @@ import redis
 from plumbing.broker.servers import pool_of
 
 Command = tuple[str | bytes | int | float, ...]
+MOST_UNREAD = 64  # groups of commands whose replies wait to be read
 
 
 class Line:
@@ -21,6 +24,7 @@ class Line:
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
         self.pool = pool_of(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        self.timeout_s = timeout_s
         self.own = threading.local()
 
     def ask(self, *commands: Command) -> list[Any]:
@@ -32,31 +36,83 @@ class Line:
         """
         if (kept := self.kept()) is not None:
             try:
-                return exchange(kept, commands)
+                return self.exchange(kept, commands)
             except redis.ConnectionError:
-                kept.disconnect()
-        return exchange(self.fresh(), commands)
+                pass
+        return self.exchange(self.fresh(), commands)
+
+    def send(self, *commands: Command) -> None:
+        """Commands whose replies nobody needs: they are read with those of the next commands, so this waits for
+        nothing. Raises RedisError.
+
+        If the connection turns out to be broken by then, what was sent a moment ago is sent again.
+        """
+        kept = self.kept()
+        if kept is not None and len(self.own.unread) >= MOST_UNREAD:
+            self.ask(("PING",))
+            kept = self.kept()
+        if kept is not None:
+            try:
+                self.write_unread(kept, commands, monotonic())
+                return
+            except redis.ConnectionError:
+                pass
+        self.write_unread(self.fresh(), commands, monotonic())
+
+    def exchange(self, connection: Any, commands: tuple[Command, ...]) -> list[Any]:
+        """Every reply is read, including errors, so that the connection is clean for the next command."""
+        try:
+            write(connection, commands)
+            self.read_unread(connection)
+            replies = [read(connection) for _ in commands]
+        except BaseException:
+            self.abandon(connection)
+            raise
+        for reply in replies:
+            if isinstance(reply, redis.ResponseError):
+                raise reply
+        return replies
+
+    def write_unread(self, connection: Any, commands: tuple[Command, ...], sent_at: float) -> None:
+        try:
+            write(connection, commands)
+        except BaseException:
+            self.abandon(connection)
+            raise
+        self.own.unread.append((sent_at, commands))
+
+    def read_unread(self, connection: Any) -> None:
+        """The replies to what was sent before. An error among them is of no interest."""
+        while self.own.unread:
+            _, commands = self.own.unread[0]
+            for _ in commands:
+                read(connection)
+            self.own.unread.popleft()
 
     def kept(self) -> Any:
         """This thread's connection; one that was made before a fork belongs to the parent."""
         return self.own.connection if getattr(self.own, "pid", None) == os.getpid() else None
 
+    def abandon(self, connection: Any) -> None:
+        connection.disconnect()
+        self.own.connection = None
+
     def fresh(self) -> Any:
-        self.own.pid = None
-        self.own.connection = self.pool.make_connection()
-        self.own.connection.connect()
-        self.own.pid = os.getpid()
-        return self.own.connection
+        """A new connection for this thread. What may have been lost with the last one is sent again."""
+        is_same_process = getattr(self.own, "pid", None) == os.getpid()
+        unread = self.own.unread if is_same_process else ()
+        self.own.pid, self.own.connection, self.own.unread = os.getpid(), None, deque()
+        connection = self.pool.make_connection()
+        connection.connect()
+        for sent_at, commands in unread:
+            if monotonic() - sent_at < self.timeout_s:
+                self.write_unread(connection, commands, sent_at)
+        self.own.connection = connection
+        return connection
 
 
-def exchange(connection: Any, commands: tuple[Command, ...]) -> list[Any]:
-    """Every reply is read, including errors, so that the connection is clean for the next command."""
+def write(connection: Any, commands: tuple[Command, ...]) -> None:
     connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-    replies = [read(connection) for _ in commands]
-    for reply in replies:
-        if isinstance(reply, redis.ResponseError):
-            raise reply
-    return replies
 
 
 def read(connection: Any) -> Any:

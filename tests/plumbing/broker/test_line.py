@@ -58,3 +58,56 @@ def test_a_server_that_is_away_is_a_typed_error():
     for _ in range(2):
         with pytest.raises(redis.ConnectionError):
             away.ask(("PING",))
+
+
+@pytest.fixture
+def listener():
+    """A subscriber of the channel “line:heard”."""
+    client = redis.Redis.from_url(settings.CACHE_URL)
+    subscription = client.pubsub(ignore_subscribe_messages=True)
+    subscription.subscribe("line:heard")
+    subscription.get_message(timeout=5)
+    yield subscription
+    subscription.close()
+    client.close()
+
+
+def texts_heard(listener, number):
+    """So many messages, in their order."""
+    heard = []
+    while len(heard) < number:
+        message = listener.get_message(timeout=5)
+        assert message is not None, heard
+        heard.append(message["data"])
+    return heard
+
+
+def test_what_is_sent_needs_no_reply_and_later_replies_stay_in_order(line, listener):
+    for number in range(200):  # more than the number of unread replies that a connection keeps
+        line.send(("PUBLISH", "line:heard", number))
+    assert line.ask(("SET", "line:a", "1"), ("GET", "line:a")) == [b"OK", b"1"]
+    assert texts_heard(listener, 200) == [str(number).encode() for number in range(200)]
+
+
+def test_an_error_of_what_was_sent_is_nobody_elses(line):
+    line.ask(("SET", "line:a", "text"))
+    line.send(("INCR", "line:a"))
+    assert line.ask(("GET", "line:a")) == [b"text"]
+
+
+def test_what_was_sent_into_a_cut_connection_is_sent_again(line, listener):
+    (mine,) = line.ask(("CLIENT", "ID"))
+    Line(settings.CACHE_URL, timeout_s=30).ask(("CLIENT", "KILL", "ID", mine))
+    line.send(("PUBLISH", "line:heard", "once"))
+    line.ask(("PING",))
+    assert texts_heard(listener, 1) == [b"once"]
+
+
+def test_a_server_that_stands_still_leaves_nothing_behind_for_the_next_command(line):
+    """Its late replies belong to nobody: the next command has a connection of its own."""
+    slow = Line(settings.CACHE_URL, timeout_s=0.2)
+    slow.send(("SET", "line:a", "1"))
+    with pytest.raises(redis.TimeoutError):
+        slow.ask(("BRPOP", "line:none", 2))
+    slow.timeout_s = 0  # what was sent before is too old to be sent again
+    assert slow.ask(("GET", "line:a")) == [b"1"]
