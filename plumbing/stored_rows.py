@@ -21,12 +21,17 @@ class StoredRow(models.Model):
     Saving a row that was deleted meanwhile raises RowGone; Django would insert it again.
     """
 
+    # What the database holds, as far as this object knows: as it was read (names, values, copies of what may be changed
+    # in place), then as a dictionary, which is made when somebody asks for it. Most rows are only read.
+    read_row: tuple[Collection[str], Collection[Any], dict[str, Any]] | None = None
+    known_values: dict[str, Any] | None = None
+
     class Meta:
         abstract = True
 
     def save(self, *args: Any, **options: Any) -> None:
         is_change = not self._state.adding and not options.get("force_insert") and not args
-        if not is_change or not hasattr(self, "stored_values"):
+        if not is_change or (self.read_row is None and self.known_values is None):
             super().save(*args, **options)
             self.remember_values()
             return
@@ -43,9 +48,17 @@ class StoredRow(models.Model):
     @classmethod
     def from_db(cls, db: str, field_names: Collection[str], values: Collection[Any], **more: Any) -> Self:
         row = super().from_db(db, field_names, values, **more)
-        row.stored_values = dict(zip(field_names, values, strict=False))
-        row.copy_mutable_values()
+        copies = {name: copy_json(row.__dict__[name]) for name in names_of_json(cls) if name in row.__dict__}
+        row.read_row = field_names, values, copies
         return row
+
+    def read_stored_values(self) -> dict[str, Any]:
+        """By the name of the attribute. The dictionary itself, to be changed by the caller."""
+        if self.known_values is None:
+            names, values, copies = self.read_row or ((), (), {})
+            self.known_values = {**dict(zip(names, values, strict=False)), **copies}
+            self.read_row = None
+        return self.known_values
 
     def refresh_from_db(self, *args: Any, **options: Any) -> None:
         super().refresh_from_db(*args, **options)
@@ -64,24 +77,20 @@ class StoredRow(models.Model):
         return changed
 
     def differs_from_stored(self, attname: str) -> bool:
-        if attname not in self.stored_values:
+        stored_values = self.read_stored_values()
+        if attname not in stored_values:
             return True  # it was not loaded, and then it was set
-        return bool(self.__dict__[attname] != self.stored_values[attname])
+        return bool(self.__dict__[attname] != stored_values[attname])
 
     def remember_values(self, names: Collection[str] | None = None) -> None:
         """Take the present values for stored: of these fields, or of all that are loaded."""
         attnames = {field.attname for field in self._meta.concrete_fields}
         if names is not None:
             attnames = {field.attname for field in self._meta.concrete_fields if {field.name, field.attname} & {*names}}
-        values = {name: self.__dict__[name] for name in attnames if name in self.__dict__}
-        self.stored_values = {**getattr(self, "stored_values", {}), **values}
-        self.copy_mutable_values()
-
-    def copy_mutable_values(self) -> None:
-        """A list or dict may be changed in place, which only a copy shows."""
-        for name in names_of_json(type(self)):
-            if name in self.stored_values:
-                self.stored_values[name] = copy_json(self.stored_values[name])
+        stored_values = self.read_stored_values()
+        for name in attnames:
+            if name in self.__dict__:
+                stored_values[name] = copy_json(self.__dict__[name])
 
 
 def copy_json(value: Any) -> Any:

@@ -33,11 +33,14 @@ def measure(value: JSON, most: int = PAGE_BYTES) -> int:
     return total
 
 
+OWN_NOTES = ("read_row", "known_values")  # of plumbing.stored_rows: the same values once more
+
+
 def measure_row(row: Any) -> int:
     """What a row holds, with the rows that were read with it."""
     rows = [row, *row._state.fields_cache.values()]
-    values = (value for one in rows if one is not None for name, value in vars(one).items() if name != "stored_values")
-    return sum(map(measure, values))
+    fields = (item for one in rows if one is not None for item in vars(one).items())
+    return sum(measure(value) for name, value in fields if name not in OWN_NOTES)
 
 
 def within_page(rows: Iterable[Any], most: int | None = None) -> Iterator[Any]:

@@ -14,15 +14,46 @@ PARAMETERS = 30_000  # values in one statement: SQLite allows 32,766, PostgreSQL
 
 
 @dataclass(frozen=True, slots=True)
+class Column:
+    """A field, and what is known about it before a value comes."""
+
+    field: Any
+    name: str  # of the row's attribute
+    is_set_on_save: bool  # `auto_now` and the like
+    plain_type: type | None  # values of exactly this type go to the database as they are
+
+    def read(self, row: Any, db: Any, *, add: bool) -> Any:
+        """The row's value, as it is written for the database."""
+        value = self.field.pre_save(row, add) if self.is_set_on_save else getattr(row, self.name)
+        if value is None or type(value) is self.plain_type:
+            return value
+        return self.field.get_db_prep_save(value, db)
+
+
+def column_of(field: models.Field, vendor: str) -> Column:
+    """Django asks five methods for each value; for texts, truth values and, on SQLite, integers they change nothing."""
+    plain_type: type | None = None
+    stored = field.target_field if isinstance(field, models.ForeignKey) else field
+    if type(field) in (models.CharField, models.TextField):
+        plain_type = str
+    elif type(field) is models.BooleanField:
+        plain_type = bool
+    elif isinstance(stored, models.IntegerField) and vendor == "sqlite":
+        plain_type = int
+    is_set_on_save = type(field).pre_save is not models.Field.pre_save
+    return Column(field, field.attname, is_set_on_save, plain_type)
+
+
+@dataclass(frozen=True, slots=True)
 class Insert:
     """The parts of an INSERT: up to VALUES, the placeholders of a row of plain values, the returned
-    columns, and the fields in order.
+    columns, and the columns in order.
     """
 
     head: str
     places: str
     tail: str
-    fields: tuple[models.Field, ...]
+    columns: tuple[Column, ...]
 
 
 def insert(*rows: models.Model) -> None:
@@ -33,14 +64,14 @@ def insert(*rows: models.Model) -> None:
         return
     db = database()
     statement = insert_of(type(rows[0]), db.vendor)
-    at_once = max(1, PARAMETERS // len(statement.fields))
+    at_once = max(1, PARAMETERS // len(statement.columns))
     for start in range(0, len(rows), at_once):
         insert_few(statement, rows[start : start + at_once], db)
 
 
 def insert_few(statement: Insert, rows: Sequence[models.Model], db: Any) -> None:
-    is_wide = len(statement.fields) > REMEMBERED
-    placed = [placed_values(values_of(statement.fields, row, db, add=True), names_null=is_wide) for row in rows]
+    is_wide = len(statement.columns) > REMEMBERED
+    placed = [placed_values(values_of(statement.columns, row, db, add=True), names_null=is_wide) for row in rows]
     with cursor_of_kept(db) as cursor:
         places = ", ".join(one for one, _ in placed)
         cursor.execute(
@@ -61,14 +92,16 @@ def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None =
     db = database()
     statement = insert_of(type(rows[0]), db.vendor)
     places = [
-        (place, field) for place, field in enumerate(statement.fields) if varying is None or field.name in varying
+        (place, column)
+        for place, column in enumerate(statement.columns)
+        if varying is None or column.field.name in varying
     ]
-    common = values_of(statement.fields, rows[0], db, add=True)
+    common = values_of(statement.columns, rows[0], db, add=True)
     values = [common]
     for row in rows[1:]:
         mine = common.copy()
-        for place, field in places:
-            [mine[place]] = values_of((field,), row, db, add=True)
+        for place, column in places:
+            mine[place] = column.read(row, db, add=True)
         values.append(mine)
     placed = [placed_values(one) for one in values]  # the shape is the same for all
     with cursor_of_kept(db) as cursor:
@@ -100,7 +133,7 @@ def insert_plain(model: type[models.Model], rows: Sequence[Any]) -> None:
     statement = insert_of(model, db.vendor, tuple(type(rows[0]).__slots__))
     with cursor_of_kept(db) as cursor:
         cursor.executemany(
-            f"{statement.head} {statement.places}", [values_of(statement.fields, row, db, add=False) for row in rows]
+            f"{statement.head} {statement.places}", [values_of(statement.columns, row, db, add=False) for row in rows]
         )
 
 
@@ -148,7 +181,7 @@ def insert_of(model: type[models.Model], vendor: str, names: tuple[str, ...] = (
         head=f"INSERT INTO {quote(meta.db_table)} ({', '.join(quote(field.column) for field in fields)}) VALUES",
         places=f"({', '.join(['%s'] * len(fields))})",
         tail=f" RETURNING {quote(meta.pk.column)}" if is_made_there else "",
-        fields=fields,
+        columns=tuple(column_of(field, vendor) for field in fields),
     )
 
 
@@ -156,18 +189,18 @@ def insert_of(model: type[models.Model], vendor: str, names: tuple[str, ...] = (
 def update_of(
     model: type[models.Model], names: tuple[str, ...], tested: tuple[str, ...], vendor: str
 ) -> tuple[str, tuple[Any, ...], tuple[Any, ...]]:
-    """The statement, the fields it sets followed by the key, and the fields it tests."""
+    """The statement, the columns it sets followed by the key, and the fields it tests."""
     quote, meta = database().ops.quote_name, model._meta
     changed: tuple[Any, ...] = tuple(meta.get_field(name) for name in names)
     conditions: tuple[Any, ...] = tuple(meta.get_field(name) for name in tested)
     sets = ", ".join(f"{quote(field.column)} = %s" for field in changed)
     tests = " AND ".join(f"{quote(field.column)} = %s" for field in (meta.pk, *conditions))
     sql = f"UPDATE {quote(meta.db_table)} SET {sets} WHERE {tests}"  # noqa: S608 (names come from the model)
-    return sql, (*changed, meta.pk), conditions
+    return sql, tuple(column_of(field, vendor) for field in (*changed, meta.pk)), conditions
 
 
-def values_of(fields: Sequence[models.Field], row: Any, db: Any, *, add: bool) -> list[Any]:
-    return [field.get_db_prep_save(field.pre_save(row, add), db) for field in fields]
+def values_of(columns: Sequence[Column], row: Any, db: Any, *, add: bool) -> list[Any]:
+    return [column.read(row, db, add=add) for column in columns]
 
 
 def mark_stored(rows: Sequence[models.Model], db: Any) -> None:
