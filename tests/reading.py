@@ -1,4 +1,4 @@
-"""How much the database reads for some work: rows of runs on PostgreSQL, hundreds of instructions on SQLite."""
+"""How much the database reads for some work: rows of a table on PostgreSQL, hundreds of instructions on SQLite."""
 
 from django.db import connection, transaction
 
@@ -16,10 +16,10 @@ def rows_read(node):
     return seen * node["Actual Loops"]
 
 
-def amount_read(work):
-    """What `work` read of runs, and its result; what it wrote is undone."""
+def amount_read(work, table="runs_run"):
+    """What `work` read of this table, and its result; what it wrote is undone."""
     with transaction.atomic():
-        found = (read_by_sqlite if connection.vendor == "sqlite" else read_by_postgres)(work)
+        found = read_by_sqlite(work) if connection.vendor == "sqlite" else read_by_postgres(work, table)
         transaction.set_rollback(True)
     return found
 
@@ -39,19 +39,19 @@ def read_by_sqlite(work):
     return steps, result
 
 
-def read_by_postgres(work):
+def read_by_postgres(work, table):
     """Each statement is executed once more, with EXPLAIN, before it is executed."""
     rows = 0
 
     def explain(execute, statement, values, many, context):
         nonlocal rows
-        if "runs_run" in statement:
+        if table in statement:
             with connection.connection.cursor() as cursor:
                 cursor.execute("SAVEPOINT explained")
                 cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", values)
                 plan = cursor.fetchone()[0][0]["Plan"]
                 cursor.execute("ROLLBACK TO SAVEPOINT explained")
-            rows += sum(rows_read(node) for node in nodes_of(plan) if node.get("Relation Name") == "runs_run")
+            rows += sum(rows_read(node) for node in nodes_of(plan) if node.get("Relation Name") == table)
         return execute(statement, values, many, context)
 
     with connection.execute_wrapper(explain):

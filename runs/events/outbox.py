@@ -95,7 +95,12 @@ def queue_notice(owner_id: Any, type: str, data: dict[str, Any]) -> None:
 
 def create(webhook: Webhook, bodies: list[tuple[str, dict[str, Any]]]) -> None:
     now = clock.near()
-    rows = [WebhookDelivery(webhook=webhook, type=type, body=body, next_attempt_at=now) for type, body in bodies]
+    rows = [
+        WebhookDelivery(
+            webhook=webhook, run=webhook.run_id or body.get("run"), type=type, body=body, next_attempt_at=now
+        )
+        for type, body in bodies
+    ]
     WebhookDelivery.objects.bulk_create(rows)
 
 

@@ -683,6 +683,7 @@ class Migration(migrations.Migration):
             name='WebhookDelivery',
             fields=[
                 ('id', models.UUIDField(default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('run', models.UUIDField(editable=False, help_text='What is sent to one webhook about one run arrives in its order.', null=True)),
                 ('type', models.CharField(max_length=32)),
                 ('body', models.JSONField()),
                 ('state', models.CharField(choices=[('pending', 'Pending'), ('delivered', 'Delivered'), ('dead', 'given up')], default='pending', max_length=9)),
@@ -1008,7 +1009,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='webhookdelivery',
-            index=models.Index(condition=models.Q(('state', 'pending')), fields=['next_attempt_at'], name='delivery_due'),
+            index=models.Index(fields=['state', 'next_attempt_at', 'id'], name='delivery_due'),
+        ),
+        migrations.AddIndex(
+            model_name='webhookdelivery',
+            index=models.Index(fields=['webhook', 'state', 'run', 'id'], name='delivery_order'),
         ),
         migrations.AddIndex(
             model_name='webhookdelivery',

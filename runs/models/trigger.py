@@ -169,6 +169,9 @@ class WebhookDelivery(StoredRow):
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     webhook = models.ForeignKey(Webhook, db_index=False, on_delete=models.CASCADE, related_name="deliveries")
+    run = models.UUIDField(
+        null=True, editable=False, help_text="What is sent to one webhook about one run arrives in its order."
+    )
     type = models.CharField(max_length=32)
     body = models.JSONField()
     state = models.CharField(max_length=9, choices=State.choices, default=State.PENDING)
@@ -184,7 +187,8 @@ class WebhookDelivery(StoredRow):
     class Meta:
         ordering = ["-id"]
         indexes = [
-            models.Index(fields=["next_attempt_at"], condition=Q(state="pending"), name="delivery_due"),
+            models.Index(fields=["state", "next_attempt_at", "id"], name="delivery_due"),
+            models.Index(fields=["webhook", "state", "run", "id"], name="delivery_order"),
             models.Index(fields=["webhook", "-id"], name="delivery_of_webhook"),
         ]
 

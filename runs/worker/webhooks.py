@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 from django.conf import settings
-from django.db.models import Exists, F, OuterRef, Q
-from django.db.models.fields.json import KT
+from django.db.models import Exists, F, OuterRef
 
 from agents.models import SiteHold
 from plumbing import clock, threads
@@ -127,20 +126,14 @@ def claim_due(now: datetime, room: int = AT_ONCE, load: Load | None = None) -> l
 
 
 def due_rows(now: datetime, owners: set[int], webhooks: set[int]) -> Any:
-    """Of each run, only what is the next for a webhook."""
-    earlier = WebhookDelivery.objects.annotate(of=KT("body__run")).filter(
-        Q(of=OuterRef("of")) | Q(webhook__run__isnull=False),
-        webhook=OuterRef("webhook"),
-        state=State.PENDING,
-        pk__lt=OuterRef("pk"),
-    )
+    """What may be sent now, without what waits behind an earlier delivery about the same run to the same webhook."""
+    earlier = WebhookDelivery.objects.filter(
+        webhook=OuterRef("webhook"), state=State.PENDING, run=OuterRef("run"), pk__lt=OuterRef("pk")
+    ).order_by()
     due = WebhookDelivery.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=now)
-    due = due.exclude(webhook__owner__in=owners).exclude(webhook__in=webhooks).annotate(of=KT("body__run"))
-    return (
-        due.exclude(Exists(earlier))
-        .order_by("next_attempt_at", "pk")
-        .values_list("pk", "attempts", "next_attempt_at", "webhook", "webhook__owner", "webhook__url", "of")[:AT_ONCE]
-    )
+    due = due.exclude(webhook__owner__in=owners).exclude(webhook__in=webhooks).exclude(Exists(earlier))
+    columns = ("pk", "attempts", "next_attempt_at", "webhook", "webhook__owner", "webhook__url", "run")
+    return due.order_by("next_attempt_at", "pk").values_list(*columns)[:AT_ONCE]
 
 
 def postpone(webhook: int, now: datetime, until: datetime) -> None:
@@ -201,8 +194,8 @@ def claim_following(delivery_id: str) -> str | None:
     if done is None:
         return None
     rows = WebhookDelivery.objects.filter(SiteHold.absent(), webhook=done.webhook_id, state=State.PENDING)
-    if run := done.body.get("run"):
-        rows = rows.filter(body__run=run)
+    if done.run is not None:
+        rows = rows.filter(run=done.run)
     row = rows.order_by("pk").first()
     if row is None or row.next_attempt_at > now:
         return None
