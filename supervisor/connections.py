@@ -121,7 +121,7 @@ class Refused(Protocol):
 
     def connectionMade(self) -> None:  # noqa: N802
         self.requestHeaders = Headers()
-        self.transport.write(answer_of(self, *TOO_MANY))  # type: ignore[union-attr]
+        self.transport.write(answer_of(self, *TOO_MANY))  # type: ignore[union-attr,call-arg]
         self.timer = self.call_later(ANSWERED_S, self.transport.abortConnection)  # type: ignore[union-attr]
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
