@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from asgiref.sync import async_to_sync
 
 from agents.http import sizes
 from agents.models import StoredItem
@@ -145,3 +146,25 @@ def test_pages(alice, signed_in, conversations, path):
         say(run.session, run, f"{number}{LARGE}")
     answer = signed_in(alice).get(path.format(session=run.session_id, run=run.pk))
     assert answer.status_code == 200 and len(answer.content) < 2 * MOST
+
+
+def test_the_messages_of_an_ag_ui_thread(alice_api, conversations):
+    run = conversations[0]
+    for number in range(7):
+        say(run.session, run, f"{number}{LARGE}")
+    Session.objects.filter(pk=run.session_id).update(thread="t", metadata={"thread": "t"})
+    answer = alice_api.get("/agui/helper/threads/t", headers={"Accept": "text/event-stream"})
+    assert answer.status_code == 200
+    events = b"".join(read_all(answer))
+    assert b"MESSAGES_SNAPSHOT" in events and len(events) < MOST
+    assert f"6{LARGE[:100]}".encode() in events or json.dumps(f"6{LARGE[:100]}")[1:-1].encode() in events
+
+
+def read_all(answer):
+    if not answer.is_async:
+        return list(answer.streaming_content)
+
+    async def read():
+        return [piece async for piece in answer.streaming_content]
+
+    return async_to_sync(read)()
