@@ -23,6 +23,8 @@ from django.urls import set_script_prefix
 from agents.http.later import Later
 from plumbing.resting import RestingThreads
 
+from .shares import Shares, TooManyWaiting, too_many
+
 THREADS = 64  # requests that are worked on at the same time; those that wait hold none
 
 
@@ -31,6 +33,7 @@ class ThreadedHandler(ASGIHandler):
         BaseHandler.__init__(self)  # not ASGIHandler's __init__: it would load the middleware for async mode
         self.load_middleware(is_async=False)
         self.threads = RestingThreads(THREADS, "web")
+        self.shares = Shares()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
@@ -38,7 +41,12 @@ class ThreadedHandler(ASGIHandler):
         except RequestAborted:
             return
         loop = asyncio.get_running_loop()
-        response = await loop.run_in_executor(self.threads, self.answer, scope, body)
+        try:
+            async with self.shares.turn(scope):
+                response = await loop.run_in_executor(self.threads, self.answer, scope, body)
+        except TooManyWaiting:
+            body.close()
+            response = too_many()
         if isinstance(response, Later):
             outcome, has_left = await self.wait(response, receive)
             if has_left:
@@ -67,6 +75,8 @@ class ThreadedHandler(ASGIHandler):
         body.close()
         if response.streaming and not response.is_async:
             response = gathered(response)
+        if not response.streaming and not isinstance(response, Later):
+            self.shares.note(scope, request, len(response.content))
         if isinstance(response, Later):
             response.rest()
         if response.streaming or isinstance(response, Later):

@@ -104,7 +104,7 @@ class ConnectionViewSet(
             if row.login and (place_of(row), client_of(row)) != (place, login):
                 row.forget_login()
             self.audit("changed", row, fields=sorted(serializer.validated_data))
-        drop_all(row)
+        transaction.on_commit(lambda: drop_all(row))
 
     def perform_destroy(self, row: Connection) -> None:
         """Delete the connection and its tools; 409 while an agent is granted one."""
@@ -117,7 +117,7 @@ class ConnectionViewSet(
             row.delete()
             for tool in tools:
                 tool.delete()
-        drop_all(row)
+        transaction.on_commit(lambda: drop_all(row))
 
     @extend_schema(responses=HealthSerializer)
     @action(detail=True, pagination_class=None, filterset_fields=None)

@@ -18,6 +18,7 @@ from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import key_of, require_scope
+from agents.http.pagination import read_page
 from agents.models.key import DECIDE
 from plumbing.statements import Select
 from runs.events.places import stream_for
@@ -30,6 +31,7 @@ from .sse import HEARTBEAT, sse, streamed
 from .turns import Turn
 
 JSON = Any
+MOST_MESSAGES = 1000  # of a thread that is read again: the newest ones, as far as one answer holds them
 THREAD = "thread"  # where a session's metadata keeps the frontend's name of it
 YES_OR_NO = {
     "type": "object",
@@ -62,9 +64,9 @@ class ThreadView(APIView):
         if session is None:
             raise NotFound("There is no such thread that you can see.")
         run = Run.objects.filter(session=session, parent=None).order_by("-id").first()
-        messages = [
-            message_json(row) for row in session.messages.filter(role__in=["user", "assistant"]).order_by("seq")
-        ]
+        rows = session.messages.filter(role__in=["user", "assistant"])
+        newest, _more = read_page(rows.order_by("-seq"), MOST_MESSAGES)  # the protocol has no pages
+        messages = [message_json(row) for row in reversed(newest)]
         with stream_for(request.user) as respond:
             return respond(streamed(request, snapshot(messages, Turn(run) if run else None, thread)))
 

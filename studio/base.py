@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as later
 
 from agents import roles
 from agents.exceptions import Conflict, Invalid, MusterError
+from agents.http.pagination import read_page
 from devices.models import Record
 from knowledge.models import Memory
 from plumbing.texts import shown
@@ -244,12 +245,12 @@ def keyset(request: HttpRequest, rows: QuerySet, size: int = PAGE) -> tuple[list
     before = uuid_in(request.GET.get("before", ""))
     if before:
         rows = rows.filter(pk__lt=before)
-    page_rows = list(rows.order_by("-pk")[: size + 1])
-    if len(page_rows) <= size:
+    page_rows, has_more = read_page(rows.order_by("-pk"), size)
+    if not has_more:
         return page_rows, ""
     query = request.GET.copy()
-    query["before"] = str(page_rows[size - 1].pk)
-    return page_rows[:size], query.urlencode()
+    query["before"] = str(page_rows[-1].pk)
+    return page_rows, query.urlencode()
 
 
 def uuid_in(text: str) -> UUID | None:

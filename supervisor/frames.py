@@ -16,6 +16,8 @@ from daphne.ws_protocol import WebSocketProtocol
 from twisted.web import http
 
 FINAL_TEXT, MASKED, TWO_BYTES, LONGEST = 0x81, 0x80, 126, 0xFFFF
+FRAMES_AT_ONCE, FRAMES_PER_S = 4000, 1000  # of one socket, of any kind; then it is closed with
+FLOODED, TOO_MANY_FRAMES = 4429, "too_many_frames"
 MESSAGE_BYTES = 2 << 20  # a longer message closes its socket unread; consumers refuse shorter ones with an error frame
 
 
@@ -34,6 +36,35 @@ def spare_twisted(server: Any) -> None:
 
 
 class ShortcutProtocol(WebSocketProtocol):
+    """Counts frames: each takes its time on the event loop, however small it is."""
+
+    frames = 0
+    counted_since: float | None = None
+    is_flooded = False
+
+    def count_frame(self) -> bool:
+        """False if they come too fast: the socket is closed, and what still arrives is thrown away unread."""
+        if self.counted_since is None:
+            self.counted_since = time.monotonic()
+        self.frames += 1
+        if self.frames < FRAMES_AT_ONCE:
+            return True
+        now = time.monotonic()
+        if now - self.counted_since >= FRAMES_AT_ONCE / FRAMES_PER_S:
+            self.frames, self.counted_since = 0, now
+            return True
+        self.is_flooded, self.data = True, b""
+        self.sendClose(FLOODED, TOO_MANY_FRAMES)  # autobahn drops the line if no answer comes within a second
+        return False
+
+    def onFrameBegin(self) -> None:
+        """autobahn has read the head of a frame: of a long or a cut message, a continuation, a ping."""
+        if self.count_frame():
+            super().onFrameBegin()
+
+    def processData(self) -> bool:
+        return not self.is_flooded and super().processData()
+
     def check_timeouts(self) -> None:
         """A handshake that is not accepted in time gets 503.
 
@@ -50,12 +81,16 @@ class ShortcutProtocol(WebSocketProtocol):
         """A frame that is not one whole short text, and everything after it, is handled by
         autobahn.
         """
-        while data and self.is_between_messages() and (message := whole_text(data)):
-            text, size = message
+        if self.is_flooded:
+            return
+        start = 0
+        while self.is_between_messages() and (message := whole_text(data, start)):
+            text, start = message
+            if not self.count_frame():
+                return
             self.hear(text)
-            data = data[size:]
-        if data:
-            super()._dataReceived(data)
+        if start < len(data) and not self.is_flooded:
+            super()._dataReceived(data[start:] if start else data)
 
     def is_between_messages(self) -> bool:
         if self.state != self.STATE_OPEN or self.muted:
@@ -79,15 +114,13 @@ class ShortcutProtocol(WebSocketProtocol):
             write_now(self.transport, head_of(len(payload)) + payload)
 
 
-def whole_text(data: bytes) -> tuple[str, int] | None:
-    """The text of the frame at the start, and the frame's size; None if it is not one whole short
-    text.
-    """
-    if len(data) < 8 or data[0] != FINAL_TEXT or data[1] < MASKED:
+def whole_text(data: bytes, at: int = 0) -> tuple[str, int] | None:
+    """The text of the frame at this place, and where the frame ends; None if it is not one whole short text."""
+    if len(data) < at + 8 or data[at] != FINAL_TEXT or data[at + 1] < MASKED:
         return None
-    length, start = data[1] - MASKED, 6
+    length, start = data[at + 1] - MASKED, at + 6
     if length == TWO_BYTES:
-        length, start = int.from_bytes(data[2:4], "big"), 8
+        length, start = int.from_bytes(data[at + 2 : at + 4], "big"), at + 8
         if length < TWO_BYTES:
             return None
     elif length > TWO_BYTES:

@@ -34,6 +34,7 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
     from twisted.internet import reactor  # isort: skip
 
     from .bodies import limit_bodies
+    from .connections import limit_connections
     from .draining import drain_on_stop
     from .frames import spare_twisted, speak_shortly
 
@@ -57,6 +58,7 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
         speak_shortly(server.ws_factory)
         limit_bodies(server.http_factory)
         port = reactor.adoptStreamPort(line.fileno(), line.family, server.http_factory)  # type: ignore[attr-defined]
+        limit_connections(server.http_factory, port)
         if settings.DRAIN_S:
             drain_on_stop(server, port, settings.DRAIN_S)
         notify()

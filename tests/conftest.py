@@ -25,6 +25,7 @@ FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "o
              "idle_in_transaction_session_timeout": "600s"}  # fmt: skip
 PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.people",
+    "tests.transactions",
     "tests.live_agents",
     "tests.worker",
     "tests.chains",

@@ -116,13 +116,15 @@ class Cursor(CursorPagination):
         }
 
 
-def read_page(rows: Any, size: int) -> tuple[list[Any], bool]:
+def read_page(rows: Any, size: int, start: int = 0) -> tuple[list[Any], bool]:
     """The rows of a page, which ends at `size` rows or at a number of bytes, and whether others follow. Rows are read a
     few at a time: those that the page has no room for stay in the database.
     """
+    if size == 0:
+        return [], rows[start : start + 1].exists()
     related = rows._prefetch_related_lookups
     with cursor_scope():
-        stored_rows = rows.prefetch_related(None)[: size + 1].iterator(chunk_size=ROWS_AT_ONCE)
+        stored_rows = rows.prefetch_related(None)[start : start + size + 1].iterator(chunk_size=ROWS_AT_ONCE)
         page = list(within_page(islice(stored_rows, size)))
         has_more = next(stored_rows, None) is not None
         stored_rows.close()

@@ -1,17 +1,22 @@
 """The addresses and versions of rows over HTTP: `Location`, `ETag`, `If-Match` and `If-None-Match`."""
 
 import json
+from contextlib import ExitStack
 from functools import cache
 from hashlib import sha256
 from typing import Any
 
+from django.core.exceptions import SuspiciousOperation
 from django.db import transaction
 from django.utils.cache import get_conditional_response
 from django.utils.translation import gettext_noop as _
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound, PreconditionFailed
+from plumbing import json_values
+from plumbing.http.addresses import resolved_before
 
+MOST_ADDRESSES = 4  # of one body that are resolved before its transaction
 CHANGES = ("PUT", "PATCH", "DELETE")
 SHOWN = ("retrieve", "create", "update", "partial_update")
 
@@ -36,17 +41,27 @@ class Tagged(Located):
     """
 
     has_etag = True
+    is_in_transaction = False
+    change: ExitStack
     conditional: tuple[str, ...] = ()  # actions by POST that take If-Match too; they must be quick
     action: str
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         if not self.is_conditional(request):
             return super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
-        with transaction.atomic():
+        with ExitStack() as self.change:
             response = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
-            if response.status_code >= 400:
+            if response.status_code >= 400 and self.is_in_transaction:
                 transaction.set_rollback(True)
         return response
+
+    def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
+        """The transaction begins when it is known who asks, and after what may take long."""
+        super().initial(request, *args, **kwargs)  # type: ignore[misc]
+        if self.is_conditional(request):
+            self.change.enter_context(resolved_before(addresses_in(request._request)))
+            self.change.enter_context(transaction.atomic())
+            self.is_in_transaction = True
 
     def is_conditional(self, request: Any) -> bool:
         freezes = request.method == "POST" and getattr(self, "action_map", {}).get("post") in self.conditional
@@ -77,6 +92,26 @@ class Tagged(Located):
         if self.action != "retrieve":
             return response
         return get_conditional_response(request._request, etag=tag, response=response)
+
+
+def addresses_in(request: Any) -> list[str]:
+    """The web addresses in the JSON body, the first few. Whatever is wrong with the body is said later."""
+    if request.content_type != "application/json":
+        return []
+    try:
+        pending = [json_values.read(request.body)]
+    except (ValueError, RecursionError, SuspiciousOperation):
+        return []
+    found: list[str] = []
+    while pending and len(found) < MOST_ADDRESSES:
+        value = pending.pop()
+        if isinstance(value, str) and value.startswith(("http://", "https://")):
+            found.append(value)
+        elif isinstance(value, dict):
+            pending.extend(value.values())
+        elif isinstance(value, list):
+            pending.extend(value)
+    return found
 
 
 def etag_of(serializer_class: Any, data: Any) -> str:

@@ -33,5 +33,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("MUSTER_MAX_BODY", default=1_048_576)  # b
 RATE_PER_KEY = env.int("MUSTER_RATE_PER_KEY", default=30_000)
 # requests per minute from one address; 0 means no limit
 RATE_PER_ADDRESS = env.int("MUSTER_RATE_PER_ADDRESS", default=60_000)
+# open connections from one address to one server process; 0 means no limit. Trusted proxies are not limited
+MAX_CONNECTIONS_PER_ADDRESS = env.int("MUSTER_MAX_CONNECTIONS_PER_ADDRESS", default=1000)
 MAX_WAITS = env.int("MUSTER_MAX_WAITS", default=5000)  # waiting requests per server process; beyond that, 503
 MAX_STREAMS = env.int("MUSTER_MAX_STREAMS", default=500)  # event streams and sockets of one person in a server process

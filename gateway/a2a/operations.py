@@ -32,7 +32,7 @@ from runs.events import waiting
 from runs.events.places import Place
 from runs.events.waiting import apply_end
 from runs.intake import messages as intake
-from runs.models import Approval, InputRequest, Run
+from runs.models import Approval, InputRequest, Run, Session
 from runs.queue import endings
 from runs.rules.task_states import WORKING
 
@@ -145,24 +145,29 @@ def started(call: Call, body: SendMessageRequest, *, is_watched: bool = False) -
     return begun(call, body, idempotency_key=key, request_hash=digest, is_watched=is_watched)
 
 
-@transaction.atomic
 def begun(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
     message = body.message
-    agent, session = agent_of(call), None
-    if message.context_id:
-        session = requests.session_of(call.user, message.context_id) or requests.opened(call.user, message.context_id)
-    turn = turns.begin(
-        user=call.user,
-        key=call.key,
-        agent=agent,
-        parts=requests.parts_of(call.user, message),
-        session=session,
-        input=requests.input_of(message, schema_of(agent)),
-        metadata={MESSAGE_ID: message.message_id},
-        **more,
-    )
-    pushes.keep_asked(turn.run, body)
+    agent = agent_of(call)
+    pushes.check_asked(body)
+    parts = requests.parts_of(call.user, message)  # before the transaction: files are scanned, names resolved
+    with transaction.atomic():
+        session = session_for(call, message.context_id) if message.context_id else None
+        turn = turns.begin(
+            user=call.user,
+            key=call.key,
+            agent=agent,
+            parts=parts,
+            session=session,
+            input=requests.input_of(message, schema_of(agent)),
+            metadata={MESSAGE_ID: message.message_id},
+            **more,
+        )
+        pushes.keep_asked(turn.run, body, is_checked=True)
     return turn
+
+
+def session_for(call: Call, context: str) -> Session:
+    return requests.session_of(call.user, context) or requests.opened(call.user, context)
 
 
 def agent_of(call: Call) -> Agent | None:

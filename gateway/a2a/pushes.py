@@ -22,19 +22,36 @@ MOST = 10  # of one task
 LONGEST = 4000  # characters of a token or of credentials
 
 
-def keep_asked(run: Run, body: Any) -> None:
+def check_asked(body: Any) -> None:
+    """Resolves the name of the address, which takes time, so not in a transaction. Raises Invalid."""
+    if body.configuration.HasField("task_push_notification_config"):
+        check(body.configuration.task_push_notification_config)
+
+
+def keep_asked(run: Run, body: Any, *, is_checked: bool = False) -> None:
     """The configuration in a SendMessageRequest, if there is one."""
     if body.configuration.HasField("task_push_notification_config"):
-        keep(run, body.configuration.task_push_notification_config)
+        config = body.configuration.task_push_notification_config
+        if not is_checked:
+            check(config)
+        write(run, config)
 
 
-@transaction.atomic
+def check(config: Any) -> None:
+    if refusal := url_refusal(config.url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
+        raise refused("url", refusal)
+
+
 def keep(run: Run, config: Any) -> JSON:
     """Create a configuration, or replace the one with its id. Without an id, the same configuration
     is the same row. Raises Invalid, Conflict.
     """
-    if refusal := url_refusal(config.url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
-        raise refused("url", refusal)
+    check(config)
+    return write(run, config)
+
+
+@transaction.atomic
+def write(run: Run, config: Any) -> JSON:
     credentials = credentials_in(config)
     label = identifier(config.id, "id") if config.id else sha256_of([config.url, credentials])[:32]
     others = of_task(run).exclude(label=label)

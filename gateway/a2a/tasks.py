@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,8 @@ from django.db.models.functions import Coalesce
 
 from agents import storage
 from agents.exceptions import Invalid
+from agents.http.pagination import ROWS_AT_ONCE, read_page
+from agents.http.sizes import within_bytes
 from agents.models import Agent, StoredFile
 from gateway.reading import file_url
 from gateway.turns import ROUTER, RUN_JOINS
@@ -279,14 +281,22 @@ def listed(user: Any, agent: str, query: Any) -> dict[str, JSON]:
     if query.page_token:
         at, pk = cursor_in(query.page_token)
         rows = rows.filter(Q(changed_at__lt=at) | Q(changed_at=at, pk__lt=pk))
-    runs = list(rows.order_by("-changed_at", "-pk")[: size + 1])
-    shown = Shown(runs[:size], history=history, with_artifacts=query.include_artifacts)
+    runs, has_more = read_page(rows.order_by("-changed_at", "-pk"), size)
+    tasks = list(within_bytes(tasks_json(runs, history=history, with_artifacts=query.include_artifacts)))
     return {
-        "tasks": [shown.task(run) for run in runs[:size]],
-        "nextPageToken": cursor_of(runs[size - 1]) if runs[size:] else "",
+        "tasks": tasks,
+        "nextPageToken": cursor_of(runs[len(tasks) - 1]) if has_more or len(tasks) < len(runs) else "",
         "pageSize": size,
         "totalSize": total,
     }
+
+
+def tasks_json(runs: list[Run], **more: Any) -> Iterator[dict[str, JSON]]:
+    """A few at a time: messages and artifacts of those that an answer has no room for are not read."""
+    for start in range(0, len(runs), ROWS_AT_ONCE):
+        some = runs[start : start + ROWS_AT_ONCE]
+        shown = Shown(some, **more)
+        yield from map(shown.task, some)
 
 
 def check_numbers(size: int, history: int) -> None:

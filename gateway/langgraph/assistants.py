@@ -15,7 +15,7 @@ from agents.spec import AgentSpec
 from gateway.turns import ROUTER
 from plumbing.statements import Select
 
-from .views import LangGraphView, chosen, fields_in, ordering_in, page_in, refused, selected, typed
+from .views import LangGraphView, chosen, fields_in, ordering_in, page_in, read_rows, refused, selected, typed
 
 JSON = Any
 PREFIX = "00000000-0000-8000-8000-"  # of a UUID (version 8) that holds the agent's number
@@ -174,7 +174,8 @@ class VersionsView(LangGraphView):
         body = fields_in(request.data, ("limit", "offset", "metadata"))
         agent = existing(request.user, id)
         rows = agent.versions.order_by("-number") if not body.get("metadata") else agent.versions.none()
-        return Response([assistant_json(agent, version) for version in rows[page_in(body)]])
+        page, headers = read_rows(rows, body)
+        return Response([assistant_json(agent, version) for version in page], headers=headers)
 
 
 class LatestView(Audited, LangGraphView):

@@ -15,7 +15,7 @@ from runs.serializers.schedules import ScheduleSerializer
 from . import inputs
 from .assistants import PREFIX, agent_named, assistant_id, number_in
 from .starts import options_in
-from .views import LangGraphView, fields_in, ordering_in, page_in, refused, selected, typed
+from .views import LangGraphView, fields_in, ordering_in, read_rows, refused, selected, typed
 
 JSON = Any
 FIELDS = ("assistant_id", "schedule", "timezone", "input", "config", "context", "end_time", "enabled")
@@ -129,8 +129,8 @@ class CronSearchView(LangGraphView):
             rows = rows.none()  # they belong to no thread
         if self.is_count:
             return Response(rows.count())
-        rows = rows.order_by(*ordering_in(body, COLUMNS, "created_at"))
-        return Response(selected([cron_json(row) for row in rows[page_in(body)]], body, SELECTABLE))
+        page, headers = read_rows(rows.order_by(*ordering_in(body, COLUMNS, "created_at")), body)
+        return Response(selected([cron_json(row) for row in page], body, SELECTABLE), headers=headers)
 
 
 def cron_named(user: Any, id: str) -> Schedule:

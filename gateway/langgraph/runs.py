@@ -25,7 +25,7 @@ from .starts import STRATEGY, modes_in, started, stopped
 from .state import messages_of
 from .streams import INTERRUPT, Pause, error_of, stream_of
 from .threads import thread_named
-from .views import LangGraphView, chosen, fields_in, id_in, page_in, refused, selected, typed
+from .views import LangGraphView, chosen, fields_in, id_in, read_rows, refused, selected, typed
 
 JSON = Any
 STATUSES = {
@@ -56,8 +56,9 @@ class RunsView(LangGraphView):
         if "status" in query:
             rows = rows.filter(STATUSES[chosen(query, "status", STATUSES, "success")])
         names = query.getlist("select")
-        runs = [run_json(run) for run in rows.order_by("-id")[page_in(query.dict())]]
-        return Response(selected(runs, {"select": names} if names else {}, SELECTABLE))
+        page, headers = read_rows(rows.order_by("-id"), query.dict())
+        runs = [run_json(run) for run in page]
+        return Response(selected(runs, {"select": names} if names else {}, SELECTABLE), headers=headers)
 
 
 class BatchView(LangGraphView):

@@ -11,7 +11,7 @@ from agents.http.authentication import HasScope
 from agents.http.viewsets import Audited
 from agents.models import StoredItem
 
-from .views import LangGraphView, fields_in, page_in, refused, typed, with_metadata
+from .views import LangGraphView, fields_in, page_in, read_rows, refused, typed, with_metadata
 
 JSON = Any
 MAX_ITEMS, MAX_BYTES, MAX_VALUE = 100_000, 64 << 20, 1 << 20  # of a person; of one value, in bytes
@@ -66,7 +66,8 @@ class ItemSearchView(LangGraphView):
             raise refused("filter", "The filter compares values for equality only.", "unsupported_field")
         rows = below(items_of(request.user), typed(body, "namespace_prefix", list, []))
         rows = with_metadata(rows, conditions, "value").order_by("-updated_at", "-pk")
-        return Response({"items": [item_json(item) for item in rows[page_in(body)]]})
+        page, headers = read_rows(rows, body)
+        return Response({"items": [item_json(item) for item in page]}, headers=headers)
 
 
 class NamespacesView(LangGraphView):

@@ -1,6 +1,5 @@
 """Threads are sessions. A checkpoint is a message of the session, or a run in progress."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, islice
 from typing import Any
@@ -11,7 +10,10 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
+from agents.http.pagination import ROWS_AT_ONCE
+from agents.http.sizes import PAGE_BYTES, check_metadata, within_bytes
 from gateway.sse import PERSON
+from plumbing import json_values
 from runs.exceptions import SessionBusy
 from runs.models import Run, Session
 from runs.queue import endings
@@ -25,8 +27,10 @@ from .views import (
     chosen,
     fields_in,
     id_in,
+    next_page,
     ordering_in,
     page_in,
+    read_rows,
     refused,
     selected,
     typed,
@@ -43,7 +47,7 @@ OF_STATE = ("values", "next", "tasks", "checkpoint", "metadata", "created_at", "
 STATELESS = "stateless"  # metadata of the session of a stateless run
 NO_TTL = {"ttl": (None,)}
 MOST_STATES = 100  # of a thread in one answer
-MOST_BYTES = 20_000_000  # of their messages as JSON; one state is always there
+MOST_BYTES = PAGE_BYTES  # of their messages as JSON; one state is always there
 STATUSES = {
     "busy": Q(run_status__in=["queued", "running"]) | (Q(run_status="waiting") & ~Q(run_waits__in=PERSON)),
     "interrupted": Q(run_status="waiting", run_waits__in=PERSON),
@@ -97,6 +101,12 @@ def listed(sessions: Iterable[Any], *, with_values: bool = True) -> list[dict[st
     return [thread_json(row, checkpoints.get(row.pk, []), waiting.get(row.run, [])) for row in rows]
 
 
+def threads_json(sessions: list[Any], *, with_values: bool) -> Iterator[dict[str, JSON]]:
+    """The same, a few threads at a time: messages of those that an answer has no room for are not read."""
+    for start in range(0, len(sessions), ROWS_AT_ONCE):
+        yield from listed(sessions[start : start + ROWS_AT_ONCE], with_values=with_values)
+
+
 def thread_json(session: Any, checkpoints: list[Checkpoint], waiting: list[interrupts.Interrupt]) -> dict[str, JSON]:
     return {
         "thread_id": str(session.pk),
@@ -120,6 +130,7 @@ class ThreadsView(LangGraphView):
         body = fields_in(request.data, ("thread_id", "metadata", "if_exists", "supersteps"), NO_TTL)
         thread_id = id_given(body["thread_id"]) if "thread_id" in body else None
         metadata = typed(body, "metadata", dict, {})
+        check_metadata(metadata)
         is_lenient = chosen(body, "if_exists", ("raise", "do_nothing"), "raise") == "do_nothing"
         if thread_id and is_lenient and (thread := threads_of(request.user).filter(pk=thread_id).first()):
             return Response(listed([thread])[0])
@@ -167,9 +178,12 @@ class ThreadSearchView(LangGraphView):
         rows = wanted_of(request.user, body)
         if self.is_count:
             return Response(rows.count())
-        rows = rows.order_by(*ordering_in(body, COLUMNS, "updated_at"))[page_in(body)]
+        page, headers = read_rows(rows.order_by(*ordering_in(body, COLUMNS, "updated_at")), body)
         needs_values = "values" in typed(body, "select", list, ["values"])
-        return Response(selected(listed(rows, with_values=needs_values), body, SELECTABLE))
+        threads = list(within_bytes(threads_json(page, with_values=needs_values)))
+        if len(threads) < len(page):
+            headers = next_page(page_in(body).start + len(threads))
+        return Response(selected(threads, body, SELECTABLE), headers=headers)
 
 
 def wanted_of(user: Any, body: dict[str, JSON]) -> QuerySet[Session]:
@@ -207,6 +221,7 @@ class ThreadView(LangGraphView):
         with transaction.atomic():
             row = Session.objects.select_for_update().get(pk=session.pk)
             row.metadata = {**row.metadata, **typed(body, "metadata", dict, {})}
+            check_metadata(row.metadata)
             row.save(update_fields=["metadata", "updated_at"])
         return Response(listed([thread_named(request.user, id)])[0])
 
@@ -339,7 +354,7 @@ def states_of(
 
 
 def size_of(checkpoint: Checkpoint) -> int:
-    return len(json.dumps(checkpoint.messages))
+    return len(json_values.write(checkpoint.messages))
 
 
 def about_state(session: Any, checkpoint: Checkpoint | None, step: int) -> dict[str, JSON]:

@@ -13,10 +13,12 @@ from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import ApiKeyAuthentication
+from agents.http.pagination import read_page
 from agents.models import ApiKey
 
 JSON = Any
 BASE = "/langgraph"  # where config/urls.py mounts it
+NEXT_OFFSET = "X-Pagination-Next"  # the offset of the following page; an answer may be shorter than its limit
 MOST = 1000  # rows in one answer
 MOST_KEYS = 50  # that a search compares
 
@@ -130,6 +132,17 @@ def page_in(body: Mapping[str, JSON], limit: int = 10) -> slice:
     if size > MOST:
         raise refused("limit", f"“limit” can be at most {MOST}.")
     return slice(start, start + size)
+
+
+def read_rows(rows: Any, body: Mapping[str, JSON], limit: int = 10) -> tuple[list[Any], dict[str, str]]:
+    """The rows of `limit` and `offset`, as far as one answer holds them, and headers that say where the next begin."""
+    window = page_in(body, limit)
+    page, has_more = read_page(rows, window.stop - window.start, window.start)
+    return page, next_page(window.start + len(page)) if has_more else {}
+
+
+def next_page(offset: int) -> dict[str, str]:
+    return {NEXT_OFFSET: str(offset)}
 
 
 def whole(body: Mapping[str, JSON], name: str, default: int) -> int:

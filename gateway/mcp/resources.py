@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from agents import storage
+from agents.http.pagination import read_page
 from agents.models import StoredFile
 from plumbing import json_values
 from runs.models import Run, RunEvent
@@ -20,6 +21,7 @@ from .protocol import NO_RESOURCE, PARAMS, Fault, RpcRequest
 JSON = Any
 LARGEST = 16 << 20  # bytes of a file that is sent in one answer
 MOST_EVENTS = 500
+IN_LISTS = ("status", "created_at", "finished_at", "agent__name", "chain_version__chain__name")  # of runs
 FILES, RUNS = "messages:read", "runs:read"  # the scopes
 TEMPLATES = [
     {"uriTemplate": f"{SCHEME}files/{{file}}", "name": "file", "title": "A file", "scope": FILES,
@@ -60,7 +62,8 @@ def page(rpc: RpcRequest, after: str | None, size: int) -> tuple[list[dict[str, 
         entries += [(f"files:{row.pk}", file_json(row)) for row in below(files(rpc), last)[: size + 1]]
         last = ""
     if len(entries) <= size:
-        rows = below(runs(rpc).filter(parent=None), last)[: size + 1 - len(entries)]
+        rows = below(runs(rpc).filter(parent=None), last).select_related(None)
+        rows = rows.select_related("agent", "chain_version__chain").only(*IN_LISTS)[: size + 1 - len(entries)]
         entries += [(f"runs:{row.pk}", run_json(row)) for row in rows]
     return own + [entry for _, entry in entries[:size]], entries[size - 1][0] if len(entries) > size else None
 
@@ -142,8 +145,8 @@ def read_run(rpc: RpcRequest, pk: UUID) -> dict[str, JSON] | None:
 def read_events(rpc: RpcRequest, pk: UUID) -> dict[str, JSON] | None:
     if not runs(rpc).filter(pk=pk).exists():
         return None
-    rows = RunEvent.objects.filter(run_id=pk).order_by("seq")[:MOST_EVENTS]
-    return as_json(EventSerializer(rows, many=True).data)
+    page, _ = read_page(RunEvent.objects.filter(run_id=pk).order_by("seq"), MOST_EVENTS)
+    return as_json(EventSerializer(page, many=True).data)
 
 
 def as_json(value: JSON) -> dict[str, JSON]:

@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from agents import storage
 from agents.exceptions import NotFound
 from agents.http.files import answer
+from agents.http.pagination import read_page
 from agents.http.parsers import FileParser
 from agents.http.viewsets import Audited
 from agents.models import StoredFile
@@ -52,10 +53,10 @@ class FilesView(Audited, OpenAIView):
         if "after" in query:
             after = found(request.user, query["after"]).pk
             rows = rows.filter(pk__lt=after) if is_newest_first else rows.filter(pk__gt=after)
-        page = list(rows[: int(limit) + 1])
-        data = [file_json(row) for row in page[: int(limit)]]
+        page, has_more = read_page(rows, int(limit))
+        data = [file_json(row) for row in page]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
-        return Response({"object": "list", "data": data, **ends, "has_more": len(page) > len(data)})
+        return Response({"object": "list", "data": data, **ends, "has_more": has_more})
 
 
 @extend_schema(exclude=True)

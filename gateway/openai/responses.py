@@ -7,6 +7,7 @@
 import re
 from collections.abc import AsyncIterator, Collection, Iterator
 from typing import Any
+from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
@@ -14,6 +15,7 @@ from rest_framework.response import Response
 from agents.exceptions import Conflict, NotFound
 from agents.http.authentication import key_of, require_scope
 from agents.http.later import later
+from agents.http.pagination import read_page
 from agents.models.key import DECIDE
 from gateway import turns
 from gateway.histories import SentMessage
@@ -54,6 +56,7 @@ FIELDS = (
     "model", "input", "instructions", "previous_response_id", "stream", "background", "store", "tools", "tool_choice",
     "text", "metadata",
 )  # fmt: skip
+MOST_ITEMS = 100  # of one page
 ECHO = "openai"  # where a run's metadata keeps what the response repeats of its request
 PREFIX = "resp_"
 TEXT_DELTA = "response.output_text.delta"
@@ -185,15 +188,37 @@ class InputItemsView(OpenAIView):
 
     def get(self, request: Any, id: str) -> Response:
         turn = found(request.user, id)
-        rows = Message.objects.filter(run=turn.run, role=Message.Role.USER).order_by("seq")
-        items = [
-            {"id": f"msg_{row.pk.hex}", "type": "message", "role": "user", "status": "completed",
-             "content": [{"type": "input_text", "text": row.words}]}
-            for row in rows
-        ]  # fmt: skip
+        size, is_newest_first, after = item_page_in(request.query_params)
+        rows = Message.objects.filter(run=turn.run, role=Message.Role.USER)
+        rows = rows.order_by("-seq" if is_newest_first else "seq")
+        if after:
+            last = rows.filter(pk=after).first()
+            if last is None:
+                raise refused("after", "“after” must be the id of an item of this response.")
+            rows = rows.filter(seq__lt=last.seq) if is_newest_first else rows.filter(seq__gt=last.seq)
+        page, has_more = read_page(rows, size)
+        items = [item_json(row) for row in page]
         ids = [item["id"] for item in items]
-        page = {"first_id": ids[0] if ids else None, "last_id": ids[-1] if ids else None, "has_more": False}
-        return Response({"object": "list", "data": items, **page})
+        ends = {"first_id": ids[0] if ids else None, "last_id": ids[-1] if ids else None}
+        return Response({"object": "list", "data": items, **ends, "has_more": has_more})
+
+
+def item_json(row: Message) -> dict[str, JSON]:
+    content = [{"type": "input_text", "text": row.words}]
+    return {"id": f"msg_{row.pk.hex}", "type": "message", "role": "user", "status": "completed", "content": content}
+
+
+def item_page_in(query: Any) -> tuple[int, bool, UUID | None]:
+    """The size of the page, whether the newest come first, and behind which item it begins. Raises Invalid."""
+    limit, order, after = query.get("limit", "20"), query.get("order", "desc"), query.get("after", "")
+    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= MOST_ITEMS):
+        raise refused("limit", f"“limit” must be a number from 1 to {MOST_ITEMS}.")
+    if order not in ("asc", "desc"):
+        raise refused("order", "“order” can be asc or desc.")
+    try:
+        return int(limit), order == "desc", UUID(after.removeprefix("msg_")) if after else None
+    except ValueError:
+        raise refused("after", "“after” must be the id of an item.")
 
 
 # -- the request ----------------------------------------------------------------------------------------------------

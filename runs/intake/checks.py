@@ -12,7 +12,6 @@ from django.utils.translation import gettext_noop as _
 
 from agents import roles, schema
 from agents.exceptions import Conflict, Invalid
-from agents.http.sizes import measure
 from agents.models import Agent, AgentVersion, Chain, ChainVersion, Provider
 from agents.models.team import is_open
 from agents.spec import AgentSpec, ChainSpec
@@ -20,7 +19,6 @@ from plumbing import clock
 from runs.exceptions import BrokenInput, NotPublished, ProviderDisabled, RunEnded
 from runs.models import Run
 
-MAX_METADATA = 64_000  # bytes
 Target = TypeVar("Target", Agent, Chain)
 
 
@@ -184,13 +182,3 @@ def check_ended(run: Run) -> None:
     """Only ended runs can be started again. Raises Conflict."""
     if not run.is_done:
         raise Conflict(_("This run has not ended."), hint=_("Cancel it first, or wait."))
-
-
-def check_metadata(metadata: dict[str, Any]) -> None:
-    """Lists show the metadata of each of their rows. Raises Invalid."""
-    if metadata and measure(metadata, MAX_METADATA) > MAX_METADATA:
-        raise Invalid(
-            "The metadata may hold at most 64 kB.",
-            code="metadata_too_large",
-            hint="Send large values as the input, or as a file.",
-        )

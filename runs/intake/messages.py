@@ -9,6 +9,7 @@ from django.utils.translation import gettext_noop as known
 
 from agents import schema
 from agents.exceptions import Conflict, IdempotencyMismatch, Invalid
+from agents.http.sizes import check_metadata
 from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
 from agents.spec import AgentSpec
 from plumbing import tracing
@@ -148,7 +149,7 @@ def message_run(
     """
     chosen, version, spec = checked_agent(user, agent, version, draft=draft)
     checks.check_input(spec, input)
-    checks.check_metadata(metadata or {})
+    check_metadata(metadata or {})
     if tools:
         names = [grant.tool for grant in spec.grants] if spec else []
         policy = {**(policy or {}), caller_tools.POLICY: caller_tools.checked(tools, names)}
@@ -256,7 +257,7 @@ def chain_run(
     version = checks.version_of_chain(chain, version)
     if isinstance(input, dict) and isinstance(input.get("device"), str):
         metadata = {"device": input["device"], **(metadata or {})}  # the device for the tool calls of all its steps
-    checks.check_metadata(metadata or {})
+    check_metadata(metadata or {})
     fields = {"key": key, "metadata": metadata or {}, "options": options.for_chain(priority)}
     run = chains.prepare(user=user, version=version, input=input, trigger=trigger, timeout=timeout, **fields)
     mark_input(run, untrusted_input)

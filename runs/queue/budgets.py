@@ -9,11 +9,12 @@ order hold, tally, by budget.
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Count, DateTimeField, F, IntegerField, Q, QuerySet, Sum, UUIDField
 
 from agents.models import Agent
@@ -31,6 +32,7 @@ FRESH_S = 1.0
 AGAIN_S = 2.0  # a run that waits for others' holds checks again after this; a released hold wakes it earlier
 STALE_S = 600  # age of holds of a dry run whose process died
 BATCH = 500
+ROUNDS = 3  # that a run tries again because a budget was deleted
 WAKE = 16  # runs woken by one settled call
 
 
@@ -60,9 +62,10 @@ class Watch:
             return None
         bid = make_bid()
         try:
-            self.holds, longest = reserve(self.run, self.budgets, bid)
+            reserved = self.try_again(lambda budgets: reserve(self.run, budgets, bid))
         except Crowded:
             raise RunWaits("budget", clock.near() + timedelta(seconds=AGAIN_S))
+        self.holds, longest = reserved or ([], None)
         return longest
 
     def current(self) -> list[Budget]:
@@ -75,7 +78,18 @@ class Watch:
         RunEnded(budget_exhausted).
         """
         if self.current():
-            enter(self.run, self.budgets)
+            self.try_again(lambda budgets: enter(self.run, budgets))
+
+    def try_again(self, work: Callable[[list[Budget]], Any]) -> Any:
+        """With the budgets as they are now, if one was deleted since they were read; None if none is left."""
+        for _ in range(ROUNDS):
+            try:
+                return work(self.budgets)
+            except DELETED:
+                self.read_at = -math.inf
+                if not self.current():
+                    return None
+        return work(self.budgets)
 
     def settle(self, tokens: int, cost: Decimal) -> None:
         """Replace the hold by what the call used, in the transaction that writes the answer."""
@@ -90,11 +104,19 @@ class Watch:
     def charge(self, tokens: int, cost: Decimal) -> None:
         """Add a cost for which nothing was held."""
         for budget in self.current():
-            spend(open_tally(budget, self.run), tokens, units(cost))
+            with suppress(BudgetGone):
+                spend(open_tally(budget, self.run), tokens, units(cost))
 
 
 class Crowded(Exception):
     """There is room, but other calls hold it."""
+
+
+class BudgetGone(Exception):
+    """It was deleted after it was read."""
+
+
+DELETED = (BudgetGone, Tally.DoesNotExist, IntegrityError)
 
 
 @transaction.atomic
@@ -209,7 +231,10 @@ def wake_waiting() -> None:
 
 def has_room_again(run: Run) -> bool:
     """No hold remains in the budgets that this run waits for: nothing would wake it."""
-    tallies = [open_tally(budget, run).pk for budget in covering(run)]
+    tallies = []
+    for budget in covering(run):
+        with suppress(BudgetGone):
+            tallies.append(open_tally(budget, run).pk)
     return not Hold.objects.filter(tally__in=tallies, is_active=True).exists()
 
 
@@ -270,12 +295,17 @@ COVERING = Select(
 
 
 def open_tally(budget: Budget, run: Run) -> Tally:
-    """The tally of this period. A new one starts with what the runs' rows say was used before."""
+    """The tally of this period. A new one starts with what the runs' rows say was used before. Raises BudgetGone."""
     key = key_of(budget, run)
     tally = Tally.objects.filter(budget=budget, key=key).first()
-    if tally is None:
-        tally, _ = Tally.objects.get_or_create(budget=budget, key=key, defaults=used_before(budget, run))
-    return tally
+    return tally or new_tally(budget, key, run)
+
+
+@transaction.atomic
+def new_tally(budget: Budget, key: str, run: Run) -> Tally:
+    if not Budget.objects.select_for_update(no_key=True).filter(pk=budget.pk).exists():
+        raise BudgetGone(str(budget))
+    return Tally.objects.get_or_create(budget=budget, key=key, defaults=used_before(budget, run))[0]
 
 
 def key_of(budget: Budget, run: Run, now: datetime | None = None) -> str:

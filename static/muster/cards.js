@@ -1,5 +1,5 @@
 // The cards of a conversation: a tool call that opens, a question for approval, a file.
-import { fixed } from "./numbers.js";
+import { fixed, parseExactly } from "./numbers.js";
 import { api, localise, make } from "./page.js";
 import { gettext, word } from "./texts.js";
 
@@ -105,7 +105,7 @@ export class ApprovalCard {
   async decide(decision) {
     this.wrong.textContent = "";
     try {
-      const edited = JSON.parse(this.field.value);
+      const edited = parseExactly(this.field.value);
       const body = /** @type {Record<string, any>} */ ({ decision });
       if (this.note.value.trim()) body.note = this.note.value.trim();
       if (decision === "approve" && JSON.stringify(edited) !== JSON.stringify(this.asked.arguments)) body.arguments = edited;

@@ -18,3 +18,29 @@ export function money(cost) {
   if (amount >= 0.000001) return dollars(amount, { maximumSignificantDigits: 2, minimumSignificantDigits: 1 });
   return amount ? `<${dollars(0.000001, { maximumSignificantDigits: 1 })}` : dollars(0, { maximumFractionDigits: 0 });
 }
+
+/** An integer that JavaScript's numbers would round, by its digits. JSON and texts show these. */
+class Exact {
+  /** @param {string} digits */
+  constructor(digits) {
+    this.digits = digits;
+  }
+
+  toString() {
+    return this.digits;
+  }
+
+  toJSON() {
+    return /** @type {any} */ (JSON).rawJSON(this.digits);
+  }
+}
+
+/**
+ * As JSON.parse, with every digit of large integers. Browsers without JSON.rawJSON round them.
+ * @param {string} text @returns {any}
+ */
+export function parseExactly(text) {
+  if (!("rawJSON" in JSON)) return JSON.parse(text);
+  return JSON.parse(text, /** @type {any} */ ((/** @type {string} */ _key, /** @type {any} */ value, /** @type {{source: string}} */ context) =>
+    (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context.source) ? new Exact(context.source) : value)));
+}

@@ -2,6 +2,7 @@
 import { converse, watch } from "./sse.js";
 import { filesOf, sentFiles } from "./attached.js";
 import { Attachments, named } from "./attachments.js";
+import { parseExactly } from "./numbers.js";
 import { csrf, make, tell, api } from "./page.js";
 import { renderMarkdown } from "./markdown.js";
 import { pickPrompts } from "./prompts.js";
@@ -184,7 +185,7 @@ class Column {
 }
 
 /** The events of the ended runs on this page, by run. @type {Record<string, any[]>} */
-const STORED = JSON.parse(document.getElementById("stored-events")?.textContent ?? "{}");
+const STORED = parseExactly(document.getElementById("stored-events")?.textContent ?? "{}");
 
 // -- the composer -------------------------------------------------------------------------------------------------------
 

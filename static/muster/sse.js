@@ -1,4 +1,5 @@
 // Server-sent events over fetch: EventSource cannot POST, and tells nothing about refusals.
+import { parseExactly } from "./numbers.js";
 import { csrf, problem } from "./page.js";
 import { gettext } from "./texts.js";
 
@@ -74,7 +75,7 @@ async function* events(response) {
     rest = blocks.pop() ?? "";
     for (const block of blocks) {
       const data = block.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n");
-      if (data) yield JSON.parse(data);
+      if (data) yield parseExactly(data);
     }
   }
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from agents.http.pagination import read_page
 from devices.models import DeviceCall
 from plumbing import clock
 from runs.models import Approval, ModelCall, Run, StepRun, ToolCallRecord
@@ -98,7 +99,7 @@ def model_calls_of(run: Run) -> list[Bar]:
 
 def tool_calls_of(run: Run, steps: list[Bar]) -> list[Bar]:
     below = {step.row.call_id: step.depth + 1 for step in steps if step.row.call_id}
-    calls = list(ToolCallRecord.objects.filter(run=run).order_by("id")[:LIMIT])
+    calls, _more = read_page(ToolCallRecord.objects.filter(run=run).order_by("id"), LIMIT)
     approvals = {approval.call_id: approval for approval in Approval.objects.filter(run=run)[:LIMIT]}
     bars = []
     for call in calls:
@@ -125,7 +126,7 @@ def tool_calls_of(run: Run, steps: list[Bar]) -> list[Bar]:
 def device_calls_of(run: Run, calls: list[Bar]) -> list[Bar]:
     """Calls sent to a device; each has the id of its tool call."""
     depths = {call.row.pk: call.depth + 1 for call in calls}
-    rows = DeviceCall.objects.filter(run_id=run.pk).select_related("device").order_by("id")[:LIMIT]
+    rows, _more = read_page(DeviceCall.objects.filter(run_id=run.pk).select_related("device").order_by("id"), LIMIT)
     return [
         Bar(
             f"device-{row.pk}",
@@ -144,7 +145,7 @@ def device_calls_of(run: Run, calls: list[Bar]) -> list[Bar]:
 
 def children_of(run: Run, steps: list[Bar]) -> list[Bar]:
     below = {step.row.child_id: step.depth + 1 for step in steps if step.row.child_id}
-    children = run.children.select_related("agent", "chain_version__chain").order_by("id")[:LIMIT]
+    children, _more = read_page(run.children.select_related("agent", "chain_version__chain").order_by("id"), LIMIT)
     return [
         Bar(
             f"child-{child.pk}",
@@ -163,7 +164,7 @@ def children_of(run: Run, steps: list[Bar]) -> list[Bar]:
 def steps_of(run: Run) -> list[Bar]:
     if run.chain_version_id is None:
         return []
-    steps = StepRun.objects.filter(run=run).order_by("id")[:LIMIT]
+    steps, _more = read_page(StepRun.objects.filter(run=run).order_by("id"), LIMIT)
     return [
         Bar(
             f"step-{step.pk}",

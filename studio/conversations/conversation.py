@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
+from agents.http.pagination import read_page
 from runs.events import record as events
 from runs.models import Feedback, Message, Run, RunEvent, Session
 from runs.models.session import SCHEDULED
@@ -48,7 +49,8 @@ class Turn:
 
 def turns_of(session: Session, limit: int) -> list[Turn]:
     """The newest messages, by the message that caused them. A session in progress has live turns."""
-    session_messages = list(session.messages.order_by("-seq")[:limit])[::-1]
+    newest, _more = read_page(session.messages.order_by("-seq"), limit)
+    session_messages = newest[::-1]
     artifacts.place(session_messages)
     attached.place(session_messages, session.owner_id)
     turns: list[Turn] = []

@@ -8,6 +8,7 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
+from agents.http.pagination import read_page
 from runs.models import Message, Session
 
 from ..base import keyset, may_author, page, signed_in
@@ -34,7 +35,8 @@ def session_list(request: HttpRequest) -> HttpResponse:
 @signed_in
 def session_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     session = find_session(request, pk)
-    session_messages = list(session.messages.select_related("run").order_by("-seq")[:SHOWN])[::-1]
+    newest, is_cut = read_page(session.messages.select_related("run").order_by("-seq"), SHOWN)
+    session_messages = newest[::-1]
     artifacts.place(session_messages)
     attached.place(session_messages, request.user.pk)
     return page(
@@ -43,7 +45,7 @@ def session_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         session.title or _("Session"),
         session=session,
         session_messages=session_messages,
-        is_cut=len(session_messages) == SHOWN,
+        is_cut=is_cut,
     )
 
 

@@ -7,6 +7,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from agents.http.pagination import read_page
 from runs.models import Message, SharedLink
 
 from ..base import pretty
@@ -22,10 +23,10 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
         words = _("There is no such conversation, or it is no longer shared.")
         return render(request, "muster/gone.html", {"words": words}, status=404)
     rows = link.session.messages.filter(role__in=SAID, seq__lte=link.last_seq).order_by("-seq")
-    session_messages = list(rows[:SHOWN])[::-1]
+    newest, is_cut = read_page(rows, SHOWN)
+    session_messages = newest[::-1]
     for message in session_messages:
         message.calls = [shown(call) for call in message.tool_calls] if link.shows_tools else []
-    is_cut = len(session_messages) == SHOWN
     context = {"title": link.session.title, "session_messages": session_messages, "is_cut": is_cut}
     answer = render(request, "muster/shared.html", context)
     answer["X-Robots-Tag"] = "noindex, nofollow"

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST
 from agents import roles
 from agents.exceptions import MusterError
 from agents.http import parsers
+from agents.http.pagination import read_page
 from agents.models import Tool, ToolGrant
 from agents.models.key import DECIDE
 from plumbing.texts import shown
@@ -41,11 +42,12 @@ def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, sta
     mine = Approval.objects.visible_to(request.user).select_related(
         "run__agent", "run__chain_version__chain", "run__principal", "decider", "decider_team"
     )
-    waiting = list(mine.open().order_by("expires_at")[:OPEN_SHOWN])
+    waiting, _more = read_page(mine.open().order_by("expires_at"), OPEN_SHOWN)
     decidable = set(mine.open().decidable_by(request.user).values_list("pk", flat=True))
     for approval in waiting:
         prepared(approval, request.user, approval.pk in decidable, failed)
-    decided = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")[:DECIDED_SHOWN]
+    ended = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")
+    decided, _more = read_page(ended, DECIDED_SHOWN)
     shown = page(
         request, "approvals.html", _("Approvals"), waiting=waiting, decided=decided,
         several=sum(one.may_decide for one in waiting) > 1,

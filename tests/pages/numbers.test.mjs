@@ -24,3 +24,12 @@ test("no script writes numbers in one language for everybody", () => {
   const fixed = scripts.filter((name) => /toLocaleString\(|\.toFixed\(|Intl\.\w+\("/.test(readFileSync(new URL(name, folder), "utf8")));
   assert.deepEqual(fixed, []);
 });
+
+test("large integers keep their digits", async (context) => {
+  if (!("rawJSON" in JSON)) return context.skip("this Node.js has no JSON.rawJSON");
+  const { parseExactly } = await of("en");
+  const text = '{"a":1180591620717411303424,"b":[1,2.5,-12345678901234567890],"c":"12345678901234567890"}';
+  const value = parseExactly(text);
+  assert.equal(JSON.stringify(value), text);
+  assert.equal(`${value.a}`, "1180591620717411303424");
+});

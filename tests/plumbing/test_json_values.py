@@ -2,11 +2,15 @@
 
 import json
 import math
+import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from plumbing import json_values
 
+ROOT = Path(__file__).resolve().parents[2]
 HUGE = 10**4_299
 TABLE = [
     ("plain", "plain"),
@@ -64,3 +68,14 @@ def test_what_is_not_json_is_refused_in_the_same_way_beside_a_long_number(number
     text = f"[{beside}, {number}]" if beside else number
     with pytest.raises(ValueError):
         json_values.read(text)
+
+
+def test_nothing_else_reads_and_writes_json_with_orjson():
+    """It turns integers beyond 64 bits into floats, and refuses what our writer takes."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.py"], cwd=ROOT, capture_output=True)
+    found = [
+        name
+        for name in listed.stdout.decode().split()
+        if (ROOT / name).exists() and re.search(r"^\s*(import|from) orjson\b", (ROOT / name).read_text(), re.MULTILINE)
+    ]
+    assert found == ["plumbing/json_values.py"]

@@ -167,3 +167,34 @@ def test_who_sends_far_too_much_is_told_by_a_close_code(protocol):
     assert texts_of(protocol) == []
     head, code = protocol.transport.value()[:2], protocol.transport.value()[2:4]
     assert (head[0], int.from_bytes(code, "big")) == (0x80 | Opcode.CLOSE, 1009)
+
+
+ONE_BYTE = Frame(Opcode.TEXT, b"x").serialize(mask=True)
+FLOODS = {
+    "one byte": [ONE_BYTE],
+    "pings": [Frame(Opcode.PING, b"").serialize(mask=True)],
+    "continuations": [
+        Frame(Opcode.TEXT, b"x", fin=False).serialize(mask=True),
+        *[Frame(Opcode.CONT, b"", fin=False).serialize(mask=True)] * 99,
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+def test_a_flood_of_frames_ends_its_socket_with_a_code(protocol, kind):
+    first, *more = FLOODS[kind]
+    protocol.dataReceived(first)
+    protocol.transport.clear()
+    for _ in range(10):
+        protocol.dataReceived(b"".join(more or [first]) * (1 + 2 * frames.FRAMES_AT_ONCE // (10 * (len(more) or 1))))
+    said = protocol.transport.value()
+    reason = frames.FLOODED.to_bytes(2, "big") + frames.TOO_MANY_FRAMES.encode()
+    assert said.endswith(reason) and said.count(reason) == 1
+    assert protocol.application_queue.qsize() <= frames.FRAMES_AT_ONCE and protocol.data == b""
+
+
+def test_frames_that_come_as_fast_as_a_busy_device_sends_them_are_read(protocol):
+    for _ in range(3):
+        protocol.dataReceived(ONE_BYTE * (frames.FRAMES_AT_ONCE - 1))
+        protocol.counted_since -= frames.FRAMES_AT_ONCE / frames.FRAMES_PER_S
+    assert protocol.application_queue.qsize() == 3 * (frames.FRAMES_AT_ONCE - 1) and not protocol.is_flooded

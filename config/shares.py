@@ -1,0 +1,97 @@
+"""One person's many large answers at once: they take turns, so that others hardly wait.
+
+An answer of megabytes keeps the interpreter busy, and sixty of them at once keep everybody waiting
+for seconds. Whoever has just got a large answer is, for a while, worked for on two threads at most;
+further requests of that person wait on the event loop, where they cost nothing. Nobody else is
+concerned: without large answers this is a look into an empty dict.
+"""
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Any
+
+from django.conf import settings
+from django.http import JsonResponse
+
+LARGE_BYTES = 500_000
+FOR_S = 10.0  # how long after a large answer its person has only a share
+AT_ONCE = 2
+MOST_WAITING = 100  # requests of one person; further ones are answered 429
+MOST_KNOWN = 1000
+Credential = bytes
+
+
+class TooManyWaiting(Exception):
+    """This person's requests already wait in a long line."""
+
+
+class Shares:
+    """Who has got large answers lately, and the turns of these people."""
+
+    def __init__(self) -> None:
+        self.people: dict[Credential, tuple[Any, float]] = {}
+        self.turns: dict[Any, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
+        self.present: Counter[Any] = Counter()
+
+    @asynccontextmanager
+    async def turn(self, scope: Any) -> AsyncIterator[None]:
+        """Raises TooManyWaiting."""
+        person = self.person_with_share(scope)
+        if person is None:
+            yield
+            return
+        if self.present[person] >= MOST_WAITING:
+            raise TooManyWaiting
+        self.present[person] += 1
+        try:
+            async with self.turns[person]:
+                yield
+        finally:
+            self.present[person] -= 1
+            if not self.present[person]:
+                del self.present[person]
+                self.turns.pop(person, None)
+
+    def person_with_share(self, scope: Any) -> Any:
+        if not self.people:
+            return None
+        person, until = self.people.get(credential_in(scope), (None, 0.0))
+        return person if until > time.monotonic() else None
+
+    def note(self, scope: Any, request: Any, size: int) -> None:
+        """Called on the thread that made the answer."""
+        if size < LARGE_BYTES:
+            return
+        person = getattr(getattr(request, "user", None), "pk", None)
+        credential = credential_in(scope)
+        if person is None or not credential:
+            return
+        now = time.monotonic()
+        if len(self.people) >= MOST_KNOWN:
+            self.people = {key: one for key, one in list(self.people.items()) if one[1] > now}
+        self.people[credential] = (person, now + FOR_S)
+
+
+def credential_in(scope: Any) -> Credential:
+    """What stands for the person in a request: a key, a token or a session, as a hash; empty if there is none."""
+    session = settings.SESSION_COOKIE_NAME.encode()
+    found = [
+        value
+        for name, value in scope["headers"]
+        if name in (b"authorization", b"x-api-key") or (name == b"cookie" and session in value)
+    ]
+    return sha256(b"\n".join(found)).digest() if found else b""
+
+
+def too_many() -> JsonResponse:
+    error = {
+        "code": "too_many_large_answers",
+        "message": "Too many of your requests wait while large answers are made for you.",
+        "hint": "Ask for fewer rows or fields (`limit`, `fields`), and for one page after the other.",
+        "details": [],
+    }
+    return JsonResponse({"error": error}, status=429, headers={"Retry-After": "5"})

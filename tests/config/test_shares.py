@@ -1,0 +1,86 @@
+"""Whoever gets large answers has two threads at a time; others do not notice."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+from django.http import HttpResponse
+from django.test import override_settings
+from django.urls import path
+
+from config import shares
+from config.handler import ThreadedHandler
+
+ALICE, BOB = b"Bearer alice", b"Bearer bob"
+at_work = {ALICE.decode(): 0, BOB.decode(): 0}
+most = dict(at_work)
+
+
+def page(request, size):
+    person = request.headers["Authorization"]
+    request.user = SimpleNamespace(pk=person)
+    at_work[person] += 1
+    most[person] = max(most[person], at_work[person])
+    content = b"x" * size
+    json.loads(json.dumps([0] * 20_000))  # as long as a request takes
+    at_work[person] -= 1
+    return HttpResponse(content)
+
+
+urlpatterns = [path("<int:size>", page)]
+
+
+@pytest.fixture
+def handler():
+    most.update(dict.fromkeys(most, 0))
+    with override_settings(ROOT_URLCONF=__name__, MIDDLEWARE=[]):
+        yield ThreadedHandler()
+
+
+async def ask(handler, person, size):
+    """The status and what was sent."""
+    sent = []
+    waiting = asyncio.Queue()
+    waiting.put_nowait({"type": "http.request", "body": b""})
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "GET", "path": f"/{size}", "query_string": b"", "http_version": "1.1",
+        "headers": [(b"host", b"testserver"), (b"authorization", person)],
+    }  # fmt: skip
+    await handler(scope, waiting.get, send)
+    return sent[0]["status"], b"".join(one.get("body", b"") for one in sent[1:])
+
+
+async def test_large_answers_of_one_person_take_turns(handler):
+    large = shares.LARGE_BYTES
+    assert (await ask(handler, ALICE, large))[0] == 200
+    most.update(dict.fromkeys(most, 0))
+    answers = await asyncio.gather(*[ask(handler, ALICE, large) for _ in range(20)])
+    assert {status for status, _ in answers} == {200} and {len(body) for _, body in answers} == {large}
+    assert most[ALICE.decode()] <= shares.AT_ONCE
+    assert handler.shares.present == {} and handler.shares.turns == {}
+
+
+async def test_nobody_else_waits_for_them(handler, monkeypatch):
+    await ask(handler, ALICE, shares.LARGE_BYTES)
+    alice = {"headers": [(b"authorization", ALICE)]}
+    async with handler.shares.turn(alice), handler.shares.turn(alice):  # all that she has
+        assert (await asyncio.wait_for(ask(handler, BOB, 10), 60))[0] == 200
+        waiting = asyncio.ensure_future(ask(handler, ALICE, 10))
+        assert (await ask(handler, BOB, 10))[0] == 200 and not waiting.done()
+        monkeypatch.setattr(shares, "MOST_WAITING", 3)
+        status, body = await ask(handler, ALICE, 10)
+        assert status == 429 and json.loads(body)["error"]["code"] == "too_many_large_answers"
+    assert (await waiting)[0] == 200
+
+
+async def test_small_answers_and_old_large_ones_leave_no_trace(handler, monkeypatch):
+    await ask(handler, BOB, shares.LARGE_BYTES - 1)
+    assert handler.shares.people == {}
+    monkeypatch.setattr(shares, "FOR_S", 0.0)
+    await ask(handler, ALICE, shares.LARGE_BYTES)
+    assert handler.shares.person_with_share({"headers": [(b"authorization", ALICE)]}) is None
