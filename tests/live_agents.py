@@ -18,9 +18,9 @@ ADD_SCHEMA = {
 def fresh_caches():
     """Keys count from one again in every test; what another test built must not answer."""
     factory._live.clear()
-    factory._tools.clear()
-    factory._providers.clear()
-    llms._models.clear()
+    factory.tool_spec.cache_clear()
+    factory.share_provider.cache_clear()
+    llms.make_model.cache_clear()
 
 
 @pytest.fixture
