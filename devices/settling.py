@@ -8,9 +8,7 @@ nothing is lost: the device has its results in its journal and reports them at i
 
 import asyncio
 import logging
-import os
 import queue
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +24,7 @@ from devices.models import Device, DeviceCall
 from devices.nudges import announce
 from devices.statements import OpenCall
 from plumbing import clock
+from plumbing.threads import ProcessThread
 
 log = logging.getLogger(__name__)
 MAX_BATCH = 256
@@ -53,7 +52,7 @@ class Settler:
 
     def __init__(self) -> None:
         self.tasks: queue.SimpleQueue[Arrival | Work] = queue.SimpleQueue()
-        self.started_in = 0
+        self.thread = ProcessThread("device-results", self.work_for_ever)
         self.acks: dict[tuple[UUID, str], Arrival] = {}
         self.seen: set[UUID] = set()
         self.acks_due = self.seen_due = NO_TIMER
@@ -87,9 +86,7 @@ class Settler:
             self.do(lambda: note_seen(seen, clock.near()))
 
     def do(self, task: Arrival | Work) -> None:
-        if self.started_in != os.getpid():
-            self.started_in = os.getpid()
-            threading.Thread(target=self.work_for_ever, name="device-results", daemon=True).start()
+        self.thread.start()
         self.tasks.put(task)
 
     # -- on the thread ----------------------------------------------------------------------------------------------

@@ -6,15 +6,13 @@ queue for the writer.
 """
 
 import asyncio
-import os
 import queue
-import threading
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import DatabaseError, connection, transaction
 
-from plumbing.threads import Work, answer, in_thread
+from plumbing.threads import ProcessThread, Work, answer, in_thread
 
 MAX_BATCH = 32
 
@@ -44,13 +42,11 @@ class Job:
 class Batches:
     def __init__(self) -> None:
         self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        self.started_in = 0
+        self.thread = ProcessThread("device-sockets", self.work_for_ever)
 
     async def ask(self, work: Work, *arguments: Any) -> Any:
         loop = asyncio.get_running_loop()
-        if self.started_in != os.getpid():
-            self.started_in = os.getpid()
-            threading.Thread(target=self.work_for_ever, name="device-sockets", daemon=True).start()
+        self.thread.start()
         job = Job(work, arguments, loop, loop.create_future())
         self.jobs.put(job)
         return await job.future
