@@ -7,14 +7,14 @@ from django.db.models import QuerySet
 from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
-from rest_framework import viewsets
 from rest_framework.decorators import action
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import Conflict, Invalid, NotFound, TooLarge
+from agents.http import viewsets
+from agents.http.known import ANYTHING
 from agents.http.resources import Tagged
-from agents.http.viewsets import Audited, NamedViewSet, lock_row, refusals
+from agents.http.viewsets import APIView, Audited, NamedViewSet, lock_row, refusals
 from plumbing import clock
 from runs.models import Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from runs.models.trigger import new_secret
@@ -178,6 +178,7 @@ class HookView(APIView):
 
     authentication_classes: list[Any] = []
     permission_classes: list[Any] = []
+    parameters = {"post": ANYTHING}
 
     @extend_schema(
         operation_id="hooks_call",
