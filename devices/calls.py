@@ -32,6 +32,7 @@ from plumbing.waits import elsewhere
 
 State = DeviceCall.State
 PULSE_S = 0.25  # how often a waiting thread checks whether the run was cancelled
+HOLD_S = 2.0  # that a worker waits for a device before it frees its thread
 CLAIM_S = 3.0  # a frame that is not acknowledged for this long is sent again with the same id
 
 
@@ -133,7 +134,7 @@ def frame_of(row: NewCall | DeviceCall, now: datetime) -> str:
 
 def hold(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
     """Keep this thread until the device has answered, as long as a thread may be kept."""
-    until = time.monotonic() + min(settings.DEVICE_HOLD_S, max(0.0, (deadline - clock.near()).total_seconds()))
+    until = time.monotonic() + min(HOLD_S, max(0.0, (deadline - clock.near()).total_seconds()))
     release_connection()
     while (remaining_s := until - time.monotonic()) > 0 and not context.is_cancelled():
         if waiter.wait(min(remaining_s, PULSE_S)):

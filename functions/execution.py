@@ -11,7 +11,6 @@ from threading import Lock
 from typing import Any
 
 from cachetools import LRUCache, cached
-from django.conf import settings
 from django.core.cache import cache
 from django.db import IntegrityError
 from redis import RedisError
@@ -218,7 +217,7 @@ def report_violation(version: Ready, execution: Execution) -> None:
     """
     facts: dict[str, Any] = {"version": version.number, "function": version.name}
     AuditEvent.record("function.violation", execution, **facts)
-    is_attack = (execution.error or {}).get("type") == "SystemCall" and settings.WITHDRAW_ON_VIOLATION
+    is_attack = (execution.error or {}).get("type") == "SystemCall"
     if is_attack and version.function_id and version.id and catalogue.withdraw(version.function_id, version.id):
         AuditEvent.record("function.withdrawn", execution, **facts)
 

@@ -4,7 +4,7 @@ import pytest
 
 from agents.models import Agent, Provider, Tool, ToolGrant
 from registry import factory
-from registry.llm import llms
+from registry.llm import attempts, llms
 from tests.fakes import StubOpenAI
 
 ADD_SCHEMA = {
@@ -24,9 +24,9 @@ def fresh_caches():
 
 
 @pytest.fixture
-def stub(settings):
+def stub(settings, monkeypatch):
     settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
-    settings.MODEL_BACKOFF_S = 0.01
+    monkeypatch.setattr(attempts, "BACKOFF_S", 0.01)
     with StubOpenAI() as server:
         yield server
 

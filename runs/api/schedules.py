@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.db.models import QuerySet
 from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
@@ -37,6 +36,7 @@ from runs.worker import webhooks
 from .filters import ScheduleFilter
 
 MAX_HOOK_BODY = 262_144  # bytes
+MAX_WEBHOOKS = 50  # of one person
 WEEKDAYS = OpenApiExample(
     "Weekdays at nine in Berlin",
     request_only=True,
@@ -223,9 +223,9 @@ class WebhookViewSet(ShownOnce, Tagged, Audited, viewsets.ModelViewSet):
         return super().create(request, *args, **kwargs)
 
     def perform_create(self, serializer: Any) -> None:
-        if self.get_queryset().count() >= settings.MAX_WEBHOOKS:
+        if self.get_queryset().count() >= MAX_WEBHOOKS:
             hint = "Delete some; one webhook can receive many kinds of events."
-            raise Conflict(f"You already have {settings.MAX_WEBHOOKS} webhooks.", code="too_many_webhooks", hint=hint)
+            raise Conflict(f"You already have {MAX_WEBHOOKS} webhooks.", code="too_many_webhooks", hint=hint)
         with refusals("webhook"):
             self.audit("created", serializer.save(owner=self.request.user))
 
