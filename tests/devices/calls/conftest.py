@@ -3,19 +3,17 @@
 import pytest
 from asgiref.sync import sync_to_async
 
-from devices import calls
-
 
 @pytest.fixture(autouse=True)
 def long_hold(monkeypatch):
     """An answer that comes is waited for, however busy the machine is."""
-    monkeypatch.setattr(calls, "HOLD_S", 30.0)
+    monkeypatch.setattr("devices.calls.HOLD_S", 30.0)
 
 
 @pytest.fixture
 def short_hold(monkeypatch, long_hold):
     """For calls that a worker lets go of because no answer comes."""
-    monkeypatch.setattr(calls, "HOLD_S", 0.5)
+    monkeypatch.setattr("devices.calls.HOLD_S", 0.5)
 
 
 @pytest.fixture
