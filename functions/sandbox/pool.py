@@ -319,8 +319,7 @@ class Pool:
         if call.cancellation is not None:
             call.cancellation.attach(conversation.cancel)
         try:
-            is_alone = self._slots.is_single
-            return conversation.run(job, call.callbacks, keep=keep, is_alone=is_alone, meanwhile=meanwhile)
+            return conversation.run(job, call.callbacks, keep=keep, meanwhile=meanwhile)
         finally:
             if call.cancellation is not None:
                 call.cancellation.attach(None)
