@@ -69,10 +69,9 @@ class Simulation:
 
 def forget() -> None:
     """What this process remembers of the last seed: it would ask the database less often."""
-    for remembering in (parse_spec, factory.tool_spec, factory.share_provider, llms.make_model):
+    for remembering in (parse_spec, factory.tool_spec, factory.share_provider, llms.make_model, slices.crew_of):
         remembering.cache_clear()
     factory._live.clear()
-    slices.CREWS.known.clear()
     workers._reported = None
 
 
