@@ -17,11 +17,10 @@ from django.db import transaction
 from django.db.models import DateTimeField, Q, UUIDField
 
 from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolResult
-from devices import protocol
+from devices import outbox, protocol
 from devices.exceptions import DeviceFailed
 from devices.models import Device, DeviceCall, Notice
 from devices.nudges import ANSWERS, announce, nudge
-from devices.outbox import OUTBOX
 from devices.statements import NewCall, Place
 from devices.wire import BadFrame, mended
 from plumbing import clock
@@ -94,7 +93,7 @@ def create(
         waits=request.offline == "wait",
     )
     text = frame_of(row, now)  # raised here if it is too large, before anything is written
-    return row.deadline if OUTBOX.post(row, text) and is_online else None
+    return row.deadline if outbox.post(row, text) and is_online else None
 
 
 def id_of(text: str | None) -> UUID | None:
