@@ -71,7 +71,7 @@ def test_a_call_is_posted_once(alice):
     assert not outbox.post(call, "{}")
     assert DeviceCall.objects.count() == 1
     with pytest.raises(IntegrityError):
-        outbox.post(new_call(alice, device_id=call.id), "{}")
+        outbox.post(new_call(alice, owner_id=None), "{}")
 
 
 def test_a_call_within_a_transaction_goes_with_it(alice):
