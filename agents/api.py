@@ -6,19 +6,19 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_noop as _
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import OpenApiExample, extend_schema
-from rest_framework import mixins, viewsets
+from rest_framework import mixins
 from rest_framework.decorators import action
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents import membership, roles, served
 from agents.exceptions import NotFound
+from agents.http import viewsets
 from agents.http.authentication import key_of
 from agents.http.filters import FilterSet
 from agents.http.resources import located
 from agents.http.version_serializers import VersionSerializer, WholeVersionSerializer
 from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
-from agents.http.viewsets import Audited, ByName, NamedViewSet, read, readable_name, refusals
+from agents.http.viewsets import APIView, Audited, ByName, NamedViewSet, read, readable_name, refusals
 from agents.models import Agent, ApiKey, AuditEvent, Invitation, Membership, Prompt, Provider, Secret, Team, Tool
 from agents.models.agent import provider_changed
 from agents.serializers.agents import AgentSerializer, ToolSerializer

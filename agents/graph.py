@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain, islice, pairwise
 from typing import Any
 
-from .mapping import MappingError, parsed, plain_path, read_source, steps_in
+from .mapping import MappingError, parse, plain_path, read_source, steps_in
 from .spec import ChainSpec, StepSpec
 
 MAX_STEPS = 200
@@ -309,7 +309,7 @@ def context_problems(graph: Graph, step: StepSpec) -> Iterator[Problem]:
 
 def never_holds(expression: str) -> bool:
     try:
-        node = parsed(expression)
+        node = parse(expression).parsed
     except MappingError:
         return False
     return node["type"] == "literal" and node["value"] in (False, None, "", [], {})
@@ -353,7 +353,7 @@ def one_expression(
     of_step = f" of step “{step}”" if step else ""
     try:
         path, _, _ = read_source(source)
-        node, named = parsed(path), steps_in(path)
+        node, named = parse(path).parsed, steps_in(path)
     except MappingError as error:
         yield Problem(step, error.code, f"{what}{of_step}: {error}", error.hint)
         return

@@ -5,9 +5,10 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiExample, extend_schema
-from rest_framework import serializers, viewsets
+from rest_framework import serializers
 
 from agents.exceptions import Forbidden, Invalid
+from agents.http import viewsets
 from agents.http.strict import RowId, StrictModelSerializer, Words
 from agents.http.viewsets import Audited
 from agents.models import Agent, Hook, Team, Tool

@@ -6,15 +6,16 @@ The scope is {"input", "steps": {key: {"output", "error", "errors", "status"}}, 
 
 import math
 from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import Any, ClassVar
 
 import jmespath.parser
+from cachetools import LRUCache, cached
 from jmespath.exceptions import JMESPathError
 from jmespath.visitor import Options, TreeInterpreter
 
 from plumbing.untrusted import apart
 from plumbing.untrusted.apart import Refused
-from plumbing.weighed import Weighed
 
 from .documents import check
 
@@ -45,25 +46,23 @@ class Parser(jmespath.parser.Parser):  # type: ignore[misc]
     _MAX_SIZE = 2
 
 
-trees: Weighed[str, dict[str, Any]] = Weighed(8 << 20)
-NODE_BYTES = 500  # at most, per character of the tree
+def bytes_of_tree(result: jmespath.parser.ParsedResult) -> int:
+    """At most 500 for each character of the expression."""
+    return 1000 + 500 * len(result.expression)
 
 
-def parsed(expression: str) -> dict[str, Any]:
-    return trees.get_or_make(expression, lambda: (parse(expression), 1000 + NODE_BYTES * len(expression)))
-
-
-def parse(expression: str) -> dict[str, Any]:
-    """The syntax tree. Raises MappingError with the column of the error."""
+@cached(LRUCache(8 << 20, bytes_of_tree), lock=Lock())
+def parse(expression: str) -> jmespath.parser.ParsedResult:
+    """The syntax tree, as `.parsed`. Raises MappingError with the column of the error."""
     if len(expression) > MAX_EXPRESSION:
         raise MappingError(
             f"An expression can have {MAX_EXPRESSION} characters; this one has {len(expression)}.",
             code="invalid_expression",
         )
     try:
-        tree = Parser().parse(expression).parsed
-        check_constants(tree)
-        return tree
+        result = Parser().parse(expression)
+        check_constants(result.parsed)
+        return result
     except (JMESPathError, RecursionError, Refused) as error:
         raise MappingError(
             f"`{expression}` is not valid JMESPath: {first_line(error)}",
@@ -184,7 +183,7 @@ def search_here(expression: str, scope: dict[str, JSON], most: int = MAX_WORK) -
 
 def evaluated(expression: str, scope: dict[str, JSON], tree: Bounded) -> JSON:
     try:
-        return tree.visit(parsed(expression), scope)
+        return tree.visit(parse(expression).parsed, scope)
     except MappingError:
         raise
     except (ValueError, RecursionError, TypeError, ArithmeticError) as error:  # the library's own are ValueErrors
@@ -246,7 +245,7 @@ def read_source(source: JSON) -> tuple[str, JSON, bool]:
 
 def explain(expression: str, scope: dict[str, JSON]) -> str:
     """The first part of a plain path that does not exist, and the value that it was looked up in."""
-    names = plain_path(parsed(expression))
+    names = plain_path(parse(expression).parsed)
     here: Any = scope
     for depth, name in enumerate(names):
         where = ".".join(names[:depth]) or "the scope"
@@ -307,7 +306,7 @@ def items_of(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEMS)
 
 def steps_in(expression: str) -> set[str]:
     """The keys x of every `steps.x` in the expression."""
-    return {path[1] for path in paths_in(parsed(expression)) if len(path) > 1 and path[0] == "steps"}
+    return {path[1] for path in paths_in(parse(expression).parsed) if len(path) > 1 and path[0] == "steps"}
 
 
 def paths_in(node: dict[str, Any]) -> Iterator[list[str]]:

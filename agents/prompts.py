@@ -5,13 +5,15 @@ parsed and rendered in a child with limits (plumbing/untrusted/jinja.py); texts 
 """
 
 import re
+from threading import Lock
 from typing import Any
 
+from cachetools import LRUCache, cached
+
 from plumbing.untrusted import apart
-from plumbing.weighed import Weighed
 
 from .exceptions import Invalid
-from .schema import canonical_json, check_schema, validate
+from .schema import check_schema, sha256_of, validate
 from .unknown import unknown_names
 
 JSON = Any
@@ -19,7 +21,6 @@ Variables = dict[str, dict[str, JSON]]
 MOST = 50
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,63}\Z")
 TOO_MUCH = "It needs more than 1 s of CPU time or 256 MB of memory."
-texts: Weighed[tuple[str, str], str] = Weighed(16 << 20)
 
 
 def detail(field: str, code: str, message: str) -> dict[str, str]:
@@ -93,16 +94,17 @@ def filled(variables: Variables, arguments: dict[str, JSON]) -> tuple[dict[str, 
     return values, problems
 
 
+def bytes_of_text(text: str) -> int:
+    return 500 + 4 * len(text)
+
+
+@cached(LRUCache(16 << 20, bytes_of_text), key=lambda template, values: sha256_of([template, values]), lock=Lock())
 def rendered(template: str, values: dict[str, JSON]) -> str:
     """The template with these values. Raises Invalid."""
-    return texts.get_or_make((template, canonical_json(values)), lambda: render(template, values))
-
-
-def render(template: str, values: dict[str, JSON]) -> tuple[str, int]:
     try:
         text: str = apart.read("render", template, values)
     except (apart.Refused, apart.TooMuch) as error:
         why = str(error) if isinstance(error, apart.Refused) else TOO_MUCH
         message = f"The system prompt cannot be rendered: {why}"
         raise Invalid(message, code="prompt_failed", details=[detail("system_prompt", "prompt_failed", why)])
-    return text, 4 * (len(text) + len(template)) + 500
+    return text

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 PIECE = 65_536
 ANSWER = 4096  # bytes of clamd's answer that are read
 PORT = 3310
+SCAN_S = 30.0  # that a scan may take
 
 
 class CannotScan(Exception):
@@ -79,9 +80,9 @@ def by_daemon(address: str, pieces: Iterable[bytes]) -> str:
 def connected(address: str) -> socket.socket:
     parts = urlsplit(address)
     if parts.hostname:
-        return socket.create_connection((parts.hostname, parts.port or PORT), settings.FILE_SCAN_S)
+        return socket.create_connection((parts.hostname, parts.port or PORT), SCAN_S)
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    line.settimeout(settings.FILE_SCAN_S)
+    line.settimeout(SCAN_S)
     try:
         line.connect(parts.path)
     except OSError:
@@ -100,7 +101,7 @@ def answer_of(line: socket.socket) -> str:
 def by_command(command: str, pieces: Iterable[bytes]) -> str:
     program = shlex.split(command)  # the operator's, from the settings
     done = subprocess.run(  # noqa: S603
-        program, input=b"".join(pieces), capture_output=True, timeout=settings.FILE_SCAN_S, check=False
+        program, input=b"".join(pieces), capture_output=True, timeout=SCAN_S, check=False
     )
     if done.returncode == 0:
         return ""

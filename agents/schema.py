@@ -11,12 +11,15 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
+from threading import Lock
 from typing import Any
+
+from cachetools import LRUCache, cached
 
 from agents.schema_cost import cost_of, size_of
 from agents.schema_rules import MAX_ERRORS, Problem, compiled, described, key_of, problem, problems_in
 from plumbing.untrusted import apart
-from plumbing.weighed import Weighed
 
 JSON = Any
 
@@ -129,25 +132,23 @@ def depth_of(value: JSON, limit: int) -> int:
 
 @dataclass(slots=True)
 class Plan:
-    """The cached cost of a schema (steps for each byte of a value), and its validator once it was needed."""
+    """The cached cost of a schema (steps for each byte of a value), and its validator once it was needed.
+
+    `bytes` is the memory that both take, with the key.
+    """
 
     cost: float
+    bytes: int
     validator: Any = None
 
 
-def planned(key: bytes) -> tuple[Plan, int]:
-    """The plan and its weight: a validator takes some twenty times its text, a pattern's caches up to 200 kB."""
+@cached(LRUCache(KEPT_BYTES, attrgetter("bytes")), lock=Lock())
+def plan_of(key: bytes) -> Plan:
     cost = cost_of(json.loads(key)) if len(key) <= SMALL_SCHEMA else math.inf
     if cost == math.inf:
-        return Plan(cost), len(key) + 500
-    return Plan(cost), 2_000 + 20 * len(key) + PATTERN_BYTES * key.count(b'"pattern')
-
-
-plans: Weighed[bytes, Plan] = Weighed(KEPT_BYTES)
-
-
-def plan_of(key: bytes) -> Plan:
-    return plans.get_or_make(key, lambda: planned(key))
+        return Plan(cost, len(key) + 500)
+    # A validator takes some twenty times its text, a pattern's caches up to 200 kB.
+    return Plan(cost, 2_000 + 20 * len(key) + PATTERN_BYTES * key.count(b'"pattern'))
 
 
 def validator_of(key: bytes) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+from cachetools import TTLCache
 from django.conf import settings
 from django.utils.translation import gettext_noop as _
 
@@ -21,9 +22,9 @@ ASK_S = 10.0
 MAX_BYTES = 2_000_000
 MOST = 1_000  # names of an answer
 AT_ONCE = threading.BoundedSemaphore(8)  # each holds a thread of this process while it waits
-FRESH_S = 60.0
 log = logging.getLogger(__name__)
-_kept: dict[tuple[int, int], tuple[float, list[str]]] = {}
+_kept: TTLCache[tuple[int, int], list[str]] = TTLCache(1_000, 60.0)
+_lock = threading.Lock()
 
 
 def bearer(provider: Provider) -> dict[str, str]:
@@ -67,9 +68,11 @@ def models(provider: Provider, *, fresh: bool = False) -> list[str]:
 
     Raises NotServed, RateLimited.
     """
-    key, now = (provider.pk, provider.revision), time.monotonic()
-    if not fresh and key in _kept and now - _kept[key][0] < FRESH_S:
-        return _kept[key][1]
+    key = (provider.pk, provider.revision)
+    with _lock:
+        names = None if fresh else _kept.get(key)
+    if names is not None:
+        return names
     if provider.kind == Provider.Kind.OFFLINE:
         return []
     if not AT_ONCE.acquire(blocking=False):
@@ -78,9 +81,8 @@ def models(provider: Provider, *, fresh: bool = False) -> list[str]:
         names = ask(provider)
     finally:
         AT_ONCE.release()
-    if len(_kept) > 1_000:
-        _kept.clear()
-    _kept[key] = (now, names)
+    with _lock:
+        _kept[key] = names
     return names
 
 

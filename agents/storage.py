@@ -32,6 +32,7 @@ from plumbing.waits import elsewhere
 log = logging.getLogger(__name__)
 GRACE = timedelta(hours=1)  # bytes are written before their row
 BATCH = 500
+FILES_PER_PERSON = 10_000
 HEAD = 8192  # bytes that tell the type
 Content = bytes | File  # a file is read in pieces
 UNPRINTED = frozenset(range(32)) - frozenset(b"\t\n\f\r\x1b")  # bytes that no text contains
@@ -125,7 +126,7 @@ def usage(owner_id: Any) -> dict[str, int]:
 def check_quota(owner_id: Any, more: int) -> None:
     """Raises Conflict if this person has no room for one more file of `more` bytes."""
     used = usage(owner_id)
-    if used["files"] >= settings.FILES_PER_PERSON:
+    if used["files"] >= FILES_PER_PERSON:
         raise Conflict(
             _("You already have %(number)s files.") % {"number": used["files"]},
             code="too_many_files",

@@ -9,15 +9,15 @@ from django.db.models import QuerySet
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import mixins, viewsets
+from rest_framework import mixins
 from rest_framework.decorators import action
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound, Unavailable
+from agents.http import viewsets
 from agents.http.known import ANYTHING
 from agents.http.resources import Tagged
-from agents.http.viewsets import Audited, lock_row, refusals
+from agents.http.viewsets import APIView, Audited, lock_row, refusals
 from agents.sharing import let_go
 from agents.tools import ToolError
 from connectors.accounts.catalog import CONNECTORS

@@ -10,11 +10,11 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from devices import outbox
 from devices.calls import State, frame_of, tell_cancelled
 from devices.models import DeviceCall
 from devices.models.device import new_id
 from devices.nudges import ANSWERS
-from devices.outbox import OUTBOX
 from devices.statements import NewCall
 from plumbing import clock
 from plumbing.broker.announcements import Waiter
@@ -48,7 +48,7 @@ def ask(owner_id: Any, questions: Mapping[Any, Question], seconds: float) -> dic
         with ExitStack() as stack:
             waiters = {key: stack.enter_context(ANSWERS.waiter(call.id, Waiter)) for key, call in calls.items()}
             for call in calls.values():
-                OUTBOX.post(call, frame_of(call, now))
+                outbox.post(call, frame_of(call, now))
             elsewhere(wait, list(waiters.values()), seconds)
             return {key: answer_of(waiter, calls[key].id) for key, waiter in waiters.items()}
     finally:

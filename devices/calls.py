@@ -17,11 +17,10 @@ from django.db import transaction
 from django.db.models import DateTimeField, Q, UUIDField
 
 from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolResult
-from devices import protocol
+from devices import outbox, protocol
 from devices.exceptions import DeviceFailed
 from devices.models import Device, DeviceCall, Notice
 from devices.nudges import ANSWERS, announce, nudge
-from devices.outbox import OUTBOX
 from devices.statements import NewCall, Place
 from devices.wire import BadFrame, mended
 from plumbing import clock
@@ -32,6 +31,7 @@ from plumbing.waits import elsewhere
 
 State = DeviceCall.State
 PULSE_S = 0.25  # how often a waiting thread checks whether the run was cancelled
+HOLD_S = 2.0  # that a worker waits for a device before it frees its thread
 CLAIM_S = 3.0  # a frame that is not acknowledged for this long is sent again with the same id
 
 
@@ -93,7 +93,7 @@ def create(
         waits=request.offline == "wait",
     )
     text = frame_of(row, now)  # raised here if it is too large, before anything is written
-    return row.deadline if OUTBOX.post(row, text) and is_online else None
+    return row.deadline if outbox.post(row, text) and is_online else None
 
 
 def id_of(text: str | None) -> UUID | None:
@@ -133,7 +133,7 @@ def frame_of(row: NewCall | DeviceCall, now: datetime) -> str:
 
 def hold(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
     """Keep this thread until the device has answered, as long as a thread may be kept."""
-    until = time.monotonic() + min(settings.DEVICE_HOLD_S, max(0.0, (deadline - clock.near()).total_seconds()))
+    until = time.monotonic() + min(HOLD_S, max(0.0, (deadline - clock.near()).total_seconds()))
     release_connection()
     while (remaining_s := until - time.monotonic()) > 0 and not context.is_cancelled():
         if waiter.wait(min(remaining_s, PULSE_S)):

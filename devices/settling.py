@@ -8,9 +8,6 @@ nothing is lost: the device has its results in its journal and reports them at i
 
 import asyncio
 import logging
-import os
-import queue
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,10 +22,10 @@ from devices.calls import State
 from devices.models import Device, DeviceCall
 from devices.nudges import announce
 from devices.statements import OpenCall
+from devices.threads import Batches
 from plumbing import clock
 
 log = logging.getLogger(__name__)
-MAX_BATCH = 256
 ACK_S = 0.1  # how long an ack waits for its result, which makes it unnecessary
 SEEN_S = 2.0
 ENDED = (State.DONE, State.FAILED, State.CANCELLED)
@@ -49,11 +46,10 @@ NO_TIMER: Timer = (None, 0.0)
 
 
 class Settler:
-    """`put` and `heard` run on the event loop; everything below `work_for_ever` on the thread."""
+    """`put` and `heard` run on the event loop; everything below `write_or_retry` on the thread."""
 
     def __init__(self) -> None:
-        self.tasks: queue.SimpleQueue[Arrival | Work] = queue.SimpleQueue()
-        self.started_in = 0
+        self.tasks: Batches[Arrival | Work] = Batches("device-results", self.write_or_retry, 256)
         self.acks: dict[tuple[UUID, str], Arrival] = {}
         self.seen: set[UUID] = set()
         self.acks_due = self.seen_due = NO_TIMER
@@ -87,38 +83,23 @@ class Settler:
             self.do(lambda: note_seen(seen, clock.near()))
 
     def do(self, task: Arrival | Work) -> None:
-        if self.started_in != os.getpid():
-            self.started_in = os.getpid()
-            threading.Thread(target=self.work_for_ever, name="device-results", daemon=True).start()
         self.tasks.put(task)
 
     # -- on the thread ----------------------------------------------------------------------------------------------
 
-    def work_for_ever(self) -> None:
-        while True:
-            batch = self.take()
-            try:
-                close_old_connections()
-                self.write(batch)
-            except DatabaseError as error:
-                log.warning("Results of devices were not written, trying again: %s", error)
-                for connection in connections.all(initialized_only=True):
-                    connection.close()
-                for task in batch:
-                    self.tasks.put(task)
-                time.sleep(0.5)
-            except Exception:  # one invalid result must not block the others
-                log.exception("A batch of %d results of devices was dropped", len(batch))
-
-    def take(self) -> list[Arrival | Work]:
-        """Everything in the queue, after waiting for the first item."""
-        batch = [self.tasks.get()]
+    def write_or_retry(self, batch: list[Arrival | Work]) -> None:
         try:
-            while len(batch) < MAX_BATCH:
-                batch.append(self.tasks.get_nowait())
-        except queue.Empty:
-            pass
-        return batch
+            close_old_connections()
+            self.write(batch)
+        except DatabaseError as error:
+            log.warning("Results of devices were not written, trying again: %s", error)
+            for connection in connections.all(initialized_only=True):
+                connection.close()
+            for task in batch:
+                self.tasks.put(task)
+            time.sleep(0.5)
+        except Exception:  # one invalid result must not block the others
+            log.exception("A batch of %d results of devices was dropped", len(batch))
 
     def write(self, batch: list[Arrival | Work]) -> None:
         results = [task for task in batch if isinstance(task, Arrival)]

@@ -105,10 +105,10 @@ def tools_of(text: str) -> dict[str, str]:
     return json.loads(text)
 
 
-def insert(calls: Sequence[NewCall]) -> None:
-    """Write new rows in one transaction. Raises IntegrityError when one of them is there already."""
+def insert(call: NewCall) -> None:
+    """Write a new row. Raises IntegrityError when it is there already."""
     with transaction.atomic():
-        insert_plain(DeviceCall, calls)
+        insert_plain(DeviceCall, [call])
 
 
 def lock(ids: Collection[UUID]) -> dict[UUID, OpenCall]:

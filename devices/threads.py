@@ -6,17 +6,16 @@ queue for the writer.
 """
 
 import asyncio
-import os
-import queue
-import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
 
 from django.db import DatabaseError, connection, transaction
 
-from plumbing.threads import Work, answer, in_thread
+from plumbing.threads import ProcessThread, Work, answer, in_thread
 
-MAX_BATCH = 32
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,36 +40,44 @@ class Job:
             pass
 
 
-class Batches:
-    def __init__(self) -> None:
-        self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        self.started_in = 0
+class Batches(Generic[Item]):
+    """Hands what arrived during the last batch to `write`, at most `most` items, on a thread of its own.
 
-    async def ask(self, work: Work, *arguments: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        if self.started_in != os.getpid():
-            self.started_in = os.getpid()
-            threading.Thread(target=self.work_for_ever, name="device-sockets", daemon=True).start()
-        job = Job(work, arguments, loop, loop.create_future())
-        self.jobs.put(job)
-        return await job.future
+    `put` is called on the event loop.
+    """
+
+    def __init__(self, name: str, write: Callable[[list[Item]], None], most: int) -> None:
+        self.write, self.most = write, most
+        self.items: SimpleQueue[Item] = SimpleQueue()
+        self.thread = ProcessThread(name, self.work_for_ever)
+
+    def put(self, item: Item) -> None:
+        self.thread.start()
+        self.items.put(item)
 
     def work_for_ever(self) -> None:
         while True:
-            batch = [self.jobs.get()]
-            while len(batch) < MAX_BATCH and not self.jobs.empty():
-                batch.append(self.jobs.get())
-            answer(together, [job for job in batch if not job.future.cancelled()])
-
-
-BATCHES = Batches()
+            batch = [self.items.get()]
+            while len(batch) < self.most and not self.items.empty():
+                batch.append(self.items.get())
+            self.write(batch)
 
 
 async def in_batch(work: Work, *arguments: Any) -> Any:
     """For work without effects besides the rows: they are committed when this returns."""
-    if connection.vendor == "sqlite":
-        return await BATCHES.ask(work, *arguments)
-    return await in_thread(work, *arguments)
+    if connection.vendor != "sqlite":
+        return await in_thread(work, *arguments)
+    loop = asyncio.get_running_loop()
+    job = Job(work, arguments, loop, loop.create_future())
+    JOBS.put(job)
+    return await job.future
+
+
+def do_together(batch: list[Job]) -> None:
+    answer(together, [job for job in batch if not job.future.cancelled()])
+
+
+JOBS = Batches("device-sockets", do_together, 32)
 
 
 def together(jobs: list[Job]) -> None:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
-from django.conf import settings
-
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult
 from functions import sandbox
 from functions.execution import printed, storable
@@ -27,6 +25,7 @@ LIMITS = sandbox.Limits(
 INPUT_BYTES = 32 << 20  # all input files of a call together
 OF_SKILL = "skill:"  # before the id of an archive
 MOST_WAITING = 4  # processes of runs that wait, in one worker process
+WAIT_S = 600.0  # that a worker keeps the variables of run_python while the run waits
 LOST = "The variables and files of earlier calls are lost: the process was ended."
 
 
@@ -170,10 +169,7 @@ def keep(run: str, attempt: int) -> None:
     """The run waits: its process, if it has one, stays for a while in case this worker continues it."""
     if not sandbox.keeps(session_of(run)):
         return
-    if settings.INTERPRETER_WAIT_S <= 0:
-        end(run)
-        return
-    timer = threading.Timer(settings.INTERPRETER_WAIT_S, end_late, (run, attempt))
+    timer = threading.Timer(WAIT_S, end_late, (run, attempt))
     timer.daemon = True
     forget(run)
     with _lock:

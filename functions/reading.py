@@ -1,16 +1,18 @@
 """Parses untrusted input in the sandbox: signatures of sources, and the tasks of plumbing/untrusted/apart.py."""
 
+from operator import itemgetter
+from threading import Lock
 from typing import Any
+
+from cachetools import LRUCache, cached
 
 from agents.exceptions import Unavailable
 from functions import sandbox
 from functions.signature import Signature, SourceProblem
 from plumbing.untrusted import apart
 from plumbing.waits import elsewhere
-from plumbing.weighed import Weighed
 
 MAX_SOURCE_BYTES = 64 * 1024
-signatures: Weighed[tuple[str, str], Signature | SourceProblem] = Weighed(16 << 20)
 
 
 def read_apart(task: str, parts: tuple[Any, ...], owner: str | None) -> Any:
@@ -41,22 +43,24 @@ def refused(facts: dict[str, Any]) -> apart.Refused:
 
 def read(source: str, entry: str = "") -> Signature:
     """The signature of `entry`, or of the last top-level def. Raises SourceProblem, Unavailable."""
-    answer = signatures.get_or_make((source, entry), lambda: read_in_child(source, entry))
+    answer, _ = read_in_child(source, entry)
     if isinstance(answer, SourceProblem):
         raise answer.with_traceback(None)
     return answer
 
 
+@cached(LRUCache(16 << 20, itemgetter(1)), lock=Lock())
 def read_in_child(source: str, entry: str) -> tuple[Signature | SourceProblem, int]:
-    weight = 2_000 + 4 * len(source)
+    """The answer, and about how many bytes it takes with its source."""
+    size = 2_000 + 4 * len(source)
     try:
         facts = apart.read("signature", source, entry)
     except apart.Refused as error:
-        return SourceProblem(error.code or "syntax", str(error), error.hint, error.line, error.column), weight
+        return SourceProblem(error.code or "syntax", str(error), error.hint, error.line, error.column), size
     except apart.TooMuch:
         hint = "Split long expressions into several lines, and simplify the docstring."
         raise SourceProblem(
             "too_complex", "Parsing the source needs more than 1 s of CPU time or 256 MB of memory.", hint
         ) from None
     tuples = {name: tuple(facts[name]) for name in ("imports", "functions", "requires")}
-    return Signature(**{**facts, **tuples}), weight + 8 * len(str(facts))
+    return Signature(**{**facts, **tuples}), size + 8 * len(str(facts))

@@ -2,12 +2,12 @@
 second.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from functions.sandbox import Cancellation
+from plumbing.threads import ProcessThread
 
 EVERY_S = 0.25
 
@@ -19,7 +19,7 @@ class Watch:
         self.lock = threading.Lock()
         self.calls: dict[Cancellation, Callable[[], bool]] = {}
         self.wanted = threading.Event()
-        self.started_in = 0
+        self.thread = ProcessThread("function-watch", self.keep_looking)
 
     @contextmanager
     def over(self, is_cancelled: Callable[[], bool]) -> Iterator[Cancellation]:
@@ -28,9 +28,7 @@ class Watch:
         with self.lock:
             self.calls[cancellation] = is_cancelled
             self.wanted.set()
-            if self.started_in != os.getpid():
-                self.started_in = os.getpid()
-                threading.Thread(target=self.keep_looking, name="function-watch", daemon=True).start()
+            self.thread.start()
         try:
             yield cancellation
         finally:

@@ -14,11 +14,11 @@ from ag_ui.core import AssistantMessage, RunAgentInput, UserMessage
 from django.db.models import CharField, IntegerField, UUIDField
 from drf_spectacular.utils import extend_schema
 from pydantic import ValidationError
-from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import key_of, require_scope
 from agents.http.pagination import read_page
+from agents.http.viewsets import APIView
 from agents.models.key import DECIDE
 from plumbing.statements import Select
 from runs.events.places import stream_for

@@ -8,12 +8,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, MusterError
 from agents.http.strict import ObjectField, StrictSerializer
 from agents.http.throttles import address_of
-from agents.http.viewsets import read
+from agents.http.viewsets import APIView, read
 from knowledge.memory import agent_file
 from knowledge.memory.agent_file import AgentTool
 

@@ -5,6 +5,8 @@ would hold a thousand of them.
 """
 
 import asyncio
+import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +18,26 @@ from plumbing.resting import RestingThreads
 THREADS = RestingThreads(8, "rows")
 
 Work = Callable[..., Any]
+
+
+class ProcessThread:
+    """A thread that starts once in each process, when it is first needed, and ends with the process.
+
+    `start` is called by one thread at a time: the event loop's, or whoever holds the caller's lock.
+    """
+
+    def __init__(self, name: str, work: Work) -> None:
+        self.name, self.work = name, work
+        self.process = 0
+
+    def is_started(self) -> bool:
+        """False in a process that was forked from one with this thread: threads are not copied."""
+        return self.process == os.getpid()
+
+    def start(self) -> None:
+        if not self.is_started():
+            self.process = os.getpid()
+            threading.Thread(target=self.work, name=self.name, daemon=True).start()
 
 
 async def in_thread(work: Work, *arguments: Any) -> Any:

@@ -2,7 +2,10 @@
 for each other row.
 """
 
+from threading import Lock
 from typing import Any
+
+from cachetools import LRUCache, cached
 
 from agents.models import Agent, AgentVersion, Provider, Tool
 from agents.models.agent import live_definition
@@ -14,13 +17,11 @@ from knowledge.skills import store as skills
 from registry.llm.llms import chat_model
 
 from .agents import LiveAgent
-from .cache import Cache
 from .exceptions import CannotBuild
 
 KEPT = 16_384  # live agents kept per process; 5 to 10 kB each, since tools and providers are shared
-_live: Cache[str, LiveAgent] = Cache(KEPT)
-_tools: Cache[tuple[Any, ...], ToolSpec] = Cache(KEPT)
-_providers: Cache[tuple[int, int], Provider] = Cache(512)
+_live: LRUCache[str, LiveAgent] = LRUCache(KEPT)
+_lock = Lock()
 
 
 def live_agent(agent: Agent, version: AgentVersion | None = None) -> LiveAgent:
@@ -36,15 +37,17 @@ def live_agent(agent: Agent, version: AgentVersion | None = None) -> LiveAgent:
 
 def loaded_hashes() -> list[str]:
     """The agents that this process has built and kept."""
-    return _live.keys()
+    with _lock:
+        return list(_live)
 
 
 def _published(agent: Agent) -> LiveAgent:
     if not agent.live_hash or agent.published_id is None:
         raise CannotBuild("not_published", f"The agent “{agent.name}” is not published.", "Publish it first.")
-    return _live.get_or_make(agent.live_hash, lambda: build_published(agent))
+    return build_published(agent)
 
 
+@cached(_live, key=lambda agent: agent.live_hash, lock=_lock)
 def build_published(agent: Agent) -> LiveAgent:
     version = agent.published
     assert version is not None
@@ -60,7 +63,7 @@ def _older(agent: Agent, version: AgentVersion) -> LiveAgent:
     provider = provider_of(spec, agent.provider_id)
     tools = sorted((row.pk, live_definition(row)) for row in rows.values())
     key = sha256_of([version.sha256, tools, provider.pk, provider.revision])
-    return _live.get_or_make(key, lambda: assemble(spec, key, rows, provider))
+    return assemble_once(spec, key, rows, provider)
 
 
 def build(spec: AgentSpec, key: str = "", *, fallback_provider: int | None = None) -> LiveAgent:
@@ -70,9 +73,18 @@ def build(spec: AgentSpec, key: str = "", *, fallback_provider: int | None = Non
 
 def assemble(spec: AgentSpec, key: str, rows: dict[int, Tool], provider: Provider) -> LiveAgent:
     specs = (tool_spec(rows[grant.tool_id], grant) for grant in spec.grants if grant.tool_id in rows)
-    provider = _providers.get_or_make((provider.pk, provider.revision), lambda: provider)
+    provider = share_provider(provider)
     model = chat_model(provider, spec.model_params)
     return LiveAgent(spec=spec, hash=key, tools={tool.name: tool for tool in specs}, provider=provider, model=model)
+
+
+assemble_once = cached(_live, key=lambda spec, key, rows, provider: key, lock=_lock)(assemble)
+
+
+@cached(LRUCache(512), key=lambda provider: (provider.pk, provider.revision), lock=Lock())
+def share_provider(provider: Provider) -> Provider:
+    """One object for all agents that use this revision."""
+    return provider
 
 
 def tool_rows(grants: list[GrantSpec]) -> dict[int, Tool]:
@@ -93,13 +105,16 @@ def provider_of(spec: AgentSpec, fallback: int | None) -> Provider:
     return row
 
 
-def tool_spec(row: Tool, grant: GrantSpec) -> ToolSpec:
-    """The tool as this grant gives it; agents with the same grant share one object."""
-    deadline_s = grant.deadline_s or row.deadline_s
+def key_of_tool(row: Tool, grant: GrantSpec) -> tuple[Any, ...]:
     marks = (row.untrusted, *row.record_fields)
     settings = (grant.deadline_s, grant.pinned_version, grant.offline, tuple(grant.context))
-    key = (row.pk, row.definition_hash, marks, deadline_s, settings)
-    return _tools.get_or_make(key, lambda: pinned(make_tool_spec(row, grant, deadline_s)))
+    return (row.pk, row.definition_hash, marks, row.deadline_s, settings)
+
+
+@cached(LRUCache(KEPT), key=key_of_tool, lock=Lock())
+def tool_spec(row: Tool, grant: GrantSpec) -> ToolSpec:
+    """The tool as this grant gives it; agents with the same grant share one object."""
+    return pinned(make_tool_spec(row, grant, grant.deadline_s or row.deadline_s))
 
 
 def pinned(tool: ToolSpec) -> ToolSpec:

@@ -7,19 +7,21 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from threading import Lock
 from typing import Any, Protocol
+
+from cachetools import LRUCache, cached
 
 from plumbing.words import words_of
 
-from .cache import Cache
 from .routing import embeddings
 
 WEIGHTS = (3.0, 1.0, 0.5)  # of words in the name, the description, and the parameters
 LONG = 0.25  # how much a long definition counts for less, which has more words to match by chance
 SHARED = 0.1  # what a text that shares all its words with a tool adds to their similarity of -1 to 1
 READ = 4000  # characters of a description that are read
-_entries: "Cache[tuple[int, str], Entry]" = Cache(50_000)
+_entries: "LRUCache[tuple[int, str], Entry]" = LRUCache(50_000)
+_lock = Lock()
 Key = tuple[int, str]
 JSON = Any
 
@@ -64,25 +66,22 @@ def key_of(tool: Described) -> Key:
     return tool.id, tool.definition_hash
 
 
-def entry_of(tool: Described) -> Entry:
-    """Kept by content, so a changed definition is read anew."""
-    key = key_of(tool)
-    return _entries.get_or_make(key, partial(read, tool, key))
-
-
 def known(keys: Collection[Key]) -> dict[Key, Entry]:
     """The entries that need not be read again."""
-    return _entries.get_many(keys)
+    with _lock:
+        return {key: _entries[key] for key in keys if key in _entries}
 
 
-def read(tool: Described, key: Key) -> Entry:
+@cached(_entries, key=key_of, lock=_lock)
+def entry_of(tool: Described) -> Entry:
+    """Kept by content, so a changed definition is read anew."""
     name = tool.name.replace("_", " ").replace("-", " ")
     description = tool.description[:READ]
     weights: dict[str, float] = {}
     for text, weight in zip((name, description, " . ".join(parameters(tool.input_schema))), WEIGHTS, strict=True):
         for stem in words_of(text):
             weights[stem] = max(weights.get(stem, 0.0), weight)
-    return Entry(key, weights, f"{name}: {description[:500]}")
+    return Entry(key_of(tool), weights, f"{name}: {description[:500]}")
 
 
 def parameters(schema: JSON) -> Iterator[str]:

@@ -4,7 +4,7 @@ import pytest
 
 from agents.models import Agent, Provider, Tool, ToolGrant
 from registry import factory
-from registry.llm import llms
+from registry.llm import attempts, llms
 from tests.fakes import StubOpenAI
 
 ADD_SCHEMA = {
@@ -18,15 +18,15 @@ ADD_SCHEMA = {
 def fresh_caches():
     """Keys count from one again in every test; what another test built must not answer."""
     factory._live.clear()
-    factory._tools.clear()
-    factory._providers.clear()
-    llms._models.clear()
+    factory.tool_spec.cache_clear()
+    factory.share_provider.cache_clear()
+    llms.make_model.cache_clear()
 
 
 @pytest.fixture
-def stub(settings):
+def stub(settings, monkeypatch):
     settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
-    settings.MODEL_BACKOFF_S = 0.01
+    monkeypatch.setattr(attempts, "BACKOFF_S", 0.01)
     with StubOpenAI() as server:
         yield server
 

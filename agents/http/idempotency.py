@@ -10,7 +10,6 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_noop as _
-from rest_framework.permissions import BasePermission
 
 from agents.exceptions import Conflict, IdempotencyMismatch, Invalid
 from agents.models import ApiKey, IdempotentRequest
@@ -32,20 +31,20 @@ class Repeated(Exception):
         self.response = response
 
 
-class OncePerKey(BasePermission):
-    """Remembers each POST that has a key, after its sender has been found to be allowed to send it.
+def remember(request: Any, view: Any) -> None:
+    """Remember a POST that has a key, until `settlement`. Raises what `begin` raises.
 
     A view names in `keeps_keys` the actions or methods that find an earlier request themselves, and in
     `secret_answers` those whose answers contain what is shown only once.
     """
+    is_ours = request.method == "POST" and request.path_info.startswith(API) and remembers_keys(view)
+    if is_ours and not is_among(view, request, "keeps_keys") and (key := key_in(request)):
+        request._request.idempotent = begin(request, key), is_among(view, request, "secret_answers")
 
-    def has_permission(self, request: Any, view: Any) -> bool:
-        is_ours = request.method == "POST" and request.path_info.startswith(API)
-        if is_ours and not is_among(view, request, "keeps_keys") and (key := key_in(request)):
-            view.check_throttles(request)  # otherwise asked later, so that repeated requests would not count
-            view.throttle_classes = []  # counted once
-            request._request.idempotent = begin(request, key), is_among(view, request, "secret_answers")
-        return True
+
+def remembers_keys(view: Any) -> bool:
+    """A key belongs to a person, and a view without authentication does not know who sends it."""
+    return bool(view.authentication_classes)
 
 
 def is_among(view: Any, request: Any, name: str) -> bool:
@@ -112,7 +111,7 @@ def file_hash(value: Any) -> Any:
 
 
 def settlement(answer: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Middleware: what became of a request that `OncePerKey` remembered."""
+    """Middleware: what became of a request that `remember` has kept."""
 
     def settled(request: HttpRequest) -> HttpResponseBase:
         response = answer(request)

@@ -5,8 +5,6 @@ without a word, and an ignored filter would return everything.
 from collections.abc import Mapping
 from typing import Any
 
-from rest_framework.permissions import BasePermission
-
 from agents.unknown import extra, refuse, unknown_names
 
 from .filters import Filters, Search, orderings_of
@@ -15,22 +13,17 @@ PAGING = frozenset(["limit", "cursor", "fields"])
 ANYTHING = None  # another service sends the request and adds parameters of its own
 
 
-class KnownParameters(BasePermission):
+def check_known(request: Any, view: Any) -> None:
     """A view lists the parameters that it reads by action or method, `parameters = {"calls": ("state",)}`, in
-    addition to the filters, search and orderings of its list; and in `bodiless` the actions or methods
-    that read no body.
-
-    It is a permission because REST framework asks those before each handler, with the request and the view.
+    addition to the filters, search and orderings of its list; in `bodiless` the actions or methods that read no
+    body; and in `bodies` those that read one although they are a DELETE.
     """
-
-    def has_permission(self, request: Any, view: Any) -> bool:
-        if request.query_params and (parameters := known_parameters(request, view)) is not ANYTHING:
-            names = (name for name in request.query_params if name not in parameters)
-            messages = unknown_names(names, "parameter", parameters, sent=request.query_params)
-            refuse(messages, "The address has a parameter that does not exist.", "parameter")
-        if reads_no_body(request, view) and request.data:
-            refuse(extra(request.data, ()) or {"body": "It must be empty."}, "This request takes no body.")
-        return True
+    if request.query_params and (parameters := known_parameters(request, view)) is not ANYTHING:
+        names = (name for name in request.query_params if name not in parameters)
+        messages = unknown_names(names, "parameter", parameters, sent=request.query_params)
+        refuse(messages, "The address has a parameter that does not exist.", "parameter")
+    if reads_no_body(request, view) and request.data:
+        refuse(extra(request.data, ()) or {"body": "It must be empty."}, "This request takes no body.")
 
 
 def named_in(table: Mapping[str, Any], request: Any, view: Any) -> list[Any]:
@@ -62,7 +55,7 @@ def is_paged(view: Any, action: str) -> bool:
 
 def reads_no_body(request: Any, view: Any) -> bool:
     return (
-        request.method == "DELETE"
+        (request.method == "DELETE" and "delete" not in getattr(view, "bodies", ()))
         or getattr(view, "action", None) in getattr(view, "bodiless", ())
         or (not hasattr(view, "action") and request.method.lower() in getattr(view, "bodiless", ()))
     )

@@ -11,7 +11,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
-from .idempotency import API, OncePerKey
+from .idempotency import API, remembers_keys
 from .resources import CHANGES, SHOWN
 
 LOCATION = OpenApiParameter(
@@ -114,7 +114,7 @@ class Schema(AutoSchema):
         return [*parameters, IF_MATCH] if self.takes_if_match() else parameters
 
     def remembers_keys(self, parameters: list[Any]) -> bool:
-        if not self.path.startswith(API) or OncePerKey not in self.view.permission_classes:
+        if not self.path.startswith(API) or not remembers_keys(self.view):
             return False
         return all(one.name != IDEMPOTENCY.name for one in parameters)
 

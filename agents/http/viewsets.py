@@ -9,15 +9,44 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError, QuerySet, RestrictedError
 from django.utils.translation import gettext_noop as _
-from rest_framework import viewsets
+from rest_framework import views, viewsets
 
 from agents.exceptions import Conflict, NotFound
 from agents.models import AuditEvent
 from agents.models.team import SLUG, Owned, kind_of, the_one
 from agents.sharing import dependents, let_go
 
+from .idempotency import remember
+from .known import check_known
 from .resources import Tagged
 from .throttles import address_of
+
+
+class Checked:
+    """Once a request has been found to be allowed, and before its handler: nothing that it sends is ignored, and a
+    repeated POST is not carried out again.
+    """
+
+    def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)  # type: ignore[misc]
+        check_known(request, self)
+        remember(request, self)
+
+
+class APIView(Checked, views.APIView):
+    pass
+
+
+class GenericViewSet(Checked, viewsets.GenericViewSet):
+    pass
+
+
+class ReadOnlyModelViewSet(Checked, viewsets.ReadOnlyModelViewSet):
+    pass
+
+
+class ModelViewSet(Checked, viewsets.ModelViewSet):
+    pass
 
 
 @contextmanager
@@ -84,7 +113,7 @@ class ByName:
         return rows.for_use(self.request.user, readable_name(self.kwargs["name"]), owner_in(self.request))
 
 
-class NamedViewSet(ByName, Tagged, Audited, viewsets.ModelViewSet):
+class NamedViewSet(ByName, Tagged, Audited, ModelViewSet):
     """Rows by name: 404 if not visible, 403 if visible but not editable."""
 
     model: Any

@@ -1,7 +1,10 @@
 """Agent: the row that an author edits. AgentVersion: its content at one time, published or tried; immutable."""
 
+from operator import attrgetter
+from threading import Lock
 from typing import Any
 
+from cachetools import LRUCache, cached
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import F, Q
@@ -10,9 +13,8 @@ from pydantic import ValidationError
 
 from agents import prompts
 from agents.exceptions import Invalid
-from agents.schema import canonical_json, sha256_of
+from agents.schema import sha256_of
 from agents.spec import AgentSpec, GrantSpec, ModelParams
-from plumbing.weighed import Weighed
 
 from .provider import Provider
 from .team import Owned, OwnedQuerySet, cap_of, check_name, is_capped, one_name_per_owner, pool_label
@@ -258,9 +260,6 @@ class Agent(Owned):
         return self.live_hash != before
 
 
-specs: Weighed[str, AgentSpec] = Weighed(16 << 20)  # by their hash, so an entry cannot be out of date
-
-
 class AgentVersion(TriedVersion):
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="versions")
 
@@ -272,11 +271,16 @@ class AgentVersion(TriedVersion):
     def read_spec(self) -> AgentSpec:
         """The content, kept by its hash: the column may be deferred. Raises NewerFormat."""
         self.require_known_format()
-        return specs.get_or_make(self.sha256, self.parsed)
+        return parse_spec(self)
 
-    def parsed(self) -> tuple[AgentSpec, int]:
-        """The spec and its weight in bytes."""
-        return AgentSpec.model_validate(self.spec), 4_000 + 10 * len(canonical_json(self.spec))
+
+def bytes_of_spec(spec: AgentSpec) -> int:
+    return 4_000 + 10 * len(spec.model_dump_json())
+
+
+@cached(LRUCache(16 << 20, bytes_of_spec), key=attrgetter("sha256"), lock=Lock())
+def parse_spec(version: AgentVersion) -> AgentSpec:
+    return AgentSpec.model_validate(version.spec)
 
 
 def offer_as_tool(agent: Agent, spec: AgentSpec) -> "Tool | None":

@@ -2,7 +2,6 @@
 
     python -m benchmarks.sandbox             # about a minute; rewrites its section of docs/benchmarks.md
     python -m benchmarks.sandbox --no-write
-    python -m benchmarks.sandbox --one-core  # T6 and T8 with host and child on one core; writes nothing
 
 `floor` = fork + one byte through a pipe + exit + wait from a bare Python, measured between the others.
 pydantic-monty comes with requirements-dev.txt; without it, or without bubblewrap on the path, its row is left out.
@@ -19,7 +18,7 @@ from typing import Any
 
 from benchmarks import page
 from benchmarks.sandbox.rivals import Calls
-from benchmarks.sandbox.targets import callback_row, every_row, reuse_row
+from benchmarks.sandbox.targets import every_row
 from benchmarks.sandbox.timing import interleave, seconds, together
 
 
@@ -27,11 +26,10 @@ def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--rounds", type=int, default=100)
     arguments.add_argument("--no-write", action="store_true")
-    arguments.add_argument("--one-core", action="store_true")
     options = arguments.parse_args()
-    text = on_one_core() if options.one_core else measure(options.rounds)
+    text = measure(options.rounds)
     print(text)
-    if not (options.no_write or options.one_core):
+    if not options.no_write:
         page.write_section("The sandbox", text)
 
 
@@ -48,16 +46,6 @@ def measure(rounds: int) -> str:
     finally:
         calls.close()
     return "\n".join(parts)
-
-
-def on_one_core() -> str:
-    """T6 and T8 without the hop between two cores, which costs more than the rest of such a call."""
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the fork servers inherit it
-    calls = Calls()
-    try:
-        return table(("", "target", "measured on one core", "met"), [reuse_row(calls), callback_row(calls)])
-    finally:
-        calls.close()
 
 
 def comparison(times: dict[str, list[float]], floor: float) -> str:

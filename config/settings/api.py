@@ -5,11 +5,7 @@ REST_FRAMEWORK = {
         "agents.http.authentication.ApiKeyAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": [
-        "agents.http.authentication.HasScope",
-        "agents.http.known.KnownParameters",
-        "agents.http.idempotency.OncePerKey",
-    ],  # in this order
+    "DEFAULT_PERMISSION_CLASSES": ["agents.http.authentication.HasScope"],
     "DEFAULT_RENDERER_CLASSES": ["agents.http.renderers.TextsRenderer"],
     "DEFAULT_PARSER_CLASSES": ["agents.http.parsers.JSONParser"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "agents.http.negotiation.Negotiation",

@@ -9,11 +9,9 @@ from config.settings.environment import DATA_DIR, env
 # Directory of the files that people upload and runs make.
 FILES_DIR = Path(env.str("MUSTER_FILES_DIR", default=str(DATA_DIR / "files")))
 FILE_BYTES = env.int("MUSTER_FILE_BYTES", default=10 << 20)  # bytes of one file
-FILES_PER_PERSON = env.int("MUSTER_FILES_PER_PERSON", default=10_000)  # files of one person
 FILE_BYTES_PER_PERSON = env.int("MUSTER_FILE_BYTES_PER_PERSON", default=1 << 30)  # bytes of all files of one person
 # Scanner of files: clamd://host:3310, clamd:///path/to/socket, or a command line; empty: files are not scanned
 FILE_SCANNER = env.str("MUSTER_FILE_SCANNER", default="")
-FILE_SCAN_S = env.float("MUSTER_FILE_SCAN_S", default=30.0)  # seconds that a scan may take
 # S3 or a service like it for files, in place of a directory; credentials as boto3 finds them
 S3_URL = env.str("MUSTER_S3_URL", default="")  # s3://bucket/prefix?endpoint=https://minio:9000&region=eu-west-1
 STORAGES: dict[str, Any] = {

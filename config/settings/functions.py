@@ -9,8 +9,6 @@ MAX_FUNCTION_MEMORY_MB = env.int("MUSTER_MAX_FUNCTION_MEMORY", default=1024)
 FUNCTION_IMPORTS = env.list("MUSTER_FUNCTION_IMPORTS", default=["*"])  # patterns of modules that functions may import
 # libraries that functions may require; `manage.py install_libraries` installs them into LIBRARIES_DIR
 LIBRARIES = env.list("MUSTER_LIBRARIES", default=[])
-# seconds that a worker keeps the variables of run_python while the run waits; 0: not at all
-INTERPRETER_WAIT_S = env.float("MUSTER_INTERPRETER_WAIT", default=600.0)
 # libraries that the tool run_python loads, if they are installed
 INTERPRETER_LIBRARIES = env.list(
     "MUSTER_INTERPRETER_LIBRARIES",
@@ -18,7 +16,5 @@ INTERPRETER_LIBRARIES = env.list(
 )
 # where `manage.py install_libraries` installs the libraries
 LIBRARIES_DIR = env.str("MUSTER_LIBRARIES_DIR", default=str(DATA_DIR / "libraries"))
-# withdraw a function version that attacks the sandbox
-WITHDRAW_ON_VIOLATION = env.bool("MUSTER_WITHDRAW_ON_VIOLATION", default=True)
 # patterns of hosts that ctx.http may be allowed to reach
 FUNCTION_HOSTS = env.list("MUSTER_FUNCTION_HOSTS", default=["*"])

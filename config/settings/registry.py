@@ -6,8 +6,6 @@ from config.settings.environment import env
 LOCAL_MODEL_NAME = env.str("MUSTER_LOCAL_MODEL_NAME", default="")
 # seconds of silence after which a model server is asked again
 MODEL_SILENCE_S = env.float("MUSTER_MODEL_SILENCE", default=120.0)
-# seconds before the second attempt; doubles for the third
-MODEL_BACKOFF_S = env.float("MUSTER_MODEL_BACKOFF", default=0.5)
 
 OFFLINE_SCRIPT = env.str("MUSTER_OFFLINE_SCRIPT", default="")  # file of prepared answers of the offline provider
 

@@ -22,11 +22,7 @@ APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds a person has 
 # decision when an approval expires: deny or approve
 APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")
 SHARED_LINKS = env.bool("MUSTER_SHARED_LINKS", default=False)  # people may share a conversation by a public link
-# seconds that an approval or question must have been open before people are notified of it
-NOTICE_AFTER_S = env.float("MUSTER_NOTICE_AFTER", default=10.0)
-APPROVAL_LINK_S = env.int("MUSTER_APPROVAL_LINK", default=86_400)  # seconds that a signed link to an approval is good
 ASK_EFFECTS = env.list("MUSTER_ASK_EFFECTS", default=[])  # effects that always need approval, such as destructive
-MAX_WEBHOOKS = env.int("MUSTER_MAX_WEBHOOKS", default=50)  # webhooks of one person
 
 # Days that history is kept, by kind (`manage.py prune`).
 KEEP_DAYS = {

@@ -5,11 +5,12 @@ from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
-from rest_framework import mixins, viewsets
+from rest_framework import mixins
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound
+from agents.http import viewsets
 from agents.http.resources import version_seen
 from agents.http.strict import OBJECT, without_echo
 from agents.http.throttles import address_of

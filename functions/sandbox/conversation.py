@@ -17,7 +17,6 @@ from .callbacks import Callbacks
 from .ending import Ending, Usage
 from .forkserver import Child, ForkServer, select_readable, select_writable
 from .limits import GRACE_S, Limits
-from .onecore import OneCore
 from .outcome import FunctionError, Outcome, Status
 
 _NEAR_LIMIT = 0.8
@@ -51,7 +50,6 @@ class Conversation:
         )
         self._poller = select.poll()
         self._poller.register(child.sock, select.POLLIN)
-        self._core = OneCore(child)
         self._wakeup: int | None = None  # answers that threads have finished
         self.has_gone = False  # the child ended before it took the last job, so that job has not begun
         self._deadline = 0.0
@@ -60,19 +58,14 @@ class Conversation:
         self._stop: Callable[[], None] | None = None  # ends the host's work for the call
 
     def run(
-        self, job: bytes, callbacks: Callbacks, *, keep: bool = False, is_alone: bool = False,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> Outcome:  # fmt: skip
+        self, job: bytes, callbacks: Callbacks, *, keep: bool = False, meanwhile: Callable[[], None] | None = None
+    ) -> Outcome:
         """Send the job, and return how it ended. The child has ended too, unless it is kept.
 
-        is_alone: no other call is in progress here. meanwhile: work for the host while the child is
-        running.
+        meanwhile: work for the host while the child is running.
         """
-        self._callbacks, self._is_alone = callbacks, is_alone
+        self._callbacks = callbacks
         self._frames.received = 0
-        self._takes_turns = is_alone and keep  # a child for a single call wakes other processes as well
-        if not self._takes_turns:
-            self._core.part()
         began = time.monotonic()
         self._deadline = began + self._limits.timeout_s + GRACE_S
         callbacks.begin(self._deadline)
@@ -115,8 +108,6 @@ class Conversation:
 
     def _send(self, frame: bytes) -> bool:
         """Whether all of it was sent in time; mostly at once, in one system call."""
-        if self._takes_turns:
-            self._core.draw_near()
         try:
             sent = self._send_now(frame)
             while sent < len(frame):
@@ -138,7 +129,7 @@ class Conversation:
         try:
             while True:
                 remaining_s = self._deadline - time.monotonic()
-                if remaining_s <= 0 or not (events := self._wait(remaining_s)):
+                if remaining_s <= 0 or not (events := self._poller.poll(remaining_s * 1000)):
                     self._kill("timeout")
                     return None
                 for descriptor, _ in events:
@@ -160,14 +151,6 @@ class Conversation:
         """Whether it ended without reading its job, so that nothing of the call has happened."""
         return self._frames.was_reset and not self._frames.received and self._killed_for is None
 
-    def _wait(self, left_s: float) -> list[tuple[int, int]]:
-        if self._takes_turns:
-            if events := self._core.wait(self._poller):
-                return events
-            self._takes_turns = False
-            self._core.part()
-        return self._poller.poll(left_s * 1000)
-
     def _read(self) -> dict[str, Any] | None:
         for kind, payload in self._frames.read():
             if kind == wire.REPLY:
@@ -180,7 +163,6 @@ class Conversation:
         return None
 
     def _serve(self, message: Any) -> None:
-        self._takes_turns = self._is_alone
         self._answer(self._callbacks.serve(message))
         if self._callbacks.wakeup is not None and self._wakeup is None:
             self._wakeup = self._callbacks.wakeup

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
+
+from cachetools import LRUCache
 
 from .callbacks import Callbacks
 from .cancellation import Cancellation
-from .codecache import CodeCache, Compiled, cache_key
+from .codecache import CodeKey, Compiled, cache_key, size_of
 from .compiling import (
     COMPILE_LIMITS,
     COMPILER,
@@ -62,11 +66,13 @@ class Pool:
         self._at_once, self._queue_s = at_once, queue_s
         self._run_regardless = run_regardless
         self._servers = ForkServers(spares, queue_s, without_layers, libraries)
-        self._cache = CodeCache()
+        # Of 64 MB of sources and bytecode: a compiled function and its size, by key.
+        self._cache: LRUCache[CodeKey, tuple[Compiled | None, int]] = LRUCache(64 << 20, itemgetter(1))
         self._start_afresh()
         _pools.add(self)
 
     def _start_afresh(self) -> None:
+        self._cache_lock = threading.Lock()
         self._slots = Slots(self._at_once, max(1, self._at_once // 2))
         self._readers = Slots(_READ_AT_ONCE, _READ_AT_ONCE // 2)
         self._kept = KeptChildren()
@@ -200,13 +206,15 @@ class Pool:
         owner: str | None,
     ) -> Compiled:  # fmt: skip
         key = cache_key(source, entry, imports, safe_mode, expect)
-        program = self._cache.get(key)
+        with self._cache_lock:
+            program, _ = self._cache.get(key, (None, 0))
         if program is None:
             question = {"entry": entry, "imports": imports, "safe_mode": safe_mode}
             more = {"source": source, "expect": expect, "libraries": self._servers.libraries.offered}
             program = self._compile_in_child(question, more, owner)
             if not is_too_much(program):  # the machine may only have been busy
-                self._cache.put(key, program)
+                with self._cache_lock:
+                    self._cache[key] = program, size_of(key, program)
         return program
 
     def _compile_in_child(self, question: dict[str, Any], more: dict[str, Any], owner: str | None) -> Compiled:
@@ -311,8 +319,7 @@ class Pool:
         if call.cancellation is not None:
             call.cancellation.attach(conversation.cancel)
         try:
-            is_alone = self._slots.is_single
-            return conversation.run(job, call.callbacks, keep=keep, is_alone=is_alone, meanwhile=meanwhile)
+            return conversation.run(job, call.callbacks, keep=keep, meanwhile=meanwhile)
         finally:
             if call.cancellation is not None:
                 call.cancellation.attach(None)

@@ -32,11 +32,6 @@ class Slots:
         self._waiting: list[_Waiting] = []
         self._lock = threading.Lock()
 
-    @property
-    def is_single(self) -> bool:
-        """Whether exactly one call is in progress, and no other is waiting."""
-        return self._free == self.size - 1 and not self._waiting
-
     def take(self, timeout_s: float, owner: str | None = None) -> None:
         """Acquire a slot until give_back(owner). Raises NoChild if none is free in time."""
         with self._lock:

@@ -7,11 +7,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ParseError
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.http.known import ANYTHING
 from agents.http.later import later
 from agents.http.parsers import JSONParser
+from agents.http.viewsets import APIView
 from gateway.sse import HEARTBEAT, sse, streamed
 from runs.events.places import WAITS, stream_for
 from runs.events.waiting import ENDS

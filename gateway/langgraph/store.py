@@ -7,7 +7,6 @@ from django.db.models.functions import Left
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
-from agents.http.authentication import HasScope
 from agents.http.viewsets import Audited
 from agents.models import StoredItem
 
@@ -23,7 +22,7 @@ class ItemsView(Audited, LangGraphView):
 
     scope = "sessions"
     parameters = {"get": ("namespace", "key", "refresh_ttl")}
-    permission_classes = [HasScope]  # its DELETE has a body
+    bodies = ("delete",)
 
     def put(self, request: Any) -> Response:
         body = fields_in(request.data, ("namespace", "key", "value"), NOT_INDEXED)

@@ -9,11 +9,11 @@ from django.db.models.fields.json import KeyTransform
 from drf_spectacular.utils import extend_schema
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import ApiKeyAuthentication
 from agents.http.pagination import read_page
+from agents.http.viewsets import APIView
 from agents.models import ApiKey
 
 JSON = Any
@@ -57,6 +57,7 @@ class OkView(LangGraphView):
     """GET /ok"""
 
     permission_classes = []
+    parameters = {"get": None}
 
     def get(self, request: Any) -> Response:
         return Response({"ok": True})
@@ -66,6 +67,7 @@ class InfoView(LangGraphView):
     """GET /info: what clients ask before they connect. A key that is not good is refused here too."""
 
     permission_classes = []
+    parameters = {"get": None}
 
     def get(self, request: Any) -> Response:
         flags = {"assistants": True, "crons": True, "langsmith": False, "langsmith_tracing_replicas": False}

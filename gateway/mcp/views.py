@@ -8,8 +8,8 @@ from django.conf import settings
 from django.http import StreamingHttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
+from agents.http.viewsets import APIView
 from gateway.sse import streamed
 from runs.events.places import stream_for
 

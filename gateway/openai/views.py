@@ -5,9 +5,9 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import NotFound
+from agents.http.viewsets import APIView
 from agents.models import Agent
 from gateway.turns import ROUTER, pinned
 

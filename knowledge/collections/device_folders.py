@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext_lazy as later
 from django.utils.translation import gettext_noop as _
@@ -26,6 +25,8 @@ from knowledge.models.folder import PATH
 from plumbing import clock
 
 PREFIX = "device:"
+DEVICE_S = 1.5  # in which a device must answer a search; after that, the rest is answered without it
+MAX_FOLDERS = 10  # of one person in a collection
 SEARCH, READ = "search_files", "read_file_content"
 BEFORE = 1500  # bytes that are read before an excerpt
 TEXT = 1000  # characters of an excerpt that are believed
@@ -100,7 +101,7 @@ def search(
         )
         for folder in open_folders
     }
-    answers = asking.ask(asker.user_id, questions, settings.COLLECTION_DEVICE_S) if questions else {}
+    answers = asking.ask(asker.user_id, questions, DEVICE_S) if questions else {}
     excerpts = [one for folder in open_folders for one in excerpts_of(folder, devices, answers[folder.pk])]
     reasons |= {folder.pk: failure_of(answers[folder.pk]) for folder in open_folders}
     absent = [Absent(name_of(devices, one), one.path, reasons[one.pk]) for one in folders if reasons[one.pk]]
@@ -167,7 +168,7 @@ def read(folder: CollectionFolder, path: str, offset: int, asker: Asker, size: i
         raise ToolFailed(f"“{path}” cannot be read: {problem}.", code="device_offline")
     first = max(0, offset - BEFORE)
     there = {"path": path_there(folder, devices, path), "offset": first, "length": size}
-    answer = asking.ask(asker.user_id, {0: Question(folder.device_id, READ, there)}, settings.COLLECTION_DEVICE_S)[0]
+    answer = asking.ask(asker.user_id, {0: Question(folder.device_id, READ, there)}, DEVICE_S)[0]
     if not isinstance(answer.result, dict) or not isinstance(answer.result.get("text"), str):
         raise ToolFailed(f"“{path}” cannot be read: {failure_of(answer)}.", code="device_failed")
     after = number_in(answer.result.get("next_offset"))
@@ -223,9 +224,9 @@ def add(collection: Collection, user: Any, device_id: UUID, path: str) -> tuple[
     mine = CollectionFolder.objects.filter(collection=collection, owner=user)
     if folder := mine.filter(device_id=device_id, path=path).first():
         return folder, False
-    if mine.count() >= settings.COLLECTION_FOLDERS_EACH:
+    if mine.count() >= MAX_FOLDERS:
         raise Conflict(
-            _("You can add %(number)s folders to a collection.") % {"number": settings.COLLECTION_FOLDERS_EACH},
+            _("You can add %(number)s folders to a collection.") % {"number": MAX_FOLDERS},
             code="too_many_folders",
             hint=_("Remove one first."),
         )

@@ -10,7 +10,6 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, QuerySet, Sum
 from django.utils import timezone
@@ -27,6 +26,7 @@ from .pieces import Piece, storable
 
 Source, Status = Document.Source, Document.Status
 ATTEMPTS = 3  # a document that ends the worker or its sandbox as often has failed
+MAX_DOCUMENTS = 100_000  # of a collection
 BATCH = 1000
 
 
@@ -89,9 +89,9 @@ def add_url(collection: Collection, url: str, *, name: str) -> tuple[Document, b
 def insert(row: Document) -> Document:
     """Store a new document; it replaces those of this name that are not searched yet. Raises Conflict."""
     rows = Document.objects.filter(collection_id=row.collection_id).current()
-    if rows.exclude(name=row.name).count() >= settings.DOCUMENTS_PER_COLLECTION:
+    if rows.exclude(name=row.name).count() >= MAX_DOCUMENTS:
         raise Conflict(
-            _("A collection can have %(number)s documents.") % {"number": settings.DOCUMENTS_PER_COLLECTION},
+            _("A collection can have %(number)s documents.") % {"number": MAX_DOCUMENTS},
             code="too_many_documents",
             hint=_("Delete some, or use another collection."),
         )

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from rest_framework import mixins, viewsets
+from rest_framework import mixins
 
+from agents.http import viewsets
 from agents.http.viewsets import Audited, ByName
 from knowledge.models import Collection
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext_noop as _
 
@@ -32,6 +31,8 @@ from plumbing.http import outbound
 log = logging.getLogger(__name__)
 LEASE_S = 300.0  # longer than a turn
 TURN_S = 120.0
+READ_EVERY_S = 900.0  # between two readings of an account
+MAX_ACCOUNTS = 10  # of one person in a collection
 PAGE, PAGES = 50, 4  # messages of one search, and searches of one turn
 
 
@@ -50,7 +51,7 @@ def tick() -> int:
         log.exception("The account %s of a collection cannot be read", account.pk)
         error = f"The account cannot be read ({type(problem).__name__})."
     rows = CollectionAccount.objects.filter(pk=account.pk)
-    rows.update(error=storable(error)[:300], read_after=clock.Now(settings.COLLECTION_ACCOUNTS_S))
+    rows.update(error=storable(error)[:300], read_after=clock.Now(READ_EVERY_S))
     return done
 
 
@@ -191,9 +192,9 @@ def add(collection: Collection, user: Any, name: str, query: str) -> tuple[Colle
     mine = CollectionAccount.objects.filter(collection=collection, owner=user)
     if account := mine.filter(connection_id=connection.pk, query=query).first():
         return account, False
-    if mine.count() >= settings.COLLECTION_FOLDERS_EACH:
+    if mine.count() >= MAX_ACCOUNTS:
         raise Conflict(
-            _("You can add %(number)s accounts to a collection.") % {"number": settings.COLLECTION_FOLDERS_EACH},
+            _("You can add %(number)s accounts to a collection.") % {"number": MAX_ACCOUNTS},
             code="too_many_accounts",
             hint=_("Remove one first."),
         )

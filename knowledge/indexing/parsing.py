@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-
 from functions import sandbox
 from knowledge.collections.parsed import PLAIN, parts_of_text
 from knowledge.collections.pieces import Part
@@ -19,6 +17,7 @@ ENDINGS = {"timeout": ("too_slow", "Reading it takes more than a minute."),
            "cpu": ("too_slow", "Reading it takes more than a minute."),
            "memory": ("too_large", "Reading it needs too much memory.")}  # fmt: skip
 HEAD = 4096  # bytes of JSON before the text of a part
+CHUNKS_PER_DOCUMENT = 10_000  # a document that gives more has failed
 TOO_LARGE = b'{"error": "too_much_text", "message": "The file has too much text."}\n'
 AGAIN = ("busy", "cancelled", "refused")  # says nothing about the document
 
@@ -98,8 +97,8 @@ def parts_in(answer: bytes) -> Iterator[Part]:
             raise Unreadable(str(head["error"])[:64], str(head["message"])[:500])
         place = end + 1 + size_in(head, len(answer) - end - 1)
         count += 1
-        if count > settings.CHUNKS_PER_DOCUMENT:  # each has a piece at least
-            raise Unreadable("too_much_text", f"It has more than {settings.CHUNKS_PER_DOCUMENT} parts: split it.")
+        if count > CHUNKS_PER_DOCUMENT:  # each has a piece at least
+            raise Unreadable("too_much_text", f"It has more than {CHUNKS_PER_DOCUMENT} parts: split it.")
         yield part_of(head, answer[end + 1 : place].decode("utf-8", "replace"))
 
 

@@ -24,7 +24,7 @@ from knowledge.models import Document
 from plumbing.database import DATABASE_GONE
 from plumbing.http import outbound
 
-from .parsing import NotNow, Unreadable, parts_of
+from .parsing import CHUNKS_PER_DOCUMENT, NotNow, Unreadable, parts_of
 
 log = logging.getLogger(__name__)
 BATCH, PIECES = 50, 2000  # documents that are claimed, and pieces that are stored, at once
@@ -175,8 +175,8 @@ def checked(parts: list[Part]) -> list[Piece]:
     pieces: list[Piece] = []
     for piece in pieces_of(parts):
         pieces.append(piece)
-        if len(pieces) > settings.CHUNKS_PER_DOCUMENT:
-            raise Unreadable("too_much_text", f"It has more than {settings.CHUNKS_PER_DOCUMENT} pieces: split it.")
+        if len(pieces) > CHUNKS_PER_DOCUMENT:
+            raise Unreadable("too_much_text", f"It has more than {CHUNKS_PER_DOCUMENT} pieces: split it.")
     if not pieces:
         raise Unreadable("no_text", "There is no text in it. Scanned pages must be recognised (OCR) before.")
     return pieces

@@ -3,12 +3,13 @@
 from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
-from rest_framework import mixins, viewsets
+from rest_framework import mixins
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from agents import diff
 from agents.exceptions import Invalid, NotFound
+from agents.http import viewsets
 from agents.http.openapi import IF_MATCH
 from agents.http.resources import located, version_seen
 from agents.http.strict import without_echo

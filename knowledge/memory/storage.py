@@ -22,6 +22,9 @@ from plumbing import clock
 from plumbing.untrusted.formats import clean
 
 JSON = Any
+MEMORIES_PER_RUN = 20  # changes that one message may lead to, with all runs that it starts
+MEMORIES_PER_DAY = 200  # changes by agents of one person's memories; runs with text of strangers may use half
+MEMORY_SUGGESTIONS = 100  # of one person that wait for a decision; runs with text of strangers may fill half
 Action, Scope, Status = MemoryVersion.Action, Memory.Scope, Memory.Status
 
 
@@ -267,7 +270,7 @@ def check_total(owner_id: int) -> None:
 
 def check_suggestions(owner_id: int, by: Author) -> None:
     """Raises Conflict. Agents that read text of strangers may fill half of the list, so the others keep room."""
-    rows, most = Memory.objects.filter(owner_id=owner_id).suggested(), settings.MEMORY_SUGGESTIONS
+    rows, most = Memory.objects.filter(owner_id=owner_id).suggested(), MEMORY_SUGGESTIONS
     if by.is_agent and by.is_untrusted and rows.filter(untrusted=True).count() >= share_of(most):
         raise Conflict(
             f"{share_of(most)} suggestions from text of strangers already wait for a decision.",
@@ -282,9 +285,9 @@ def check_suggestions(owner_id: int, by: Author) -> None:
 
 def check_rate(owner_id: int, by: Author) -> None:
     """Raises Conflict after so many writes of one message and all the runs that it led to, or of agents in a day."""
-    if by.root_id and MemoryVersion.objects.filter(root_id=by.root_id).count() >= settings.MEMORIES_PER_RUN:
+    if by.root_id and MemoryVersion.objects.filter(root_id=by.root_id).count() >= MEMORIES_PER_RUN:
         raise Conflict(
-            f"One message may lead to {settings.MEMORIES_PER_RUN} changes of the memory.", code="too_many_in_run",
+            f"One message may lead to {MEMORIES_PER_RUN} changes of the memory.", code="too_many_in_run",
             hint="Keep what matters most.",
         )  # fmt: skip
     if not by.is_agent:
@@ -293,7 +296,7 @@ def check_rate(owner_id: int, by: Author) -> None:
     writes = MemoryWrite.objects.filter(owner_id=owner_id)
     writes.filter(at__lt=since).delete()
     written = writes.filter(at__gte=since)
-    most = settings.MEMORIES_PER_DAY
+    most = MEMORIES_PER_DAY
     if written.count() >= most or (by.is_untrusted and written.filter(untrusted=True).count() >= share_of(most)):
         raise Conflict(
             "Agents have changed the memory of this person too often in the last 24 hours.", code="too_many_in_day",

@@ -6,13 +6,12 @@ from typing import Any
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import require_scope
 from agents.http.strict import StrictSerializer, Text
 from agents.http.throttles import address_of
-from agents.http.viewsets import ByName, read
+from agents.http.viewsets import APIView, ByName, read
 from functions import store
 from functions.models import StoredFunction
 from functions.serializers import FunctionSerializer

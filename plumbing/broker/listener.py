@@ -8,7 +8,6 @@ missed in the rows.
 
 import asyncio
 import logging
-import os
 import select
 import socket
 import threading
@@ -21,6 +20,7 @@ import redis
 from django.conf import settings
 
 from plumbing.broker.servers import pool_of
+from plumbing.threads import ProcessThread
 
 log = logging.getLogger(__name__)
 AGAIN_S = 1.0  # seconds between attempts to reach the broker
@@ -40,14 +40,14 @@ class Listener:
         self.standing: set[bytes] = set()
         self.changed = threading.Condition(self.lock)
         self.wanted: list[tuple[bytes, bytes]] = []  # (SUBSCRIBE or UNSUBSCRIBE, channel), not sent yet
-        self.started_in = 0
+        self.thread = ProcessThread("listener", self.listen_for_ever)
 
     def subscribe(self, channel: bytes, hear: Hear, *, loop: Loop | None = None) -> None:
         """`hear` is called in this thread, which it must not block, or on `loop` if one is given."""
         with self.lock:
             is_first = channel not in self.subscribers
             self.subscribers.setdefault(channel, {})[hear] = loop
-            if self.started_in != os.getpid():
+            if not self.thread.is_started():
                 self.start()
             elif is_first:
                 self.ask(b"SUBSCRIBE", channel)
@@ -65,7 +65,7 @@ class Listener:
 
     def is_standing(self, channel: bytes) -> bool:
         """Whether this process receives this channel now."""
-        return channel in self.standing and self.started_in == os.getpid()
+        return channel in self.standing and self.thread.is_started()
 
     def wait_until_standing(self, channel: bytes, seconds: float) -> bool:
         with self.changed:
@@ -74,11 +74,10 @@ class Listener:
     # -- the thread -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self.started_in = os.getpid()
         self.standing.clear()
         self.bell, self.ear = socket.socketpair()  # a new connection must wake the thread
         self.bell.setblocking(False)
-        threading.Thread(target=self.listen_for_ever, name="listener", daemon=True).start()
+        self.thread.start()
 
     def ask(self, verb: bytes, channel: bytes) -> None:
         self.wanted.append((verb, channel))

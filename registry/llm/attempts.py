@@ -4,14 +4,13 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from django.conf import settings
-
 from plumbing import json_values
 from registry.exceptions import AttemptFailed, ModelFailed
 
 from .chat import Answer, ChatModel, ModelToolCall, Question
 
 TRIES = 3  # attempts per model
+BACKOFF_S = 0.5  # before the second attempt; twice that before the third
 LONGEST_WAIT_S = 30.0  # when a provider asks for a longer wait, the next model is tried
 
 
@@ -72,7 +71,7 @@ def wait_before(attempt: int, error: AttemptFailed) -> float | None:
         return None
     if error.retry_after is not None:
         return error.retry_after if error.retry_after <= LONGEST_WAIT_S else None
-    return settings.MODEL_BACKOFF_S * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311 (spreads, no secret)
+    return BACKOFF_S * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311 (spreads, no secret)
 
 
 class Spoken:

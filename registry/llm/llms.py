@@ -5,14 +5,15 @@ used.
 import importlib.util
 import logging
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
+from cachetools import LRUCache, cached
 from django.conf import settings
 
 from agents.models import Provider
 from agents.spec import ModelParams
 from plumbing.http.addresses import url_refusal
-from registry.cache import Cache
 from registry.exceptions import CannotBuild
 
 from . import offline_script
@@ -25,7 +26,6 @@ OLLAMA_URL = "http://127.0.0.1:11434"
 ANTHROPIC_URL = "https://api.anthropic.com"
 
 log = logging.getLogger(__name__)
-_models: Cache[tuple[int, int, str], ChatModel] = Cache(512)
 
 
 def chat_model(provider: Provider, params: ModelParams) -> ChatModel:
@@ -36,11 +36,14 @@ def chat_model(provider: Provider, params: ModelParams) -> ChatModel:
         raise CannotBuild(
             "provider_disabled", f"The provider “{provider.name}” is disabled.", "Enable it or choose another provider."
         )
-    return _models.get_or_make(
-        (provider.pk, provider.revision, params.canonical()), lambda: make_model(provider, params)
-    )
+    return make_model(provider, params)
 
 
+def key_of_model(provider: Provider, params: ModelParams) -> tuple[int, int, str]:
+    return provider.pk, provider.revision, params.canonical()
+
+
+@cached(LRUCache(512), key=key_of_model, lock=Lock())
 def make_model(provider: Provider, params: ModelParams) -> ChatModel:
     if provider.base_url:
         check_address(

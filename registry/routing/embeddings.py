@@ -10,9 +10,11 @@ from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from operator import mul
+from threading import Lock
 from typing import Any
 
 import structlog
+from cachetools import LRUCache
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
@@ -21,7 +23,6 @@ from agents.models import Provider
 from agents.schema import sha256_of
 from plumbing import clock
 from plumbing.http.addresses import url_refusal
-from registry.cache import Cache
 from registry.exceptions import AttemptFailed, ModelFailed
 from registry.llm.watch import Watch, watching
 
@@ -36,7 +37,8 @@ OFFLINE_DIMENSIONS = 256
 LONGEST = 8192  # numbers of a vector
 log = structlog.get_logger(__name__)
 Vector = array  # of 4-byte floats: a tuple would take eight times the memory
-_vectors: Cache[str, Vector] = Cache(50_000)
+_vectors: LRUCache[str, Vector] = LRUCache(50_000)
+_lock = Lock()
 Ranked = list[tuple[Profile, float]]
 
 
@@ -131,7 +133,8 @@ def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passin
     """
     model = [provider.pk, provider.revision, model_name]
     keys = {f"embedding:{sha256_of([*model, text])}": text for text in texts}
-    local = _vectors.get_many(keys)
+    with _lock:
+        local = {key: _vectors[key] for key in keys if key in _vectors}
     cached = local | read_kept([key for key in keys if key not in local])
     missing = {key: text for key, text in keys.items() if key not in cached}
     first = [] if passing is None else [passing]
@@ -140,8 +143,8 @@ def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passin
     new = dict(zip(missing, fresh[len(passed) :], strict=True))
     write_kept(new)
     cached |= new
-    for key in cached.keys() - local.keys():
-        _vectors.get_or_make(key, partial(cached.__getitem__, key))
+    with _lock:
+        _vectors.update(cached)
     by_text = {text: cached[key] for key, text in keys.items()}
     return [*passed, *(by_text[text] for text in texts)]
 

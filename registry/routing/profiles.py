@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
+from cachetools import LRUCache, cached
 from django.db.models import IntegerField
 
 from agents.models import Agent
@@ -13,7 +14,6 @@ from agents.models.team import closed_to
 from agents.spec import AgentSpec
 from plumbing.statements import Select
 from plumbing.words import words_of
-from registry.cache import Cache
 
 WEIGHTS = {"capabilities": 3.0, "name": 2.0, "examples": 1.5, "description": 1.0}
 
@@ -52,7 +52,8 @@ class Profile:
         return "\n".join(lines)
 
 
-_profiles: Cache[tuple[int, str], Profile] = Cache(20_000)
+_profiles: LRUCache[tuple[int, str], Profile] = LRUCache(20_000)
+_lock = Lock()
 
 
 def usable(at: Any) -> Any:
@@ -78,7 +79,8 @@ def profiles_for(user: Any, also_for: Collection[int] = ()) -> list[Profile]:
             continue
         named.setdefault(name, []).append((pk, live_hash, owner != user.pk and team is not None))
     keys = [same[0][:2] for same in named.values() if len(same) == 1 or not same[0][2]]
-    profiles = _profiles.get_many(keys)
+    with _lock:
+        profiles = {key: _profiles[key] for key in keys if key in _profiles}
     if len(profiles) == len(keys):
         return list(profiles.values())
     profiles |= made([key for key in keys if key not in profiles])
@@ -94,11 +96,11 @@ def made(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Profile]:
         rows = Agent.objects.filter(pk__in=ids, published__isnull=False)
         for agent_id, live_hash, spec in rows.values_list("pk", "live_hash", "published__spec"):
             key = (agent_id, live_hash)
-            profile = _profiles.get_or_make(key, partial(read_profile, spec, key))
-            profiles[(agent_id, hashes[agent_id])] = profile
+            profiles[(agent_id, hashes[agent_id])] = read_profile(spec, key)
     return profiles
 
 
+@cached(_profiles, key=lambda spec, key: key, lock=_lock)
 def read_profile(spec: dict[str, Any], key: tuple[int, str]) -> Profile:
     return profile_of(AgentSpec.model_validate(spec), *key)
 

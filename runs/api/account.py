@@ -7,14 +7,14 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
-from rest_framework import mixins, serializers, viewsets
+from rest_framework import mixins, serializers
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import Conflict
+from agents.http import viewsets
 from agents.http.strict import Choice, StrictModelSerializer, StrictSerializer, Text
 from agents.http.throttles import address_of
-from agents.http.viewsets import Audited, read
+from agents.http.viewsets import APIView, Audited, read
 from agents.models import AuditEvent, Preference
 from runs.models import PushSubscription
 from runs.rules.timing import TimingError, zone_named

@@ -5,9 +5,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema, inline_serializer
 from rest_framework import serializers
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
-from agents.http.viewsets import ByName
+from agents.http.viewsets import APIView, ByName
 from agents.models import Agent, Chain
 from runs.models.figures import agents
 

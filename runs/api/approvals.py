@@ -4,9 +4,10 @@ from typing import Any
 
 from django.db.models import Case, QuerySet, When
 from drf_spectacular.utils import extend_schema
-from rest_framework import mixins, viewsets
+from rest_framework import mixins
 from rest_framework.response import Response
 
+from agents.http import viewsets
 from agents.models.key import DECIDE
 from runs.calls import approvals
 from runs.models import Approval

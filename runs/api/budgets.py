@@ -5,13 +5,14 @@ from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiParameter, extend_schema, inline_serializer
-from rest_framework import serializers, viewsets
+from rest_framework import serializers
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import Forbidden, Invalid
+from agents.http import viewsets
 from agents.http.resources import Tagged
 from agents.http.strict import RowId, StrictModelSerializer, Text
+from agents.http.viewsets import APIView
 from agents.models import Agent, AuditEvent, Membership, Team
 from plumbing import clock
 from runs.models import Budget, Run

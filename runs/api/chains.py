@@ -6,11 +6,11 @@ from django.db.models import QuerySet
 from django.http import HttpResponse, HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, extend_schema
-from rest_framework import viewsets
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict
+from agents.http import viewsets
 from agents.http.authentication import key_of
 from agents.http.idempotency import key_in
 from agents.http.later import later

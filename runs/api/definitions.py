@@ -7,7 +7,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents import roles
 from agents.definitions import files
@@ -15,7 +14,7 @@ from agents.definitions.agents import provider_named
 from agents.exceptions import Forbidden, Invalid, TooLarge
 from agents.http.strict import StrictSerializer, Text
 from agents.http.throttles import address_of
-from agents.http.viewsets import read
+from agents.http.viewsets import APIView, read
 from agents.models import ApiKey, Provider
 from agents.serializers.agents import AgentSerializer
 from agents.serializers.providers import ProviderSerializer

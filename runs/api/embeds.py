@@ -8,11 +8,12 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiExample, extend_schema
-from rest_framework import serializers, viewsets
+from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid
+from agents.http import viewsets
 from agents.http.resources import Tagged
 from agents.http.strict import StrictModelSerializer, Text, Words
 from agents.http.viewsets import Audited, lock_row

@@ -7,12 +7,12 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiExample, extend_schema
-from rest_framework import serializers, viewsets
+from rest_framework import serializers
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
-from agents.http import strict
+from agents.http import strict, viewsets
 from agents.http.authentication import NotRecognised
 from agents.http.viewsets import read
 from runs.models import Artifact, Run, ToolCallRecord

@@ -5,16 +5,15 @@ from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
-from rest_framework import mixins, serializers, viewsets
+from rest_framework import mixins, serializers
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import Invalid
-from agents.http import strict
+from agents.http import strict, viewsets
 from agents.http.idempotency import key_in
 from agents.http.resources import located
 from agents.http.standing import Standing
-from agents.http.viewsets import ByName, read
+from agents.http.viewsets import APIView, ByName, read
 from agents.models import Agent
 from runs.calls import shown
 from runs.intake import context, options

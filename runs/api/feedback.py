@@ -5,12 +5,11 @@ from typing import Any
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import NotFound
 from agents.http.strict import Choice, StrictSerializer, Text
 from agents.http.throttles import address_of
-from agents.http.viewsets import read
+from agents.http.viewsets import APIView, read
 from agents.models import AuditEvent
 from runs.models import Feedback, Run
 

@@ -5,8 +5,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema, inline_serializer
 from rest_framework import serializers
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
+from agents.http.viewsets import APIView
 from runs.models import Run
 from runs.models.figures import anomalies, dashboard
 

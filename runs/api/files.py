@@ -8,11 +8,12 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, extend_schema
-from rest_framework import mixins, serializers, viewsets
+from rest_framework import mixins, serializers
 from rest_framework.decorators import action
 
 from agents import storage
 from agents.exceptions import Invalid
+from agents.http import viewsets
 from agents.http.files import answer
 from agents.http.parsers import FileParser, JSONParser
 from agents.http.resources import Located

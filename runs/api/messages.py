@@ -8,7 +8,6 @@ from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import key_of
@@ -16,7 +15,7 @@ from agents.http.idempotency import key_in
 from agents.http.later import later
 from agents.http.openapi import stream_of
 from agents.http.standing import Standing, while_good
-from agents.http.viewsets import ByName, kept, owner_in, read
+from agents.http.viewsets import APIView, ByName, kept, owner_in, read
 from devices.models import Device
 from plumbing.statements import Select
 from runs.calls import routing

@@ -7,11 +7,12 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
-from rest_framework import mixins, viewsets
+from rest_framework import mixins
 from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
+from agents.http import viewsets
 from agents.http.authentication import require_scope
 from agents.http.pagination import Cursor, read_page
 from agents.http.throttles import address_of

@@ -2,19 +2,18 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.db.models import QuerySet
 from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
-from rest_framework import viewsets
 from rest_framework.decorators import action
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import Conflict, Invalid, NotFound, TooLarge
+from agents.http import viewsets
+from agents.http.known import ANYTHING
 from agents.http.resources import Tagged
-from agents.http.viewsets import Audited, NamedViewSet, lock_row, refusals
+from agents.http.viewsets import APIView, Audited, NamedViewSet, lock_row, refusals
 from plumbing import clock
 from runs.models import Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from runs.models.trigger import new_secret
@@ -37,6 +36,7 @@ from runs.worker import webhooks
 from .filters import ScheduleFilter
 
 MAX_HOOK_BODY = 262_144  # bytes
+MAX_WEBHOOKS = 50  # of one person
 WEEKDAYS = OpenApiExample(
     "Weekdays at nine in Berlin",
     request_only=True,
@@ -178,6 +178,7 @@ class HookView(APIView):
 
     authentication_classes: list[Any] = []
     permission_classes: list[Any] = []
+    parameters = {"post": ANYTHING}
 
     @extend_schema(
         operation_id="hooks_call",
@@ -222,9 +223,9 @@ class WebhookViewSet(ShownOnce, Tagged, Audited, viewsets.ModelViewSet):
         return super().create(request, *args, **kwargs)
 
     def perform_create(self, serializer: Any) -> None:
-        if self.get_queryset().count() >= settings.MAX_WEBHOOKS:
+        if self.get_queryset().count() >= MAX_WEBHOOKS:
             hint = "Delete some; one webhook can receive many kinds of events."
-            raise Conflict(f"You already have {settings.MAX_WEBHOOKS} webhooks.", code="too_many_webhooks", hint=hint)
+            raise Conflict(f"You already have {MAX_WEBHOOKS} webhooks.", code="too_many_webhooks", hint=hint)
         with refusals("webhook"):
             self.audit("created", serializer.save(owner=self.request.user))
 

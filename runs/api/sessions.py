@@ -4,9 +4,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
-from rest_framework import mixins, viewsets
+from rest_framework import mixins
 from rest_framework.response import Response
 
+from agents.http import viewsets
 from runs.models import Session
 from runs.queue import endings
 from runs.serializers.sessions import MessageSerializer, SessionSerializer

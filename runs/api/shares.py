@@ -6,12 +6,11 @@ from django.conf import settings
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.exceptions import Forbidden, NotFound
 from agents.http.strict import Flag, StrictSerializer
 from agents.http.throttles import address_of
-from agents.http.viewsets import read
+from agents.http.viewsets import APIView, read
 from agents.models import AuditEvent
 from runs.models import Session, SharedLink
 

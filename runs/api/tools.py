@@ -6,10 +6,9 @@ from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.http.strict import Choice, Many, StrictSerializer, Text, Whole
-from agents.http.viewsets import read
+from agents.http.viewsets import APIView, read
 from agents.models import Tool
 from agents.serializers.agents import ToolSerializer
 from registry import tool_search

@@ -10,11 +10,11 @@ end.
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from cachetools import LRUCache, cached
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
@@ -91,29 +91,16 @@ class Crew:
             return True
 
 
-class Crews:
-    """By step; kept for the last few hundred steps."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.known: OrderedDict[Any, Crew] = OrderedDict()
-
-    def of(self, row: StepRun, tool: ToolSpec) -> Crew:
-        with self.lock:
-            if row.pk not in self.known:
-                self.known[row.pk] = Crew(most=batch_of(tool))
-                while len(self.known) > 256:
-                    self.known.popitem(last=False)
-            return self.known[row.pk]
+@cached(LRUCache(256), key=lambda row, tool: row.pk, lock=threading.Lock())
+def crew_of(row: StepRun, tool: ToolSpec) -> Crew:
+    """That of this step."""
+    return Crew(most=batch_of(tool))
 
 
 def batch_of(tool: ToolSpec) -> int:
     if tool.kind in MAY_WAIT:
         return 1  # each may stop at any moment, and no more may wait than may be active
     return BATCH if tool.is_repeatable else UNSURE_BATCH
-
-
-CREWS = Crews()
 
 
 def work(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> None:
@@ -160,7 +147,7 @@ class Slot:
     ) -> None:
         self.run, self.spec, self.step, self.row, self.tool = run, spec, step, row, tool
         self.given = input
-        self.crew = CREWS.of(row, tool)
+        self.crew = crew_of(row, tool)
 
     def work(self) -> bool:
         """Batch after batch; True if the time is up and items may remain."""

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core import signing
 
 SALT = "muster.approval"
+GOOD_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +18,12 @@ class Link:
 
 
 def link_to(approval_id: UUID, person_id: Any) -> str:
-    """An address that only this person can use, for `MUSTER_APPROVAL_LINK` seconds."""
+    """An address that only this person can use, for a day."""
     token = signing.dumps([approval_id.hex, person_id], salt=SALT)
     return f"{settings.PUBLIC_URL}/approvals/link/{token}/"
 
 
 def read(token: str) -> Link:
     """Raises signing.SignatureExpired, signing.BadSignature."""
-    approval, person = signing.loads(token, salt=SALT, max_age=settings.APPROVAL_LINK_S)
+    approval, person = signing.loads(token, salt=SALT, max_age=GOOD_S)
     return Link(UUID(approval), int(person))

@@ -23,7 +23,7 @@ from agents.http.strict import (
     Words,
 )
 from agents.http.viewsets import kept
-from agents.mapping import MappingError, parsed, read_source
+from agents.mapping import MappingError, parse, read_source
 from agents.models import Agent, Chain
 from agents.serializers.owned import OWNED, OwnedSerializer, named
 from devices.models import Device
@@ -298,7 +298,7 @@ def mapping_problem(name: str, source: Any) -> Problem | None:
     if isinstance(source, dict) and "value" in source:
         return None
     try:
-        parsed(read_source(source)[0])
+        parse(read_source(source)[0])
     except MappingError as error:
         return Problem("", error.code, f"“{name}”: {error}", error.hint)
     return None

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
@@ -31,6 +30,7 @@ log = logging.getLogger(__name__)
 Summary = Agent.MemorySummary
 LOOK_BACK = timedelta(days=1)  # older conversations are left as they are when the setting is switched on
 AT_ONCE = 50
+AFTER_S = 900  # without a message, after which facts of a conversation are noted
 
 
 def tick(now: datetime | None = None) -> dict[str, int]:
@@ -48,7 +48,7 @@ def rested(now: datetime) -> list[UUID]:
     agents = list(Agent.objects.exclude(memory_summary=Summary.OFF).values_list("pk", flat=True))
     if not agents:
         return []
-    until = now - timedelta(seconds=settings.MEMORY_SUMMARY_AFTER_S)
+    until = now - timedelta(seconds=AFTER_S)
     ended = Run.objects.filter(
         SiteHold.absent(), parent=None, agent__in=agents, trigger=Run.Trigger.MESSAGE, embed=None,
         finished_at__gt=until - LOOK_BACK, finished_at__lte=until,
@@ -83,7 +83,7 @@ def is_due(session: Session, now: datetime) -> bool:
     if session.agent is None or session.agent.memory_summary == Summary.OFF:
         return False
     last = Run.objects.filter(session=session, parent=None).order_by("-id").values_list("finished_at", flat=True)
-    return last[0] <= now - timedelta(seconds=settings.MEMORY_SUMMARY_AFTER_S)
+    return last[0] <= now - timedelta(seconds=AFTER_S)
 
 
 def has_words(session: Session) -> bool:

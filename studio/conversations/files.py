@@ -38,7 +38,7 @@ def file_list(request: HttpRequest) -> HttpResponse:
     return page(
         request, "files.html", _("Files"), files=files, older=older, chosen=chosen, is_filtered=any(chosen.values()),
         sources=StoredFile.Source.choices, used=storage.usage(request.user.pk), most=settings.FILE_BYTES_PER_PERSON,
-        most_files=settings.FILES_PER_PERSON, most_of_one=settings.FILE_BYTES, keep=settings.KEEP_DAYS,
+        most_files=storage.FILES_PER_PERSON, most_of_one=settings.FILE_BYTES, keep=settings.KEEP_DAYS,
         is_scanned=bool(settings.FILE_SCANNER),
     )  # fmt: skip
 

@@ -86,10 +86,11 @@ def test_a_command_reads_the_file_and_its_exit_code_is_the_verdict(alice, settin
         storage.save(alice.pk, "a.txt", VIRUS)
 
 
-def test_a_command_that_fails_or_takes_too_long_gives_no_verdict(settings):
+def test_a_command_that_fails_or_takes_too_long_gives_no_verdict(settings, monkeypatch):
     settings.FILE_SCANNER = program("sys.exit(2)")
     with pytest.raises(Unavailable):
         scanning.check("a.txt", [b"words"])
-    settings.FILE_SCANNER, settings.FILE_SCAN_S = program("import time; time.sleep(30)"), 0.2
+    settings.FILE_SCANNER = program("import time; time.sleep(30)")
+    monkeypatch.setattr(scanning, "SCAN_S", 0.2)
     with pytest.raises(Unavailable):
         scanning.check("a.txt", [b"words"])

@@ -5,6 +5,7 @@ import uuid
 import pytest
 from asgiref.sync import sync_to_async
 
+from devices import calls
 from devices.models import Device, DeviceCall, OfferedTool
 from tests.devices.calls.waiting import fallen, row_of, settled, state_becomes
 from tests.devices.scripted import ScriptedDevice, asking, is_pending, is_unknown, paired
@@ -15,8 +16,8 @@ OFFER = {"name": "shout", "description": "Loud", "input_schema": {"type": "objec
 
 
 @pytest.fixture(autouse=True)
-def short_hold(settings):
-    settings.DEVICE_HOLD_S = 0.5
+def short_hold(monkeypatch):
+    monkeypatch.setattr(calls, "HOLD_S", 0.5)
 
 
 @pytest.fixture

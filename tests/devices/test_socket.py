@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from agents.models import AuditEvent, Tool
-from devices import offers, presence, protocol
+from devices import calls, offers, presence, protocol
 from devices.models import Device, DeviceCredential, OfferedTool
 from devices.models.device import UNUSED_KEPT
 from devices.nudges import channel_of
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def long_hold(settings):
+def long_hold(monkeypatch):
     """An answer that comes is waited for, however busy the machine is."""
-    settings.DEVICE_HOLD_S = 30.0
+    monkeypatch.setattr(calls, "HOLD_S", 30.0)
 
 
 @pytest.fixture

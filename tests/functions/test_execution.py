@@ -46,14 +46,6 @@ def test_a_system_call_that_is_an_attack_takes_the_version_off_until_somebody_pu
     assert function.published.number == 1 and Tool.objects.get(name="add").enabled
 
 
-def test_a_site_may_leave_violators_live(site_admin, settings):
-    settings.WITHDRAW_ON_VIOLATION = False
-    function = publish(site_admin, ATTACK, safe_mode=False)
-    assert call(function, {"a": 1}, site_admin).status == "violation"
-    function.refresh_from_db()
-    assert function.published.number == 1
-
-
 def test_publishing_leaves_a_tool_off_that_a_person_switched_off(alice):
     function = publish(alice)
     Tool.objects.update(enabled=False)

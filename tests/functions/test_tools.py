@@ -68,7 +68,7 @@ def test_a_function_that_is_gone_fails_with_a_reason(alice):
     function = publish(alice)
     spec = spec_of("add")
     store.delete(function, user=alice)
-    execution.versions.clear()  # as in a process that never ran it
+    execution.ready.cache_clear()  # as in a process that never ran it
     with pytest.raises(ToolFailed, match="was deleted"):
         FunctionToolset().call(spec, ToolCall(CALL, "add", {"a": 1}), ToolContext(alice.pk))
 

@@ -4,7 +4,6 @@ import pytest
 
 from agents.models import Agent, Provider
 from agents.models.agent import provider_changed, tool_changed
-from registry import factory
 from registry.exceptions import CannotBuild
 from registry.factory import live_agent
 
@@ -106,13 +105,6 @@ def test_a_provider_that_lacks_something_says_what(alice, make_agent, fields, co
 
 def test_agents_with_one_account_share_its_client(make_agent):
     assert live_agent(make_agent("one")).model is live_agent(make_agent("two")).model
-
-
-def test_the_cache_is_bounded(monkeypatch, make_agent):
-    monkeypatch.setattr(factory, "_live", factory.Cache(2))
-    for name in ("one", "two", "three"):
-        live_agent(make_agent(name))
-    assert len(factory.loaded_hashes()) == 2
 
 
 @pytest.mark.parametrize(

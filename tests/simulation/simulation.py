@@ -14,7 +14,7 @@ import redis
 import time_machine
 from django.db import connection
 
-from agents.models.agent import specs
+from agents.models.agent import parse_spec
 from plumbing import clock, waits
 from plumbing.broker import broadcast
 from plumbing.statements import Select
@@ -69,9 +69,9 @@ class Simulation:
 
 def forget() -> None:
     """What this process remembers of the last seed: it would ask the database less often."""
-    kept = (specs, factory._live, factory._tools, factory._providers, llms._models, slices.CREWS.known)
-    for cache in kept:
-        cache.clear()
+    for remembering in (parse_spec, factory.tool_spec, factory.share_provider, llms.make_model, slices.crew_of):
+        remembering.cache_clear()
+    factory._live.clear()
     workers._reported = None
 
 

@@ -1,18 +1,20 @@
 """Counts of the days before today. They hardly change, so each process keeps them for a while."""
 
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
+from threading import Lock
 from typing import Any
 from uuid import UUID
 
+from cachetools import TTLCache
 from django.db.models import QuerySet
 
 from runs.models import Run
 
-KEPT, KEPT_S = 256, 300  # entries and their lifetime in seconds
 Rows = list[dict[str, Any]]
 Count = Callable[[QuerySet[Run]], Iterable[dict[str, Any]]]
-_kept: dict[Any, tuple[datetime, Rows]] = {}
+_kept: TTLCache[Any, tuple[datetime, Rows]] = TTLCache(256, 300.0)
+_lock = Lock()
 
 
 def first_id_at(moment: datetime) -> UUID:
@@ -36,10 +38,10 @@ def counted_before(
     if newest is None:
         return now, []
     key = (name, newest, str(rows.query))
-    kept = _kept.get(key)
-    if kept is None or not kept[0] <= now < kept[0] + timedelta(seconds=KEPT_S):
+    with _lock:
+        kept = _kept.get(key)
+    if kept is None:
         kept = now, list(count(rows))
-        _kept[key] = kept
-        while len(_kept) > KEPT:
-            _kept.pop(next(iter(_kept)), None)
+        with _lock:
+            _kept[key] = kept
     return kept

@@ -18,13 +18,14 @@ from runs.models import Approval, InputRequest, Notice, PushSubscription, Run
 
 AT_ONCE = 100  # approvals and questions of one turn
 PEOPLE = 50  # of a team, for one approval
+AFTER_S = 10  # that an approval or question must have been open before people are notified of it
 Channel = Notice.Channel
 
 
 def plan(now: datetime | None = None) -> int:
     """The number of notices that were made."""
     now = now or clock.now()
-    before = now - timedelta(seconds=settings.NOTICE_AFTER_S)
+    before = now - timedelta(seconds=AFTER_S)
     count = 0
     for [pk] in APPROVALS.all(now=now, before=before):
         count += plan_for(Approval, pk, "approval", now)

@@ -3,11 +3,13 @@
 import re
 
 import pytest
+from django.urls import get_resolver
 from drf_spectacular.generators import SchemaGenerator
 from rest_framework.serializers import BaseSerializer, ListSerializer
 
 from agents.http.known import ANYTHING, PAGING
 from agents.http.strict import KnownFields
+from agents.http.viewsets import Checked
 
 V1 = "/api/v1"
 ID = "018f0000-0000-7000-8000-000000000000"
@@ -113,6 +115,17 @@ def test_every_serializer_of_a_body_refuses_unknown_fields_at_every_depth():
                     if not isinstance(one, KnownFields):
                         lax.add((path, type(one).__name__))
     assert len(seen) > 30 and lax == set()
+
+
+def test_every_view_of_the_product_has_these_checks():
+
+    def callbacks(patterns):
+        for one in patterns:
+            yield from callbacks(one.url_patterns) if hasattr(one, "url_patterns") else [one.callback]
+
+    views = {one.cls for one in callbacks(get_resolver().url_patterns) if hasattr(one, "cls")}
+    unchecked = {one.__name__ for one in views if not issubclass(one, Checked)}
+    assert len(views) > 80 and unchecked == {"SchemaView", "SpectacularSwaggerView"}
 
 
 def test_what_comes_from_elsewhere_may_have_more(alice_api):

@@ -5,15 +5,15 @@ from asgiref.sync import sync_to_async
 
 
 @pytest.fixture(autouse=True)
-def long_hold(settings):
+def long_hold(monkeypatch):
     """An answer that comes is waited for, however busy the machine is."""
-    settings.DEVICE_HOLD_S = 30.0
+    monkeypatch.setattr("devices.calls.HOLD_S", 30.0)
 
 
 @pytest.fixture
-def short_hold(settings, long_hold):
+def short_hold(monkeypatch, long_hold):
     """For calls that a worker lets go of because no answer comes."""
-    settings.DEVICE_HOLD_S = 0.5
+    monkeypatch.setattr("devices.calls.HOLD_S", 0.5)
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ async def test_a_device_that_lost_its_journal_is_not_sent_the_call_again(alice, 
 
 @pytest.mark.parametrize(("effect", "may_repeat"), [("read", True), ("idempotent", True), ("write", False)])
 async def test_a_deadline_is_no_riddle_for_a_tool_that_only_reads(
-    alice, laptop, effect, may_repeat, settings, short_hold
+    alice, laptop, effect, may_repeat, monkeypatch, short_hold
 ):
     """It may be called again; of any other nobody knows. Either way the row says what is known of this one."""
     id = str(uuid.uuid4())
@@ -73,7 +73,7 @@ async def test_a_deadline_is_no_riddle_for_a_tool_that_only_reads(
         answer = await asking(alice, id=id, deadline_s=30.0, effect=effect)
         if may_repeat:
             assert (answer.ok, answer.error["code"]) == (False, "deadline")
-            settings.DEVICE_HOLD_S = 30.0
+            monkeypatch.setattr(calls, "HOLD_S", 30.0)
             again = asking(alice, effect=effect)
             await device.expect("tool_cancel")
             await device.answer(await device.expect("tool_call"), "the second time")

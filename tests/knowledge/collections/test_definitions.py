@@ -215,23 +215,25 @@ def test_what_is_wrong_is_refused_and_nothing_is_stored(api, alice, wrong):
     assert not Collection.objects.exists() and kept_bytes(alice) == []
 
 
-def test_contents_beyond_a_limit_leave_no_bytes(alice, settings):
+def test_contents_beyond_a_limit_leave_no_bytes(alice, settings, monkeypatch):
     settings.FILE_BYTES = 10
     with pytest.raises(TooLarge):
         apply(definition(documents={"a": "short", "b": "too long for this"}), alice)
-    settings.FILE_BYTES, settings.FILES_PER_PERSON = 100, 1
+    settings.FILE_BYTES = 100
+    monkeypatch.setattr(stored, "FILES_PER_PERSON", 1)
     with pytest.raises(Conflict) as refused:
         apply(definition(documents={"a": "short", "b": "other"}), alice)
     assert refused.value.code == "too_many_files"
-    settings.FILES_PER_PERSON, settings.DOCUMENTS_PER_COLLECTION = 10, 1
+    monkeypatch.setattr(stored, "FILES_PER_PERSON", 10)
+    monkeypatch.setattr(storage, "MAX_DOCUMENTS", 1)
     with pytest.raises(Conflict):
         apply(definition(documents={"a": "short", "b": "other"}), alice)
     assert not Collection.objects.exists() and kept_bytes(alice) == []
 
 
-def test_a_refused_file_deletes_no_bytes_that_others_share(alice, settings):
+def test_a_refused_file_deletes_no_bytes_that_others_share(alice, monkeypatch):
     file = stored.save(alice.pk, "mine", b"shared")
-    settings.DOCUMENTS_PER_COLLECTION = 1
+    monkeypatch.setattr(storage, "MAX_DOCUMENTS", 1)
     with pytest.raises(Conflict):
         apply(definition(documents={"a": "shared", "b": "other"}), alice)
     assert stored.read(file) == b"shared" and kept_bytes(alice) == [file.stored]

@@ -25,8 +25,9 @@ FOUND = {
 
 
 @pytest.fixture(autouse=True)
-def patient(settings):
-    settings.COLLECTION_DEVICE_S = 20.0  # an answer that comes is waited for, however busy the machine is
+def patient(monkeypatch):
+    """An answer that comes is waited for, however busy the machine is."""
+    monkeypatch.setattr(device_folders, "DEVICE_S", 20.0)
 
 
 @pytest.fixture
@@ -138,8 +139,8 @@ async def test_a_visitor_of_an_embed_reaches_no_device(alice, handbook, laptop, 
         assert await device.silent()
 
 
-async def test_an_absent_or_slow_device_is_named_and_the_rest_is_answered(alice, handbook, laptop, folder, settings):
-    settings.COLLECTION_DEVICE_S = 0.3
+async def test_an_absent_or_slow_device_is_named_and_the_rest_is_answered(alice, handbook, laptop, folder, monkeypatch):
+    monkeypatch.setattr(device_folders, "DEVICE_S", 0.3)
     answer = await searching(handbook, alice)
     assert len(answer.hits) == 1 and [(one.device, one.path) for one in answer.absent] == [("laptop", "docs")]
     assert "not connected" in answer.absent[0].reason
@@ -213,7 +214,9 @@ def test_a_person_adds_and_removes_a_folder(alice_api, handbook, laptop):
     assert alice_api.get(URL).json()["results"] == []
 
 
-def test_only_shared_folders_of_own_devices_can_be_added(alice_api, bob_api, charlie_api, handbook, laptop, settings):
+def test_only_shared_folders_of_own_devices_can_be_added(
+    alice_api, bob_api, charlie_api, handbook, laptop, monkeypatch
+):
     body = {"device": str(laptop[0].pk), "path": "docs"}
     for path in ("photos", "docs/../photos", "/", "."):
         assert alice_api.post(URL, {**body, "path": path}).json()["error"]["code"] == "not_shared"
@@ -223,6 +226,6 @@ def test_only_shared_folders_of_own_devices_can_be_added(alice_api, bob_api, cha
     assert bob_api.get(URL).json()["results"] == [], "a team-mate sees neither the folder nor the device"
     assert bob_api.delete(f"{URL}{made['id']}").status_code == 404
     assert charlie_api.get(URL).status_code == 404 and charlie_api.delete(f"{URL}{made['id']}").status_code == 404
-    settings.COLLECTION_FOLDERS_EACH = 1
+    monkeypatch.setattr(device_folders, "MAX_FOLDERS", 1)
     assert alice_api.post(URL, {**body, "path": "docs/a"}).json()["error"]["code"] == "too_many_folders"
     assert CollectionFolder.objects.count() == 1

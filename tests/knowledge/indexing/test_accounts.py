@@ -162,7 +162,7 @@ def test_removing_the_account_erases_what_was_made_of_it_and_nothing_else(alice_
 
 
 def test_only_the_owner_of_an_account_adds_it_and_others_see_only_the_documents(
-    alice_api, bob_api, charlie_api, papers, gmail, connect, alice, settings
+    alice_api, bob_api, charlie_api, papers, gmail, connect, alice, monkeypatch
 ):
     connect(alice, "gmail")
     body = {"account": "gmail", "query": "label:contracts"}
@@ -175,7 +175,7 @@ def test_only_the_owner_of_an_account_adds_it_and_others_see_only_the_documents(
     assert bob_api.get(URL).json()["results"] == [] and charlie_api.get(URL).status_code == 404
     for stranger in (bob_api, charlie_api):
         assert stranger.delete(f"{URL}{made.json()['id']}").status_code == 404
-    settings.COLLECTION_FOLDERS_EACH = 1
+    monkeypatch.setattr(accounts, "MAX_ACCOUNTS", 1)
     assert alice_api.post(URL, {**body, "query": "b"}).json()["error"]["code"] == "too_many_accounts"
 
 

@@ -238,8 +238,10 @@ def test_lists_and_exports_cost_the_same_for_one_and_for_many(alice_api, team, a
     assert [count(path) for path in paths] == before
 
 
-def test_quotas_hold(alice, alice_api, settings):
-    settings.MEMORIES_PER_PERSON, settings.MEMORIES_PER_RUN, settings.MEMORY_SUGGESTIONS = 2, 3, 2
+def test_quotas_hold(alice, alice_api, settings, monkeypatch):
+    settings.MEMORIES_PER_PERSON = 2
+    monkeypatch.setattr(storage, "MEMORIES_PER_RUN", 3)
+    monkeypatch.setattr(storage, "MEMORY_SUGGESTIONS", 2)
     made(alice_api, "one")
     made(alice_api, "two")
     full = alice_api.post(URL, {"text": "three"})
@@ -253,7 +255,7 @@ def test_quotas_hold(alice, alice_api, settings):
     suggest(1, CALL), suggest(2, CALL)
     with pytest.raises(Exception, match="wait for a decision"):
         suggest(3, CALL)
-    settings.MEMORY_SUGGESTIONS = 99
+    monkeypatch.setattr(storage, "MEMORY_SUGGESTIONS", 99)
     suggest(4, CALL)
     with pytest.raises(Exception, match="One message"):
         suggest(5, CALL)

@@ -6,6 +6,7 @@ import pytest
 
 from agents.models import Provider
 from registry.factory import live_agent
+from registry.llm import attempts
 from tests.fakes import StubOpenAI, fails, says
 from tests.live_agents import user
 
@@ -13,9 +14,9 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def small(settings):
+def small(settings, monkeypatch):
     settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
-    settings.MODEL_BACKOFF_S = 0.01
+    monkeypatch.setattr(attempts, "BACKOFF_S", 0.01)
     with StubOpenAI(only_response_format=True) as server:
         yield server
 

@@ -162,8 +162,8 @@ def test_a_name_is_only_a_name(alice_api, settings, name):
     assert content.status_code == 200 and "X-Evil" not in content
 
 
-def test_there_are_only_so_many(alice_api, settings):
-    settings.FILES_PER_PERSON = 1
+def test_there_are_only_so_many(alice_api, monkeypatch):
+    monkeypatch.setattr(storage, "FILES_PER_PERSON", 1)
     assert alice_api.post(FILES, {"name": "a", "text": "a"}).status_code == 201
     assert alice_api.post(FILES, {"name": "b", "text": "b"}).json()["error"]["code"] == "too_many_files"
 

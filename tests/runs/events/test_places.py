@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from agents.exceptions import RateLimited, Unavailable
-from runs.api import messages
+from runs.api import messages, schedules
 from runs.events.places import STREAMS, Places, Streams
 from runs.models import Run
 from tests.fakes import says
@@ -107,8 +107,8 @@ def test_a_message_that_is_refused_leaves_no_stream_counted(alice_api):
 
 
 @pytest.mark.django_db
-def test_webhooks_of_one_person_are_limited(alice_api, bob_api, settings):
-    settings.MAX_WEBHOOKS = 1
+def test_webhooks_of_one_person_are_limited(alice_api, bob_api, settings, monkeypatch):
+    monkeypatch.setattr(schedules, "MAX_WEBHOOKS", 1)
     settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
     body = {"url": "http://127.0.0.1:9/hook"}
     assert alice_api.post("/api/v1/webhooks/", body).status_code == 201

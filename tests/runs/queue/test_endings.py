@@ -8,6 +8,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from agents.models import Tool
+from devices import calls as device_calls
 from devices import catalog
 from devices.models import DeviceCall
 from runs.intake import messages as intake
@@ -77,9 +78,9 @@ async def asked_of_a_device(alice, agent):
 
 @pytest.mark.parametrize(("hold_s", "status"), [(30.0, "running"), (0.1, "waiting")])
 async def test_it_reaches_the_device_whether_a_worker_holds_the_run_or_not(
-    workers, alice, reader, stub, settings, hold_s, status
+    workers, alice, reader, stub, monkeypatch, hold_s, status
 ):
-    settings.DEVICE_HOLD_S = hold_s
+    monkeypatch.setattr(device_calls, "HOLD_S", hold_s)
     stub.script(LIST)
     async with asked_of_a_device(alice, "reader") as (device, taken, call):
         await becomes(status)
@@ -94,8 +95,8 @@ async def test_it_reaches_the_device_whether_a_worker_holds_the_run_or_not(
 
 
 @pytest.mark.parametrize("hold_s", [30.0, 0.1])
-async def test_it_reaches_the_child_run_and_the_device_of_that(workers, alice, boss, stub, settings, hold_s):
-    settings.DEVICE_HOLD_S = hold_s
+async def test_it_reaches_the_child_run_and_the_device_of_that(workers, alice, boss, stub, monkeypatch, hold_s):
+    monkeypatch.setattr(device_calls, "HOLD_S", hold_s)
     stub.script(ASK, LIST)
     async with asked_of_a_device(alice, "boss") as (device, taken, _):
         await becomes("waiting", waiting_for="child")
@@ -108,8 +109,8 @@ async def test_it_reaches_the_child_run_and_the_device_of_that(workers, alice, b
     assert not await DeviceCall.objects.filter(state__in=["queued", "sent", "running"]).aexists()
 
 
-async def test_what_the_device_says_afterwards_wakes_nobody(workers, alice, reader, stub, settings):
-    settings.DEVICE_HOLD_S = 0.1
+async def test_what_the_device_says_afterwards_wakes_nobody(workers, alice, reader, stub, monkeypatch):
+    monkeypatch.setattr(device_calls, "HOLD_S", 0.1)
     stub.script(LIST)
     async with asked_of_a_device(alice, "reader") as (device, taken, call):
         await becomes("waiting")

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from agents.models import Agent
+from knowledge.memory import storage
 from knowledge.models import Memory, MemoryVersion
 from plumbing import clock
 from runs.models import Budget, ModelCall, Run, Session
@@ -123,8 +124,8 @@ def test_two_tickers_start_one_run(worker, alice, helper, stub):
     assert [memory_summaries.start(pk, later) for pk in (*found, *found)] == [1, 0]
 
 
-def test_limits_hold_and_a_deleted_conversation_leaves_nothing(worker, rest, alice, helper, stub, settings):
-    settings.MEMORIES_PER_RUN = 1
+def test_limits_hold_and_a_deleted_conversation_leaves_nothing(worker, rest, alice, helper, stub, monkeypatch):
+    monkeypatch.setattr(storage, "MEMORIES_PER_RUN", 1)
     stub.script(says("Fine."), noted(TEA, ROME))
     worker.send_message(alice, "I like green tea.", helper)
     rest()

@@ -96,11 +96,11 @@ def test_the_arguments_wrap_and_who_may_decide_is_named(asked, signed_in, alice)
     assert '<textarea class="code wraps"' in page and "To be decided by alice." in page
 
 
-def test_an_expired_link_says_so(asked, signed_in, alice, settings):
+def test_an_expired_link_says_so(asked, signed_in, alice, monkeypatch):
     approval = asked()
     path = path_of(approval, alice)
     browser = signed_in(alice)
-    settings.APPROVAL_LINK_S = -1
+    monkeypatch.setattr(links, "GOOD_S", -1)
     answer = browser.get(path)
     assert answer.status_code == 410 and "expired" in answer.content.decode()
     assert '<a class="button primary" href="/approvals/">' in answer.content.decode()
