@@ -4,10 +4,10 @@ for each other row.
 
 from typing import Any
 
-from agents.models import Agent, AgentVersion, Provider, Tool
+from agents.models import Agent, AgentSpec, AgentVersion, Provider, Tool
 from agents.models.agent import live_definition
 from agents.schema import sha256_of
-from agents.spec import AgentSpec, GrantSpec
+from agents.spec import GrantSpec
 from agents.tools import ToolSpec
 from functions.catalogue import as_pinned
 from knowledge.skills import store as skills

@@ -8,9 +8,8 @@ from typing import Any
 
 from django.db.models import IntegerField
 
-from agents.models import Agent
+from agents.models import Agent, AgentSpec
 from agents.models.team import closed_to
-from agents.spec import AgentSpec
 from plumbing.statements import Select
 from plumbing.words import words_of
 from registry.cache import Cache
