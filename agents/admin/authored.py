@@ -43,10 +43,7 @@ class ProviderForm(NamedForm):
 
     class Meta:
         model = Provider
-        fields = [
-            "name", "kind", "base_url", "api_key", "enabled", "tool_calling", "default_model", "prices", "max_running",
-            "owner", "team",
-        ]  # fmt: skip
+        fields = "__all__"  # noqa: DJ007  (the admin's fieldsets choose)
 
     def clean_api_key(self) -> str:
         """A new key, else the stored one: the key is never sent to the page."""
@@ -73,12 +70,7 @@ class ProviderAdmin(OwnedAdmin):
     list_filter = ["kind", "enabled", *OWNER_FILTERS]
     search_fields = ["name", "base_url"]
     row_actions = ["try_out"]
-    fieldsets = [
-        (None, {"fields": ["name", "kind", "base_url", "api_key", "enabled"]}),
-        (later("Models and prices"), {"fields": ["tool_calling", "default_model", "prices"]}),
-        (later("Queue"), {"fields": ["max_running"], "classes": ["collapse"]}),
-        SHARING,
-    ]
+    fieldsets = [*fieldsets_of(Provider, instead={"base_url": ["kind", "base_url", "api_key"]}), SHARING]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).annotate(agent_total=counted(Agent, "provider"))

@@ -8,7 +8,7 @@ from django.db.models import prefetch_related_objects
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent, AgentSpec, AuditEvent, Chain, Provider, Team, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
-from agents.models.options import options_of_kind, plain_options, stored_name, versioned
+from agents.models.options import options_of, options_of_kind, plain_options, stored_name, versioned
 from agents.models.tool import MOST_GRANTS
 from agents.sharing import carry, check_share
 from agents.spec import ModelParams
@@ -22,7 +22,7 @@ from .model_names import default_model
 
 class ProviderKind:
     name = "provider"
-    columns = ("kind", "base_url", "tool_calling", "default_model", "prices", "max_running", "enabled")
+    columns = ("kind", *options_of(Provider))
 
     def unknown(self, definition: Definition) -> dict[str, str]:
         extras = extra(definition, {"kind", "name", "llm", *self.columns})

@@ -16,12 +16,13 @@ from django.utils.translation import gettext_lazy as later
 
 # The headings in the admin's forms, in their order; those of ADVANCED are closed at first.
 GROUPS: dict[str, Any] = {
-    "": None, "Instructions": later("Instructions"), "Model": later("Model"), "Routing": later("Routing"),
+    "": None, "Instructions": later("Instructions"), "Model": later("Model"),
+    "Models and prices": later("Models and prices"), "Routing": later("Routing"),
     "Imports, hosts and secrets": later("Imports, hosts and secrets"), "Input and output": later("Input and output"),
     "Behaviour": later("Behaviour"), "Session": later("Session"), "Memory": later("Memory"), "Limits": later("Limits"),
     "Queue": later("Queue"), "A2A": later("A2A"),
 }  # fmt: skip
-ADVANCED = GROUPS.keys() - {"", "Instructions", "Model", "Routing"}
+ADVANCED = GROUPS.keys() - {"", "Instructions", "Model", "Models and prices", "Routing"}
 Column = TypeVar("Column", bound=models.Field)
 POSITIVE = (models.PositiveSmallIntegerField, models.PositiveIntegerField, models.PositiveBigIntegerField)
 

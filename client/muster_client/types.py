@@ -2394,13 +2394,13 @@ class PatchedHookRequest(TypedDict):
 class PatchedProviderRequest(TypedDict):
     name: NotRequired[str]
     kind: NotRequired[Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]]
-    base_url: NotRequired[str]
     api_key: NotRequired[str]
-    enabled: NotRequired[bool]
+    base_url: NotRequired[str]
     tool_calling: NotRequired[Literal["native", "schema"]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, PriceRequest]]
     max_running: NotRequired[int | None]
+    enabled: NotRequired[bool]
     team: NotRequired[str | None]
 
 
@@ -2515,13 +2515,13 @@ class PrepareRequest(TypedDict):
 class Provider(TypedDict):
     name: str
     kind: Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]
-    base_url: NotRequired[str]
     has_key: bool
-    enabled: NotRequired[bool]
+    base_url: NotRequired[str]
     tool_calling: NotRequired[Literal["native", "schema"]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, Price]]
     max_running: NotRequired[int | None]
+    enabled: NotRequired[bool]
     owner: str | None
     team: NotRequired[str | None]
     created_at: str
@@ -2532,13 +2532,13 @@ class Provider(TypedDict):
 class ProviderRequest(TypedDict):
     name: str
     kind: Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]
-    base_url: NotRequired[str]
     api_key: NotRequired[str]
-    enabled: NotRequired[bool]
+    base_url: NotRequired[str]
     tool_calling: NotRequired[Literal["native", "schema"]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, PriceRequest]]
     max_running: NotRequired[int | None]
+    enabled: NotRequired[bool]
     team: NotRequired[str | None]
 
 

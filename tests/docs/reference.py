@@ -182,7 +182,7 @@ def events() -> list[tuple[str, str]]:
 
 def options() -> list[tuple[str, str, str, str, str]]:
     """(kind.name, type, default, where it takes effect, meaning) of every option of a definition."""
-    from agents.models import Agent, AgentSpec, Chain
+    from agents.models import Agent, AgentSpec, Chain, Provider
     from agents.models.options import control_of, options_of, versioned
     from agents.spec import ChainSpec
     from functions.models import StoredFunction
@@ -193,8 +193,9 @@ def options() -> list[tuple[str, str, str, str, str]]:
         ("agent", Agent, AgentSpec),
         ("chain", Chain, ChainSpec),
         ("function", StoredFunction, FunctionSpec),
+        ("provider", Provider, None),
     ):
-        frozen = versioned(model, spec)
+        frozen = {} if spec is None else versioned(model, spec)
         for name, column in options_of(model).items():
             effect = "when it is published" if name in frozen or column.is_relation else "at once"
             effect += f", since format {column.option.since}" if column.option.since > 1 else ""
@@ -274,7 +275,7 @@ def pages() -> dict[str, str]:
         ),
         "options.md": table(
             "Options",
-            "The options of agents, chains and functions. They have these names in REST, in definition files and in versions.",
+            "The options of agents, chains, functions and providers. They have these names in REST, in definition files and in versions.",
             ("option", "type", "default", "takes effect", "meaning"),
             options(),
         ),
