@@ -105,6 +105,9 @@ def fill(function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
 
 
 class FunctionSummarySerializer(OwnedSerializer):
+    description = Text(
+        required=False, allow_blank=True, help_text="If empty, the first paragraph of the docstring is used."
+    )
     published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
 
     class Meta:
