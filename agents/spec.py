@@ -67,33 +67,6 @@ class GrantSpec(Frozen):
     context: list[CallerContext] = []
 
 
-class AgentSpec(Frozen):
-    """An agent version: instructions, model, granted tools, limits."""
-
-    name: str
-    description: str = ""
-    system_prompt: str = ""
-    provider: str = ""
-    provider_id: int | None = None
-    model_name: str = ""
-    model_params: ModelParams = ModelParams()
-    fallback_models: list[str] = []
-    input_schema: dict[str, Any] | None = None
-    output_schema: dict[str, Any] | None = None
-    variables: dict[str, dict[str, Any]] = {}
-    capabilities: list[str] = []
-    examples: list[str] = []
-    delegates_to: list[str] = []
-    grants: list[GrantSpec] = []
-    max_steps: int = Field(default=12, ge=1, le=200)
-    timeout_s: float = Field(default=300.0, gt=0)
-    max_chain_depth: int = Field(default=3, ge=0, le=10)
-    max_agent_depth: int = Field(default=1, ge=0, le=10)
-    session_context: Literal["none", "last_n", "summary"] = "last_n"
-    context_messages: int = Field(default=20, ge=1, le=500)
-    context_tokens: int = Field(default=8000, ge=100, le=2_000_000)
-
-
 class ToolPolicy(Frozen):
     """The tools a step or a message may use; only ever narrows a grant. Blocked wins; `allowed` None
     means all granted tools; those in `ask` need an approval.

@@ -73,7 +73,7 @@ def print_table(half: str, profiles: list[Any], methods: Methods, *, show: bool)
 
 
 def read_profiles() -> list[Any]:
-    from agents.spec import AgentSpec
+    from agents.models import AgentSpec
     from registry.routing.profiles import profile_of
 
     agents = yaml.safe_load((HERE / "agents.yaml").read_text())

@@ -6,6 +6,7 @@ from typing import Any
 from agents.definitions import shapes
 from agents.definitions.agents import share, sharing
 from agents.definitions.files import Definition, default, set_columns, without_defaults
+from agents.models.options import options_of, options_of_kind
 from agents.sharing import carry
 from agents.unknown import extra
 from functions import checks, store, testing
@@ -13,11 +14,8 @@ from functions.models import FunctionTest, StoredFunction
 from functions.reading import read
 from functions.signature import SourceProblem
 
-COLUMNS = (
-    "description", "entry", "is_async", "requires_context", "safe_mode", "is_pure", "cache_ttl", "effect", "timeout",
-    "memory_limit", "max_concurrency", "allowed_imports", "allowed_hosts", "secrets", "reuse", "min_isolation",
-    "input_schema", "output_schema", "is_deprecated", "source",
-)  # fmt: skip
+COLUMNS = (*(name for name in options_of(StoredFunction) if name != "source"), "source")  # the longest last
+LISTS = options_of_kind(StoredFunction, "lines")
 
 
 class FunctionKind:
@@ -124,7 +122,7 @@ def live(row: StoredFunction, draft: Definition) -> Definition:
 def short(values: Definition) -> Definition:
     """The fields without defaults and without values that can be derived from the source."""
     values = {name: value for name, value in values.items() if name not in ("is_async", "requires_context")}
-    for name in ("allowed_imports", "allowed_hosts", "secrets"):
+    for name in LISTS:
         values[name] = sorted(set(values[name]))
     try:
         signature = read(values["source"], values["entry"])
@@ -137,7 +135,6 @@ def short(values: Definition) -> Definition:
     )
 
 
-LISTS = ("allowed_imports", "allowed_hosts", "secrets")
 TEST = {"name": (str,), "arguments": (dict,), "tolerance": (float,)}
 
 

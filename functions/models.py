@@ -3,14 +3,17 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.utils.translation import gettext_lazy as later
 from uuid_utils.compat import uuid7
 
 from agents.models import Tool
+from agents.models.options import between, option
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from agents.models.version import Version
 from plumbing.stored_rows import StoredRow
+
+LARGEST = 2**31 - 1  # of a whole number in a database
 
 
 class StoredFunction(Owned):
@@ -23,40 +26,87 @@ class StoredFunction(Owned):
         FULL = "full", "Full isolation; otherwise the call is refused"
 
     name = models.CharField(max_length=64, validators=[check_name])
-    description = models.TextField(blank=True, help_text="If empty, the first paragraph of the docstring is used.")
-    source = models.TextField(help_text="Python. The last top-level def is the entry unless you name one.")
-    entry = models.CharField(max_length=100, blank=True)
-    is_async = models.BooleanField(default=False)
-    requires_context = models.BooleanField(default=False, help_text="The entry has a `ctx` parameter.")
-    safe_mode = models.BooleanField(
-        default=True, help_text="If off, the source runs without the language layer (requires a permission)."
+    # fmt: off
+    source = option(
+        models.TextField(help_text="Python. The last top-level def is the entry unless you name one."), "",
+        rest={
+            "max_length": 200_000, "trim_whitespace": False,
+            "help_text": "Python; the last top-level def is the entry.",
+        },
     )
-    is_pure = models.BooleanField(
+    description = option(
+        models.TextField(blank=True, help_text="If empty, the first paragraph of the docstring is used."), "",
+        rest={"max_length": 10_000, "help_text": "Default: from the docstring."},
+    )
+    entry = option(
+        models.CharField(max_length=100, blank=True), "Input and output",
+        rest={"help_text": "Default: the last top-level def."},
+    )
+    is_async = option(
+        models.BooleanField(default=False), None, rest={"help_text": "If given, compared with the source."},
+    )
+    requires_context = option(
+        models.BooleanField(default=False, help_text="The entry has a `ctx` parameter."), None,
+        rest={"help_text": "If given, compared with the source: whether the entry has a `ctx` parameter."},
+    )
+    safe_mode = option(models.BooleanField(
+        default=True, help_text="If off, the source runs without the language layer (requires a permission)."
+    ), "Limits")
+    is_pure = option(models.BooleanField(
         default=False,
         help_text="The same input always gives the same result, without side effects: results can be cached.",
-    )
-    cache_ttl = models.PositiveIntegerField(
+    ), "Behaviour")
+    cache_ttl = option(models.PositiveIntegerField(
         default=0, help_text="How long the result of a pure function is cached (s); 0: never."
+    ), "Behaviour",
+        rest={
+            "min_value": 0, "max_value": LARGEST, "help_text": "How long the result of a pure function is cached (s).",
+        },
     )
-    effect = models.CharField(
+    effect = option(models.CharField(
         max_length=12, default="read", help_text="read, read_out, idempotent, write, sends_out or destructive."
+    ), "Behaviour")
+    timeout = option(
+        models.FloatField(default=30.0, validators=between(0.05), help_text="Seconds."), "Limits",
+        rest={"max_value": 86_400},
     )
-    timeout = models.FloatField(default=30.0, validators=[MinValueValidator(0.05)], help_text="Seconds.")
-    memory_limit = models.PositiveIntegerField(default=512, validators=[MinValueValidator(16)], help_text="MB.")
-    max_concurrency = models.PositiveIntegerField(
-        default=0, validators=[MaxValueValidator(1000)], help_text="Maximum number of concurrent calls; 0: no limit."
+    memory_limit = option(
+        models.PositiveIntegerField(default=512, validators=between(16), help_text="MB."), "Limits",
+        rest={"max_value": LARGEST},
     )
-    allowed_imports = models.JSONField(default=list, blank=True)
+    max_concurrency = option(models.PositiveIntegerField(
+        default=0, validators=between(high=1000), help_text="Maximum number of concurrent calls; 0: no limit."
+    ), "Limits", rest={"min_value": 0})
+    allowed_imports = option(
+        models.JSONField(default=list, blank=True), "Imports, hosts and secrets", kind="lines", rest={"each": 64},
+        admin_help=later("Modules the function may import, one per line, such as math or re."),
+    )
     requires = models.JSONField(
         default=list, blank=True, editable=False, help_text="Libraries named in the source's header."
     )
-    allowed_hosts = models.JSONField(default=list, blank=True, help_text="Hosts that ctx.http may reach.")
-    secrets = models.JSONField(default=list, blank=True, help_text="Names of secrets that ctx.http may send.")
-    reuse = models.CharField(max_length=5, choices=Reuse.choices, default=Reuse.NEVER)
-    min_isolation = models.CharField(max_length=7, choices=Isolation.choices, default=Isolation.REDUCED)
-    input_schema = models.JSONField(default=dict, blank=True, help_text="If empty, it is derived from the signature.")
-    output_schema = models.JSONField(null=True, blank=True)
-    is_deprecated = models.BooleanField(default=False)
+    allowed_hosts = option(
+        models.JSONField(default=list, blank=True, help_text="Hosts that ctx.http may reach."),
+        "Imports, hosts and secrets", kind="lines", rest={"each": 253},
+        admin_help=later("Hosts that ctx.http may reach, one per line."),
+    )
+    secrets = option(
+        models.JSONField(default=list, blank=True, help_text="Names of secrets that ctx.http may send."),
+        "Imports, hosts and secrets", kind="lines",
+        rest={"each": 64, "help_text": "Names of secrets that ctx.http may send."},
+        admin_help=later("Names of secrets that ctx.http may send, one per line."),
+    )
+    reuse = option(models.CharField(max_length=5, choices=Reuse, default=Reuse.NEVER), "Limits")
+    min_isolation = option(models.CharField(max_length=7, choices=Isolation, default=Isolation.REDUCED), "Limits")
+    input_schema = option(
+        models.JSONField(default=dict, blank=True, help_text="If empty, it is derived from the signature."),
+        "Input and output", kind="schema", rest={"help_text": "If omitted or null, it is derived from the signature."},
+    )
+    output_schema = option(
+        models.JSONField(null=True, blank=True), "Input and output", kind="schema",
+        rest={"help_text": "Results are validated against it; null: any result."},
+    )
+    is_deprecated = option(models.BooleanField(default=False), "Behaviour")
+    # fmt: on
     published = models.ForeignKey(
         "FunctionVersion", on_delete=models.PROTECT, null=True, blank=True, related_name="+", editable=False
     )

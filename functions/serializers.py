@@ -16,22 +16,17 @@ from agents.http.strict import (
     StrictSerializer,
     Text,
     Whole,
-    Words,
 )
 from agents.http.version_serializers import AnyField, NumberedSerializer, PublishSerializer
 from agents.models import Tool
+from agents.models.options import options_of
 from agents.serializers.owned import OWNED, OwnedSerializer
 from functions import store
-from functions.models import Execution, FunctionTest, FunctionVersion, StoredFunction
+from functions.models import LARGEST, Execution, FunctionTest, FunctionVersion, StoredFunction
 
-LARGEST = 2**31 - 1
-ATTEMPTS = 5  # of a change, while others change the same function
-BODY = [
-    "source", "description", "entry", "allowed_imports", "allowed_hosts", "secrets", "timeout", "memory_limit",
-    "is_async", "requires_context", "safe_mode", "is_pure", "cache_ttl", "effect", "max_concurrency", "reuse",
-    "min_isolation", "input_schema", "output_schema",
-]  # fmt: skip
+BODY = [name for name in options_of(StoredFunction) if name != "is_deprecated"]
 TOLD = ["requires", "is_deprecated", "published_version", "refusals", "draft_sha256"]
+ATTEMPTS = 5  # of a change, while others change the same function
 
 
 class RefusalSerializer(serializers.Serializer):
@@ -47,32 +42,7 @@ class RefusalSerializer(serializers.Serializer):
 
 
 class FunctionSerializer(OwnedSerializer):
-    source = Text(  # type: ignore[assignment]  # a column of that name; DRF has an attribute too
-        trim_whitespace=False, max_length=200_000, help_text="Python; the last top-level def is the entry."
-    )
-    description = Text(required=False, allow_blank=True, max_length=10_000, help_text="Default: from the docstring.")
-    entry = Text(required=False, allow_blank=True, max_length=100, help_text="Default: the last top-level def.")
-    is_async = Flag(required=False, help_text="If given, compared with the source.")
-    requires_context = Flag(
-        required=False, help_text="If given, compared with the source: whether the entry has a `ctx` parameter."
-    )
-    timeout = Number(required=False, min_value=0.05, max_value=86_400, help_text="Seconds.")
-    memory_limit = Whole(required=False, min_value=16, max_value=LARGEST, help_text="MB.")
-    cache_ttl = Whole(
-        required=False,
-        min_value=0,
-        max_value=LARGEST,
-        help_text="How long the result of a pure function is cached (s).",
-    )
-    max_concurrency = Whole(
-        required=False, min_value=0, max_value=1000, help_text="Maximum number of concurrent calls; 0: no limit."
-    )
     effect = Choice(required=False, choices=Tool.Effect.choices)
-    allowed_imports = Words(required=False, each=64)
-    allowed_hosts = Words(required=False, each=253)
-    secrets = Words(required=False, each=64, help_text="Names of secrets that ctx.http may send.")
-    input_schema = OptionalSchemaField(help_text="If omitted or null, it is derived from the signature.")
-    output_schema = OptionalSchemaField(help_text="Results are validated against it; null: any result.")
     note = Text(write_only=True, required=False, allow_blank=True, max_length=500, help_text="Stored in the audit log.")
     expected = Text(
         write_only=True, required=False, allow_blank=True, max_length=64,
@@ -135,6 +105,9 @@ def fill(function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
 
 
 class FunctionSummarySerializer(OwnedSerializer):
+    description = Text(
+        required=False, allow_blank=True, help_text="If empty, the first paragraph of the docstring is used."
+    )
     published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
 
     class Meta:

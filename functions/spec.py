@@ -11,13 +11,6 @@ from agents.schema import sha256_of
 from agents.spec import Frozen
 from functions import sandbox
 
-COLUMNS = (
-    "description", "entry", "is_async", "requires_context", "safe_mode", "is_pure", "cache_ttl", "effect", "timeout",
-    "memory_limit", "max_concurrency", "allowed_imports", "requires", "allowed_hosts", "secrets", "reuse",
-    "min_isolation", "input_schema", "output_schema",
-)  # fmt: skip
-
-
 GRAVITY = ("read", "read_out", "idempotent", "write", "sends_out", "destructive")
 
 
@@ -51,10 +44,10 @@ class FunctionSpec(Frozen):
     @classmethod
     def of(cls, function: Any) -> "FunctionSpec":
         """The working row as a spec; the order of list items and duplicates are ignored."""
-        values = {name: getattr(function, name) for name in COLUMNS}
+        values = {name: getattr(function, name) for name in cls.model_fields if name != "policy"}
         for name in ("allowed_imports", "requires", "allowed_hosts", "secrets"):
             values[name] = sorted(set(values[name]))
-        return cls(name=function.name, **values)
+        return cls(**values)
 
     @property
     def real_effect(self) -> str:

@@ -7,9 +7,9 @@ from decimal import Decimal
 from time import perf_counter
 from typing import Any
 
-from agents.models import Provider
+from agents.models import AgentSpec, Provider
 from agents.models.provider import units
-from agents.spec import AgentSpec, ModelParams
+from agents.spec import ModelParams
 from agents.tools import ToolSpec, never
 from registry.llm.attempts import ask
 from registry.llm.bids import Bid, bid

@@ -7,10 +7,10 @@ from typing import Any
 
 from cachetools import LRUCache, cached
 
-from agents.models import Agent, AgentVersion, Provider, Tool
+from agents.models import Agent, AgentSpec, AgentVersion, Provider, Tool
 from agents.models.agent import live_definition
 from agents.schema import sha256_of
-from agents.spec import AgentSpec, GrantSpec
+from agents.spec import GrantSpec
 from agents.tools import ToolSpec
 from functions.catalogue import as_pinned
 from knowledge.skills import store as skills

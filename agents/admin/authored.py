@@ -22,7 +22,7 @@ from agents.spec import ModelParams
 from plumbing.texts import shown
 
 from .base import row_action
-from .fields import JsonField, LinesField, NamedForm, SchemaField, in_language
+from .fields import JsonField, NamedForm, fieldsets_of, in_language
 from .owned import OwnedAdmin, VisibleChoices, counted, shorten
 from .versioned import VersionedAdmin, VersionedForm
 
@@ -43,10 +43,7 @@ class ProviderForm(NamedForm):
 
     class Meta:
         model = Provider
-        fields = [
-            "name", "kind", "base_url", "api_key", "enabled", "tool_calling", "default_model", "prices", "max_running",
-            "owner", "team",
-        ]  # fmt: skip
+        fields = "__all__"  # noqa: DJ007  (the admin's fieldsets choose)
 
     def clean_api_key(self) -> str:
         """A new key, else the stored one: the key is never sent to the page."""
@@ -73,12 +70,7 @@ class ProviderAdmin(OwnedAdmin):
     list_filter = ["kind", "enabled", *OWNER_FILTERS]
     search_fields = ["name", "base_url"]
     row_actions = ["try_out"]
-    fieldsets = [
-        (None, {"fields": ["name", "kind", "base_url", "api_key", "enabled"]}),
-        (later("Models and prices"), {"fields": ["tool_calling", "default_model", "prices"]}),
-        (later("Queue"), {"fields": ["max_running"], "classes": ["collapse"]}),
-        SHARING,
-    ]
+    fieldsets = [*fieldsets_of(Provider, instead={"base_url": ["kind", "base_url", "api_key"]}), SHARING]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).annotate(agent_total=counted(Agent, "provider"))
@@ -165,24 +157,11 @@ def number(low: float, high: float, label: Any, words: Any) -> forms.FloatField:
 
 
 class AgentForm(VersionedForm):
-    description = forms.CharField(
-        required=False, widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=Agent._meta.get_field("description").help_text,
-    )  # fmt: skip
     temperature = number(0, 2, later("Temperature"), later("0 to 2; empty: the model's default."))
     top_p = number(0, 1, later("Top p"), later("0 to 1"))
     presence_penalty = number(-2, 2, later("Presence penalty"), later("−2 to 2"))
     frequency_penalty = number(-2, 2, later("Frequency penalty"), later("−2 to 2"))
     max_tokens = forms.IntegerField(required=False, min_value=1, max_value=1_000_000, label=later("Max tokens"))
-    capabilities = LinesField(help_text=later("Words for what it can do, one per line; used by the router."))
-    examples = LinesField(help_text=later("Examples of messages it should get, one per line; used by the router."))
-    fallback_models = LinesField(
-        help_text=later("Models of the same provider to try when the first fails, one per line.")
-    )  # fmt: skip
-    delegates_to = LinesField(help_text=later("Capabilities it may delegate to, one per line."))
-    input_schema = SchemaField(help_text=later("JSON Schema of the structured input; empty: plain text only."))
-    output_schema = SchemaField(help_text=later("The reply must be JSON that matches this schema; empty: plain text."))
-    variables = JsonField(rows=6, help_text=Agent._meta.get_field("variables").help_text)
 
     class Media:
         js = (forms.Script("muster/models.js", type="module"),)
@@ -230,25 +209,7 @@ class AgentAdmin(VersionedAdmin):
     row_actions = ["try_out", "show_versions", "duplicate"]
     definition_kind = "agent"
     inlines = [GrantInline]
-    fieldsets = [
-        (None, {"fields": ["name", "description", "enabled"]}),
-        (later("Instructions"), {"fields": ["system_prompt", "variables"]}),
-        (later("Model"), {"fields": ["provider", "model_name", *ModelParams.model_fields, "fallback_models"]}),
-        (later("Routing"), {"fields": ["capabilities", "examples", "delegates_to"]}),
-        (later("Input and output"), {"fields": ["input_schema", "output_schema"], "classes": ["collapse"]}),
-        (
-            later("Session"),
-            {"fields": ["session_context", "context_messages", "context_tokens"], "classes": ["collapse"]},
-        ),
-        (later("Memory"), {"fields": ["memory", "memory_tokens", "memory_summary"], "classes": ["collapse"]}),
-        (
-            later("Limits"),
-            {"fields": ["max_steps", "timeout", "max_chain_depth", "max_agent_depth"], "classes": ["collapse"]},
-        ),
-        (later("Queue"), {"fields": ["pool", "max_running"], "classes": ["collapse"]}),
-        (later("A2A"), {"fields": ["public_card", "a2a_reply"], "classes": ["collapse"]}),
-        SHARING,
-    ]  # fmt: skip
+    fieldsets = [*fieldsets_of(Agent, instead={"model_params": [*ModelParams.model_fields]}), SHARING]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).select_related("provider").annotate(tool_total=counted(ToolGrant, "agent"))

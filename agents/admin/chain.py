@@ -15,9 +15,9 @@ from agents.models import Chain, ChainStep
 
 from .authored import OWNER_FILTERS, SHARING, GrantInline
 from .base import row_action
-from .fields import JsonField, LinesField, NamedForm, SchemaField
+from .fields import JsonField, LinesField, NamedForm, fieldsets_of
 from .owned import counted, shorten
-from .versioned import VersionedAdmin, VersionedForm
+from .versioned import VersionedAdmin
 
 
 class StepForm(NamedForm):
@@ -48,18 +48,8 @@ class ChainGrantInline(GrantInline):
     fk_name = "chain"
 
 
-class ChainForm(VersionedForm):
-    input_schema = SchemaField(help_text=later("JSON Schema of the input; empty: anything."))
-    output_schema = SchemaField(help_text=later("JSON Schema of the output; empty: anything."))
-
-    class Meta:
-        model = Chain
-        fields = "__all__"  # noqa: DJ007  (the admin's fieldsets choose)
-
-
 @admin.register(Chain)
 class ChainAdmin(VersionedAdmin):
-    form = ChainForm
     list_display = ["name", "short_description", "strategy", "live_version", "enabled", "step_count", "owner"]
     list_filter = ["enabled", "strategy", *OWNER_FILTERS]
     search_fields = ["name", "description"]
@@ -67,13 +57,7 @@ class ChainAdmin(VersionedAdmin):
     row_actions = ["try_out", "show_versions"]
     definition_kind = "chain"
     readonly_fields = ["picture"]
-    fieldsets = [
-        (None, {"fields": ["name", "description", "enabled", "strategy", "session", "picture"]}),
-        (later("Input and output"), {"fields": ["input_schema", "output", "output_schema"], "classes": ["collapse"]}),
-        (later("Limits"), {"fields": ["timeout", "max_chain_depth", "max_parallel"], "classes": ["collapse"]}),
-        (later("Queue"), {"fields": ["pool"], "classes": ["collapse"]}),
-        SHARING,
-    ]
+    fieldsets = [*fieldsets_of(Chain, instead={"session": ["session", "picture"]}), SHARING]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).annotate(step_total=counted(ChainStep, "chain"))

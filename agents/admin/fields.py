@@ -1,13 +1,17 @@
-"""Form fields for JSON columns that are easier to edit in another form."""
+"""Form fields for JSON columns that are easier to edit in another form, and the forms of options."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from django import forms
 from django.core.exceptions import FieldDoesNotExist
+from django.db import models
 from django.utils.text import capfirst
 
+from agents.models.options import ADVANCED, GROUPS, control_of, options_of
 from agents.schema import check_schema
 from plumbing.texts import name_shown, shown
 
@@ -76,3 +80,33 @@ class SchemaField(JsonField):
                 [f"{problem['path'] or '/'}: {shown(problem['message'])}" for problem in problems]
             )
         return schema
+
+
+FIELDS: dict[str, Any] = {"lines": LinesField, "schema": SchemaField, "json": partial(JsonField, rows=6)}
+
+
+def form_field(column: Any) -> forms.Field | None:
+    """The field of an option that Django would draw otherwise; None: Django's own."""
+    if not hasattr(column, "option"):
+        return None
+    kind = control_of(column)
+    words = {"label": capfirst(column.verbose_name), "help_text": column.option.admin_help or column.help_text}
+    if kind in FIELDS:
+        return FIELDS[kind](**words)
+    if kind == "text" and isinstance(column, models.TextField):
+        return forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 2}), **words)
+    return None
+
+
+def fieldsets_of(model: Any, instead: Mapping[str, list[str]] | None = None) -> list[Any]:
+    """The name and the options of a model under their headings. `instead` names fields that stand for an option."""
+    names: dict[str, list[str]] = {group: [] for group in GROUPS}
+    names[""].append("name")
+    for name, column in options_of(model).items():
+        if column.option.group is not None:
+            names[column.option.group] += (instead or {}).get(name, [name])
+    return [(GROUPS[group], layout_of(group, fields)) for group, fields in names.items() if fields]
+
+
+def layout_of(group: str, fields: list[str]) -> dict[str, Any]:
+    return {"fields": fields, "classes": ["collapse"]} if group in ADVANCED else {"fields": fields}

@@ -17,6 +17,7 @@ from agents.sharing import carry, check_share, let_go
 from plumbing.texts import shown
 
 from .base import ModelAdmin
+from .fields import form_field
 from .searched import SearchedSelect
 
 # a select with ten thousand options is unusable
@@ -39,6 +40,8 @@ class VisibleChoices:
 
     def formfield_for_dbfield(self, db_field: Field, request: HttpRequest, **kwargs: Any) -> Any:
         """A choice offers no deletion of the chosen row, which looks like emptying the field."""
+        if (field := form_field(db_field)) is not None:
+            return field
         field = super().formfield_for_dbfield(db_field, request, **kwargs)  # type: ignore[misc]
         if isinstance(getattr(field, "widget", None), RelatedFieldWidgetWrapper):
             field.widget.can_delete_related = False

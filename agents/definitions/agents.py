@@ -6,11 +6,12 @@ from typing import Any
 from django.db.models import prefetch_related_objects
 
 from agents.exceptions import Conflict, Invalid
-from agents.models import Agent, AuditEvent, Chain, Provider, Team, Tool, ToolGrant
+from agents.models import Agent, AgentSpec, AuditEvent, Chain, Provider, Team, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
+from agents.models.options import options_of, options_of_kind, plain_options, stored_name, versioned
 from agents.models.tool import MOST_GRANTS
 from agents.sharing import carry, check_share
-from agents.spec import AgentSpec, ModelParams
+from agents.spec import ModelParams
 from agents.unknown import MOST, extra, extra_in_each, extra_of
 
 from . import shapes
@@ -21,7 +22,7 @@ from .model_names import default_model
 
 class ProviderKind:
     name = "provider"
-    columns = ("kind", "base_url", "tool_calling", "default_model", "prices", "max_running", "enabled")
+    columns = ("kind", *options_of(Provider))
 
     def unknown(self, definition: Definition) -> dict[str, str]:
         extras = extra(definition, {"kind", "name", "llm", *self.columns})
@@ -136,27 +137,12 @@ def called(kind: str, name: str, owner: Any) -> Any:
     return target
 
 
-VERSIONED = (
-    "description", "system_prompt", "model_name", "model_params", "fallback_models", "input_schema", "output_schema",
-    "variables", "capabilities", "examples", "delegates_to", "max_steps", "timeout", "max_chain_depth",
-    "max_agent_depth", "session_context", "context_messages", "context_tokens",
-)  # fmt: skip
+VERSIONED = versioned(Agent, AgentSpec)
+AGENT_COLUMNS = tuple(plain_options(Agent))
 # of the row and of no version: `live` does not have them
-OPERATIONAL = (
-    "memory", "memory_tokens", "memory_summary", "pool", "max_running", "public_card", "a2a_reply", "enabled"
-)  # fmt: skip
-AGENT_COLUMNS = (*VERSIONED, *OPERATIONAL)
-GRANT_DEFAULTS = {
-    "mode": "allow",
-    "pinned_version": None,
-    "deadline_s": None,
-    "offline": "fail",
-    "context": [],
-    "allow_after_untrusted": False,
-    "decides": "starter",
-    "decider_role": "",
-    "not_starter": False,
-}
+OPERATIONAL = tuple(name for name in AGENT_COLUMNS if name not in VERSIONED)
+GRANT_COLUMNS = [column for column in ToolGrant._meta.concrete_fields if not (column.is_relation or column.primary_key)]
+GRANT_DEFAULTS = {column.name: column.get_default() for column in GRANT_COLUMNS}
 # not part of any version: always as they are now
 READ_LIVE = ("allow_after_untrusted", "decides", "decider_role", "not_starter")
 
@@ -270,7 +256,7 @@ class AgentKind:
         return [
             *shapes.faults(definition, {**types, "hooks": (list,)}, place),
             *faults_in_hooks(definition.get("hooks"), place),
-            *shapes.not_texts(definition, ("fallback_models", "capabilities", "examples", "delegates_to"), place),
+            *shapes.not_texts(definition, options_of_kind(Agent, "lines"), place),
             *faults_in_grants(definition.get("grants"), place),
             *(self.faults(definition["live"], "live.") if isinstance(definition.get("live"), dict) else ()),
         ]
@@ -344,9 +330,9 @@ def live_agent(row: Agent, draft: Definition) -> Definition:
     if row.published is None:
         return {}
     spec = row.published.read_spec()
-    values = {**spec.model_dump(mode="json"), "timeout": spec.timeout_s}
-    values["model_params"] = spec.model_params.model_dump(exclude_none=True)
-    kept = {name: values[name] for name in VERSIONED if name in values}
+    values = spec.model_dump(mode="json")
+    kept = {name: values[stored_name(column)] for name, column in VERSIONED.items()}
+    kept["model_params"] = spec.model_params.model_dump(exclude_none=True)
     provider = Provider.objects.filter(pk=spec.provider_id).values_list("name", flat=True).first() or spec.provider
     live = short_agent(provider, kept, live_grants(row, spec))
     return {} if live == {name: value for name, value in draft.items() if name not in OPERATIONAL} else {"live": live}

@@ -6,16 +6,14 @@ from typing import Any
 from agents.exceptions import Invalid
 from agents.models import AuditEvent, Chain
 from agents.models.chain import extra_in_step
+from agents.models.options import plain_options
 from agents.unknown import extra, extra_in_each
 
 from . import shapes
 from .agents import extra_in_grants, faults_in_grants, read_grants, write_grants
 from .files import Definition, check_schemas, set_columns, without_defaults
 
-COLUMNS = (
-    "description", "strategy", "session", "input_schema", "output_schema", "output", "max_chain_depth",
-    "max_parallel", "timeout", "pool", "enabled",
-)  # fmt: skip
+COLUMNS = tuple(plain_options(Chain))
 
 
 class ChainKind:

@@ -1,4 +1,5 @@
 from .agent import Agent, AgentVersion
+from .agent_options import AgentSpec
 from .audit import AuditEvent
 from .browser import BrowserSession
 from .chain import Chain, ChainStep, ChainVersion
@@ -20,6 +21,7 @@ from .user import User
 
 __all__ = [
     "Agent",
+    "AgentSpec",
     "AgentVersion",
     "ApiKey",
     "AuditEvent",

@@ -5,7 +5,6 @@ from threading import Lock
 from typing import Any
 
 from cachetools import LRUCache, cached
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import F, Q
 from django.utils.translation import gettext_noop as _
@@ -14,10 +13,12 @@ from pydantic import ValidationError
 from agents import prompts
 from agents.exceptions import Invalid
 from agents.schema import sha256_of
-from agents.spec import AgentSpec, GrantSpec, ModelParams
+from agents.spec import GrantSpec
 
+from .agent_options import AgentOptions, AgentSpec
+from .options import stored_name, versioned
 from .provider import Provider
-from .team import Owned, OwnedQuerySet, cap_of, check_name, is_capped, one_name_per_owner, pool_label
+from .team import OwnedQuerySet, check_name, is_capped, one_name_per_owner
 from .tool import Tool
 from .version import TriedVersion, earlier, numbered
 
@@ -36,86 +37,8 @@ class AgentQuerySet(OwnedQuerySet):
         return len(changed)
 
 
-class Agent(Owned):
-    class SessionContext(models.TextChoices):
-        NONE = "none", "None: every message stands alone"
-        LAST_N = "last_n", "The last messages"
-        SUMMARY = "summary", "A running summary and the last messages"
-
-    class A2aReply(models.TextChoices):
-        TASK = "task", "The task, with the text as an artifact"
-        MESSAGE = "message", "The text as a message"
-
-    class Memory(models.TextChoices):
-        OFF = "off", "Off: nothing is put into its prompts"
-        SUGGEST = "suggest", "What it remembers waits for the person’s approval"
-        AUTO = "auto", "What it remembers holds at once"
-
-    class MemorySummary(models.TextChoices):
-        OFF = "off", "Off"
-        SUGGEST = "suggest", "Its facts wait for the person’s approval"
-        AUTO = "auto", "Its facts hold at once"
-
+class Agent(AgentOptions):
     name = models.CharField(max_length=64, validators=[check_name])
-    description = models.TextField(blank=True, help_text="What it does, in one sentence; used by the router.")
-    system_prompt = models.TextField(blank=True, help_text="Its instructions.")
-    provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="agents")
-    model_name = models.CharField(
-        max_length=100, blank=True, help_text="For example gpt-5-mini; empty: the provider's default model."
-    )
-    model_params = models.JSONField(
-        default=dict, blank=True, help_text="temperature, top_p, presence_penalty, frequency_penalty, max_tokens."
-    )
-    fallback_models = models.JSONField(
-        default=list, blank=True, help_text="Model names of the same provider to try when the first fails."
-    )
-    input_schema = models.JSONField(null=True, blank=True)
-    output_schema = models.JSONField(
-        null=True, blank=True, help_text="The reply must be JSON that matches this schema."
-    )
-    variables = models.JSONField(
-        default=dict, blank=True,
-        help_text='Values that a message gives: {"customer": {"type": "string", "default": "…"}}. The system prompt is '
-            "then a template.",
-    )  # fmt: skip
-    capabilities = models.JSONField(default=list, blank=True, help_text="Words for what it can do; used by the router.")
-    examples = models.JSONField(
-        default=list, blank=True, help_text="Examples of messages it should get; used by the router."
-    )
-    delegates_to = models.JSONField(default=list, blank=True, help_text="Capabilities it may delegate to.")
-    max_steps = models.PositiveSmallIntegerField(default=12, validators=[MinValueValidator(1), MaxValueValidator(200)])
-    timeout = models.FloatField(
-        default=300.0, validators=[MinValueValidator(0.1)], help_text="Time limit of a run in seconds."
-    )
-    max_chain_depth = models.PositiveSmallIntegerField(default=3, validators=[MaxValueValidator(10)])
-    max_agent_depth = models.PositiveSmallIntegerField(default=1, validators=[MaxValueValidator(10)])
-    session_context = models.CharField(max_length=8, choices=SessionContext.choices, default=SessionContext.LAST_N)
-    context_messages = models.PositiveSmallIntegerField(
-        default=20, validators=[MinValueValidator(1), MaxValueValidator(500)]
-    )
-    context_tokens = models.PositiveIntegerField(default=8000, validators=[MinValueValidator(100)])
-    memory = models.CharField(
-        max_length=7, choices=Memory, default=Memory.OFF, help_text="Whether its prompts contain what is remembered."
-    )
-    memory_tokens = models.PositiveIntegerField(
-        default=500, validators=[MinValueValidator(50), MaxValueValidator(20_000)],
-        help_text="How many tokens of memories a prompt contains at most.",
-    )  # fmt: skip
-    memory_summary = models.CharField(
-        max_length=7, choices=MemorySummary, default=MemorySummary.OFF,
-        help_text="Whether the agent notes facts after a conversation, and whether a person approves them first.",
-    )  # fmt: skip
-    pool = pool_label()
-    max_running = cap_of("this agent")
-    public_card = models.BooleanField(
-        default=False,
-        help_text="Anybody may read its A2A card, without a key: name, description, capabilities, examples.",
-    )
-    a2a_reply = models.CharField(
-        max_length=7, choices=A2aReply, default=A2aReply.TASK,
-        help_text="What an A2A client gets for a message whose answer is a text.",
-    )  # fmt: skip
-    enabled = models.BooleanField(default=True)
     published = models.ForeignKey(
         "AgentVersion", on_delete=models.PROTECT, null=True, blank=True, related_name="+", editable=False
     )
@@ -143,31 +66,15 @@ class Agent(Owned):
 
     def draft_spec(self) -> AgentSpec:
         """The working row as a spec. Raises pydantic.ValidationError for a value out of range."""
-        context: Any = self.session_context
-        return AgentSpec(
-            name=self.name,
-            description=self.description,
-            system_prompt=self.system_prompt,
-            provider=self.provider.name,
-            provider_id=self.provider.pk,
-            model_name=self.model_name or self.provider.default_model,
-            model_params=ModelParams(**self.model_params),
-            fallback_models=self.fallback_models,
-            input_schema=self.input_schema,
-            output_schema=self.output_schema,
-            variables=self.variables,
-            capabilities=self.capabilities,
-            examples=self.examples,
-            delegates_to=self.delegates_to,
-            grants=[grant_spec(grant) for grant in self.grants.select_related("tool")],
-            max_steps=self.max_steps,
-            timeout_s=self.timeout,
-            max_chain_depth=self.max_chain_depth,
-            max_agent_depth=self.max_agent_depth,
-            session_context=context,
-            context_messages=self.context_messages,
-            context_tokens=self.context_tokens,
-        )
+        options = {stored_name(column): getattr(self, name) for name, column in versioned(Agent, AgentSpec).items()}
+        named = {
+            "name": self.name,
+            "provider": self.provider.name,
+            "provider_id": self.provider.pk,
+            "model_name": self.model_name or self.provider.default_model,
+            "grants": [grant_spec(grant) for grant in self.grants.select_related("tool")],
+        }
+        return AgentSpec(**{**options, **named})
 
     def problems(self) -> list[dict[str, str]]:
         """All problems of the working row; empty if it can be published."""

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.utils.translation import gettext_noop as _
 from pydantic import ValidationError
@@ -14,8 +13,10 @@ from agents.unknown import extra, extra_within, refuse
 from plumbing.stored_rows import StoredRow
 
 from .agent import grant_spec, offer
+from .chain_options import ChainOptions
 from .chain_targets import Targets
-from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner, pool_label
+from .options import stored_name, versioned
+from .team import OwnedQuerySet, check_name, one_name_per_owner
 from .tool import Tool
 from .version import TriedVersion, earlier, numbered
 
@@ -26,35 +27,8 @@ STEP_OPTIONS = frozenset(StepSpec.model_fields) - {
 }  # fmt: skip
 
 
-class Chain(Owned):
-    class Strategy(models.TextChoices):
-        GRAPH = "graph", "Graph: steps follow their needs"
-        SEQUENTIAL = "sequential", "One after the other"
-        PARALLEL = "parallel", "All at once"
-        ROUTER = "router", "The first whose condition holds"
-
-    class Sessions(models.TextChoices):
-        STEP = "step", "One for each agent's step"
-        RUN = "run", "One for the whole run, in which each step changes agent, tools and instructions"
-
+class Chain(ChainOptions):
     name = models.CharField(max_length=64, validators=[check_name])
-    description = models.TextField(blank=True)
-    session = models.CharField(max_length=4, choices=Sessions.choices, default=Sessions.STEP)
-    strategy = models.CharField(max_length=10, choices=Strategy.choices, default=Strategy.GRAPH)
-    input_schema = models.JSONField(null=True, blank=True)
-    output_schema = models.JSONField(null=True, blank=True)
-    output = models.CharField(
-        max_length=2000, blank=True, help_text="JMESPath for the result; empty: the last step's output."
-    )
-    max_chain_depth = models.PositiveSmallIntegerField(default=3, validators=[MaxValueValidator(10)])
-    max_parallel = models.PositiveSmallIntegerField(
-        default=16, validators=[MinValueValidator(1), MaxValueValidator(256)]
-    )
-    timeout = models.FloatField(
-        default=3600.0, validators=[MinValueValidator(0.1)], help_text="Time limit of a run in seconds."
-    )
-    pool = pool_label()
-    enabled = models.BooleanField(default=True)
     published = models.ForeignKey(
         "ChainVersion", on_delete=models.PROTECT, null=True, blank=True, related_name="+", editable=False
     )
@@ -80,17 +54,9 @@ class Chain(Owned):
         try:
             return ChainSpec(
                 name=self.name,
-                description=self.description,
-                strategy=str(self.strategy),  # type: ignore[arg-type]
-                session=str(self.session),  # type: ignore[arg-type]
-                input_schema=self.input_schema,
-                output_schema=self.output_schema,
-                output=self.output,
-                max_chain_depth=self.max_chain_depth,
-                timeout_s=self.timeout,
-                max_parallel=self.max_parallel,
                 steps=[step.spec(targets.find(step)) for step in steps],
                 grants=[grant_spec(grant) for grant in self.grants.select_related("tool")],
+                **{stored_name(column): getattr(self, name) for name, column in versioned(Chain, ChainSpec).items()},
             )
         except ValidationError as error:
             raise Invalid(

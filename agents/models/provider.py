@@ -10,6 +10,7 @@ from django.db import models
 from agents.fields import EncryptedTextField
 from plumbing.http.addresses import url_refusal
 
+from .options import option
 from .team import Owned, OwnedQuerySet, cap_of, check_name, is_capped, one_name_per_owner
 
 MILLION = Decimal(1_000_000)
@@ -49,23 +50,26 @@ class Provider(Owned):
 
     name = models.CharField(max_length=64, validators=[check_name])
     kind = models.CharField(max_length=20, choices=Kind.choices)
-    base_url = models.URLField(
-        blank=True,
-        validators=[check_model_url],
-        help_text="Empty: the provider's own address. Changing it clears the key.",
-    )
     api_key = EncryptedTextField(blank=True, help_text="Write-only.")
-    enabled = models.BooleanField(default=True)
-    tool_calling = models.CharField(max_length=8, choices=ToolCalling.choices, default=ToolCalling.NATIVE)
-    default_model = models.CharField(
-        max_length=100, blank=True, help_text="The model of agents that name none, when they are published."
+    # fmt: off
+    base_url = option(models.URLField(
+        blank=True, validators=[check_model_url],
+        help_text="Empty: the provider's own address. Changing it clears the key.",
+    ), "")
+    tool_calling = option(
+        models.CharField(max_length=8, choices=ToolCalling, default=ToolCalling.NATIVE), "Models and prices",
     )
-    prices = models.JSONField(
+    default_model = option(models.CharField(
+        max_length=100, blank=True, help_text="The model of agents that name none, when they are published."
+    ), "Models and prices")
+    prices = option(models.JSONField(
         default=dict, blank=True,
         help_text='US dollars per million tokens: {"gpt-5-mini": {"input": 0.25, "output": 2}}; "*" is '
             'any other model.',
-    )  # fmt: skip
-    max_running = cap_of("agents with this provider")
+    ), "Models and prices", kind="json")
+    max_running = option(cap_of("agents with this provider"), "Queue")
+    enabled = option(models.BooleanField(default=True), "")
+    # fmt: on
     revision = models.PositiveIntegerField(default=1, editable=False)
 
     objects = OwnedQuerySet.as_manager()

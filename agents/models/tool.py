@@ -116,11 +116,6 @@ class ToolGrant(StoredRow):
     )
     deadline_s = models.FloatField(null=True, blank=True, help_text="Seconds; empty: the tool's own time limit.")
     offline = models.CharField(max_length=4, choices=Offline.choices, default=Offline.FAIL)
-    decides = models.CharField(
-        max_length=7, choices=Decider.choices, default=Decider.STARTER, help_text="Who answers when this tool asks."
-    )
-    decider_role = models.CharField(max_length=64, blank=True, help_text="Which role, if “a role in the team” decides.")
-    not_starter = models.BooleanField(default=False, help_text="The person whose run asks may not answer.")
     context = models.JSONField(
         default=list, blank=True,
         help_text='Of an agent: what it reads of its caller\'s session, such as [{"source": "summary"}].',
@@ -128,6 +123,11 @@ class ToolGrant(StoredRow):
     allow_after_untrusted = models.BooleanField(
         default=False, help_text="Do not ask only because the run has read text written by others."
     )
+    decides = models.CharField(
+        max_length=7, choices=Decider.choices, default=Decider.STARTER, help_text="Who answers when this tool asks."
+    )
+    decider_role = models.CharField(max_length=64, blank=True, help_text="Which role, if “a role in the team” decides.")
+    not_starter = models.BooleanField(default=False, help_text="The person whose run asks may not answer.")
 
     class Meta:
         ordering = ["id"]

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.conf import settings
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -27,6 +26,7 @@ from agents.models import (
     ToolGrant,
 )
 from agents.models.hook import LIMIT
+from agents.models.options import options_of
 from agents.models.tool import MOST_GRANTS
 
 from .owned import OWNED, OwnedSerializer, named
@@ -84,16 +84,7 @@ class HookEntrySerializer(StrictSerializer):
 class AgentSerializer(OwnedSerializer):
     provider = Text(max_length=64, source="provider.name", help_text="Name of a provider that you can use.")
     model_params = ModelParamsSerializer(required=False)
-    fallback_models = Words(required=False, each=100, max_length=10)
-    capabilities = Words(required=False, each=64)
-    examples = Words(required=False, each=2000)
-    delegates_to = Words(required=False, each=64)
-    input_schema = OptionalSchemaField()
-    output_schema = OptionalSchemaField()
     variables = VariablesField(required=False)
-    timeout = Number(
-        required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Time limit of a run in seconds."
-    )
     grants = GrantSerializer(many=True, required=False, max_length=MOST_GRANTS)  # type: ignore[call-arg]
     hooks = HookEntrySerializer(  # type: ignore[call-arg]  # of its list
         many=True, required=False, max_length=LIMIT,
@@ -103,18 +94,7 @@ class AgentSerializer(OwnedSerializer):
 
     class Meta:
         model = Agent
-        fields = [
-            "name", "description", "system_prompt", "provider", "model_name", "model_params", "fallback_models",
-            "input_schema", "output_schema", "variables", "capabilities", "examples", "delegates_to", "max_steps",
-            "timeout", "max_chain_depth", "max_agent_depth", "session_context", "context_messages", "context_tokens",
-            "memory", "memory_tokens", "memory_summary", "pool", "max_running", "public_card", "a2a_reply", "enabled",
-            "grants", "hooks", "published_version", *OWNED,
-        ]  # fmt: skip
-        extra_kwargs = {
-            "description": {"max_length": 10_000},
-            "system_prompt": {"max_length": 200_000, "trim_whitespace": False},
-            "context_tokens": {"min_value": 100, "max_value": 2_000_000},
-        }
+        fields = ["name", *options_of(Agent), "grants", "hooks", "published_version", *OWNED]
 
     def validate_provider(self, name: str) -> Provider:
         return named(Provider, self.context["request"].user, name, self.instance and self.instance.provider)

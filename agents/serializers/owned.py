@@ -8,13 +8,9 @@ from rest_framework import serializers
 from rest_framework.fields import empty
 
 from agents.exceptions import Conflict, Forbidden, NotFound
-from agents.http.strict import (
-    StrictModelSerializer,
-    Text,
-)
-from agents.models import (
-    Team,
-)
+from agents.http.strict import OptionalSchemaField, StrictModelSerializer, Text, Words
+from agents.models import Team
+from agents.models.options import control_of
 from agents.models.team import kind_of
 from agents.sharing import carry, check_share
 
@@ -63,6 +59,19 @@ class OwnedSerializer(StrictModelSerializer):
                 hint=_("Choose another name."),
             )
         return name
+
+    def build_standard_field(self, field_name: str, model_field: models.Field) -> tuple[Any, dict[str, Any]]:
+        """The field of an option is made from its column. One that needs more is written in the class, as always."""
+        field, settings = super().build_standard_field(field_name, model_field)
+        option = getattr(model_field, "option", None)
+        if option is None:
+            return field, settings
+        kind = control_of(model_field)
+        if kind == "lines":
+            return Words, {"required": False, **option.rest}
+        if kind == "schema":
+            return OptionalSchemaField, {**option.rest}
+        return field, {**settings, **option.rest}
 
     def get_unique_together_validators(self) -> list[Any]:
         """None: `check_share` says more than that a name is taken."""

@@ -9,9 +9,8 @@ from agents.http.strict import (
     StrictSerializer,
     Text,
 )
-from agents.models import (
-    Provider,
-)
+from agents.models import Provider
+from agents.models.options import options_of
 
 from .owned import OWNED, OwnedSerializer
 
@@ -35,10 +34,7 @@ class ProviderSerializer(OwnedSerializer):
 
     class Meta:
         model = Provider
-        fields = [
-            "name", "kind", "base_url", "api_key", "has_key", "enabled", "tool_calling", "default_model", "prices",
-            "max_running", *OWNED,
-        ]  # fmt: skip
+        fields = ["name", "kind", "api_key", "has_key", *options_of(Provider), *OWNED]
 
     def get_has_key(self, provider: Provider) -> bool:
         return bool(provider.api_key)

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as later
 
 from agents.admin import VersionedAdmin, VersionedForm
 from agents.admin.authored import OWNER_FILTERS, SHARING
-from agents.admin.fields import JsonField, LinesField, NamedForm, in_language
+from agents.admin.fields import JsonField, NamedForm, fieldsets_of, in_language
 from agents.admin.owned import shorten
 from agents.admin.versioned import reason_of
 from agents.diff import as_text
@@ -75,9 +75,6 @@ class FunctionForm(VersionedForm):
         choices=partial(in_language, Tool.Effect.choices), initial="read",
         help_text=later("The effect of a call outside the function."),
     )  # fmt: skip
-    allowed_imports = LinesField(help_text=later("Modules the function may import, one per line, such as math or re."))
-    allowed_hosts = LinesField(help_text=later("Hosts that ctx.http may reach, one per line."))
-    secrets = LinesField(help_text=later("Names of secrets that ctx.http may send, one per line."))
     input_schema = SchemaEditor(
         help_text=later("JSON Schema of the arguments. If empty, it is derived from the signature.")
     )  # fmt: skip
@@ -90,11 +87,7 @@ class FunctionForm(VersionedForm):
 
     class Meta:
         model = StoredFunction
-        fields = [
-            "name", "source", "description", "entry", "effect", "allowed_imports", "allowed_hosts", "secrets",
-            "timeout", "memory_limit", "max_concurrency", "safe_mode", "is_pure", "cache_ttl", "reuse", "min_isolation",
-            "input_schema", "output_schema", "is_deprecated", "owner", "team",
-        ]  # fmt: skip
+        fields = "__all__"  # noqa: DJ007  (the admin's fieldsets choose)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -175,20 +168,7 @@ class FunctionAdmin(TryPages, VersionedAdmin):
     row_actions = ["show_versions", "try_out", "show_tests", "show_replay"]
     inlines = [TestInline]
     fieldsets = [
-        (None, {"fields": ["name", "source", "description", "seen"]}),
-        (
-            later("Imports, hosts and secrets"),
-            {"fields": ["allowed_imports", "allowed_hosts", "secrets"], "classes": ["collapse"]},
-        ),
-        (later("Input and output"), {"fields": ["entry", "input_schema", "output_schema"], "classes": ["collapse"]}),
-        (later("Behaviour"), {"fields": ["effect", "is_pure", "cache_ttl", "is_deprecated"], "classes": ["collapse"]}),
-        (
-            later("Limits"),
-            {
-                "fields": ["timeout", "memory_limit", "max_concurrency", "safe_mode", "reuse", "min_isolation"],
-                "classes": ["collapse"],
-            },
-        ),
+        *fieldsets_of(StoredFunction, instead={"description": ["description", "seen"]}),
         (later("Publish"), {"fields": ["version_note", "keep_as_draft", "override"]}),
         SHARING,
     ]

@@ -10,8 +10,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Conflict, Forbidden, Invalid, NotFound
 from agents.http.viewsets import Audited
-from agents.models import Agent, AgentVersion
-from agents.spec import AgentSpec
+from agents.models import Agent, AgentSpec, AgentVersion
 from gateway.turns import ROUTER
 from plumbing.statements import Select
 

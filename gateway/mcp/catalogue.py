@@ -12,9 +12,8 @@ from typing import Any
 
 from django.db import models
 
-from agents.models import Agent, Chain, Tool
+from agents.models import Agent, AgentSpec, Chain, Tool
 from agents.models.agent import minion_schema
-from agents.spec import AgentSpec
 from connectors.mcp.messages import LEGACY
 from functions.models import StoredFunction
 from functions.spec import FunctionSpec

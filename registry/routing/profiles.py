@@ -9,9 +9,8 @@ from typing import Any
 from cachetools import LRUCache, cached
 from django.db.models import IntegerField
 
-from agents.models import Agent
+from agents.models import Agent, AgentSpec
 from agents.models.team import closed_to
-from agents.spec import AgentSpec
 from plumbing.statements import Select
 from plumbing.words import words_of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import UUIDField
 
-from agents.spec import AgentSpec
+from agents.models import AgentSpec
 from plumbing.statements import Select
 from runs.intake import parts
 from runs.intake.parts import ids_in

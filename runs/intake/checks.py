@@ -12,9 +12,9 @@ from django.utils.translation import gettext_noop as _
 
 from agents import roles, schema
 from agents.exceptions import Conflict, Invalid
-from agents.models import Agent, AgentVersion, Chain, ChainVersion, Provider
+from agents.models import Agent, AgentSpec, AgentVersion, Chain, ChainVersion, Provider
 from agents.models.team import is_open
-from agents.spec import AgentSpec, ChainSpec
+from agents.spec import ChainSpec
 from plumbing import clock
 from runs.exceptions import BrokenInput, NotPublished, ProviderDisabled, RunEnded
 from runs.models import Run

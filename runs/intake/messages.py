@@ -10,8 +10,7 @@ from django.utils.translation import gettext_noop as known
 from agents import schema
 from agents.exceptions import Conflict, IdempotencyMismatch, Invalid
 from agents.http.sizes import check_metadata
-from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
-from agents.spec import AgentSpec
+from agents.models import Agent, AgentSpec, AgentVersion, ApiKey, Chain, ChainVersion
 from plumbing import tracing
 from plumbing.statements import Select, insert, insert_each
 from runs.events import record as events

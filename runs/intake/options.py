@@ -15,9 +15,10 @@ from pydantic import Field
 
 from agents import prompts
 from agents.exceptions import Invalid
+from agents.models import AgentSpec
 from agents.prompts import detail
 from agents.schema import check_schema
-from agents.spec import AgentSpec, ModelParams
+from agents.spec import ModelParams
 from agents.unknown import unknown_names
 from runs.models import Budget, Run
 from runs.rules import marks

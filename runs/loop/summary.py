@@ -4,7 +4,7 @@ longer fit.
 
 from django.db import transaction
 
-from agents.spec import AgentSpec
+from agents.models import AgentSpec
 from registry.agents import LiveAgent
 from registry.exceptions import ModelCancelled, ModelFailed
 from runs.calls import shown

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from django.conf import settings
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.exceptions import Invalid
 from agents.graph import MAX_STEPS
 from agents.http.grant_serializers import GrantSerializer, read_grants, replace_grants
-from agents.http.strict import Flag, Named, Number, ObjectField, OptionalSchemaField, StrictSerializer, Text, Whole
+from agents.http.strict import Flag, Named, Number, ObjectField, StrictSerializer, Text, Whole
 from agents.http.version_serializers import NumberedSerializer
 from agents.models import Chain, ChainStep, ChainVersion, Tool, ToolGrant
 from agents.models.chain import columns_of
 from agents.models.chain_targets import Targets
+from agents.models.options import options_of
 from agents.models.tool import MOST_GRANTS
 from agents.serializers.owned import OWNED, OwnedSerializer
 from runs.models import StepRun
@@ -97,9 +97,6 @@ class ProblemSerializer(serializers.Serializer):
 
 class ChainSerializer(OwnedSerializer):
     steps = StepsField(required=False)
-    input_schema = OptionalSchemaField()
-    output_schema = OptionalSchemaField()
-    timeout = Number(required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Time limit of a run (s).")
     grants = GrantSerializer(  # type: ignore[call-arg]
         many=True, required=False, max_length=MOST_GRANTS, help_text="Default: one for each tool that a step names."
     )
@@ -107,15 +104,7 @@ class ChainSerializer(OwnedSerializer):
 
     class Meta:
         model = Chain
-        fields = [
-            "name", "description", "strategy", "session", "steps", "input_schema", "output_schema", "output",
-            "max_chain_depth", "max_parallel", "timeout", "pool", "enabled", "grants", "published_version", *OWNED,
-        ]  # fmt: skip
-        extra_kwargs = {
-            "description": {"max_length": 10_000},
-            "max_chain_depth": {"min_value": 0, "max_value": 10},
-            "max_parallel": {"min_value": 1, "max_value": 256},
-        }
+        fields = ["name", *options_of(Chain), "steps", "grants", "published_version", *OWNED]
 
     def validate_grants(self, grants: list[dict[str, Any]]) -> list[ToolGrant]:
         return read_grants(self.context["request"].user, grants)

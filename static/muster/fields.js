@@ -6,8 +6,6 @@ import { gettext } from "./texts.js";
 /** @typedef {HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement} Control */
 /** @typedef {Record<string, any>} Values */
 
-const EMPTY = /** @type {Values} */ ({ variables: {} });
-
 export class Fields {
   /** @param {ParentNode} root */
   constructor(root) {
@@ -39,6 +37,7 @@ export class Fields {
   fill(row) {
     for (const control of this.controls) {
       const [first, rest] = (control.dataset.field ?? "").split(".");
+      if (control instanceof HTMLInputElement && control.type === "checkbox") { control.checked = row[first] === true; continue; }
       const text = shown(rest ? row[first]?.[rest] : row[first], control.dataset.kind ?? "text");
       if (control instanceof HTMLSelectElement && text && ![...control.options].some((one) => one.value === text)) control.add(new Option(text, text));
       if (control.value !== text) control.value = text;
@@ -94,10 +93,12 @@ export function reveal(element) {
 /** @param {Control} control */
 function read(control) {
   const { field = "", kind = "text" } = control.dataset;
+  if (control instanceof HTMLInputElement && control.type === "checkbox") return control.checked;
   const text = control.value;
   if (kind === "lines") return text.split("\n").map((line) => line.trim()).filter(Boolean);
   if (kind === "number") return text.trim() === "" ? null : number(field, text);
-  if (kind === "code") return text.trim() === "" ? EMPTY[field] ?? null : json(field, text);
+  if (kind === "code") return text.trim() === "" ? null : json(field, text);
+  if (kind === "json") return text.trim() === "" ? {} : json(field, text);
   if (kind === "nullable") return text === "" ? null : text;
   return text;
 }
@@ -121,6 +122,6 @@ function json(field, text) {
 function shown(value, kind) {
   if (value === null || value === undefined) return "";
   if (kind === "lines") return value.join("\n");
-  if (kind === "code") return same(value, {}) ? "" : JSON.stringify(value, null, 2);
+  if (kind === "code" || kind === "json") return same(value, {}) ? "" : JSON.stringify(value, null, 2);
   return String(value);
 }

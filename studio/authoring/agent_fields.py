@@ -1,8 +1,4 @@
-"""The fields of an agent's page: name, label, kind of control, and help, by tab.
-
-Names and values are those of the API; a dot leads into an object. Kinds: `text`, `long`, `code` (JSON), `number`,
-`lines` (a list with one entry on each line), `choice`.
-"""
+"""The options of an agent or a chain as fields of its page in the studio."""
 
 import json
 from dataclasses import dataclass
@@ -10,100 +6,24 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as later
 
-from agents.models import Agent
+from agents.models.options import control_of, options_of
 
-Table = list[tuple[str, Any, str, Any]]
-WRITING: Table = [
-    (
-        "description",
-        later("What it does"),
-        "text",
-        later("One sentence. People, the router and other agents choose by it."),
-    ),
-    (
-        "system_prompt",
-        later("Instructions"),
-        "long",
-        later(
-            "The model gets them before each conversation. With variables (tab Data) they are a template: "
-            "{{ customer }}, {% if orders %} … {% endif %}."
-        ),
-    ),
+# name, label, help. A name with a dot leads into an object.
+MODEL_PARAMS = [
+    ("model_params.temperature", later("Temperature"), later("0 to 2. Empty: the provider decides.")),
+    ("model_params.top_p", later("Top p"), later("0 to 1. Empty: the provider decides.")),
+    ("model_params.max_tokens", later("Longest answer"), later("In tokens. Empty: the provider decides.")),
 ]
-MODEL: Table = [
-    (
-        "fallback_models",
-        later("Fallback models"),
-        "lines",
-        later("Models of the same provider to try when the first fails."),
-    ),
-    ("model_params.temperature", later("Temperature"), "number", later("0 to 2. Empty: the provider decides.")),
-    ("model_params.top_p", later("Top p"), "number", later("0 to 1. Empty: the provider decides.")),
-    ("model_params.max_tokens", later("Longest answer"), "number", later("In tokens. Empty: the provider decides.")),
-]
-LIMITS: Table = [
-    ("max_steps", later("Steps of a run"), "number", later("How often the model is asked in one run, 1 to 200.")),
-    ("timeout", later("Time limit of a run"), "number", later("Seconds. Waiting for a person does not count.")),
-    ("max_running", later("Runs at the same time"), "number", later("Empty: any number.")),
-    ("max_agent_depth", later("Agents below it"), "number", later("How deep agents may call each other, 0 to 10.")),
-    ("max_chain_depth", later("Chains below it"), "number", later("How deep chains may be nested, 0 to 10.")),
-    ("session_context", later("What it remembers"), "choice", later("Of the conversation, in each new message.")),
-    ("context_messages", later("Messages it remembers"), "number", later("1 to 500.")),
-    ("context_tokens", later("Tokens it remembers"), "number", later("100 to 2,000,000.")),
-    ("memory", later("Memory"), "choice", later("What it knows of earlier conversations. Takes effect at once.")),
-    ("memory_tokens", later("Tokens of memories"), "number", later("Of each prompt at most, 50 to 20,000.")),
-    (
-        "memory_summary",
-        later("Memory after a conversation"),
-        "choice",
-        later("Its model notes facts when a conversation has rested: one more model call. Takes effect at once."),
-    ),
-    (
-        "pool",
-        later("Pool of workers"),
-        "text",
-        later("Only workers that serve this pool take its runs. Empty: the default."),
-    ),
-]
-DATA: Table = [
-    (
-        "output_schema",
-        later("Output schema"),
-        "code",
-        later("The reply must be JSON that matches this JSON Schema. Empty: text."),
-    ),
-    (
-        "input_schema",
-        later("Input schema"),
-        "code",
-        later("JSON Schema of data that a message must bring along. Empty: none."),
-    ),
-    (
-        "variables",
-        later("Variables"),
-        "code",
-        later("Values that a message gives to the instructions: name to JSON Schema."),
-    ),
-    (
-        "capabilities",
-        later("Capabilities"),
-        "lines",
-        later("Words for what it can do; the router and other agents find it by them."),
-    ),
-    ("examples", later("Example messages"), "lines", later("Shown before a conversation, and used by the router.")),
-    ("delegates_to", later("Delegates to"), "lines", later("Capabilities of other agents that it may give work to.")),
-]
-TABS = {"writing": WRITING, "model": MODEL, "limits": LIMITS, "data": DATA}
-CHOICES = {"session_context": Agent.SessionContext.choices, "memory": Agent.Memory.choices,
-           "memory_summary": Agent.MemorySummary.choices}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
+    """Its name and value are those of the API. Kinds: see agents.models.options."""
+
     name: str
-    label: str
+    label: Any
     kind: str
-    help: str
+    help: Any
     value: str
     choices: list[tuple[str, str]]
 
@@ -112,20 +32,33 @@ class Field:
         return f"f-{self.name.replace('.', '-')}"
 
 
-def groups(agent: Agent) -> dict[str, list[Field]]:
-    """The fields of each tab with the agent's values as texts."""
-    return {
-        tab: [Field(*row, value=shown(agent, row[0], row[2]), choices=CHOICES.get(row[0], [])) for row in table]
-        for tab, table in TABS.items()
-    }
+def fields_by_tab(row: Any) -> dict[str, list[Field]]:
+    """The fields of each tab with the row's values as texts."""
+    tabs: dict[str, list[Field]] = {}
+    for column in options_of(row.__class__).values():
+        if tab := column.option.tab:
+            tabs.setdefault(tab, []).append(field_of(row, column))
+    return tabs
 
 
-def shown(row: Any, name: str, kind: str) -> str:
-    first, _, rest = name.partition(".")
-    value: Any = getattr(row, first)
-    value = (value or {}).get(rest) if rest else value
+def field_of(row: Any, column: Any) -> Field:
+    option, kind = column.option, control_of(column)
+    value = text_for_form(getattr(row, column.name), kind)
+    return Field(column.name, option.label, kind, option.help, value, column.choices or [])
+
+
+def model_params_of(agent: Any) -> list[Field]:
+    """The parameters of its model that the page offers."""
+    values = agent.model_params
+    return [
+        Field(name, label, "number", words, text_for_form(values.get(name.partition(".")[2]), "number"), [])
+        for name, label, words in MODEL_PARAMS
+    ]
+
+
+def text_for_form(value: Any, kind: str) -> str:
     if value is None or value == {}:
         return ""
     if kind == "lines":
         return "\n".join(value)
-    return json.dumps(value, indent=2, ensure_ascii=False) if kind == "code" else str(value)
+    return json.dumps(value, indent=2, ensure_ascii=False) if kind in ("schema", "json") else str(value)

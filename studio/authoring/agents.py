@@ -12,7 +12,7 @@ from runs.models.figures import agents as figures
 
 from ..base import page, signed_in
 from ..namesakes import opened
-from . import agent_fields
+from .agent_fields import fields_by_tab, model_params_of
 from .lists import listed, namesake
 
 HEAVY = ("system_prompt", "input_schema", "output_schema", "variables", "published__spec")
@@ -61,9 +61,11 @@ def agent_page(request: HttpRequest, name: str) -> HttpResponse:
         return namesake(request, agent, grants=agent.grants.select_related("tool"))
     may_edit = agent.may_edit(request.user) and writes(request)
     may_use = agent.may_use(request.user) and roles.allows(request.user, "messages:write")
+    fields = fields_by_tab(agent)
+    fields["model"] += model_params_of(agent)
     return page(
         request, "agent.html", agent.name, agent=agent, may_edit=may_edit, may_use=may_use,
-        fields=agent_fields.groups(agent), providers=providers_of(request.user), teams=teams_of(request.user, agent),
+        fields=fields, providers=providers_of(request.user), teams=teams_of(request.user, agent),
         without=unshared_tools(request.user, agent, may_edit), examples=agent.examples[:3],
         tool_kinds=Tool.Kind.choices, modes=ToolGrant.Mode.choices,
     )  # fmt: skip

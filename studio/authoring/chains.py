@@ -15,7 +15,7 @@ from runs.models.figures import agents as figures
 
 from ..base import page, signed_in
 from ..namesakes import opened
-from . import chain_fields
+from .agent_fields import fields_by_tab
 from .agents import teams_of
 from .lists import listed, namesake
 
@@ -56,7 +56,7 @@ def chain_page(request: HttpRequest, name: str) -> HttpResponse:
         return namesake(request, chain)
     newest = Run.objects.visible_to(request.user).filter(chain_version__chain=chain)
     return page(
-        request, "chain.html", chain.name, chain=chain, fields=chain_fields.settings(chain),
+        request, "chain.html", chain.name, chain=chain, fields=fields_by_tab(chain)["settings"],
         may_edit=chain.may_edit(request.user) and writes(request), may_write=writes(request),
         may_use=chain.may_use(request.user) and roles.allows(request.user, "runs:write"),
         teams=teams_of(request.user, chain), origin=f"{request.scheme}://{request.get_host()}",

@@ -180,6 +180,45 @@ def events() -> list[tuple[str, str]]:
     return sorted(TYPES.items())
 
 
+def options() -> list[tuple[str, str, str, str, str]]:
+    """(kind.name, type, default, where it takes effect, meaning) of every option of a definition."""
+    from agents.models import Agent, AgentSpec, Chain, Provider
+    from agents.models.options import control_of, options_of, versioned
+    from agents.spec import ChainSpec
+    from functions.models import StoredFunction
+    from functions.spec import FunctionSpec
+
+    rows = []
+    for kind, model, spec in (
+        ("agent", Agent, AgentSpec),
+        ("chain", Chain, ChainSpec),
+        ("function", StoredFunction, FunctionSpec),
+        ("provider", Provider, None),
+    ):
+        frozen = {} if spec is None else versioned(model, spec)
+        for name, column in options_of(model).items():
+            effect = "when it is published" if name in frozen or column.is_relation else "at once"
+            effect += f", since format {column.option.since}" if column.option.since > 1 else ""
+            default = "" if column.get_default() in (None, "", [], {}) else f"`{json.dumps(column.get_default())}`"
+            told = str(column.option.help or column.help_text or column.option.rest.get("help_text", ""))
+            rows.append((f"{kind}.{name}", type_of(control_of(column), column), default, effect, told))
+    return rows
+
+
+def type_of(kind: str, column: Any) -> str:
+    """The type of an option in words, with its choices."""
+    if kind == "choice":
+        return ", ".join(f"`{value}`" for value in dict(column.choices))
+    words = {
+        "number": "number",
+        "flag": "true or false",
+        "lines": "list of texts",
+        "schema": "JSON Schema",
+        "json": "object",
+    }
+    return words.get(kind, "text")
+
+
 def files() -> list[tuple[str, str]]:
     """(path, first sentence of its docstring) of every module of ours that has one."""
     rows = []
@@ -233,6 +272,12 @@ def pages() -> dict[str, str]:
             "`code`, in the error itself, in one of its details, or in the error of a run.",
             ("code", "status", "example of a message"),
             codes(),
+        ),
+        "options.md": table(
+            "Options",
+            "The options of agents, chains, functions and providers. They have these names in REST, in definition files and in versions.",
+            ("option", "type", "default", "takes effect", "meaning"),
+            options(),
         ),
         "files.md": table(
             "Source files", "Every source file with the first line of its docstring.", ("file", "purpose"), files()

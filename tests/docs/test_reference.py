@@ -6,7 +6,7 @@ import pytest
 
 from tests.docs import reference
 
-PAGES = ["settings.md", "commands.md", "endpoints.md", "errors.md", "events.md", "files.md"]
+PAGES = ["settings.md", "commands.md", "endpoints.md", "errors.md", "events.md", "files.md", "options.md"]
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from agents.exceptions import NotFound
-from agents.models import Agent, Provider
-from agents.spec import AgentSpec
+from agents.models import Agent, AgentSpec, Provider
 from registry.exceptions import AttemptFailed
 from registry.routing import delegation, embeddings, router
 from registry.routing.profiles import profile_of
