@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import django
+import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connection, connections
@@ -44,6 +45,9 @@ OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_UR
 FOR_JOURNEYS = ("MUSTER_CHAOS_RUNS",)
 OTHER_SESSIONS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+# Hypothesis counts wall-clock time: 0.2 s for one example is little on a busy machine. One that hangs still fails.
+hypothesis.settings.register_profile("busy machine", deadline=10_000)
+hypothesis.settings.load_profile("busy machine")
 children: list[int] = []
 
 
