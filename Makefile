@@ -22,7 +22,7 @@ PROCESSES ?= $(shell nproc)
 ROUNDS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo docs frontend help journeys messages run test test-fast test-sqlite test-postgres check format types reference bench emulators simulate hosts soak ci
+.PHONY: demo docs exhaustive frontend help journeys messages run test test-fast test-sqlite test-postgres check format types reference bench emulators simulate hosts soak ci
 
 help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,14 +30,17 @@ help:  ## show what can be made
 run: $(RUN)  ## start everything, process one message, keep serving until Ctrl-C
 	@exec $(BIN)/python manage.py serve
 
-test: $(DEV)  ## every test; those that use the database on SQLite and on the embedded PostgreSQL
+test: $(DEV)  ## the tests before a push, without full matrices; where databases differ, on SQLite and on PostgreSQL
 	$(BIN)/pytest $(SIDE_BY_SIDE) $(AGAIN)
 
+exhaustive: $(DEV)  ## every test with full matrices; all that use the database on both
+	EXHAUSTIVE=1 $(BIN)/pytest $(SIDE_BY_SIDE) $(AGAIN)
+
 test-sqlite: $(DEV)  ## every test on SQLite, one after the other
-	$(BIN)/pytest --db=sqlite $(AGAIN)
+	EXHAUSTIVE=1 $(BIN)/pytest --db=sqlite $(AGAIN)
 
 test-postgres: $(DEV)  ## every test on the embedded PostgreSQL, one after the other
-	$(BIN)/pytest --db=postgres $(AGAIN)
+	EXHAUSTIVE=1 $(BIN)/pytest --db=postgres $(AGAIN)
 
 test-fast: $(DEV)  ## the tests that take no more than a few seconds, on SQLite
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not browser and not live"

@@ -1,6 +1,6 @@
 """Who appears in tests: Alice owns, Bob is in her team, Charlie is a stranger; each with an API client of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -8,6 +8,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from agents.http import throttles
 from agents.models import Agent, ApiKey, Membership, Provider, Team
@@ -35,6 +36,25 @@ def cheap_passwords() -> None:
     settings.PASSWORD_HASHERS = [
         "django.contrib.auth.hashers.MD5PasswordHasher", "agents.http.hashing.RandomSecretHasher",
     ]  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="session")
+def static_files_are_listed_once() -> Iterator[None]:
+    """Each test client loads the middleware, and WhiteNoise would list every static file anew."""
+    list_files = WhiteNoiseMiddleware.add_files_from_finders
+    listed: dict[Any, dict[str, Any]] = {}
+
+    def add_listed_files(middleware: WhiteNoiseMiddleware) -> None:
+        depends_on = (middleware.static_prefix, middleware.max_age, tuple(map(str, settings.STATICFILES_DIRS)))
+        if depends_on not in listed:
+            of_its_own, middleware.files = middleware.files, {}
+            list_files(middleware)
+            listed[depends_on], middleware.files = middleware.files, of_its_own
+        middleware.files.update(listed[depends_on])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", add_listed_files)
+        yield
 
 
 @pytest.fixture

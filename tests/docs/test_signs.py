@@ -24,11 +24,21 @@ CODE = (*(app for app in signs.APPS if app != "tests"), "templates", "client")
 IN_CODE = re.compile(
     rf"(?<![\w/.:-])((?:{'|'.join(map(re.escape, signs.FOLDERS))})/[\w/-]+\.(?:py|md|yaml|html|js|css))\b"
 )
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-@every_page
-def test_every_path_exists(page):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_everything_that_a_page_names_exists(page):
+    check_every_path_exists(page)
+    check_every_dotted_name_exists(page)
+    check_every_function_that_is_called_exists(page)
+    check_every_command_exists(page)
+    check_every_setting_exists(page)
+    check_every_url_exists(page)
+    if page in PROSE:
+        check_every_word_in_backticks_is_a_word_of_the_code(page)
+
+
+def check_every_path_exists(page):
     named = [span for span in signs.spans(page) if signs.is_path(span)]
 
     assert [path for path in named if not signs.path_exists(path, page)] == []
@@ -43,23 +53,20 @@ def test_every_path_in_the_code_exists():
     assert [(name, path) for name, path in named if not signs.path_exists(path, ROOT / name)] == []
 
 
-@every_page
-def test_every_dotted_name_exists(page):
+def check_every_dotted_name_exists(page):
     dotted = [span for span in signs.spans(page) if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", span)]
     ours = [name for name in dotted if not signs.is_path(name) and is_ours(name, page)]
 
     assert [name for name in ours if not (name in FOREIGN or signs.dotted_exists(name))] == []
 
 
-@every_page
-def test_every_function_that_is_called_exists(page):
+def check_every_function_that_is_called_exists(page):
     called = [re.match(r"(?:await )?(\w+)\.(\w+)\(", span) for span in signs.spans(page)]
 
     assert [one.group() for one in called if one and not signs.call_exists(*one.groups())] == []
 
 
-@pytest.mark.parametrize("page", PROSE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_word_in_backticks_is_a_word_of_the_code(page):
+def check_every_word_in_backticks_is_a_word_of_the_code(page):
     known = signs.words("tests" in str(page) or page.name in ("CONTRIBUTING.md", "style.md", "benchmarks.md"))
     named = {span for span in signs.spans(page) if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*_?", span)}
 
@@ -73,8 +80,7 @@ def is_composed(name):
     return bool(operations) and (not method or method in operations)
 
 
-@every_page
-def test_every_command_exists(page):
+def check_every_command_exists(page):
     unknown = []
     for line in signs.shell_lines(page):
         unknown += [target for target in re.findall(r"\bmake ([a-z][a-z-]+)", line) if is_target(line, target)]
@@ -96,8 +102,7 @@ def is_target(line, target):
     return re.match(rf"(\$ |.*(=\S+|&&) )?make {target}", line) and target not in signs.make_targets()
 
 
-@every_page
-def test_every_setting_exists(page):
+def check_every_setting_exists(page):
     known = {name for name, *_ in reference.settings()} | signs.words(True)
     named = {
         name for span in signs.spans(page) for name in re.findall(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:_\*)?", span)
@@ -112,8 +117,7 @@ def is_setting(name, known):
     return any(one.startswith(name[:-1]) for one in known) if name.endswith("*") else name in known or name in FOREIGN
 
 
-@every_page
-def test_every_url_exists(page):
+def check_every_url_exists(page):
     named = []
     for line in signs.shell_lines(page):
         named += re.findall(
