@@ -2,7 +2,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devices import protocol
@@ -126,6 +126,7 @@ def test_the_hash_of_a_definition_does_not_depend_on_the_order_of_keys():
     assert one == other != protocol.tool_hash("echo", "Says it!", {"type": "object", "properties": {}})
 
 
+@settings(deadline=None)  # what is asked is whether it answers; a busy machine takes its time
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

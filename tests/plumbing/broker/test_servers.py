@@ -99,7 +99,9 @@ def test_a_server_of_a_cluster_is_named_as_such(tmp_path, mode):
     port = free_port()
     url = f"redis://127.0.0.1:{port}/0"
     with ExitStack() as stack:
-        run(stack, tmp_path / "server", "--port", str(port), "--cluster-enabled", mode)
+        # Its second port would be 10,000 above the first, which may be beyond the last port.
+        ports = ("--port", str(port), "--cluster-port", str(free_port()))
+        run(stack, tmp_path / "server", *ports, "--cluster-enabled", mode)
         wait_for(lambda: answers(port))
         assert is_clustered(url) is (mode == "yes")
         if mode == "no":
