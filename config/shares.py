@@ -79,12 +79,12 @@ class Shares:
 def credential_in(scope: Any) -> Credential:
     """What stands for the person in a request: a key, a token or a session, as a hash; empty if there is none."""
     session = settings.SESSION_COOKIE_NAME.encode()
-    found = [
+    credentials = [
         value
         for name, value in scope["headers"]
         if name in (b"authorization", b"x-api-key") or (name == b"cookie" and session in value)
     ]
-    return sha256(b"\n".join(found)).digest() if found else b""
+    return sha256(b"\n".join(credentials)).digest() if credentials else b""
 
 
 def too_many() -> JsonResponse:

@@ -102,16 +102,16 @@ def addresses_in(request: Any) -> list[str]:
         pending = [json_values.read(request.body)]
     except (ValueError, RecursionError, SuspiciousOperation):
         return []
-    found: list[str] = []
-    while pending and len(found) < MOST_ADDRESSES:
+    addresses: list[str] = []
+    while pending and len(addresses) < MOST_ADDRESSES:
         value = pending.pop()
         if isinstance(value, str) and value.startswith(("http://", "https://")):
-            found.append(value)
+            addresses.append(value)
         elif isinstance(value, dict):
             pending.extend(value.values())
         elif isinstance(value, list):
             pending.extend(value)
-    return found
+    return addresses
 
 
 def etag_of(serializer_class: Any, data: Any) -> str:

@@ -78,10 +78,10 @@ def resolved_before(urls: Iterable[str]) -> Iterator[None]:
 
 def known_or_resolved(host: str) -> list[str]:
     """Raises OSError, UnicodeError."""
-    known = KNOWN_HOSTS.get().get(host.lower())
-    if isinstance(known, Exception):
-        raise known
-    return resolve(host) if known is None else known
+    answer = KNOWN_HOSTS.get().get(host.lower())
+    if isinstance(answer, Exception):
+        raise answer
+    return resolve(host) if answer is None else answer
 
 
 def private(host: str) -> str:
