@@ -8,6 +8,7 @@ from concurrent import futures
 from contextlib import contextmanager
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
+from uuid import uuid4
 
 import pytest
 from django.db import transaction
@@ -324,9 +325,10 @@ def test_one_person_with_many_receivers_has_a_share_of_the_threads(alice, bob):
 
 def test_events_of_a_run_reach_a_receiver_in_their_order(sink, alice):
     webhook = Webhook.objects.create(owner=alice, url=sink.url)
+    run = uuid4()
     for number in range(3):
-        body = {"type": "run.waiting", "run": "r", "number": number}
-        WebhookDelivery.objects.create(webhook=webhook, type="x", body=body, next_attempt_at=timezone.now())
+        body = {"type": "run.waiting", "run": str(run), "number": number}
+        WebhookDelivery.objects.create(webhook=webhook, run=run, type="x", body=body, next_attempt_at=timezone.now())
     sink.answers = [500]
     assert deliver_due() == 1
     assert deliver_due() == 0, "the first is tried again before the others leave"
