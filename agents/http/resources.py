@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.exceptions import SuspiciousOperation
 from django.db import transaction
+from django.http.request import RawPostDataException
 from django.utils.cache import get_conditional_response
 from django.utils.translation import gettext_noop as _
 from rest_framework.response import Response
@@ -59,7 +60,7 @@ class Tagged(Located):
         """The transaction begins when it is known who asks, and after what may take long."""
         super().initial(request, *args, **kwargs)  # type: ignore[misc]
         if self.is_conditional(request):
-            self.change.enter_context(resolved_before(addresses_in(request._request)))
+            self.change.enter_context(resolved_before(addresses_in(request)))
             self.change.enter_context(transaction.atomic())
             self.is_in_transaction = True
 
@@ -99,7 +100,9 @@ def addresses_in(request: Any) -> list[str]:
     if request.content_type != "application/json":
         return []
     try:
-        pending = [json_values.read(request.body)]
+        pending = [json_values.read(request._request.body)]
+    except RawPostDataException:
+        pending = [request.data]  # an earlier check has read the body, and found nothing wrong with it
     except (ValueError, RecursionError, SuspiciousOperation):
         return []
     addresses: list[str] = []
