@@ -8,7 +8,7 @@ from django.db.models import prefetch_related_objects
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent, AgentSpec, AuditEvent, Chain, Provider, Team, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
-from agents.models.options import options_of, options_of_kind, plain_options, stored_name, versioned
+from agents.models.options import options_of, options_of_kind, plain_options, stored_name, versioned_options
 from agents.models.tool import MOST_GRANTS
 from agents.sharing import carry, check_share
 from agents.spec import ModelParams
@@ -137,7 +137,7 @@ def called(kind: str, name: str, owner: Any) -> Any:
     return target
 
 
-VERSIONED = versioned(Agent, AgentSpec)
+VERSIONED = versioned_options(Agent, AgentSpec)
 AGENT_COLUMNS = tuple(plain_options(Agent))
 # of the row and of no version: `live` does not have them
 OPERATIONAL = tuple(name for name in AGENT_COLUMNS if name not in VERSIONED)

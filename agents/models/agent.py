@@ -16,7 +16,7 @@ from agents.schema import sha256_of
 from agents.spec import GrantSpec
 
 from .agent_options import AgentOptions, AgentSpec
-from .options import stored_name, versioned
+from .options import stored_name, versioned_options
 from .provider import Provider
 from .team import OwnedQuerySet, check_name, is_capped, one_name_per_owner
 from .tool import Tool
@@ -66,7 +66,9 @@ class Agent(AgentOptions):
 
     def draft_spec(self) -> AgentSpec:
         """The working row as a spec. Raises pydantic.ValidationError for a value out of range."""
-        options = {stored_name(column): getattr(self, name) for name, column in versioned(Agent, AgentSpec).items()}
+        options = {
+            stored_name(column): getattr(self, name) for name, column in versioned_options(Agent, AgentSpec).items()
+        }
         named = {
             "name": self.name,
             "provider": self.provider.name,

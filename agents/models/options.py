@@ -87,7 +87,7 @@ def stored_name(column: Any) -> str:
 
 
 @cache
-def versioned(model: Any, spec: Any) -> dict[str, Any]:
+def versioned_options(model: Any, spec: Any) -> dict[str, Any]:
     """The options that are part of a version, since its spec has them. The others take effect at once."""
     columns = plain_options(model).items()
     return {name: column for name, column in columns if stored_name(column) in spec.model_fields}

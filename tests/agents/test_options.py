@@ -11,7 +11,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from agents.definitions import files
 from agents.models import Agent, AgentSpec, Chain, Provider
-from agents.models.options import control_of, options_of, plain_options, stored_name, versioned
+from agents.models.options import control_of, options_of, plain_options, stored_name, versioned_options
 from agents.serializers.agents import AgentSerializer
 from agents.serializers.providers import ProviderSerializer
 from agents.spec import FORMAT, ChainSpec
@@ -85,7 +85,7 @@ def test_every_option_with_a_tab_is_a_field_of_the_studio(model):
 @pytest.mark.parametrize("kind", VERSIONED)
 def test_a_version_holds_options_and_what_they_refer_to(kind):
     model, _, spec = KINDS[kind]
-    stored = {stored_name(column) for column in versioned(model, spec).values()}
+    stored = {stored_name(column) for column in versioned_options(model, spec).values()}
     others = {"name", "provider", "provider_id", "grants", "steps", "requires", "policy"}
 
     assert set(spec.model_fields) - stored <= others
@@ -94,7 +94,7 @@ def test_a_version_holds_options_and_what_they_refer_to(kind):
 @pytest.mark.parametrize("kind", VERSIONED)
 def test_a_version_takes_defaults_and_choices_from_the_columns(kind):
     model, _, spec = KINDS[kind]
-    for column in versioned(model, spec).values():
+    for column in versioned_options(model, spec).values():
         field = spec.model_fields[stored_name(column)]
         if control_of(column) in ("number", "choice", "flag"):
             assert field.default == column.get_default(), column.name

@@ -183,7 +183,7 @@ def events() -> list[tuple[str, str]]:
 def options() -> list[tuple[str, str, str, str, str]]:
     """(kind.name, type, default, where it takes effect, meaning) of every option of a definition."""
     from agents.models import Agent, AgentSpec, Chain, Provider
-    from agents.models.options import control_of, options_of, versioned
+    from agents.models.options import control_of, options_of, versioned_options
     from agents.spec import ChainSpec
     from functions.models import StoredFunction
     from functions.spec import FunctionSpec
@@ -195,7 +195,7 @@ def options() -> list[tuple[str, str, str, str, str]]:
         ("function", StoredFunction, FunctionSpec),
         ("provider", Provider, None),
     ):
-        frozen = {} if spec is None else versioned(model, spec)
+        frozen = {} if spec is None else versioned_options(model, spec)
         for name, column in options_of(model).items():
             effect = "when it is published" if name in frozen or column.is_relation else "at once"
             effect += f", since format {column.option.since}" if column.option.since > 1 else ""
