@@ -1,4 +1,4 @@
-"""Publishes to all listening processes (`plumbing/broker/listener.py`), without waiting for the broker.
+"""Publishes to all listening processes (`plumbing/broker/listener.py`), without an event loop.
 
 Rows are authoritative and a message is only a notification: an unavailable broker is not an error.
 """
@@ -33,12 +33,27 @@ def publish(channel: bytes, message: Message) -> bool:
 
 
 def publish_many(messages: list[tuple[bytes, Message]]) -> bool:
-    """Send several at once. False if the broker is unavailable; what is lost when it goes away is sent again once."""
+    """Send several in one round trip, for callers that do something else when the broker is unavailable (False)."""
     try:
-        line().send(*(("PUBLISH", channel, as_bytes(message)) for channel, message in messages))
+        line().ask(*map(as_command, messages))
     except redis.RedisError:
         return False
     return True
+
+
+def publish_unconfirmed(messages: list[tuple[bytes, Message]]) -> None:
+    """Send several without waiting for the broker. If it goes away, they are sent again with this thread's next
+    command, or are lost: their readers look at the rows.
+    """
+    try:
+        line().send(*map(as_command, messages))
+    except redis.RedisError:
+        pass
+
+
+def as_command(message: tuple[bytes, Message]) -> tuple[bytes | str, ...]:
+    channel, content = message
+    return "PUBLISH", channel, as_bytes(content)
 
 
 def as_bytes(message: Message) -> bytes:

@@ -162,7 +162,7 @@ def write(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> N
             messages.append((ENDS.channel, line_of(run.pk, None if ended.get("is_cut") else ended)))
         elif any(row.type == "run.waiting" and row.data.get("waiting_for") in FOR_SOMEBODY for row in rows):
             messages.append((ENDS.channel, line_of(run.pk, None)))
-        transaction.on_commit(lambda: broadcast.publish_many(messages))
+        transaction.on_commit(lambda: broadcast.publish_unconfirmed(messages))
 
 
 def set_aside(row: RunEvent) -> EventPayload:

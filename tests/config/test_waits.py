@@ -156,7 +156,7 @@ async def test_an_end_that_the_broker_lost_is_found_in_the_rows_of_all_at_once(c
     callers = [call(), call(), call()]
     runs = await runs_when(3)
     with monkeypatch.context() as lost:
-        lost.setattr(broadcast, "publish_many", lambda *_, **__: False)
+        lost.setattr(broadcast, "publish_unconfirmed", lambda *_, **__: False)
         await cancel(runs[1])
     async with asyncio.timeout(PATIENCE_S):
         done, _ = await asyncio.wait([caller.task for caller in callers], return_when=asyncio.FIRST_COMPLETED)

@@ -7,6 +7,7 @@ import pytest
 import redis
 from django.conf import settings
 
+from plumbing.broker import broadcast
 from plumbing.broker.line import Line
 
 
@@ -111,3 +112,13 @@ def test_a_server_that_stands_still_leaves_nothing_behind_for_the_next_command(l
         slow.ask(("BRPOP", "line:none", 2))
     slow.timeout_s = 0  # what was sent before is too old to be sent again
     assert slow.ask(("GET", "line:a")) == [b"1"]
+
+
+def test_a_publication_that_is_confirmed_arrives_though_the_connection_was_cut(listener, monkeypatch):
+    """Whoever sends a call to a device must not take it for sent when nobody got it."""
+    mine = Line(settings.CACHE_URL, timeout_s=30)
+    monkeypatch.setattr(broadcast, "line", lambda: mine)
+    (connection,) = mine.ask(("CLIENT", "ID"))
+    Line(settings.CACHE_URL, timeout_s=30).ask(("CLIENT", "KILL", "ID", connection))
+    assert broadcast.publish(b"line:heard", b"a call") is True
+    assert texts_heard(listener, 1) == [b"a call"]

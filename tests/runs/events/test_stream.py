@@ -160,7 +160,7 @@ async def test_what_the_broker_lost_is_found_in_the_rows(run, tell, end, monkeyp
     monkeypatch.setattr(feed, "HEARTBEAT_S", 0.05)
     watcher = Watcher(run)
     await watcher.has(lambda one: any(frame.type == "heartbeat" for frame in one.frames))
-    monkeypatch.setattr(events.broadcast, "publish_many", lambda *_, **__: False)
+    monkeypatch.setattr(events.broadcast, "publish_unconfirmed", lambda *_, **__: False)
     await tell("tool.log", "tool.log")
     await watcher.has(lambda one: one.numbers == [1, 2, 3])
     monkeypatch.undo()
@@ -173,7 +173,7 @@ async def test_the_next_event_brings_those_that_the_broker_lost(run, tell, end, 
     watcher = Watcher(run)
     await watcher.has(lambda one: one.numbers == [1])
     with monkeypatch.context() as lost:
-        lost.setattr(events.broadcast, "publish_many", lambda *_, **__: False)
+        lost.setattr(events.broadcast, "publish_unconfirmed", lambda *_, **__: False)
         await tell("tool.log")
     await end()
     await at_end(watcher)
@@ -185,7 +185,7 @@ async def test_a_delta_is_never_told_before_the_events_that_came_before_it(run, 
     watcher = Watcher(run)
     await watcher.has(lambda one: one.numbers == [1])
     with monkeypatch.context() as lost:
-        lost.setattr(events.broadcast, "publish_many", lambda *_, **__: False)
+        lost.setattr(events.broadcast, "publish_unconfirmed", lambda *_, **__: False)
         await tell("tool.called")
     await tell("tool.finished")  # its number shows that one was not heard, so the rows are read
     await write("Done", ".")
