@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import httpx
+import httpx2
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -180,7 +180,7 @@ class Documents(SafeMetadataFetcher):
                 http.stream("GET", client_id, headers=headers) as response,
             ):
                 body = outbound.read_body(response, oauth2_settings.CIMD_MAX_DOCUMENT_SIZE)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             raise CIMDError(f"The client's document could not be fetched: {error}")
         answer = SimpleNamespace(status=response.status_code, headers=response.headers, read=lambda _: body)
         document, seconds = self._read_document(answer)

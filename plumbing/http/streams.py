@@ -1,7 +1,4 @@
-"""Network streams for httpcore's connections, whose waits hold no thread inside a hub (waits.py).
-
-`errors` is the package whose exceptions a stream raises: httpcore, or httpcore2 for model servers.
-"""
+"""Network streams for httpcore2's connections, whose waits hold no thread inside a hub (waits.py)."""
 
 import select
 import socket
@@ -12,6 +9,8 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+import httpcore2
+
 from plumbing import waits
 from plumbing.http.addresses import resolve
 from plumbing.waits import READ, WRITE, IsOver
@@ -20,13 +19,13 @@ Options = Iterable[tuple[Any, ...]]
 
 
 def connect(
-    host: str, port: int, timeout: float | None, local_address: str | None, options: Options | None, errors: Any
+    host: str, port: int, timeout: float | None, local_address: str | None = None, options: Options | None = None
 ) -> "Stream":
     """A stream to the first address of the host that accepts a connection. Raises ConnectError,
     ConnectTimeout.
     """
     ends = None if timeout is None else monotonic() + timeout
-    with raised_as(errors.ConnectTimeout, errors.ConnectError):
+    with raised_as(httpcore2.ConnectTimeout, httpcore2.ConnectError):
         failed: OSError = OSError("the host has no address")
         for address in addresses_of(host, port, timeout):
             try:
@@ -39,7 +38,7 @@ def connect(
             for option in options or ():
                 opened.setsockopt(*option)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return Stream(opened, errors)
+            return Stream(opened)
         raise failed
 
 
@@ -77,19 +76,18 @@ def connected(address: tuple[str, int], timeout: float | None, local_address: st
 
 
 class Stream:
-    """httpcore's NetworkStream on a socket that does not block."""
+    """httpcore2's NetworkStream on a socket that does not block."""
 
-    def __init__(self, opened: socket.socket, errors: Any) -> None:
+    def __init__(self, opened: socket.socket) -> None:
         self._socket = opened
-        self._errors = errors
 
     def read(self, max_bytes: int, timeout: float | None = None, is_over: IsOver | None = None) -> bytes:
         """Raises ReadTimeout also when `is_over` was true."""
-        with raised_as(self._errors.ReadTimeout, self._errors.ReadError):
+        with raised_as(httpcore2.ReadTimeout, httpcore2.ReadError):
             return at_last(self._socket, READ, timeout, partial(self._socket.recv, max_bytes), is_over)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        with raised_as(self._errors.WriteTimeout, self._errors.WriteError):
+        with raised_as(httpcore2.WriteTimeout, httpcore2.WriteError):
             rest = memoryview(buffer)
             while rest:
                 rest = rest[at_last(self._socket, WRITE, timeout, partial(self._socket.send, rest)) :]
@@ -100,7 +98,7 @@ class Stream:
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> "Stream":
-        with raised_as(self._errors.ConnectTimeout, self._errors.ConnectError):
+        with raised_as(httpcore2.ConnectTimeout, httpcore2.ConnectError):
             try:
                 if isinstance(self._socket, ssl.SSLSocket):
                     raise OSError("TLS inside TLS is not supported: name the proxy with http://")
@@ -111,7 +109,7 @@ class Stream:
             except BaseException:
                 self.close()
                 raise
-        return Stream(secured, self._errors)
+        return Stream(secured)
 
     def get_extra_info(self, info: str) -> Any:
         if info == "ssl_object":

@@ -2,7 +2,7 @@ import http.server
 import threading
 from time import monotonic, sleep
 
-import httpx
+import httpx2
 import pytest
 
 from plumbing.http import addresses, outbound
@@ -103,7 +103,7 @@ def test_it_knows_private_addresses_in_every_dress(address):
 
 def test_an_exchange_ends_in_its_time_however_slowly_the_other_side_drips(server):
     started = monotonic()
-    with outbound.client(["127.0.0.1"]) as client, pytest.raises(httpx.TimeoutException), outbound.until(0.3):
+    with outbound.client(["127.0.0.1"]) as client, pytest.raises(httpx2.TimeoutException), outbound.until(0.3):
         client.get(f"{server}/drip")
     assert monotonic() - started < 8  # it would have dripped for ten seconds
 
