@@ -9,9 +9,11 @@ from rest_framework import serializers
 
 from agents.exceptions import Forbidden, Invalid
 from agents.http import viewsets
-from agents.http.strict import RowId, StrictModelSerializer, Words
+from agents.http.strict import RowId
 from agents.http.viewsets import Audited
 from agents.models import Agent, Hook, Team, Tool
+from agents.models.options import options_of
+from agents.serializers.owned import OptionSerializer
 
 MAIL_CHECK = OpenApiExample(
     "Check mail before it is sent",
@@ -20,7 +22,7 @@ MAIL_CHECK = OpenApiExample(
 )
 
 
-class HookSerializer(StrictModelSerializer):
+class HookSerializer(OptionSerializer):
     """Send `agent` or `team`, or neither for a hook of the site. The scope cannot be changed later."""
 
     id = RowId(read_only=True)
@@ -31,15 +33,14 @@ class HookSerializer(StrictModelSerializer):
     team = serializers.SlugRelatedField(
         slug_field="name", queryset=Team.objects.none(), allow_null=True, required=False
     )
-    tools = Words(each=64, max_length=50, required=False)
     scope = serializers.CharField(read_only=True, help_text="agent, team or site.")
     created_by: Any = serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True)
 
     class Meta:
         model = Hook
         fields = [
-            "id", "place", "function", "pinned_version", "scope", "agent", "team", "tools", "position", "timeout_s",
-            "enabled", "created_by", "created_at", "updated_at",
+            "id", "place", "function", "scope", "agent", "team", *options_of(Hook), "created_by", "created_at",
+            "updated_at",
         ]  # fmt: skip
         read_only_fields = ["created_at", "updated_at"]
 

@@ -14,7 +14,9 @@ from django.utils.translation import gettext_lazy as later
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
 
 from agents.admin import OwnedAdmin, ReadOnlyAdmin
+from agents.admin.authored import SHARING
 from agents.admin.base import ModelAdmin, pill
+from agents.admin.fields import fieldsets_of
 from agents.exceptions import MusterError
 from plumbing.texts import shown
 from runs.models import (
@@ -270,25 +272,7 @@ class ScheduleAdmin(OwnedAdmin):
     search_fields = ["name", "description"]
     list_select_related = ["agent", "chain", "owner"]
     actions = ["pause_selected", "resume_selected"]
-    fieldsets = [
-        (None, {"fields": ["name", "description", "agent", "chain", "text", "input", "enabled"]}),
-        (later("When"), {"fields": ["crontab", "interval", "clocked", "timezone", "starts_at", "ends_at", "jitter_s"]}),
-        (
-            later("When a start is missed or overlaps"),
-            {
-                "fields": [
-                    "missed_policy",
-                    "missed_window_s",
-                    "overlap_policy",
-                    "wait_for_device",
-                    "device",
-                    "pause_after_failures",
-                    "notify_email",
-                ]
-            },
-        ),
-        (later("Sharing"), {"fields": ["owner", "team"], "classes": ["collapse"]}),
-    ]
+    fieldsets = [*fieldsets_of(Schedule, instead={"interval": ["interval", "clocked"]}), SHARING]
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
         try:

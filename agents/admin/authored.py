@@ -274,12 +274,11 @@ class ToolAdmin(OwnedAdmin):
     readonly_fields = [
         "name", "kind", "description", "input_schema", "output_schema", "source", "definition_hash", "owner", "team",
     ]  # fmt: skip
-    fieldsets = [
-        (None, {"fields": ["name", "kind", "description"]}),
-        (later("How it may be used"), {"fields": ["enabled", "untrusted", "record_fields", "deadline_s"]}),
-        (later("Definition"), {"fields": ["input_schema", "output_schema", "source", "definition_hash"]}),
-        SHARING,
-    ]
+    BESIDE = {
+        "description": ["kind", "description"],
+        "output_schema": ["output_schema", "source", "definition_hash"],
+    }
+    fieldsets = [*fieldsets_of(Tool, instead=BESIDE), SHARING]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).annotate(grant_total=counted(ToolGrant, "tool"))

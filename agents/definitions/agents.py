@@ -66,16 +66,7 @@ class ToolKind:
     """
 
     name = "tool"
-    columns = (
-        "description",
-        "input_schema",
-        "output_schema",
-        "effect",
-        "enabled",
-        "untrusted",
-        "record_fields",
-        "deadline_s",
-    )
+    columns = tuple(options_of(Tool))
     own = (Tool.Kind.AGENT, Tool.Kind.CHAIN, Tool.Kind.BUILTIN)
 
     def unknown(self, definition: Definition) -> dict[str, str]:
@@ -83,7 +74,7 @@ class ToolKind:
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
         types = {**shapes.of_columns(Tool, self.columns), "agent": (str,), "chain": (str,), "builtin": (str,)}
-        return shapes.faults(definition, types) + shapes.not_texts(definition, ["record_fields"])
+        return shapes.faults(definition, types) + shapes.not_texts(definition, options_of_kind(Tool, "lines"))
 
     def rows(self, owner: Any) -> Iterable[Tool]:
         return Tool.objects.filter(owner=owner, kind__in=self.own).order_by("name")

@@ -7,12 +7,13 @@ from django.db.models import prefetch_related_objects
 
 from agents.exceptions import Invalid
 from agents.models import Agent, Hook, Tool
+from agents.models.options import defaults_of
 from agents.unknown import extra, extra_in_each
 
 from . import shapes
 
 Definition = dict[str, Any]
-USUAL: Definition = {"pinned_version": None, "tools": [], "position": 0, "timeout_s": 2.0, "enabled": True}
+USUAL: Definition = defaults_of(Hook)
 
 
 def extra_in_hooks(hooks: Any, place: str = "") -> dict[str, str]:

@@ -37,7 +37,23 @@ class TeamName(serializers.SlugRelatedField):
         return super().to_internal_value(data)
 
 
-class OwnedSerializer(StrictModelSerializer):
+class OptionSerializer(StrictModelSerializer):
+    """The field of an option is made from its column. One that needs more is written in the class, as always."""
+
+    def build_standard_field(self, field_name: str, model_field: models.Field) -> tuple[Any, dict[str, Any]]:
+        field, settings = super().build_standard_field(field_name, model_field)
+        option = getattr(model_field, "option", None)
+        if option is None:
+            return field, settings
+        kind = control_of(model_field)
+        if kind == "lines":
+            return Words, {"required": False, **option.rest}
+        if kind == "schema":
+            return OptionalSchemaField, {**option.rest}
+        return field, {**settings, **option.rest}
+
+
+class OwnedSerializer(OptionSerializer):
     """What every owned row shows, and the rule that a name is free."""
 
     name = Text(max_length=64)
@@ -59,19 +75,6 @@ class OwnedSerializer(StrictModelSerializer):
                 hint=_("Choose another name."),
             )
         return name
-
-    def build_standard_field(self, field_name: str, model_field: models.Field) -> tuple[Any, dict[str, Any]]:
-        """The field of an option is made from its column. One that needs more is written in the class, as always."""
-        field, settings = super().build_standard_field(field_name, model_field)
-        option = getattr(model_field, "option", None)
-        if option is None:
-            return field, settings
-        kind = control_of(model_field)
-        if kind == "lines":
-            return Words, {"required": False, **option.rest}
-        if kind == "schema":
-            return OptionalSchemaField, {**option.rest}
-        return field, {**settings, **option.rest}
 
     def get_unique_together_validators(self) -> list[Any]:
         """None: `check_share` says more than that a name is taken."""
