@@ -9,7 +9,7 @@ from . import help, start, status, texts
 from .activity import audit, comparison, dashboard, run_list, runs, schedules
 from .authoring import agents, chains, embeds, prompts, skills, workbench
 from .connections import clients, connections, devices, providers
-from .conversations import accounts, collections, evaluations, files, folders, memory, playground, sessions, shared
+from .conversations import collections, files, memory, playground, sessions, shared
 from .decisions import approvals, links, records
 from .people import account, teams
 
@@ -62,13 +62,13 @@ urlpatterns = [
     path("collections/", collections.collection_list, name="collections"),
     path("collections/<str:name>/", collections.collection_page, name="collection"),
     path("collections/<str:name>/delete", collections.delete, name="collection-delete"),
-    path("collections/<str:name>/evaluate", evaluations.evaluate, name="collection-evaluate"),
-    path("collections/<str:name>/questions", evaluations.add_question, name="question-add"),
-    path("collections/<str:name>/questions/<uuid:pk>/remove", evaluations.remove_question, name="question-remove"),
-    path("collections/<str:name>/folders", folders.add_folder, name="folder-add"),
-    path("collections/<str:name>/folders/<uuid:pk>/remove", folders.remove_folder, name="folder-remove"),
-    path("collections/<str:name>/accounts", accounts.add_account, name="account-add"),
-    path("collections/<str:name>/accounts/<uuid:pk>/remove", accounts.remove_account, name="account-remove"),
+    path("collections/<str:name>/evaluate", collections.evaluate, name="collection-evaluate"),
+    path("collections/<str:name>/questions", collections.add_question, name="question-add"),
+    path("collections/<str:name>/questions/<uuid:pk>/remove", collections.remove_question, name="question-remove"),
+    path("collections/<str:name>/folders", collections.add_folder, name="folder-add"),
+    path("collections/<str:name>/folders/<uuid:pk>/remove", collections.remove_folder, name="folder-remove"),
+    path("collections/<str:name>/accounts", collections.add_account, name="account-add"),
+    path("collections/<str:name>/accounts/<uuid:pk>/remove", collections.remove_account, name="account-remove"),
     path(DOCUMENT, collections.document_page, name="document"),
     *[
         path(f"{DOCUMENT}{verb}", collections.act, {"verb": verb}, name=f"document-{verb}")
