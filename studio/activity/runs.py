@@ -20,7 +20,7 @@ from runs.models.figures import totals
 from runs.queue import endings, workers
 
 from ..base import page, signed_in, tell
-from ..conversations import artifacts, attached, memory
+from ..conversations import memory, message_files
 from ..namesakes import marked
 from .sources import sources_of
 from .waterfall import waterfall
@@ -34,7 +34,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One run. `?part=live` returns only what changes while it is in progress."""
     run = find_run(request, pk)
     run_messages = list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20])
-    attached.place(run_messages, request.user.pk)
+    message_files.place_attachments(run_messages, request.user.pk)
     context = {
         "run": run,
         "starts_runs": run.children.exists(),
@@ -44,7 +44,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         "why_queued": workers.why_queued(run),
         "fall": waterfall(run),
         "sources": sources_of(run),
-        "artifacts": list(Artifact.objects.of_tree(run).select_related("file").order_by("id")[: artifacts.LIMIT]),
+        "artifacts": list(Artifact.objects.of_tree(run).select_related("file").order_by("id")[: message_files.LIMIT]),
         "graph": chain_pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
         "memory": memory.of_run(request, run),
         "may_read_raw": request.user.has_perm("runs.read_raw"),

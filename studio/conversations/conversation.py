@@ -13,7 +13,7 @@ from runs.events import record as events
 from runs.models import Feedback, Message, Run, RunEvent, Session
 from runs.models.session import SCHEDULED
 
-from . import artifacts, attached
+from . import message_files
 
 REPLAYED = 40  # newest runs whose tool calls and approvals are shown
 ENTRIES = 2000  # events of them
@@ -51,8 +51,8 @@ def turns_of(session: Session, limit: int) -> list[Turn]:
     """The newest messages, by the message that caused them. A session in progress has live turns."""
     newest, _more = read_page(session.messages.order_by("-seq"), limit)
     session_messages = newest[::-1]
-    artifacts.place(session_messages)
-    attached.place(session_messages, session.owner_id)
+    message_files.place_artifacts(session_messages)
+    message_files.place_attachments(session_messages, session.owner_id)
     turns: list[Turn] = []
     for message in session_messages:
         if message.role == Message.Role.USER or not turns:

@@ -6,7 +6,7 @@ import pytest
 
 from agents.models import Agent
 from runs.models import Feedback, Run, RunEvent, Session
-from studio.conversations import attached
+from studio.conversations import message_files
 from studio.conversations.conversation import stored_events, turns_of
 from tests.files import PNG, stored
 
@@ -147,5 +147,5 @@ def test_files_of_messages_cost_one_query(alice, make_run, django_assert_max_num
         run.session.add_message("user", [{"type": "file", "file": str(file.pk)}], run=run)
     said = list(run.session.messages.all())
     with django_assert_max_num_queries(1):
-        attached.place(said, alice.pk)
+        message_files.place_attachments(said, alice.pk)
     assert [one.files for one in said] == [[], *([file] for file in files)]
