@@ -10,7 +10,7 @@ from .activity import audit, comparison, dashboard, run_list, runs, schedules
 from .authoring import agents, chains, embeds, prompts, skills, workbench
 from .connections import clients, connections, devices, providers
 from .conversations import collections, files, memory, playground, sessions, shared
-from .decisions import approvals, links, records
+from .decisions import approvals, records
 from .people import account, teams
 
 app_name = "page"
@@ -46,7 +46,7 @@ urlpatterns = [
     path("approvals/", approvals.inbox, name="approvals"),
     path("approvals/count", approvals.count, name="approval-count"),
     path("approvals/decide", approvals.decide_several, name="approvals-decide"),
-    path("approvals/link/<str:token>/", links.approval, name="approval-link"),
+    path("approvals/link/<str:token>/", approvals.linked_approval, name="approval-link"),
     path("approvals/<uuid:pk>/decide", approvals.decide, name="approval-decide"),
     path("schedules/", schedules.schedule_list, name="schedules"),
     path("schedules/due-times", schedules.due_times, name="schedule-times"),

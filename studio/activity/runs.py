@@ -1,5 +1,6 @@
 """The page of one run: waterfall, conversation, chain graph, live updates."""
 
+import re
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import Conflict, MusterError
-from agents.models import Chain, Provider
+from agents.models import Chain, Provider, Tool
 from runs.api import chain_pictures
 from runs.intake import again as retries
 from runs.intake import messages as intake
@@ -22,10 +23,11 @@ from runs.queue import endings, workers
 from ..base import page, signed_in, tell
 from ..conversations import memory, message_files
 from ..namesakes import marked
-from .sources import sources_of
 from .waterfall import waterfall
 
 MODEL_CODES = ("model_", "provider_", "private_address", "base_url_missing")  # how they begin
+DOCUMENT_PLACE = re.compile(r"/collections/[a-z0-9-]+/documents/[0-9a-f-]{36}/\?at=\d+")
+KNOWLEDGE_CALLS = 50  # whose results are looked through
 JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "principal")
 
 
@@ -43,7 +45,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         "options": options.as_json(run),
         "why_queued": workers.why_queued(run),
         "fall": waterfall(run),
-        "sources": sources_of(run),
+        "sources": find_sources(run),
         "artifacts": list(Artifact.objects.of_tree(run).select_related("file").order_by("id")[: message_files.LIMIT]),
         "graph": chain_pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
         "memory": memory.of_run(request, run),
@@ -54,6 +56,22 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     }
     template = "run_live.html" if request.GET.get("part") == "live" else "run.html"
     return page(request, template, run_title(run), **context)
+
+
+def find_sources(run: Run) -> list[dict[str, str]]:
+    """[{"url", "title"}] of each place of a document that the run searched or read, in the order in which it saw them."""
+    rows = run.tool_calls.filter(kind=Tool.Kind.KNOWLEDGE, outcome="ok").order_by("pk").values_list("result", flat=True)
+    seen = {one["url"]: one for result in rows[:KNOWLEDGE_CALLS] for one in places_in(result)}
+    return list(seen.values())
+
+
+def places_in(result: Any) -> list[dict[str, str]]:
+    listed = result.get("results", [result]) if isinstance(result, dict) else []
+    return [
+        {"url": one["url"], "title": str(one.get("title", ""))}
+        for one in (listed if isinstance(listed, list) else [])
+        if isinstance(one, dict) and isinstance(one.get("url"), str) and DOCUMENT_PLACE.fullmatch(one["url"])
+    ]
 
 
 def provider_to_check(request: HttpRequest, run: Run) -> Provider | None:

@@ -1,4 +1,4 @@
-"""The files of messages, for the pages that show a conversation: those that people attached, and those that runs made."""
+"""The files of messages on pages that show a conversation: those that people attached, and those that runs made."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

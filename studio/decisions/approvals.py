@@ -1,9 +1,10 @@
-"""The approvals page: open ones of this user, and decided ones."""
+"""The approvals page: open ones of this user, and decided ones; and the page of a signed link to one of them."""
 
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -12,13 +13,15 @@ from django.utils.translation import gettext_lazy as later
 from django.views.decorators.http import require_POST
 
 from agents import roles
-from agents.exceptions import MusterError
+from agents.exceptions import Forbidden, MusterError
 from agents.http import parsers
 from agents.http.pagination import read_page
 from agents.models import Tool, ToolGrant
 from agents.models.key import DECIDE
 from plumbing.texts import shown
 from runs.calls import approvals, inputs
+from runs.events import links
+from runs.exceptions import LinkExpired
 from runs.models import Approval, InputRequest, Run
 from studio.templatetags.muster import who_ran
 
@@ -171,3 +174,40 @@ def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:
     if not isinstance(arguments, dict):
         raise ValueError(_("write {…}"))
     return None if arguments == approval.arguments else arguments
+
+
+@signed_in
+def linked_approval(request: HttpRequest, token: str) -> HttpResponse:
+    """The page of a signed link, which belongs to one approval and one person. POST decides it."""
+    row = find_by_link(request, token)
+    complaint, status = None, 200
+    if request.method == "POST":
+        complaint = attempt(request, row)
+        if complaint is None:
+            return redirect("page:approval-link", token=token)
+        status = 422
+    decidable = Approval.objects.open().decidable_by(request.user).filter(pk=row.pk).exists()
+    failed = (row.pk, *complaint) if complaint else None
+    shown = prepared(row, request.user, decidable, failed)
+    answer = page(request, "approval_link.html", _("Approval"), approval=shown)
+    answer.status_code = status
+    return answer
+
+
+def find_by_link(request: HttpRequest, token: str) -> Approval:
+    """Raises LinkExpired, Forbidden, Http404."""
+    try:
+        link = links.read(token)
+    except signing.SignatureExpired:
+        raise LinkExpired(_("This link has expired."), hint=_("Open the page Approvals. It lists what still waits."))
+    except (signing.BadSignature, ValueError, TypeError):
+        raise Http404(_("This link is not complete, or was changed."))
+    if link.person != request.user.pk:
+        raise Forbidden(_("This link is for somebody else."), hint=_("Sign in as the person who received it."))
+    rows = Approval.objects.visible_to(request.user).select_related(
+        "run__agent", "run__chain_version__chain", "run__principal", "decider", "decider_team", "decided_by"
+    )
+    row = rows.filter(pk=link.approval).first()
+    if row is None:
+        raise Http404(_("You have no such approval any more."))
+    return row
