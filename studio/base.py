@@ -253,6 +253,11 @@ def keyset(request: HttpRequest, rows: QuerySet, size: int = PAGE) -> tuple[list
     return page_rows, query.urlencode()
 
 
+def number_in(text: str) -> int:
+    """A small number that a page has sent; 0 if it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
 def uuid_in(text: str) -> UUID | None:
     try:
         return UUID(text)

@@ -59,7 +59,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def find_sources(run: Run) -> list[dict[str, str]]:
-    """[{"url", "title"}] of each place of a document that the run searched or read, in the order in which it saw them."""
+    """[{"url", "title"}] of the places of documents that the run searched or read, in its order."""
     rows = run.tool_calls.filter(kind=Tool.Kind.KNOWLEDGE, outcome="ok").order_by("pk").values_list("result", flat=True)
     seen = {one["url"]: one for result in rows[:KNOWLEDGE_CALLS] for one in places_in(result)}
     return list(seen.values())

@@ -23,7 +23,7 @@ from plumbing.untrusted.archives import MOST_BYTES, MOST_FILES
 from plumbing.untrusted.formats import clean
 
 from .. import namesakes
-from ..base import by_name, page, signed_in, tell
+from ..base import by_name, number_in, page, signed_in, tell
 
 WRITES = "skills:write"
 SLIM = ("text", "files", "published__text", "published__files", "published__front")
@@ -184,10 +184,6 @@ def at(skill: Skill, number: str) -> Skill | SkillVersion:
     if row is None:
         raise Http404("The skill has no such version.")
     return row
-
-
-def number_in(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 # -- what is done with it ----------------------------------------------------------------------------------------------

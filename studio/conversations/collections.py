@@ -28,7 +28,7 @@ from knowledge.collections.serializers import (
 from knowledge.indexing import accounts
 from knowledge.models import Collection, CollectionAccount, CollectionFolder, Document
 
-from ..base import by_name, keyset, page, signed_in, tell
+from ..base import by_name, keyset, number_in, page, signed_in, tell
 from ..namesakes import address, marked, opened
 
 WRITES = "collections:write"
@@ -183,10 +183,6 @@ def found_in(row: Collection, pk: UUID) -> Document:
 def note(request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
     action = f"{row._meta.model_name}.{verb}"
     AuditEvent.record(action, row, actor=request.user, source=request.META.get(SOURCE, ""), **details)
-
-
-def number_in(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 # -- the evaluation set ------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from knowledge.models import Memory, MemoryVersion
 from runs.loop.memory import CHOSEN
 from runs.models import Run
 
-from ..base import keyset, page, signed_in, tell
+from ..base import keyset, number_in, page, signed_in, tell
 from ..several import decide_several
 
 CHOICES = ("search", "status", "scope", "untrusted")
@@ -176,8 +176,3 @@ def by(request: HttpRequest, version: str) -> dict[str, Any]:
 
 def source_of(request: HttpRequest) -> str:
     return request.META.get(SOURCE, "")
-
-
-def number_in(text: str) -> int:
-    """The version that the person has seen; 0, which no memory has, if the form does not say."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -17,7 +17,7 @@ from devices.records.filters import RecordFilter
 from devices.records.shapes import COMMENT, SHAPES, Shape
 from runs.models import Run
 
-from ..base import keyset, page, signed_in, tell
+from ..base import keyset, number_in, page, signed_in, tell
 from ..labels import words
 from ..several import decide_several
 from .record_fields import as_shown, fields_of, label, typed
@@ -107,7 +107,7 @@ def record_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def saved(request: HttpRequest, record: Record, changed: dict[str, Any]) -> None:
-    expected, source = version_in(request.POST.get("version", "")), request.META.get(SOURCE, "")
+    expected, source = number_in(request.POST.get("version", "")), request.META.get(SOURCE, "")
     if changed:
         record = review.edit(record, changed, by=request.user, expected=expected, source=source)
         expected = record.version
@@ -158,7 +158,7 @@ def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def decide_one(request: HttpRequest, record: Record, version: str) -> Record:
     """Approve or reject exactly the version that the person has seen."""
-    expected, source = version_in(version), request.META.get(SOURCE, "")
+    expected, source = number_in(version), request.META.get(SOURCE, "")
     if request.POST.get("decision") == "approve":
         return review.approve(record, by=request.user, expected=expected, source=source)
     reason = request.POST.get("reason", "").strip()
@@ -194,8 +194,3 @@ def find(request: HttpRequest, pk: Any) -> Record:
         return Record.objects.visible_to(request.user).get(pk=UUID(str(pk)))
     except (Record.DoesNotExist, ValueError):
         raise Http404("You have no such record.")
-
-
-def version_in(text: str) -> int:
-    """The version that the person has seen; 0, which no record has, if the form does not say."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
