@@ -101,7 +101,7 @@ def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     deadline, transport = time.monotonic() + seconds, outbound.PinnedTransport(rules.private_hosts, rules.resolver)
     with (
         outbound.until(seconds),
-        outbound.closed_by(rules.sockets or outbound.Sockets()),
+        outbound.close_with(rules.sockets or outbound.Sockets()),
         httpx2.Client(transport=transport, trust_env=False, follow_redirects=False) as client,
     ):
         for _ in range(rules.max_redirects + 1):

@@ -18,7 +18,7 @@ from agents.admin.authored import SHARING
 from agents.admin.base import ModelAdmin, pill
 from agents.admin.fields import fieldsets_of
 from agents.exceptions import MusterError
-from plumbing.texts import shown
+from plumbing.texts import translate
 from runs.models import (
     Approval,
     Budget,
@@ -70,7 +70,7 @@ class RunAdmin(ReadOnlyAdmin):
             try:
                 endings.cancel(run, by=request.user, reason="from the admin")
             except MusterError as error:
-                messages.error(request, f"{run}: {shown(str(error))}")
+                messages.error(request, f"{run}: {translate(str(error))}")
 
 
 @admin.register(RouteDecision)
@@ -235,7 +235,7 @@ class ScheduleForm(forms.ModelForm):
         try:
             zone_named(self.cleaned_data["timezone"])
         except TimingError as error:
-            raise forms.ValidationError(shown(str(error)))
+            raise forms.ValidationError(translate(str(error)))
         return self.cleaned_data["timezone"]
 
     def clean(self) -> dict[str, Any]:
@@ -279,7 +279,7 @@ class ScheduleAdmin(OwnedAdmin):
             schedules.plan_next(obj)
         except MusterError as error:
             obj.enabled, obj.next_due_at = False, None
-            messages.error(request, _("Saved, but switched off: %(reason)s") % {"reason": shown(str(error))})
+            messages.error(request, _("Saved, but switched off: %(reason)s") % {"reason": translate(str(error))})
         super().save_model(request, obj, form, change)
 
     @admin.action(description=later("Pause"), permissions=["change"])
@@ -295,7 +295,7 @@ class ScheduleAdmin(OwnedAdmin):
                 try:
                     schedules.set_enabled(schedule, True)
                 except MusterError as error:
-                    messages.error(request, f"{schedule}: {shown(str(error))}")
+                    messages.error(request, f"{schedule}: {translate(str(error))}")
 
 
 @admin.register(ScheduleOccurrence)

@@ -23,7 +23,7 @@ from agents.exceptions import Conflict, Invalid, MusterError
 from agents.http.pagination import read_page
 from devices.models import Record
 from knowledge.models import Memory
-from plumbing.texts import shown
+from plumbing.texts import translate
 from runs.models import Approval, InputRequest, Run
 from runs.rules.timing import TimingError, zone_named
 
@@ -221,7 +221,7 @@ def refused(request: HttpRequest, error: MusterError) -> HttpResponse:
 def tell(request: HttpRequest, error: MusterError) -> None:
     """The refusal as a message on the page that is shown again."""
     words = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict)), error.hint]
-    messages.error(request, " ".join(shown(word) for word in words if word))
+    messages.error(request, " ".join(translate(word) for word in words if word))
 
 
 def seen_runs(request: HttpRequest) -> QuerySet[Run]:

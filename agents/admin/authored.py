@@ -19,7 +19,7 @@ from agents import prompts, served
 from agents.models import Agent, Provider, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
 from agents.spec import ModelParams
-from plumbing.texts import shown
+from plumbing.texts import translate
 
 from .base import row_action
 from .fields import JsonField, NamedForm, fieldsets_of, in_language
@@ -85,7 +85,7 @@ class ProviderAdmin(OwnedAdmin):
     def tell_trial(self, request: HttpRequest, provider: Provider) -> None:
         trial = served.verdict(provider)
         notify = messages.success if trial["ok"] else messages.warning
-        notify(request, f"{shown(trial['message'])} {shown(trial['hint'])}".strip())
+        notify(request, f"{translate(trial['message'])} {translate(trial['hint'])}".strip())
 
     @admin.display(description=later("Key"), boolean=True)
     def has_key(self, provider: Provider) -> bool:

@@ -13,7 +13,7 @@ from django.utils.text import capfirst
 
 from agents.models.options import ADVANCED, GROUPS, control_of, options_of
 from agents.schema import check_schema
-from plumbing.texts import name_shown, shown
+from plumbing.texts import translate, translate_name
 
 
 class NamedForm(forms.ModelForm):
@@ -29,7 +29,7 @@ class NamedForm(forms.ModelForm):
 
 def in_language(choices: list[tuple[Any, Any]]) -> list[tuple[Any, str]]:
     """The choices of a column with their labels in the person's language."""
-    return [(value, name_shown(str(label))) for value, label in choices]
+    return [(value, translate_name(str(label))) for value, label in choices]
 
 
 class LinesField(forms.CharField):
@@ -77,7 +77,7 @@ class SchemaField(JsonField):
         problems = check_schema(schema)
         if problems:
             raise forms.ValidationError(
-                [f"{problem['path'] or '/'}: {shown(problem['message'])}" for problem in problems]
+                [f"{problem['path'] or '/'}: {translate(problem['message'])}" for problem in problems]
             )
         return schema
 

@@ -14,7 +14,7 @@ from agents.fields import EncryptedTextField
 from agents.models import AuditEvent
 from agents.models.team import Owned
 from agents.sharing import carry, check_share, let_go
-from plumbing.texts import shown
+from plumbing.texts import translate
 
 from .base import ModelAdmin
 from .fields import form_field
@@ -157,7 +157,8 @@ def sharing_form(form: type, user: Any) -> type:
             try:
                 check_share(before, user, cleaned.get("team", before.team), cleaned.get("name", before.name))
             except MusterError as error:
-                self.add_error("team" if "team" in self.fields else None, f"{shown(str(error))} {shown(error.hint)}")
+                place = "team" if "team" in self.fields else None
+                self.add_error(place, f"{translate(str(error))} {translate(error.hint)}")
             return cleaned
 
     return Sharing

@@ -6,7 +6,7 @@ from typing import Any
 from django.utils.translation import get_language
 from rest_framework.renderers import JSONRenderer
 
-from plumbing.texts import shown
+from plumbing.texts import translate
 
 TEXTS = frozenset(("message", "hint", "reason", "why", "paused_reason", "last_error"))
 BESIDE = frozenset(("code", "hint", "severity", "step", "field", "outcome", "status", "problem", "last_error"))
@@ -32,5 +32,5 @@ def in_language(data: Any) -> Any:
 
 def in_language_of(key: Any, value: Any, is_text: bool) -> Any:
     if isinstance(value, str):
-        return shown(value) if is_text and key in TEXTS else value
+        return translate(value) if is_text and key in TEXTS else value
     return value if key in CONTENT else in_language(value)

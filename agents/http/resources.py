@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound, PreconditionFailed
 from plumbing import json_values
-from plumbing.http.addresses import resolved_before
+from plumbing.http.addresses import resolve_hosts_first
 
 MOST_ADDRESSES = 4  # of one body that are resolved before its transaction
 CHANGES = ("PUT", "PATCH", "DELETE")
@@ -60,7 +60,7 @@ class Tagged(Located):
         """The transaction begins when it is known who asks, and after what may take long."""
         super().initial(request, *args, **kwargs)  # type: ignore[misc]
         if self.is_conditional(request):
-            self.change.enter_context(resolved_before(addresses_in(request)))
+            self.change.enter_context(resolve_hosts_first(addresses_in(request)))
             self.change.enter_context(transaction.atomic())
             self.is_in_transaction = True
 

@@ -23,7 +23,7 @@ from agents.models import Tool
 from functions import catalogue, checks, store
 from functions.models import FunctionTest, FunctionVersion, StoredFunction
 from functions.spec import FunctionSpec
-from plumbing.texts import name_shown, shown
+from plumbing.texts import translate, translate_name
 
 from .fields import CodeWidget, SchemaEditor
 from .pages import TryPages
@@ -130,22 +130,22 @@ class FunctionForm(VersionedForm):
             refusals = checks.check(function, user=self.user)
         except Forbidden as error:
             field = error.details[0]["limit"] if error.details else "safe_mode"
-            self.add_error(field, f"{shown(str(error))} {shown(error.hint)}")
+            self.add_error(field, f"{translate(str(error))} {translate(error.hint)}")
             return
         except MusterError as error:
-            self.add_error(None, f"{shown(str(error))} {shown(error.hint)}")
+            self.add_error(None, f"{translate(str(error))} {translate(error.hint)}")
             return
         for one in refusals:
             field = one.get("field", "source")
             where = _("line %(line)s:") % {"line": one["line"]} + " " if field == "source" else ""
-            words = f"{where}{shown(one['message']).rstrip('.')}. {shown(one['hint'])}"
+            words = f"{where}{translate(one['message']).rstrip('.')}. {translate(one['hint'])}"
             self.add_error(field if field in self.fields else None, words)
 
     def check_name(self, function: StoredFunction) -> None:
         try:
             catalogue.require_free_name(function)
         except MusterError as error:
-            self.add_error("name", f"{shown(str(error))} {shown(error.hint)}")
+            self.add_error("name", f"{translate(str(error))} {translate(error.hint)}")
 
 
 @admin.register(StoredFunction)
@@ -243,7 +243,7 @@ class FunctionAdmin(TryPages, VersionedAdmin):
 def in_words(use: dict[str, Any]) -> str:
     """What uses a function, such as “agent clerk”; others' agents and chains have no name."""
     name = use["name"] or _("(you cannot see it)")
-    return f"{name_shown(use['kind'])} {name}"
+    return f"{translate_name(use['kind'])} {name}"
 
 
 def address(request: HttpRequest) -> str:

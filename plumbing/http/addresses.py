@@ -57,7 +57,7 @@ def host_refusal(host: str, allowed: Iterable[str], *, must_resolve: bool = True
 
 
 @contextmanager
-def resolved_before(urls: Iterable[str]) -> Iterator[None]:
+def resolve_hosts_first(urls: Iterable[str]) -> Iterator[None]:
     """Resolve the hosts of these addresses now, so that `url_refusal` need not do so inside a transaction."""
     answers: dict[str, list[str] | Exception] = {}
     for url in urls:

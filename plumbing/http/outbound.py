@@ -119,7 +119,7 @@ def check_cancelled() -> None:
 
 
 @contextmanager
-def closed_by(sockets: Sockets) -> Iterator[None]:
+def close_with(sockets: Sockets) -> Iterator[None]:
     """Every connection opened inside ends when `sockets` is closed."""
     token = _sockets.set(sockets)
     try:
@@ -168,11 +168,11 @@ class PinnedBackend(httpcore2.NetworkBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore2.NetworkStream:
-        timeout = left(timeout)
+        timeout = limit_timeout(timeout)
         failed: Exception = httpcore2.ConnectError(f"The host “{host}” cannot be found.")
-        for address in checked(host, self._allowed, self._resolver):
+        for address in check_host(host, self._allowed, self._resolver):
             try:
-                return noted(streams.connect(address, port, timeout, local_address, socket_options))
+                return register_stream(streams.connect(address, port, timeout, local_address, socket_options))
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failed = error
         raise failed
@@ -190,14 +190,14 @@ class TimedStream(httpcore2.NetworkStream):
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         check_cancelled()
         try:
-            return self._inner.read(max_bytes, left(timeout), _is_cancelled.get())
+            return self._inner.read(max_bytes, limit_timeout(timeout), _is_cancelled.get())
         except httpcore2.ReadTimeout:
             check_cancelled()
-            left(timeout)  # says so if the time of the whole exchange is over
+            limit_timeout(timeout)  # says so if the time of the whole exchange is over
             raise
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, left(timeout))
+        self._inner.write(buffer, limit_timeout(timeout))
 
     def close(self) -> None:
         self._inner.close()
@@ -205,13 +205,13 @@ class TimedStream(httpcore2.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
-        return noted(self._inner.start_tls(ssl_context, server_hostname, left(timeout)))
+        return register_stream(self._inner.start_tls(ssl_context, server_hostname, limit_timeout(timeout)))
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
 
 
-def noted(stream: streams.Stream) -> TimedStream:
+def register_stream(stream: streams.Stream) -> TimedStream:
     sockets = _sockets.get()
     if sockets is not None:
         try:
@@ -222,10 +222,10 @@ def noted(stream: streams.Stream) -> TimedStream:
     return TimedStream(stream)
 
 
-def checked(host: str, allowed: list[str], resolver: Resolver | None = None) -> list[str]:
+def check_host(host: str, allowed: list[str], resolver: Resolver | None = None) -> list[str]:
     """The addresses of a host, all of them allowed. Raises AddressRefused, OverTime, httpcore2.ConnectError."""
     try:
-        addresses = (resolver or resolve)(host, within=left(LOOKUP_S))
+        addresses = (resolver or resolve)(host, within=limit_timeout(LOOKUP_S))
     except TimeoutError:
         raise OverTime(f"The host “{host}” was not resolved in time.")
     except (OSError, UnicodeError):
@@ -235,7 +235,7 @@ def checked(host: str, allowed: list[str], resolver: Resolver | None = None) -> 
     return addresses
 
 
-def left(timeout: float | None) -> float | None:
+def limit_timeout(timeout: float | None) -> float | None:
     """A time-out that does not exceed `until`. Raises OverTime."""
     end = _until.get()
     if end is None:

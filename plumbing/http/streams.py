@@ -25,11 +25,11 @@ def connect(
     ConnectTimeout.
     """
     ends = None if timeout is None else monotonic() + timeout
-    with raised_as(httpcore2.ConnectTimeout, httpcore2.ConnectError):
+    with translate_errors(httpcore2.ConnectTimeout, httpcore2.ConnectError):
         failed: OSError = OSError("the host has no address")
-        for address in addresses_of(host, port, timeout):
+        for address in find_addresses(host, port, timeout):
             try:
-                opened = connected((address, port), left(ends), local_address)
+                opened = open_socket((address, port), left(ends), local_address)
             except TimeoutError:
                 raise
             except OSError as error:
@@ -42,7 +42,7 @@ def connect(
         raise failed
 
 
-def addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
+def find_addresses(host: str, port: int, timeout: float | None) -> list[str]:
     try:
         return [numeric(host)]
     except OSError:
@@ -55,7 +55,7 @@ def numeric(host: str) -> str:
     return host
 
 
-def connected(address: tuple[str, int], timeout: float | None, local_address: str | None) -> socket.socket:
+def open_socket(address: tuple[str, int], timeout: float | None, local_address: str | None) -> socket.socket:
     """Raises OSError, TimeoutError."""
     family, kind, protocol, _, place = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
     opened = socket.socket(family, kind, protocol)
@@ -83,14 +83,14 @@ class Stream:
 
     def read(self, max_bytes: int, timeout: float | None = None, is_over: IsOver | None = None) -> bytes:
         """Raises ReadTimeout also when `is_over` was true."""
-        with raised_as(httpcore2.ReadTimeout, httpcore2.ReadError):
-            return at_last(self._socket, READ, timeout, partial(self._socket.recv, max_bytes), is_over)
+        with translate_errors(httpcore2.ReadTimeout, httpcore2.ReadError):
+            return retry_until_ready(self._socket, READ, timeout, partial(self._socket.recv, max_bytes), is_over)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        with raised_as(httpcore2.WriteTimeout, httpcore2.WriteError):
+        with translate_errors(httpcore2.WriteTimeout, httpcore2.WriteError):
             rest = memoryview(buffer)
             while rest:
-                rest = rest[at_last(self._socket, WRITE, timeout, partial(self._socket.send, rest)) :]
+                rest = rest[retry_until_ready(self._socket, WRITE, timeout, partial(self._socket.send, rest)) :]
 
     def close(self) -> None:
         self._socket.close()
@@ -98,14 +98,14 @@ class Stream:
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> "Stream":
-        with raised_as(httpcore2.ConnectTimeout, httpcore2.ConnectError):
+        with translate_errors(httpcore2.ConnectTimeout, httpcore2.ConnectError):
             try:
                 if isinstance(self._socket, ssl.SSLSocket):
                     raise OSError("TLS inside TLS is not supported: name the proxy with http://")
                 secured = ssl_context.wrap_socket(
                     self._socket, server_hostname=server_hostname, do_handshake_on_connect=False
                 )
-                at_last(secured, READ, timeout, secured.do_handshake)
+                retry_until_ready(secured, READ, timeout, secured.do_handshake)
             except BaseException:
                 self.close()
                 raise
@@ -125,7 +125,7 @@ class Stream:
         return None
 
 
-def at_last(
+def retry_until_ready(
     opened: socket.socket, event: int, timeout: float | None, work: Callable[[], Any], is_over: IsOver | None = None
 ) -> Any:
     """What `work` returns, once the socket lets it; TLS may have to read in order to write."""
@@ -133,11 +133,11 @@ def at_last(
         try:
             return work()
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
-            wants = wanted_by(error) or event
+            wants = find_wanted_event(error) or event
         await_socket(opened, wants, timeout, is_over)
 
 
-def wanted_by(error: OSError) -> int | None:
+def find_wanted_event(error: OSError) -> int | None:
     """What TLS waits for, which is not always what the caller does."""
     if isinstance(error, ssl.SSLWantReadError):
         return READ
@@ -163,7 +163,7 @@ def left(ends: float | None) -> float | None:
 
 
 @contextmanager
-def raised_as(timeout: type[Exception], failure: type[Exception]) -> Iterator[None]:
+def translate_errors(timeout: type[Exception], failure: type[Exception]) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 from agents.http.parsers import fault_in
 from agents.tools import ToolSpec
-from plumbing.words import words_of
+from plumbing.words import find_words
 
 from . import offline_script
 from .arguments import Finder
@@ -113,10 +113,10 @@ def wanted_calls(text: str, tools: Sequence[ToolSpec], salt: int) -> tuple[Model
 
 def points(text: str, tool: ToolSpec) -> float:
     """Words of the name count double; words of the description and the parameters count once."""
-    words = set(words_of(text))
-    name = set(words_of(tool.name.replace("-", " ")))
-    about = set(words_of(tool.description)) - name
-    parameters = set(words_of(" ".join(tool.input_schema.get("properties", {})))) - name - about
+    words = set(find_words(text))
+    name = set(find_words(tool.name.replace("-", " ")))
+    about = set(find_words(tool.description)) - name
+    parameters = set(find_words(" ".join(tool.input_schema.get("properties", {})))) - name - about
     return 2.0 * len(words & name) + len(words & about) + 0.5 * len(words & parameters)
 
 

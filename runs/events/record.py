@@ -14,7 +14,7 @@ from django.db import transaction
 
 from plumbing import clock
 from plumbing.broker import broadcast
-from plumbing.broker.announcements import line_of
+from plumbing.broker.announcements import format_line
 from plumbing.broker.broadcast import channel_of
 from plumbing.statements import Question, insert, take_numbers
 from runs.models import EventPayload, Run, RunEvent
@@ -159,9 +159,9 @@ def write(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> N
         messages: list[tuple[bytes, broadcast.Message]] = [(events_of(run.pk), as_json(row)) for row in rows]
         ended = next((row.data for row in rows if row.type == "run.finished"), None)
         if ended is not None:
-            messages.append((ENDS.channel, line_of(run.pk, None if ended.get("is_cut") else ended)))
+            messages.append((ENDS.channel, format_line(run.pk, None if ended.get("is_cut") else ended)))
         elif any(row.type == "run.waiting" and row.data.get("waiting_for") in FOR_SOMEBODY for row in rows):
-            messages.append((ENDS.channel, line_of(run.pk, None)))
+            messages.append((ENDS.channel, format_line(run.pk, None)))
         transaction.on_commit(lambda: broadcast.publish_many(messages))
 
 

@@ -16,7 +16,7 @@ from agents.http.renderers import in_language
 from agents.http.standing import Standing
 from agents.models import ApiKey
 from plumbing.sockets import RESTART, ClosesWhenBroken
-from plumbing.texts import asked_language
+from plumbing.texts import find_language
 from plumbing.threads import in_thread
 from runs.events import stream
 from runs.events.feed import FeedBroken
@@ -153,7 +153,7 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
 
     async def send_error(self, code: str, message: str, hint: str = "", details: Any = ()) -> None:
         error = {"code": code, "message": message, "hint": hint, "details": list(details)}
-        with translation.override(asked_language(self.header(b"accept-language"))):
+        with translation.override(find_language(self.header(b"accept-language"))):
             error = in_language(error)
         await self.send_json({"type": "error", "error": error})
 

@@ -100,7 +100,7 @@ class ScheduleForm(NamedForm):
         try:
             return model.objects.for_use(self.user, name) if name else None
         except MusterError as error:
-            raise forms.ValidationError(texts.shown(str(error)))
+            raise forms.ValidationError(texts.translate(str(error)))
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -118,14 +118,14 @@ class ScheduleForm(NamedForm):
         try:
             zone_named(self.cleaned_data["timezone"])
         except TimingError as error:
-            raise forms.ValidationError(texts.shown(str(error)))
+            raise forms.ValidationError(texts.translate(str(error)))
         return self.cleaned_data["timezone"]
 
     def clean_crontab(self) -> str:
         try:
             read_line(self.cleaned_data["crontab"])
         except TimingError as error:
-            raise forms.ValidationError(texts.shown(str(error)))
+            raise forms.ValidationError(texts.translate(str(error)))
         return self.cleaned_data["crontab"]
 
     def save(self) -> Schedule:
@@ -158,7 +158,7 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
         try:
             schedule = form.save()
         except MusterError as error:
-            form.add_error("crontab", texts.shown(str(error)))
+            form.add_error("crontab", texts.translate(str(error)))
         else:
             messages.success(
                 request,
@@ -207,7 +207,7 @@ def due_times(request: HttpRequest) -> JsonResponse:
     try:
         times = upcoming(read_line(line, named or zone()), timezone.now(), 5)
     except (TimingError, OverflowError) as error:
-        return JsonResponse({"error": texts.shown(str(error))})
+        return JsonResponse({"error": texts.translate(str(error))})
     return JsonResponse({"words": in_words(line, get_language()), "times": [at.isoformat() for at in times]})
 
 
@@ -293,7 +293,7 @@ def changed(form: ScheduleForm) -> bool:
     try:
         form.save()
     except MusterError as error:
-        form.add_error("crontab" if "crontab" in form.fields else None, texts.shown(str(error)))
+        form.add_error("crontab" if "crontab" in form.fields else None, texts.translate(str(error)))
         return False
     return True
 
@@ -353,7 +353,7 @@ def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
 
 def run_now(schedule: Schedule, user: Any) -> str:
     occurrence = schedules.run_now(schedule, by=user)
-    outcome = f"{words(occurrence.outcome)} {texts.shown(occurrence.reason)}".strip()
+    outcome = f"{words(occurrence.outcome)} {texts.translate(occurrence.reason)}".strip()
     return _("Started manually: %(outcome)s") % {"outcome": outcome}
 
 

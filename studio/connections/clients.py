@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from agents.models import ApiKey, AuditEvent
 from agents.models.key import DECIDE, EVERYTHING
-from plumbing.texts import name_shown
+from plumbing.texts import translate_name
 
 from ..base import page, posted, signed_in
 
@@ -133,7 +133,7 @@ def in_words(scopes: list[str]) -> str:
         return _("everything") if DECIDE in scopes else _("everything except deciding approvals")
     pairs = [scope.split(":", 1) for scope in scopes if ":" in scope]
     reads, writes, runs = (
-        ", ".join(name_shown(resource) for resource, held in pairs if held in verbs)
+        ", ".join(translate_name(resource) for resource, held in pairs if held in verbs)
         for verbs in (("read", "*"), ("write", "*"), ("execute",))
     )
     parts = [

@@ -18,7 +18,7 @@ from agents.http import parsers
 from agents.http.pagination import read_page
 from agents.models import Tool, ToolGrant
 from agents.models.key import DECIDE
-from plumbing.texts import shown
+from plumbing.texts import translate
 from runs.calls import approvals, inputs
 from runs.events import links
 from runs.exceptions import LinkExpired
@@ -155,7 +155,7 @@ def attempt(request: HttpRequest, approval: Approval) -> tuple[str, str] | None:
     except MusterError as error:
         if error.status == 422:
             sentences = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict))]
-            return typed, " ".join(map(shown, sentences))
+            return typed, " ".join(map(translate, sentences))
         tell(request, error)
     else:
         messages.success(

@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext
 
-from plumbing.texts import shown
+from plumbing.texts import translate
 from runs.models.figures import money
 from studio.activity.waterfall import name_of
 from studio.base import pretty
@@ -22,7 +22,7 @@ SEPARATORS = {"de": str.maketrans(".,", ",.")}  # in place of those of English
 register.filter("pretty", pretty)
 register.filter("words", words)
 register.filter("timing", timing)
-register.filter("shown", shown)
+register.filter("translate", translate)
 register.simple_tag(address)
 
 

@@ -18,7 +18,7 @@ from plumbing.broker import broadcast, clusters
 from plumbing.broker.broadcast import channel_of
 from plumbing.broker.line import Line
 from plumbing.broker.listener import Listener
-from plumbing.broker.servers import Servers, pool_of
+from plumbing.broker.servers import Servers, make_pool
 from runs.queue.carriers.redis_list import RedisList
 from tests.clusters import PATIENCE_S, Cluster, goes_on
 from tests.live import wait_for
@@ -104,20 +104,20 @@ def test_a_single_server_is_no_cluster():
     url = settings.CHANNEL_URL
     assert url.startswith("unix://"), "the tests' own server"
     with pytest.raises(ValueError, match="write cluster://"):
-        pool_of("cluster:///tmp/socket")
+        make_pool("cluster:///tmp/socket")
 
 
 def test_an_address_is_read():
     servers, options = clusters.read_cluster("clusters://ann:p%40ss@one:7000,two?ssl_ca_certs=/ca.pem")
     assert servers == [("one", 7000), ("two", 6379)]
     assert (options["username"], options["password"], options["ssl_ca_certs"]) == ("ann", "p@ss", "/ca.pem")
-    assert isinstance(pool_of("clusters://one").make_connection(), redis.SSLConnection)
+    assert isinstance(make_pool("clusters://one").make_connection(), redis.SSLConnection)
 
 
 @pytest.mark.parametrize("url", ["cluster://", "cluster://one,,two", "cluster://one:x", "cluster://one/3"])
 def test_an_address_that_cannot_work_is_refused(url):
     with pytest.raises(ValueError):  # noqa: PT011 (int() words it differently)
-        pool_of(url)
+        make_pool(url)
 
 
 def test_the_carrier_list_takes_a_cluster_and_celery_does_not():

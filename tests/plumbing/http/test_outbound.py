@@ -76,7 +76,7 @@ def test_it_connects_to_the_address_that_was_checked_not_to_the_next_one(server,
 def test_it_refuses_a_name_of_which_one_address_is_private(monkeypatch):
     monkeypatch.setattr(outbound, "resolve", lambda host, **_: ["93.184.216.34", "10.0.0.1"])
     with pytest.raises(outbound.AddressRefused):
-        outbound.checked("two-faced.example", [])
+        outbound.check_host("two-faced.example", [])
 
 
 @pytest.mark.parametrize(
