@@ -74,10 +74,10 @@ def fold(rows: list[Row]) -> list[Row]:
     return [*rows[:CONTEXT], Row("skipped", None, f"{hidden} unchanged lines", None, ""), *rows[-CONTEXT:]]
 
 
-def unified(old: str, new: str, old_name: str, new_name: str) -> str:
+def diff_texts(old: str, new: str, old_name: str, new_name: str) -> str:
     """The difference in the format of `diff -u`."""
     if is_short(old, new):
-        return unified_here(old, new, old_name, new_name)
+        return diff_texts_here(old, new, old_name, new_name)
     try:
         text: str = apart.read("unified", old, new, old_name, new_name)
     except apart.TooMuch:
@@ -85,7 +85,7 @@ def unified(old: str, new: str, old_name: str, new_name: str) -> str:
     return text
 
 
-def unified_here(old: str, new: str, old_name: str, new_name: str) -> str:
+def diff_texts_here(old: str, new: str, old_name: str, new_name: str) -> str:
     return "\n".join(unified_diff(old.splitlines(), new.splitlines(), old_name, new_name, lineterm=""))
 
 

@@ -99,7 +99,7 @@ def ask(provider: Provider) -> list[str]:
         ):
             status, content = response.status_code, outbound.read_body(response, MAX_BYTES)
         if status != 200:
-            raise answered(provider, status)
+            raise refused_by_server(provider, status)
         names = read(httpx2.Response(200, content=content).json())
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError, AttributeError) as error:
         log.info("The provider %s did not list its models", provider.pk, exc_info=error)
@@ -107,7 +107,7 @@ def ask(provider: Provider) -> list[str]:
     return [name[:100] for name in names if isinstance(name, str)][:MOST]
 
 
-def answered(provider: Provider, status: int) -> NotServed:
+def refused_by_server(provider: Provider, status: int) -> NotServed:
     if status in (401, 403):
         return NotServed(
             f"“{provider.name}” refused the key ({status}).", code="provider_key_refused", hint="Enter the key again."

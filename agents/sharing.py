@@ -119,7 +119,7 @@ def release_grants(tools: Any) -> None:
 def release_agents(provider: Provider) -> None:
     for agent in provider.agents.select_related("owner"):
         if lost(provider, agent):
-            agent.provider = stand_in(provider, agent.owner)
+            agent.provider = replace_provider(provider, agent.owner)
             agent.save(update_fields=["provider", "updated_at"])
             agent.set_live_hash()
             agent.save(update_fields=["live_hash"])
@@ -130,7 +130,7 @@ def lost(row: Owned, dependent: Any) -> bool:
     return dependent.owner_id is not None and not is_open(row.owner_id, row.team_id, dependent.owner_id)
 
 
-def stand_in(provider: Provider, owner: Any) -> Provider:
+def replace_provider(provider: Provider, owner: Any) -> Provider:
     name = f"{provider.name[:50]}-gone-{provider.pk}"[-64:].lstrip("-_")
     fields = {"kind": provider.kind, "enabled": False}
     return Provider.objects.get_or_create(owner=owner, name=name, defaults=fields)[0]

@@ -16,7 +16,7 @@ from django_celery_beat.models import ClockedSchedule, CrontabSchedule, Interval
 from agents.admin import OwnedAdmin, ReadOnlyAdmin
 from agents.admin.authored import SHARING
 from agents.admin.base import ModelAdmin, pill
-from agents.admin.fields import fieldsets_of
+from agents.admin.fields import make_fieldsets
 from agents.exceptions import MusterError
 from plumbing.texts import translate
 from runs.models import (
@@ -272,7 +272,7 @@ class ScheduleAdmin(OwnedAdmin):
     search_fields = ["name", "description"]
     list_select_related = ["agent", "chain", "owner"]
     actions = ["pause_selected", "resume_selected"]
-    fieldsets = [*fieldsets_of(Schedule, instead={"interval": ["interval", "clocked"]}), SHARING]
+    fieldsets = [*make_fieldsets(Schedule, instead={"interval": ["interval", "clocked"]}), SHARING]
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
         try:

@@ -27,7 +27,7 @@ from plumbing.texts import translate
 from .authored import OWNER_FILTERS, SHARING
 from .base import ModelAdmin, pill
 from .fields import LinesField, NamedForm
-from .owned import OwnedAdmin, ReadOnlyAdmin, VisibleChoices, counted
+from .owned import OwnedAdmin, ReadOnlyAdmin, VisibleChoices, count_references
 
 User = get_user_model()
 admin.site.unregister(Group)
@@ -124,7 +124,7 @@ class TeamAdmin(OwnedAdmin):
     inlines = [MembershipInline, InvitationInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        return super().get_queryset(request).annotate(member_total=counted(Membership, "team"))
+        return super().get_queryset(request).annotate(member_total=count_references(Membership, "team"))
 
     def save_model(self, request: HttpRequest, obj: Team, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)

@@ -92,7 +92,7 @@ class VersionedAdmin(OwnedAdmin):
         try:
             version = self.publish_row(request, row, note)
         except (MusterError, pydantic.ValidationError) as error:
-            words = {"row": row, "reason": reason_of(error)}
+            words = {"row": row, "reason": describe_error(error)}
             messages.error(request, _("Saved as a draft; “%(row)s” was not published: %(reason)s") % words)
             return
         if version.pk != before:
@@ -178,7 +178,7 @@ class VersionedAdmin(OwnedAdmin):
         return [path("<path:object_id>/versions/<int:number>/rollback/", view, name=name), *super().get_urls()]
 
 
-def reason_of(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """The error as one sentence."""
     if isinstance(error, pydantic.ValidationError):
         first = error.errors()[0]

@@ -58,12 +58,12 @@ def between(low: float | None = None, high: float | None = None) -> list[Any]:
 
 
 @cache
-def options_of(model: Any) -> dict[str, Any]:
+def find_options(model: Any) -> dict[str, Any]:
     """The columns that are options, by name, in the order of their declaration."""
     return {column.name: column for column in model._meta.concrete_fields if hasattr(column, "option")}
 
 
-def control_of(column: Any) -> str:
+def find_control(column: Any) -> str:
     """The kind of control that an option has in a form."""
     if column.option.kind:
         return column.option.kind
@@ -76,17 +76,17 @@ def control_of(column: Any) -> str:
 
 def plain_options(model: Any) -> dict[str, Any]:
     """Those whose values are copied as they are. A row that an option refers to is written by name."""
-    return {name: column for name, column in options_of(model).items() if not column.is_relation}
+    return {name: column for name, column in find_options(model).items() if not column.is_relation}
 
 
-def defaults_of(model: Any) -> dict[str, Any]:
+def option_defaults(model: Any) -> dict[str, Any]:
     """The value of each option that was not chosen."""
     return {name: column.get_default() for name, column in plain_options(model).items()}
 
 
-def options_of_kind(model: Any, kind: str) -> list[str]:
+def find_options_of_kind(model: Any, kind: str) -> list[str]:
     """The names of the options that have this kind of control."""
-    return [name for name, column in options_of(model).items() if control_of(column) == kind]
+    return [name for name, column in find_options(model).items() if find_control(column) == kind]
 
 
 def stored_name(column: Any) -> str:

@@ -108,7 +108,7 @@ def pool_label() -> models.CharField:
     )  # fmt: skip
 
 
-def cap_of(rows: str) -> models.PositiveIntegerField:
+def make_cap(rows: str) -> models.PositiveIntegerField:
     """The column `max_running`: how many runs may be in work at the same time, over all workers."""
     help_text = f"How many runs of {rows} may be in work at the same time; empty: any number."
     return models.PositiveIntegerField(null=True, blank=True, validators=LIMIT, help_text=help_text)
@@ -121,7 +121,7 @@ def is_capped(name: str) -> models.Index:
 
 class Team(Editable, StoredRow):
     name = models.CharField(max_length=64, unique=True, validators=[check_name])
-    max_running = cap_of("its agents and chains")
+    max_running = make_cap("its agents and chains")
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Membership", related_name="teams")
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -19,10 +19,10 @@ from agents.http.strict import (
 )
 from agents.models import Agent, Hook, Provider, Tool, ToolGrant
 from agents.models.hook import LIMIT
-from agents.models.options import options_of
+from agents.models.options import find_options
 from agents.models.tool import MOST_GRANTS
 
-from .owned import OWNED, OptionSerializer, OwnedSerializer, named
+from .owned import OWNED, OptionSerializer, OwnedSerializer, find_by_name
 
 WHEN = {"message": "message_in", "before_call": "before_tool", "after_call": "after_tool", "reply": "message_out"}
 
@@ -43,7 +43,7 @@ class VariablesField(serializers.JSONField):
     """Name → JSON Schema of a value that a message gives; `default` for one that may be left out."""
 
     def to_internal_value(self, data: Any) -> Any:
-        if problems := prompts.problems_of(data):
+        if problems := prompts.check_variables(data):
             raise serializers.ValidationError([f"{problem['field']}: {problem['message']}" for problem in problems])
         return data
 
@@ -67,7 +67,7 @@ class HookEntrySerializer(OptionSerializer):
 
     class Meta:
         model = Hook
-        fields = ["when", "function", *options_of(Hook)]
+        fields = ["when", "function", *find_options(Hook)]
         list_serializer_class = HooksSerializer
 
 
@@ -84,10 +84,10 @@ class AgentSerializer(OwnedSerializer):
 
     class Meta:
         model = Agent
-        fields = ["name", *options_of(Agent), "grants", "hooks", "published_version", *OWNED]
+        fields = ["name", *find_options(Agent), "grants", "hooks", "published_version", *OWNED]
 
     def validate_provider(self, name: str) -> Provider:
-        return named(Provider, self.context["request"].user, name, self.instance and self.instance.provider)
+        return find_by_name(Provider, self.context["request"].user, name, self.instance and self.instance.provider)
 
     def validate_grants(self, grants: list[dict[str, Any]]) -> list[ToolGrant]:
         return read_grants(self.context["request"].user, grants, self.instance)
@@ -124,4 +124,4 @@ class ToolSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Tool
-        fields = ["name", "kind", *options_of(Tool), "source", "definition_hash", "owner", "team"]
+        fields = ["name", "kind", *find_options(Tool), "source", "definition_hash", "owner", "team"]

@@ -10,7 +10,7 @@ from rest_framework.fields import empty
 from agents.exceptions import Conflict, Forbidden, NotFound
 from agents.http.strict import OptionalSchemaField, StrictModelSerializer, Text, Words
 from agents.models import Team
-from agents.models.options import control_of
+from agents.models.options import find_control
 from agents.models.team import kind_of
 from agents.sharing import carry, check_share
 
@@ -45,7 +45,7 @@ class OptionSerializer(StrictModelSerializer):
         option = getattr(model_field, "option", None)
         if option is None:
             return field, settings
-        kind = control_of(model_field)
+        kind = find_control(model_field)
         if kind == "lines":
             return Words, {"required": False, **option.rest}
         if kind == "schema":
@@ -100,7 +100,7 @@ class OwnedSerializer(OptionSerializer):
 OWNED = ["owner", "team", "created_at", "updated_at"]
 
 
-def named(model: Any, user: Any, name: str, current: Any = None) -> Any:
+def find_by_name(model: Any, user: Any, name: str, current: Any = None) -> Any:
     """The row meant by a name in a body; an unknown name is an invalid body (422), not a missing path.
 
     `current` is what the changed row has there: it stays if its name is sent again, even if a row of

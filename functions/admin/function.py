@@ -14,9 +14,9 @@ from django.utils.translation import gettext_lazy as later
 
 from agents.admin import VersionedAdmin, VersionedForm
 from agents.admin.authored import OWNER_FILTERS, SHARING
-from agents.admin.fields import JsonField, NamedForm, fieldsets_of, in_language
+from agents.admin.fields import JsonField, NamedForm, make_fieldsets, translate_choices
 from agents.admin.owned import shorten
-from agents.admin.versioned import reason_of
+from agents.admin.versioned import describe_error
 from agents.diff import as_text
 from agents.exceptions import Forbidden, MusterError
 from agents.models import Tool
@@ -72,7 +72,7 @@ class FunctionForm(VersionedForm):
         help_text=later("Empty: the docstring is used."),
     )
     effect = forms.ChoiceField(
-        choices=partial(in_language, Tool.Effect.choices), initial="read",
+        choices=partial(translate_choices, Tool.Effect.choices), initial="read",
         help_text=later("The effect of a call outside the function."),
     )  # fmt: skip
     input_schema = SchemaEditor(
@@ -168,7 +168,7 @@ class FunctionAdmin(TryPages, VersionedAdmin):
     row_actions = ["show_versions", "try_out", "show_tests", "show_replay"]
     inlines = [TestInline]
     fieldsets = [
-        *fieldsets_of(StoredFunction, instead={"description": ["description", "seen"]}),
+        *make_fieldsets(StoredFunction, instead={"description": ["description", "seen"]}),
         (later("Publish"), {"fields": ["version_note", "keep_as_draft", "override"]}),
         SHARING,
     ]
@@ -230,13 +230,13 @@ class FunctionAdmin(TryPages, VersionedAdmin):
             try:
                 store.deprecate(function, True, user=request.user, source=address(request))
             except MusterError as error:
-                messages.error(request, reason_of(error))
+                messages.error(request, describe_error(error))
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         try:
             return super().delete_view(request, object_id, extra_context)
         except MusterError as error:
-            messages.error(request, reason_of(error))
+            messages.error(request, describe_error(error))
             return redirect(reverse("admin:functions_storedfunction_change", args=[object_id]))
 
 

@@ -157,7 +157,7 @@ def read_document(document: Document) -> Read | None:
             storage.drop(document)
             return None
         if document.collection.owner_id:  # the site has no files
-            file = files.prepared(document.collection.owner_id, document.name, content, declared=declared)
+            file = files.store_bytes(document.collection.owner_id, document.name, content, declared=declared)
     else:
         content = content_of(document.file)
     parts = parts_of(str(document.pk), name, media_type, content)

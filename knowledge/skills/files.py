@@ -80,7 +80,7 @@ def divided(files: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
 def listed(files: dict[str, bytes]) -> list[dict[str, Any]]:
     return [
         {"path": path, "size": len(content), "sha256": hashlib.sha256(content).hexdigest(),
-         "media_type": storage.type_of(content, MEDIA.get(path.rpartition(".")[2].lower(), ""))}
+         "media_type": storage.detect_type(content, MEDIA.get(path.rpartition(".")[2].lower(), ""))}
         for path, content in sorted(files.items())
     ]  # fmt: skip
 

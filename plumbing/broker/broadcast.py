@@ -17,7 +17,7 @@ Message = dict[str, Any] | bytes  # a dictionary is sent as JSON
 
 
 @lru_cache(maxsize=1)
-def line() -> Line:
+def server_connection() -> Line:
     """Send commands to the broker's server, PUBLISH or others."""
     return Line(settings.CHANNEL_URL, timeout_s=5)
 
@@ -35,7 +35,7 @@ def publish(channel: bytes, message: Message) -> bool:
 def publish_many(messages: list[tuple[bytes, Message]]) -> bool:
     """Send several at once. False if the broker is unavailable; what is lost when it goes away is sent again once."""
     try:
-        line().send(*(("PUBLISH", channel, as_bytes(message)) for channel, message in messages))
+        server_connection().send(*(("PUBLISH", channel, as_bytes(message)) for channel, message in messages))
     except redis.RedisError:
         return False
     return True
@@ -48,6 +48,6 @@ def as_bytes(message: Message) -> bytes:
 def is_reachable() -> bool:
     """Whether the broker's server answers. Also for commands that work while nothing is served."""
     try:
-        return bool(line().ask(("PING",)))
+        return bool(server_connection().ask(("PING",)))
     except redis.RedisError:
         return False

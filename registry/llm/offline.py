@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agents.http.parsers import fault_in
+from agents.http.parsers import find_fault
 from agents.tools import ToolSpec
 from plumbing.words import find_words
 
@@ -104,7 +104,7 @@ def wanted_calls(text: str, tools: Sequence[ToolSpec], salt: int) -> tuple[Model
         finder = Finder(without(text, tool.name))
         arguments = finder.fill(tool.input_schema)
         if not finder.missing(tool.input_schema, arguments):
-            fault = fault_in(arguments)
+            fault = find_fault(arguments)
             calls.append(ModelToolCall(f"offline_{salt}_{len(calls)}", tool.name, {} if fault else arguments, fault))
         if calls and not named:
             break

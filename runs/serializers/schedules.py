@@ -21,11 +21,11 @@ from agents.http.strict import (
     Whole,
     Words,
 )
-from agents.http.viewsets import kept
+from agents.http.viewsets import shared_serializer
 from agents.mapping import MappingError, parse, read_source
 from agents.models import Agent, Chain
-from agents.models.options import options_of
-from agents.serializers.owned import OWNED, OwnedSerializer, named
+from agents.models.options import find_options
+from agents.serializers.owned import OWNED, OwnedSerializer, find_by_name
 from devices.models import Device
 from plumbing.http.addresses import url_refusal
 from runs.events import outbox
@@ -49,7 +49,7 @@ class OptionsField(serializers.JSONField):
     """Options of what it starts; a chain takes only `priority`."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        options = kept(OptionsSerializer).run_validation(data)
+        options = shared_serializer(OptionsSerializer).run_validation(data)
         return {name: value for name, value in options.items() if value is not None}
 
 
@@ -67,7 +67,7 @@ class TargetMixin(serializers.Serializer):
             nested = data.pop(field, None)
             if nested is not None:
                 current = getattr(instance, field, None)
-                targets[field] = named(model, user, nested["name"], current) if nested["name"] else None
+                targets[field] = find_by_name(model, user, nested["name"], current) if nested["name"] else None
         if any(targets.values()) and len(targets) == 1:
             targets = {"agent": None, "chain": None, **targets}
         merged = targets or ({"agent": instance.agent, "chain": instance.chain} if instance else {})
@@ -93,7 +93,7 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
     class Meta:
         model = Schedule
         fields = [
-            "name", *options_of(Schedule), "at", "failures", "paused_reason", "next_due_at", "next_due_local",
+            "name", *find_options(Schedule), "at", "failures", "paused_reason", "next_due_at", "next_due_local",
             "last_due_at", "last_run_at", "timing_in_words", "why_not", *OWNED,
         ]  # fmt: skip
         read_only_fields = ["failures", "paused_reason", "next_due_at", "last_due_at"]
@@ -240,7 +240,7 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
 
     class Meta:
         model = Trigger
-        fields = ["name", *options_of(Trigger), "last_fired_at", "url", *OWNED]
+        fields = ["name", *find_options(Trigger), "last_fired_at", "url", *OWNED]
         read_only_fields = ["last_fired_at"]
 
     def get_url(self, trigger: Trigger) -> str | None:
@@ -273,7 +273,7 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
         for field, model in (("on_agent", Agent), ("on_chain", Chain)):
             if field in data:
                 name, current = (data[field] or {}).get("name"), getattr(self.instance, field, None)
-                data[field] = named(model, self.context["request"].user, name, current) if name else None
+                data[field] = find_by_name(model, self.context["request"].user, name, current) if name else None
         return data
 
 

@@ -12,7 +12,7 @@ from drf_spectacular.generators import SchemaGenerator
 from agents.definitions import files
 from agents.hook_api import HookSerializer
 from agents.models import Agent, AgentSpec, Chain, Hook, Provider, Tool
-from agents.models.options import control_of, options_of, plain_options, stored_name, versioned_options
+from agents.models.options import find_control, find_options, plain_options, stored_name, versioned_options
 from agents.serializers.agents import AgentSerializer, HookEntrySerializer, ToolSerializer
 from agents.serializers.providers import ProviderSerializer
 from agents.spec import FORMAT, ChainSpec
@@ -53,14 +53,14 @@ def test_every_option_is_in_rest_and_in_openapi(kind, document):
     model, serializer, _ = KINDS[kind]
     name = serializer.__name__.removesuffix("Serializer")
 
-    assert options_of(model).keys() <= serializer().fields.keys()
-    assert options_of(model).keys() <= document[name]["properties"].keys()
+    assert find_options(model).keys() <= serializer().fields.keys()
+    assert find_options(model).keys() <= document[name]["properties"].keys()
     if kind != "tool":  # the catalogue is only read over REST
-        assert options_of(model).keys() <= document[f"{name}Request"]["properties"].keys()
+        assert find_options(model).keys() <= document[f"{name}Request"]["properties"].keys()
 
 
 def test_a_hook_in_the_body_of_an_agent_has_every_option():
-    assert HookEntrySerializer().fields.keys() == {"when", "function", *options_of(Hook)}
+    assert HookEntrySerializer().fields.keys() == {"when", "function", *find_options(Hook)}
 
 
 @pytest.mark.parametrize("kind", IN_FILES)
@@ -80,7 +80,9 @@ def test_every_option_with_a_heading_is_in_the_form_of_the_admin(kind, rf, admin
     form = admin.site.get_model_admin(model).get_form(request)
     fields = {*form.base_fields, *admin.site.get_model_admin(model).get_readonly_fields(request)}
     drawn = flatten_fieldsets(admin.site.get_model_admin(model).get_fieldsets(request))
-    expected = {PARAMS.get(name, name) for name, column in options_of(model).items() if column.option.group is not None}
+    expected = {
+        PARAMS.get(name, name) for name, column in find_options(model).items() if column.option.group is not None
+    }
 
     assert expected <= set(drawn)
     assert expected <= fields
@@ -89,7 +91,7 @@ def test_every_option_with_a_heading_is_in_the_form_of_the_admin(kind, rf, admin
 @pytest.mark.parametrize("model", [Agent, Chain])
 def test_every_option_with_a_tab_is_a_field_of_the_studio(model):
     fields = {field.name: field for tab in fields_by_tab(model()).values() for field in tab}
-    expected = {name for name, column in options_of(model).items() if column.option.tab}
+    expected = {name for name, column in find_options(model).items() if column.option.tab}
 
     assert fields.keys() == expected
     assert all(field.label and field.help for field in fields.values())
@@ -109,22 +111,22 @@ def test_a_version_takes_defaults_and_choices_from_the_columns(kind):
     model, _, spec = KINDS[kind]
     for column in versioned_options(model, spec).values():
         field = spec.model_fields[stored_name(column)]
-        if control_of(column) in ("number", "choice", "flag"):
+        if find_control(column) in ("number", "choice", "flag"):
             assert field.default == column.get_default(), column.name
-        if control_of(column) == "choice":
+        if find_control(column) == "choice":
             assert set(field.annotation.__args__) == set(dict(column.choices))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_option_of_a_newer_format_raises_the_format(kind):
-    assert max(column.option.since for column in options_of(KINDS[kind][0]).values()) <= FORMAT
+    assert max(column.option.since for column in find_options(KINDS[kind][0]).values()) <= FORMAT
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_option_is_in_the_reference(kind):
     page = reference.pages()["options.md"]
 
-    assert all(f"| `{kind}.{name}` |" in page for name in options_of(KINDS[kind][0]))
+    assert all(f"| `{kind}.{name}` |" in page for name in find_options(KINDS[kind][0]))
 
 
 @pytest.mark.parametrize("path", DOORS)
@@ -133,5 +135,5 @@ def test_no_door_lists_the_options_by_hand(path):
     lists = [node for node in ast.walk(tree) if isinstance(node, ast.List | ast.Tuple | ast.Set)]
 
     for node, (model, *_) in itertools.product(lists, KINDS.values()):
-        listed = {part.value for part in node.elts if isinstance(part, ast.Constant)} & options_of(model).keys()
+        listed = {part.value for part in node.elts if isinstance(part, ast.Constant)} & find_options(model).keys()
         assert len(listed) < SHORTEST_LIST, f"line {node.lineno}: {sorted(listed)}"

@@ -37,7 +37,7 @@ def site(cluster, monkeypatch):
         monkeypatch.setattr(settings, name, cluster.url)
     one = {**settings.CACHES["default"], "LOCATION": [cluster.url]}
     monkeypatch.setattr(caches, "settings", {"default": one})
-    kept = (broadcast.line, throttles.line, slots.connection)
+    kept = (broadcast.server_connection, throttles.cache_connection, slots.connection)
     for each in kept:
         each.cache_clear()
     yield caches.create_connection("default")
@@ -48,7 +48,7 @@ def site(cluster, monkeypatch):
 def test_everything_that_is_kept_there_works_and_is_on_one_server(cluster, site):
     site.set_many({"one": 1, "two": 2}, 60)
     assert site.get_many(["one", "two"]) == {"one": 1, "two": 2}
-    assert throttles.count(["k1", "a127.0.0.1"]) == [1, 1] and throttles.count(["k1"]) == [2]
+    assert throttles.count_in_windows(["k1", "a127.0.0.1"]) == [1, 1] and throttles.count_in_windows(["k1"]) == [2]
     with slots.one_of(7, 1, 60) as first, slots.one_of(7, 1, 60) as second:
         assert first and not second
     carrier, rung, stopping = RedisList(), queue.Queue(), threading.Event()
@@ -72,7 +72,7 @@ def heard(site):
 
 
 def test_messages_and_commands_go_on_when_the_server_of_the_keys_has_died(cluster, site, heard):
-    line = broadcast.line()
+    line = broadcast.server_connection()
     assert line.ask(("SET", channel_of("kept"), "yes"), ("WAIT", 1, 5000))[1] == 1
     cluster.processes[cluster.owner].kill()
     wait_for(lambda: goes_on(partial(line.ask, ("INCR", channel_of("number")))), PATIENCE_S)

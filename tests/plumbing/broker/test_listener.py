@@ -34,7 +34,7 @@ def heard(listener):
 
 
 def subscribers(channel):
-    return broadcast.line().ask(("PUBSUB", "NUMSUB", channel))[0][1]
+    return broadcast.server_connection().ask(("PUBSUB", "NUMSUB", channel))[0][1]
 
 
 def test_the_private_part_of_redis_py_is_as_it_was_checked():
@@ -78,7 +78,7 @@ def test_a_channel_without_subscribers_is_given_up(listener, heard):
 
 def test_after_a_break_all_subscribers_learn_that_they_may_have_missed_something(listener, heard, monkeypatch):
     monkeypatch.setattr("plumbing.broker.listener.AGAIN_S", 0)
-    broadcast.line().ask(("CLIENT", "KILL", "TYPE", "pubsub"))
+    broadcast.server_connection().ask(("CLIENT", "KILL", "TYPE", "pubsub"))
     assert heard() is None
     broadcast.publish(channel_of("test"), b"again")
     assert heard() == b"again"
