@@ -48,7 +48,7 @@ def side_by_side_here(old: str, new: str) -> list[Row]:
     rows: list[Row] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
         if tag == "equal":
-            rows += fold([Row("same", i + 1, left[i], i - i1 + j1 + 1, right[i - i1 + j1]) for i in range(i1, i2)])
+            rows += fold_rows([Row("same", i + 1, left[i], i - i1 + j1 + 1, right[i - i1 + j1]) for i in range(i1, i2)])
         else:
             rows += changed_rows(left, right, range(i1, i2), range(j1, j2))
     return rows
@@ -67,7 +67,7 @@ def changed_rows(left: list[str], right: list[str], i: range, j: range) -> Itera
         )
 
 
-def fold(rows: list[Row]) -> list[Row]:
+def fold_rows(rows: list[Row]) -> list[Row]:
     if len(rows) <= 2 * CONTEXT + 1:
         return rows
     hidden = len(rows) - 2 * CONTEXT

@@ -97,13 +97,13 @@ class Filters(filters.DjangoFilterBackend):
         empty = [name for name in filterset.filters if name not in WORDY and request.query_params.get(name) == ""]
         details = [{"field": name, "code": "blank", "message": str(EMPTY)} for name in empty]
         for name, errors in filterset.errors.get_json_data().items():
-            details += [fault(name, error, filterset) for error in errors if name not in empty]
+            details += [choice_fault(name, error, filterset) for error in errors if name not in empty]
         if details:
             raise Invalid(str(WRONG_FILTER), code="invalid_filter", hint=str(SEE_DETAILS), details=details)
         return filterset.qs
 
 
-def fault(name: str, error: dict[str, str], filterset: Any) -> dict[str, str]:
+def choice_fault(name: str, error: dict[str, str], filterset: Any) -> dict[str, str]:
     """A detail of the answer; that of a closed list names its values."""
     message, field = error["message"], filterset.form.fields[name]
     if error["code"] == "invalid_choice":

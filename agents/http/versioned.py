@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from agents import diff
 from agents.exceptions import Invalid, NotFound
-from agents.models.team import kind_of
+from agents.models.team import kind_name
 from agents.models.tool import MOST_GRANTS
 
 from .grant_serializers import GrantSerializer, read_grants, replace_grants
@@ -62,7 +62,9 @@ class VersionedViewSet(NamedViewSet):
         try:
             return published_response(self.freeze(row, read(self.publishing, request)))
         except pydantic.ValidationError as error:
-            raise Invalid(_("The %(kind)s cannot be published.") % {"kind": kind_of(row)}, details=list_problems(error))
+            raise Invalid(
+                _("The %(kind)s cannot be published.") % {"kind": kind_name(row)}, details=list_problems(error)
+            )
 
     def freeze(self, row: Any, body: dict[str, Any]) -> Any:
         with transaction.atomic():

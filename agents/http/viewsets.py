@@ -13,7 +13,7 @@ from rest_framework import views, viewsets
 
 from agents.exceptions import Conflict, NotFound
 from agents.models import AuditEvent
-from agents.models.team import SLUG, Owned, kind_of, the_one
+from agents.models.team import SLUG, Owned, kind_name, the_one
 from agents.sharing import dependents, let_go
 
 from .idempotency import remember
@@ -137,7 +137,7 @@ class NamedViewSet(ByName, Tagged, Audited, ModelViewSet):
         if not candidates:
             raise NotFound(
                 _("There is no %(kind)s “%(name)s” that you can see.")
-                % {"kind": kind_of(self.model), "name": self.kwargs["name"][:80]}
+                % {"kind": kind_name(self.model), "name": self.kwargs["name"][:80]}
             )
         row = the_one(candidates, self.request.user)
         if self.request.method not in ("GET", "HEAD", "OPTIONS"):

@@ -62,7 +62,7 @@ def check_name(value: str) -> None:
         raise ValidationError(f"“{value}” is a reserved word; choose another name.", code="reserved")
 
 
-def kind_of(row: Any) -> str:
+def kind_name(row: Any) -> str:
     """What a row or a model is called, in the person's language."""
     return row._meta.verbose_name_raw
 
@@ -76,7 +76,7 @@ class Editable:
     def require_edit(self, user: Any) -> None:
         if not self.may_edit(user):
             raise Forbidden(
-                _("You can see %(kind)s “%(name)s”, but not change it.") % {"kind": kind_of(self), "name": self},  # type: ignore[attr-defined]
+                _("You can see %(kind)s “%(name)s”, but not change it.") % {"kind": kind_name(self), "name": self},  # type: ignore[attr-defined]
                 hint=_("Make a copy under your own name, or ask its owner."),
             )
 
@@ -216,7 +216,7 @@ class OwnedQuerySet(models.QuerySet):
         rows = self.rows_named("visible_to", user, name, owner)
         if not rows:
             raise NotFound(
-                _("There is no %(kind)s “%(name)s” that you can see.") % {"kind": kind_of(self.model), "name": name}
+                _("There is no %(kind)s “%(name)s” that you can see.") % {"kind": kind_name(self.model), "name": name}
             )
         return the_one(rows, user)
 
@@ -281,7 +281,7 @@ def the_one(rows: list[Any], user: Any) -> Any:
 
 def not_for_use(row: Any) -> Forbidden:
     return Forbidden(
-        _("You can see %(kind)s “%(row)s”, but not use it.") % {"kind": kind_of(row), "row": row},
+        _("You can see %(kind)s “%(row)s”, but not use it.") % {"kind": kind_name(row), "row": row},
         code="not_for_use",
         hint=_(
             "Viewers of a team can only look at what it shares. Schedules and triggers can only be "

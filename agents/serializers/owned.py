@@ -11,7 +11,7 @@ from agents.exceptions import Conflict, Forbidden, NotFound
 from agents.http.strict import OptionalSchemaField, StrictModelSerializer, Text, Words
 from agents.models import Team
 from agents.models.options import find_control
-from agents.models.team import kind_of
+from agents.models.team import kind_name
 from agents.sharing import carry, check_share
 
 
@@ -70,7 +70,8 @@ class OwnedSerializer(OptionSerializer):
         namesakes = self.Meta.model.objects.filter(owner=owner, name=name)
         if namesakes.exclude(pk=self.instance.pk if self.instance else None).exists():
             raise Conflict(
-                _("Another %(kind)s is already called “%(name)s”.") % {"kind": kind_of(self.Meta.model), "name": name},
+                _("Another %(kind)s is already called “%(name)s”.")
+                % {"kind": kind_name(self.Meta.model), "name": name},
                 code="name_taken",
                 hint=_("Choose another name."),
             )

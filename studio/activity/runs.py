@@ -22,7 +22,7 @@ from runs.queue import endings, workers
 
 from ..base import page, signed_in, tell
 from ..conversations import memory, message_files
-from ..namesakes import marked
+from ..namesakes import mark_namesake
 from .waterfall import waterfall
 
 MODEL_CODES = ("model_", "provider_", "private_address", "base_url_missing")  # how they begin
@@ -61,11 +61,11 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 def find_sources(run: Run) -> list[dict[str, str]]:
     """[{"url", "title"}] of the places of documents that the run searched or read, in its order."""
     rows = run.tool_calls.filter(kind=Tool.Kind.KNOWLEDGE, outcome="ok").order_by("pk").values_list("result", flat=True)
-    seen = {one["url"]: one for result in rows[:KNOWLEDGE_CALLS] for one in places_in(result)}
+    seen = {one["url"]: one for result in rows[:KNOWLEDGE_CALLS] for one in find_places(result)}
     return list(seen.values())
 
 
-def places_in(result: Any) -> list[dict[str, str]]:
+def find_places(result: Any) -> list[dict[str, str]]:
     listed = result.get("results", [result]) if isinstance(result, dict) else []
     return [
         {"url": one["url"], "title": str(one.get("title", ""))}
@@ -81,7 +81,7 @@ def provider_to_check(request: HttpRequest, run: Run) -> Provider | None:
         return None
     providers = Provider.objects.visible_to(request.user).select_related("owner")
     provider = providers.filter(pk=run.agent.provider_id).first()
-    return provider and marked(request.user, provider)
+    return provider and mark_namesake(request.user, provider)
 
 
 def find_run(request: HttpRequest, pk: UUID) -> Run:

@@ -37,17 +37,17 @@ def fields_by_tab(row: Any) -> dict[str, list[Field]]:
     tabs: dict[str, list[Field]] = {}
     for column in find_options(row.__class__).values():
         if tab := column.option.tab:
-            tabs.setdefault(tab, []).append(field_of(row, column))
+            tabs.setdefault(tab, []).append(make_field(row, column))
     return tabs
 
 
-def field_of(row: Any, column: Any) -> Field:
+def make_field(row: Any, column: Any) -> Field:
     option, kind = column.option, find_control(column)
     value = text_for_form(getattr(row, column.name), kind)
     return Field(column.name, option.label, kind, option.help, value, column.choices or [])
 
 
-def model_params_of(agent: Any) -> list[Field]:
+def make_model_param_fields(agent: Any) -> list[Field]:
     """The parameters of its model that the page offers."""
     values = agent.model_params
     return [

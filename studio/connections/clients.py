@@ -87,7 +87,7 @@ CLIENTS = (
 
 @signed_in
 def client_list(request: HttpRequest) -> HttpResponse:
-    return shown(request)
+    return render_clients(request)
 
 
 @never_cache
@@ -101,7 +101,7 @@ def new_key(request: HttpRequest, word: str) -> HttpResponse:
     scopes = [*client.scopes, *([DECIDE] if request.POST.get("decides") else [])]
     key, secret = ApiKey.make(request.user, scopes, name=client.title)
     AuditEvent.record("apikey.created", key, actor=request.user, scopes=scopes)
-    return shown(request, client=client, secret=secret)
+    return render_clients(request, client=client, secret=secret)
 
 
 @require_POST
@@ -116,7 +116,7 @@ def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("page:clients")
 
 
-def shown(request: HttpRequest, client: Client | None = None, secret: str = "") -> HttpResponse:
+def render_clients(request: HttpRequest, client: Client | None = None, secret: str = "") -> HttpResponse:
     entries = [
         {"client": one, "text": one.pasted(secret if one == client else "YOUR_KEY"), "is_made": one == client}
         for one in CLIENTS

@@ -28,8 +28,8 @@ from knowledge.collections.serializers import (
 from knowledge.indexing import accounts
 from knowledge.models import Collection, CollectionAccount, CollectionFolder, Document
 
-from ..base import by_name, keyset, number_in, page, signed_in, tell
-from ..namesakes import address, marked, opened
+from ..base import by_name, keyset, page, read_number, signed_in, tell
+from ..namesakes import address, find_by_name, mark_namesake
 
 WRITES = "collections:write"
 RESULTS = 10
@@ -67,7 +67,7 @@ def create(request: HttpRequest) -> HttpResponse:
 @signed_in(writes=WRITES)
 def collection_page(request: HttpRequest, name: str) -> HttpResponse:
     """Its documents, newest first, and what a search finds. POST adds a document."""
-    row = opened(request, Collection.objects.all(), name)
+    row = find_by_name(request, Collection.objects.all(), name)
     if request.method == "POST":
         return add(request, row)
     documents, older = keyset(request, Document.objects.filter(collection=row).current().select_related("file"))
@@ -87,7 +87,7 @@ def collection_page(request: HttpRequest, name: str) -> HttpResponse:
 def add(request: HttpRequest, row: Collection) -> HttpResponse:
     row.require_edit(request.user)
     try:
-        for document, is_new in added(request, row):
+        for document, is_new in add_documents(request, row):
             if is_new:
                 note(request, "added", document, collection=row.name, kind=document.source)
             else:
@@ -97,7 +97,7 @@ def add(request: HttpRequest, row: Collection) -> HttpResponse:
     return redirect(address("page:collection", row))
 
 
-def added(request: HttpRequest, row: Collection) -> Any:
+def add_documents(request: HttpRequest, row: Collection) -> Any:
     """Each document of the form: files, or an address. Raises Invalid, Conflict, TooLarge."""
     is_untrusted = request.POST.get("own") != "yes"
     if url := request.POST.get("url", "").strip():
@@ -121,7 +121,7 @@ def added(request: HttpRequest, row: Collection) -> Any:
 def act(request: HttpRequest, name: str, pk: UUID, verb: str) -> HttpResponse:
     """Read a document again, remove it from the next version on, or erase it from all versions."""
     row = editable(request, name)
-    document = found_in(row, pk)
+    document = find_document(row, pk)
     try:
         {"reindex": storage.index_again, "remove": storage.remove, "erase": storage.erase}[verb](document)
     except MusterError as error:
@@ -157,10 +157,10 @@ def document_page(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     if document is None:
         row = Collection.objects.for_use(request.user, name, request.GET.get("owner"))
         raise Http404(f"There is no such document in the collection “{row.name}”.")
-    at = number_in(request.GET.get("at", ""))
+    at = read_number(request.GET.get("at", ""))
     pieces = list(document.chunks.defer("words").filter(position__gte=max(0, at - AROUND))[: 2 * AROUND + 1])
     return page(
-        request, "document.html", document.name, collection=marked(request.user, document.collection),
+        request, "document.html", document.name, collection=mark_namesake(request.user, document.collection),
         document=document, pieces=pieces, at=at, is_chosen="at" in request.GET,
         earlier=max(0, at - 2 * AROUND - 1) if at > AROUND else None,
         later=at + 2 * AROUND + 1 if at + AROUND + 1 < document.chunk_count else None,
@@ -168,12 +168,12 @@ def document_page(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
 
 
 def editable(request: HttpRequest, name: str) -> Collection:
-    row: Collection = opened(request, Collection.objects.all(), name)
+    row: Collection = find_by_name(request, Collection.objects.all(), name)
     row.require_edit(request.user)
     return row
 
 
-def found_in(row: Collection, pk: UUID) -> Document:
+def find_document(row: Collection, pk: UUID) -> Document:
     try:
         return Document.objects.select_related("file", "collection").get(collection=row, pk=pk)
     except Document.DoesNotExist:
@@ -265,7 +265,7 @@ def add_folder(request: HttpRequest, name: str) -> HttpResponse:
     device, _slash, top = request.POST.get("folder", "").partition("/")
     path = f"{top}/{request.POST.get('path', '').strip()}".replace("\0", "").rstrip("/")
     try:
-        folder, is_new = device_folders.add(row, request.user, id_in(device), path)
+        folder, is_new = device_folders.add(row, request.user, read_device_id(device), path)
     except MusterError as error:
         tell(request, error)
     else:
@@ -278,7 +278,7 @@ def add_folder(request: HttpRequest, name: str) -> HttpResponse:
 @signed_in(writes=WRITES)
 def remove_folder(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     """Also where the person may not change the collection."""
-    row = opened(request, Collection.objects.all(), name)
+    row = find_by_name(request, Collection.objects.all(), name)
     folder = CollectionFolder.objects.visible_to(request.user).filter(collection=row, pk=pk).first()
     if folder is None:
         raise Http404("You have no such folder in this collection.")
@@ -287,7 +287,7 @@ def remove_folder(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     return redirect(address("page:collection", row))
 
 
-def id_in(text: str) -> UUID:
+def read_device_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
@@ -334,7 +334,7 @@ def add_account(request: HttpRequest, name: str) -> HttpResponse:
 @signed_in(writes=WRITES)
 def remove_account(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     """Also where the person may not change the collection."""
-    row = opened(request, Collection.objects.all(), name)
+    row = find_by_name(request, Collection.objects.all(), name)
     account = CollectionAccount.objects.visible_to(request.user).filter(collection=row, pk=pk).first()
     if account is None:
         raise Http404("You have no such account in this collection.")

@@ -25,7 +25,7 @@ from runs.exceptions import LinkExpired
 from runs.models import Approval, InputRequest, Run
 from studio.templatetags.muster import who_ran
 
-from ..base import open_count, page, posted, pretty, signed_in, tell, uuid_in
+from ..base import open_count, page, posted, pretty, read_uuid, signed_in, tell
 from ..labels import words as in_words
 
 OPEN_SHOWN, DECIDED_SHOWN = 100, 30
@@ -48,7 +48,7 @@ def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, sta
     waiting, _more = read_page(mine.open().order_by("expires_at"), OPEN_SHOWN)
     decidable = set(mine.open().decidable_by(request.user).values_list("pk", flat=True))
     for approval in waiting:
-        prepared(approval, request.user, approval.pk in decidable, failed)
+        prepare_card(approval, request.user, approval.pk in decidable, failed)
     ended = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")
     decided, _more = read_page(ended, DECIDED_SHOWN)
     shown = page(
@@ -71,7 +71,9 @@ def open_questions(user: Any) -> list[dict[str, Any]]:
     return [{**inputs.requested_data(one), "run": str(one.run_id), "agent": who_ran(one.run)} for one in requests]
 
 
-def prepared(approval: Approval, user: Any, may_decide: bool, failed: tuple[UUID, str, str] | None = None) -> Approval:
+def prepare_card(
+    approval: Approval, user: Any, may_decide: bool, failed: tuple[UUID, str, str] | None = None
+) -> Approval:
     """With what its card shows."""
     approval.typed, approval.complaint = pretty(approval.arguments), ""
     approval.is_mine = approval.run.principal_id == user.pk
@@ -110,7 +112,7 @@ def count(request: HttpRequest) -> JsonResponse:
 @signed_in
 def decide_several(request: HttpRequest) -> HttpResponse:
     """The same decision, with the same note, for each that was chosen; what is refused does not stop the others."""
-    chosen = [pk for pk in map(uuid_in, request.POST.getlist("chosen")[:OPEN_SHOWN]) if pk]
+    chosen = [pk for pk in map(read_uuid, request.POST.getlist("chosen")[:OPEN_SHOWN]) if pk]
     done = 0
     for approval in Approval.objects.visible_to(request.user).select_related("run").filter(pk__in=chosen):
         try:
@@ -134,13 +136,13 @@ def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
     approval = Approval.objects.visible_to(request.user).select_related("run").filter(pk=pk).first()
     if approval is None:
         raise Http404("You have no such approval.")
-    complaint = attempt(request, approval)
+    complaint = try_to_decide(request, approval)
     if complaint is not None:
         return inbox(request, failed=(pk, *complaint), status=422)
     return redirect("page:approvals")
 
 
-def attempt(request: HttpRequest, approval: Approval) -> tuple[str, str] | None:
+def try_to_decide(request: HttpRequest, approval: Approval) -> tuple[str, str] | None:
     """Decide as the form says, with a message; (text, complaint) if its arguments were refused."""
     typed = request.POST.get("arguments", "")
     try:
@@ -182,13 +184,13 @@ def linked_approval(request: HttpRequest, token: str) -> HttpResponse:
     row = find_by_link(request, token)
     complaint, status = None, 200
     if request.method == "POST":
-        complaint = attempt(request, row)
+        complaint = try_to_decide(request, row)
         if complaint is None:
             return redirect("page:approval-link", token=token)
         status = 422
     decidable = Approval.objects.open().decidable_by(request.user).filter(pk=row.pk).exists()
     failed = (row.pk, *complaint) if complaint else None
-    shown = prepared(row, request.user, decidable, failed)
+    shown = prepare_card(row, request.user, decidable, failed)
     answer = page(request, "approval_link.html", _("Approval"), approval=shown)
     answer.status_code = status
     return answer
