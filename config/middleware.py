@@ -121,7 +121,7 @@ def language(answer: Answer) -> Answer:
     """
 
     def spoken(request: HttpRequest) -> HttpResponseBase:
-        chosen = language_of(request)
+        chosen = choose_language(request)
         with translation.override(chosen):
             request.LANGUAGE_CODE = chosen  # type: ignore[attr-defined]
             return answer(request)
@@ -129,7 +129,7 @@ def language(answer: Answer) -> Answer:
     return spoken
 
 
-def language_of(request: HttpRequest) -> str:
+def choose_language(request: HttpRequest) -> str:
     if request.path.startswith(API):
         return find_language(request.headers.get("Accept-Language", ""))
     if request.path.startswith(IN_ENGLISH):
