@@ -105,8 +105,8 @@ def make_fieldsets(model: Any, instead: Mapping[str, list[str]] | None = None) -
     for name, column in find_options(model).items():
         if column.option.group is not None:
             names[column.option.group] += (instead or {}).get(name, [name])
-    return [(GROUPS[group], layout_of(group, fields)) for group, fields in names.items() if fields]
-
-
-def layout_of(group: str, fields: list[str]) -> dict[str, Any]:
-    return {"fields": fields, "classes": ["collapse"]} if group in ADVANCED else {"fields": fields}
+    return [
+        (GROUPS[group], {"fields": fields, "classes": ["collapse"] if group in ADVANCED else []})
+        for group, fields in names.items()
+        if fields
+    ]

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from agents.diff import side_by_side
 from agents.exceptions import Conflict, Invalid, MusterError, TooLarge
 from agents.http import parsers
-from agents.models import Membership, Team
+from agents.models import Team
 from agents.models.team import SLUG
 from knowledge.models import Skill, SkillVersion
 from knowledge.models.skill import TEXT
@@ -24,6 +24,7 @@ from plumbing.untrusted.formats import clean
 
 from .. import namesakes
 from ..base import by_name, page, read_number, signed_in, tell
+from .agents import find_teams
 
 WRITES = "skills:write"
 SLIM = ("text", "files", "published__text", "published__files", "published__front")
@@ -65,14 +66,10 @@ def store_form(request: HttpRequest, skill: Skill) -> Skill:
     if not request.FILES:
         if "text" not in request.POST:
             raise Invalid(_("Choose an archive or a folder."), code="nothing_found")
-        return store.save(skill, unix_lines(request.POST["text"]), None, untrusted=False, **by)
+        text = request.POST["text"].replace("\r\n", "\n")  # browsers send the ends of lines of a text area as CRLF
+        return store.save(skill, text, None, untrusted=False, **by)
     folder, text, contents = read_upload(request)
     return store.save(skill, text, contents, untrusted=True, folder=folder, **by)
-
-
-def unix_lines(text: str) -> str:
-    """Browsers send the ends of lines of a text area as CRLF."""
-    return text.replace("\r\n", "\n")
 
 
 def read_upload(request: HttpRequest) -> tuple[str, str, dict[str, bytes]]:
@@ -139,13 +136,6 @@ def render_skill(request: HttpRequest, skill: Skill, text: str) -> HttpResponse:
 def find_body(text: str) -> str:
     """The instructions without the front matter."""
     return document.parted(text)[1]
-
-
-def find_teams(user: Any, skill: Skill) -> list[str]:
-    """Names of the teams that this person may share with, and of that which has it."""
-    mine = Membership.objects.filter(user_id=user.pk, role__in=Membership.SHARERS).order_by("team__name")
-    names = list(mine.values_list("team__name", flat=True)[:100])
-    return names if skill.team is None or skill.team.name in names else [skill.team.name, *names]
 
 
 def open_file(request: HttpRequest, skill: Skill) -> dict[str, Any] | None:

@@ -119,13 +119,14 @@ def folders(listed: list[Session]) -> list[Folder]:
         if one.folder and not one.pinned:
             by_folder[one.folder].append(one)
     return [
-        Folder(name, branch_label(name), rows, any(getattr(row, "is_here", False) for row in rows))
+        Folder(
+            name,
+            _("Scheduled runs") if name == SCHEDULED else name,
+            rows,
+            any(getattr(row, "is_here", False) for row in rows),
+        )
         for name, rows in sorted(by_folder.items())
     ]
-
-
-def branch_label(folder: str) -> str:
-    return _("Scheduled runs") if folder == SCHEDULED else folder
 
 
 def shorten_call(type: str, data: dict[str, Any]) -> dict[str, Any]:
