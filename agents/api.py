@@ -13,9 +13,9 @@ from rest_framework.response import Response
 from agents import membership, roles, served
 from agents.exceptions import NotFound
 from agents.http import viewsets
-from agents.http.authentication import key_of
+from agents.http.authentication import find_key
 from agents.http.filters import FilterSet
-from agents.http.resources import located
+from agents.http.resources import location_header
 from agents.http.version_serializers import VersionSerializer, WholeVersionSerializer
 from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
 from agents.http.viewsets import APIView, Audited, ByName, NamedViewSet, read, readable_name, refusals
@@ -182,7 +182,7 @@ class TeamViewSet(NamedViewSet):
             body = read(InvitationSerializer, request)
             invitation = membership.invite(team, body["user"]["username"], body["role"], by=request.user)
             self.audit("invited", team, user=invitation.user.get_username(), role=invitation.role)
-            headers = located(request, invitation.pk)
+            headers = location_header(request, invitation.pk)
             return Response(InvitationSerializer(invitation).data, status=201, headers=headers)
         self.page_ordering = ("-id",)
         rows = team.invitations.open().select_related("team", "user", "invited_by")
@@ -267,10 +267,10 @@ class KeyViewSet(
         values = serializer.validated_data
         key, key.secret = ApiKey.make(  # type: ignore[attr-defined]
             request.user, values["scopes"], name=values.get("name", ""), expires_at=values["expires_at"],
-            made_by=key_of(request),
+            made_by=find_key(request),
         )  # fmt: skip
         self.audit("created", key, scopes=key.scopes)
-        return Response(NewKeySerializer(key).data, status=201, headers=located(request, key.pk))
+        return Response(NewKeySerializer(key).data, status=201, headers=location_header(request, key.pk))
 
     def perform_destroy(self, key: ApiKey) -> None:
         """Keys are revoked, not deleted: runs and the audit log refer to them."""
@@ -301,13 +301,13 @@ class MeView(APIView):
     @extend_schema(responses=MeSerializer)
     def get(self, request: Any) -> Response:
         """The current user, their role on the site, and the scopes of the key."""
-        key = key_of(request)
+        key = find_key(request)
         user = request.user
         body = {
             "username": user.get_username(),
             "email": user.email,
             "is_superuser": user.is_superuser,
-            "role": roles.role_of(user),
+            "role": roles.find_role(user),
             "scopes": key.scopes if key else ["*", "approvals:decide"],
             "key": key.prefix if key else None,
             "teams": user.memberships.select_related("team").order_by("team__name"),

@@ -48,7 +48,7 @@ def side_by_side_here(old: str, new: str) -> list[Row]:
     rows: list[Row] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
         if tag == "equal":
-            rows += fold([Row("same", i + 1, left[i], i - i1 + j1 + 1, right[i - i1 + j1]) for i in range(i1, i2)])
+            rows += fold_rows([Row("same", i + 1, left[i], i - i1 + j1 + 1, right[i - i1 + j1]) for i in range(i1, i2)])
         else:
             rows += changed_rows(left, right, range(i1, i2), range(j1, j2))
     return rows
@@ -67,17 +67,17 @@ def changed_rows(left: list[str], right: list[str], i: range, j: range) -> Itera
         )
 
 
-def fold(rows: list[Row]) -> list[Row]:
+def fold_rows(rows: list[Row]) -> list[Row]:
     if len(rows) <= 2 * CONTEXT + 1:
         return rows
     hidden = len(rows) - 2 * CONTEXT
     return [*rows[:CONTEXT], Row("skipped", None, f"{hidden} unchanged lines", None, ""), *rows[-CONTEXT:]]
 
 
-def unified(old: str, new: str, old_name: str, new_name: str) -> str:
+def diff_texts(old: str, new: str, old_name: str, new_name: str) -> str:
     """The difference in the format of `diff -u`."""
     if is_short(old, new):
-        return unified_here(old, new, old_name, new_name)
+        return diff_texts_here(old, new, old_name, new_name)
     try:
         text: str = apart.read("unified", old, new, old_name, new_name)
     except apart.TooMuch:
@@ -85,7 +85,7 @@ def unified(old: str, new: str, old_name: str, new_name: str) -> str:
     return text
 
 
-def unified_here(old: str, new: str, old_name: str, new_name: str) -> str:
+def diff_texts_here(old: str, new: str, old_name: str, new_name: str) -> str:
     return "\n".join(unified_diff(old.splitlines(), new.splitlines(), old_name, new_name, lineterm=""))
 
 

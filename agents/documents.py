@@ -27,10 +27,10 @@ class Plain(yaml.SafeLoader):
         keys = set()
         for key, value in node.value:
             if node.flow_style and isinstance(value, yaml.ScalarNode) and value.value == "" and not value.style:
-                raise refused(key, f"“{short(key)}” has no value", "put a text that contains a comma in quotes")
+                raise make_error(key, f"“{short(key)}” has no value", "put a text that contains a comma in quotes")
             if isinstance(key, yaml.ScalarNode):
                 if key.value in keys:
-                    raise refused(key, f"“{short(key)}” occurs twice", "remove one of them")
+                    raise make_error(key, f"“{short(key)}” occurs twice", "remove one of them")
                 keys.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -45,7 +45,7 @@ class Flat(Plain):
         return super().compose_node(parent, index)
 
 
-def refused(key: Any, problem: str, hint: str) -> yaml.YAMLError:
+def make_error(key: Any, problem: str, hint: str) -> yaml.YAMLError:
     return yaml.constructor.ConstructorError(None, None, f"{problem}: {hint}", key.start_mark)
 
 

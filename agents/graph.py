@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain, islice, pairwise
 from typing import Any
 
-from .mapping import MappingError, parse, plain_path, read_source, steps_in
+from .mapping import MappingError, find_steps, parse, plain_path, read_source
 from .spec import ChainSpec, StepSpec
 
 MAX_STEPS = 200
@@ -34,7 +34,7 @@ class Problem:
         return asdict(self)
 
 
-def needs_of(spec: ChainSpec) -> dict[str, tuple[str, ...]]:
+def find_needs(spec: ChainSpec) -> dict[str, tuple[str, ...]]:
     """The needs of every step with the preset applied: `sequential` adds the previous step; a
     fallback waits for none.
     """
@@ -62,13 +62,13 @@ def alternatives(spec: ChainSpec) -> tuple[str, ...]:
     """The steps that a `router` chain chooses from: those without needs, in their order."""
     if spec.strategy != "router":
         return ()
-    needs = needs_of(spec)
+    needs = find_needs(spec)
     return tuple(step.key for step in spec.steps if not needs[step.key] and step.key not in fallback_keys(spec))
 
 
-def ordered(spec: ChainSpec) -> list[str]:
+def order_steps(spec: ChainSpec) -> list[str]:
     """Keys ordered so that each comes after its needs; steps of a cycle are left out."""
-    needs = needs_of(spec)
+    needs = find_needs(spec)
     unmet = {key: len(own) for key, own in needs.items()}
     places = {key: place for place, key in enumerate(needs)}
     followers = defaultdict[str, list[str]](list)
@@ -92,9 +92,9 @@ def upstream(spec: ChainSpec) -> dict[str, frozenset[str]]:
     """The keys of the steps that have certainly ended when a step starts. A fallback can also read the
     step that it replaces.
     """
-    needs = needs_of(spec)
+    needs = find_needs(spec)
     ancestors: dict[str, frozenset[str]] = {}
-    for key in ordered(spec):
+    for key in order_steps(spec):
         ancestors[key] = frozenset(needs[key]).union(*(ancestors.get(need, frozenset()) for need in needs[key]))
     for step in spec.steps:
         if step.on_error == "fallback" and step.fallback in ancestors:
@@ -102,11 +102,11 @@ def upstream(spec: ChainSpec) -> dict[str, frozenset[str]]:
     return ancestors
 
 
-def up_to(spec: ChainSpec, key: str) -> ChainSpec:
+def cut_after(spec: ChainSpec, key: str) -> ChainSpec:
     """The part of a chain that ends with this step: what it waits for, the fallbacks of these steps,
     and as the result the step's output. Steps of a circle are left in: `problems` reports them.
     """
-    needs, by_key = needs_of(spec), {step.key: step for step in spec.steps}
+    needs, by_key = find_needs(spec), {step.key: step for step in spec.steps}
     kept, waiting = set[str](), [key]
     while waiting:
         step = by_key.get(waiting.pop())
@@ -169,7 +169,7 @@ def name_problems(step: StepSpec, keys: Mapping[str, Any]) -> Iterator[Problem]:
         if need == step.key:
             yield Problem(step.key, "cycle", f"Step “{step.key}” needs itself.", "Remove it from `needs`.")
         elif need not in keys:
-            yield unknown(step.key, "needs", need, keys)
+            yield unknown_step(step.key, "needs", need, keys)
     if step.on_error != "fallback":
         return
     if not step.fallback:
@@ -179,26 +179,26 @@ def name_problems(step: StepSpec, keys: Mapping[str, Any]) -> Iterator[Problem]:
     elif step.fallback == step.key:
         yield Problem(step.key, "cycle", f"Step “{step.key}” is its own fallback.")
     elif step.fallback not in keys:
-        yield unknown(step.key, "falls back to", step.fallback, keys)
+        yield unknown_step(step.key, "falls back to", step.fallback, keys)
 
 
-def unknown(step: str, verb: str, name: str, steps: Iterable[str]) -> Problem:
-    name, keys = name[:64], some_of(steps)
+def unknown_step(step: str, verb: str, name: str, steps: Iterable[str]) -> Problem:
+    name, keys = name[:64], join_some(steps)
     return Problem(
         step, "unknown_step", f"Step “{step}” {verb} “{name}”, which is not a step of this chain.",
         f"Its steps are {keys}.",
     )  # fmt: skip
 
 
-def some_of(keys: Iterable[str]) -> str:
+def join_some(keys: Iterable[str]) -> str:
     names = sorted(keys)
     return ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
 
 
 def cycle_problems(spec: ChainSpec) -> Iterator[Problem]:
     """One problem per cycle, reported at its first step; a circle of fallbacks counts too."""
-    needs = needs_of(spec)
-    free = set(ordered(spec))
+    needs = find_needs(spec)
+    free = set(order_steps(spec))
     stuck = [step.key for step in spec.steps if step.key not in free]
     if stuck:
         circle = walk_circle(stuck, needs)
@@ -278,7 +278,7 @@ def session_problems(spec: ChainSpec, graph: Graph) -> Iterator[Problem]:
 
 def in_order(spec: ChainSpec) -> list[StepSpec]:
     by_key = {step.key: step for step in spec.steps}
-    return [by_key[key] for key in ordered(spec)]
+    return [by_key[key] for key in order_steps(spec)]
 
 
 def context_problems(graph: Graph, step: StepSpec) -> Iterator[Problem]:
@@ -294,7 +294,7 @@ def context_problems(graph: Graph, step: StepSpec) -> Iterator[Problem]:
         if source.source == "file" and source.step:
             yield Problem(step.key, "no_source", f"{what} of step “{step.key}” needs an id, not a step.")
         if source.step and source.step not in by_key:
-            yield unknown(step.key, "has the context of", source.step, by_key)
+            yield unknown_step(step.key, "has the context of", source.step, by_key)
         elif source.step and source.step not in ancestors:
             yield Problem(
                 step.key, "not_upstream", f"{what} reads “{source.step}”, which may not have ended by then.",
@@ -353,7 +353,7 @@ def one_expression(
     of_step = f" of step “{step}”" if step else ""
     try:
         path, _, _ = read_source(source)
-        node, named = parse(path).parsed, steps_in(path)
+        node, named = parse(path).parsed, find_steps(path)
     except MappingError as error:
         yield Problem(step, error.code, f"{what}{of_step}: {error}", error.hint)
         return
@@ -365,7 +365,7 @@ def one_expression(
         )  # fmt: skip
     for name in sorted(named - ancestors):
         if name not in graph.steps:
-            keys = some_of(graph.steps)
+            keys = join_some(graph.steps)
             yield Problem(
                 step, "unknown_step", f"{what}{of_step} reads “{name}”, which is not a step of this chain.",
                 f"Its steps are {keys}.",

@@ -9,9 +9,11 @@ from rest_framework import serializers
 
 from agents.exceptions import Forbidden, Invalid
 from agents.http import viewsets
-from agents.http.strict import RowId, StrictModelSerializer, Words
+from agents.http.strict import RowId
 from agents.http.viewsets import Audited
 from agents.models import Agent, Hook, Team, Tool
+from agents.models.options import find_options
+from agents.serializers.owned import OptionSerializer
 
 MAIL_CHECK = OpenApiExample(
     "Check mail before it is sent",
@@ -20,7 +22,7 @@ MAIL_CHECK = OpenApiExample(
 )
 
 
-class HookSerializer(StrictModelSerializer):
+class HookSerializer(OptionSerializer):
     """Send `agent` or `team`, or neither for a hook of the site. The scope cannot be changed later."""
 
     id = RowId(read_only=True)
@@ -31,15 +33,14 @@ class HookSerializer(StrictModelSerializer):
     team = serializers.SlugRelatedField(
         slug_field="name", queryset=Team.objects.none(), allow_null=True, required=False
     )
-    tools = Words(each=64, max_length=50, required=False)
     scope = serializers.CharField(read_only=True, help_text="agent, team or site.")
     created_by: Any = serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True)
 
     class Meta:
         model = Hook
         fields = [
-            "id", "place", "function", "pinned_version", "scope", "agent", "team", "tools", "position", "timeout_s",
-            "enabled", "created_by", "created_at", "updated_at",
+            "id", "place", "function", "scope", "agent", "team", *find_options(Hook), "created_by", "created_at",
+            "updated_at",
         ]  # fmt: skip
         read_only_fields = ["created_at", "updated_at"]
 
@@ -84,18 +85,18 @@ class HookViewSet(Audited, viewsets.ModelViewSet):
     def perform_create(self, serializer: Any) -> None:
         hook = Hook(created_by=self.request.user, **serializer.validated_data)
         require_scope(hook, self.request.user)
-        serializer.instance = saved(hook)
-        self.audit("created", hook, **facts(hook))
+        serializer.instance = save_hook(hook)
+        self.audit("created", hook, **audit_details(hook))
 
     def perform_update(self, serializer: Any) -> None:
         hook = serializer.instance
         for name, value in serializer.validated_data.items():
             setattr(hook, name, value)
-        saved(hook)
-        self.audit("changed", hook, **facts(hook))
+        save_hook(hook)
+        self.audit("changed", hook, **audit_details(hook))
 
     def perform_destroy(self, hook: Hook) -> None:
-        self.audit("deleted", hook, **facts(hook))
+        self.audit("deleted", hook, **audit_details(hook))
         hook.delete()
 
 
@@ -113,7 +114,7 @@ def require_scope(hook: Hook, user: Any) -> None:
         raise Forbidden("Only superusers set hooks of the site.", hint="Send “agent” or “team”.")
 
 
-def saved(hook: Hook) -> Hook:
+def save_hook(hook: Hook) -> Hook:
     try:
         hook.full_clean(exclude=["created_by"])
     except ValidationError as error:
@@ -122,5 +123,5 @@ def saved(hook: Hook) -> Hook:
     return hook
 
 
-def facts(hook: Hook) -> dict[str, Any]:
+def audit_details(hook: Hook) -> dict[str, Any]:
     return {"place": hook.place, "scope": hook.scope, "version": hook.pinned_version, "enabled": hook.enabled}

@@ -178,10 +178,10 @@ def here_or_apart(task: str, here: Callable[..., JSON], *parts: JSON) -> JSON:
 
 
 def search_here(expression: str, scope: dict[str, JSON], most: int = MAX_WORK) -> JSON:
-    return evaluated(expression, scope, Bounded(most))
+    return evaluate_bounded(expression, scope, Bounded(most))
 
 
-def evaluated(expression: str, scope: dict[str, JSON], tree: Bounded) -> JSON:
+def evaluate_bounded(expression: str, scope: dict[str, JSON], tree: Bounded) -> JSON:
     try:
         return tree.visit(parse(expression).parsed, scope)
     except MappingError:
@@ -209,17 +209,17 @@ def map_input(mapping: dict[str, JSON], scope: dict[str, JSON]) -> dict[str, JSO
 def map_here(mapping: dict[str, JSON], scope: dict[str, JSON], most: int = MAX_WORK) -> dict[str, JSON]:
     """All expressions together may do so much."""
     tree = Bounded(most)
-    return {name: mapped(name, source, scope, tree) for name, source in mapping.items()}
+    return {name: map_value(name, source, scope, tree) for name, source in mapping.items()}
 
 
-def mapped(name: str, source: JSON, scope: dict[str, JSON], tree: Bounded) -> JSON:
+def map_value(name: str, source: JSON, scope: dict[str, JSON], tree: Bounded) -> JSON:
     """One value. `source` is a path, {"value": constant} or {"path": …, "default": …} for an
     optional value.
     """
     if isinstance(source, dict) and "value" in source:
         return source["value"]
     path, default, is_optional = read_source(source)
-    value = evaluated(path, scope, tree)
+    value = evaluate_bounded(path, scope, tree)
     if value is not None or is_optional:
         return default if value is None else value
     missing = explain(path, scope)
@@ -250,9 +250,9 @@ def explain(expression: str, scope: dict[str, JSON]) -> str:
     for depth, name in enumerate(names):
         where = ".".join(names[:depth]) or "the scope"
         if not isinstance(here, dict):
-            return f"`{expression}`: {where} is {kind_of(here)}, so it has no “{name}”."
+            return f"`{expression}`: {where} is {describe_kind(here)}, so it has no “{name}”."
         if here.get(name) is None:
-            return f"`{expression}`: {where} has {listed(here)}, and no “{name}”."
+            return f"`{expression}`: {where} has {join_names(here)}, and no “{name}”."
         here = here[name]
     return f"`{expression}` has no result."
 
@@ -272,17 +272,17 @@ def plain_path(node: dict[str, Any]) -> list[str]:
     return []
 
 
-def kind_of(value: JSON) -> str:
+def describe_kind(value: JSON) -> str:
     words = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "nothing"}
     return words.get(type(value), "a number")
 
 
-def listed(value: dict[str, JSON]) -> str:
+def join_names(value: dict[str, JSON]) -> str:
     names = [str(name) for name, content in value.items() if content is not None]
     return ", ".join(names[:12]) + (" …" if len(names) > 12 else "") if names else "nothing"
 
 
-def items_of(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEMS) -> list[JSON]:
+def find_items(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEMS) -> list[JSON]:
     """The list of a for_each; an object gives {key, value} items. Raises MappingError (not_a_list, too_many_items)."""
     items = search(expression, scope)
     if isinstance(items, dict):
@@ -291,7 +291,7 @@ def items_of(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEMS)
         raise MappingError(f"for_each has no list: {explain(expression, scope)}", code="nothing_there")
     if not isinstance(items, list):
         raise MappingError(
-            f"for_each needs a list or an object; `{expression}` is {kind_of(items)}.",
+            f"for_each needs a list or an object; `{expression}` is {describe_kind(items)}.",
             code="not_a_list",
             hint="Wrap one value as [value].",
         )
@@ -304,15 +304,15 @@ def items_of(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEMS)
     return items
 
 
-def steps_in(expression: str) -> set[str]:
+def find_steps(expression: str) -> set[str]:
     """The keys x of every `steps.x` in the expression."""
-    return {path[1] for path in paths_in(parse(expression).parsed) if len(path) > 1 and path[0] == "steps"}
+    return {path[1] for path in find_paths(parse(expression).parsed) if len(path) > 1 and path[0] == "steps"}
 
 
-def paths_in(node: dict[str, Any]) -> Iterator[list[str]]:
+def find_paths(node: dict[str, Any]) -> Iterator[list[str]]:
     path = plain_path(node)
     if path:
         yield path
     for child in node.get("children", []):
         if isinstance(child, dict):
-            yield from paths_in(child)
+            yield from find_paths(child)

@@ -30,7 +30,7 @@ def detail(field: str, code: str, message: str) -> dict[str, str]:
 # -- declarations -----------------------------------------------------------------------------------------------------
 
 
-def problems_of(variables: JSON) -> list[dict[str, str]]:
+def check_variables(variables: JSON) -> list[dict[str, str]]:
     """The problems of these declarations; `field` names the variable."""
     if not isinstance(variables, dict) or len(variables) > MOST:
         return [detail("variables", "invalid", f"Send an object: at most {MOST} names, each with a JSON Schema.")]
@@ -50,7 +50,7 @@ def problems_of_one(name: str, schema: JSON) -> list[dict[str, str]]:
     return []
 
 
-def problems_in(template: str, variables: Variables) -> list[dict[str, str]]:
+def check_template(template: str, variables: Variables) -> list[dict[str, str]]:
     """The problems of the system prompt as a template of these variables."""
     if not variables:
         return []
@@ -64,7 +64,7 @@ def problems_in(template: str, variables: Variables) -> list[dict[str, str]]:
     return [detail("system_prompt", "unknown_variable", f"“{name[:64]}”: {why}") for name, why in unknown.items()]
 
 
-def schema_of(variables: Variables) -> dict[str, JSON]:
+def make_schema(variables: Variables) -> dict[str, JSON]:
     """The JSON Schema of an object with the values."""
     needed = [name for name, schema in variables.items() if "default" not in schema]
     return {"type": "object", "properties": variables, "required": needed, "additionalProperties": False}
@@ -73,7 +73,7 @@ def schema_of(variables: Variables) -> dict[str, JSON]:
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def filled(variables: Variables, arguments: dict[str, JSON]) -> tuple[dict[str, JSON], list[dict[str, str]]]:
+def fill_values(variables: Variables, arguments: dict[str, JSON]) -> tuple[dict[str, JSON], list[dict[str, str]]]:
     """(the values with the defaults, one problem for each value that is missing, unknown or of the wrong
     type).
     """
@@ -99,7 +99,7 @@ def bytes_of_text(text: str) -> int:
 
 
 @cached(LRUCache(16 << 20, bytes_of_text), key=lambda template, values: sha256_of([template, values]), lock=Lock())
-def rendered(template: str, values: dict[str, JSON]) -> str:
+def render_prompt(template: str, values: dict[str, JSON]) -> str:
     """The template with these values. Raises Invalid."""
     try:
         text: str = apart.read("render", template, values)

@@ -43,11 +43,11 @@ def allows(user: Any, scope: str) -> bool:
     """Whether this person's role on the site covers a scope such as `agents:write`. A deactivated account only reads,
     as far as anything lets it in.
     """
-    needed = rank_for(scope)
-    return needed == VIEWER or (user.is_active and rank_of(user) >= needed)
+    needed = needed_rank(scope)
+    return needed == VIEWER or (user.is_active and find_rank(user) >= needed)
 
 
-def rank_for(scope: str) -> int:
+def needed_rank(scope: str) -> int:
     resource, _, verb = scope.partition(":")
     if verb == "read" or resource in WRITTEN_BY_ALL:
         return VIEWER
@@ -59,17 +59,17 @@ def require(user: Any, scope: str) -> None:
     if not allows(user, scope):
         raise Forbidden(
             _("Your role on this site is “%(role)s”, which does not allow %(scope)s.")
-            % {"role": role_of(user), "scope": scope},
+            % {"role": find_role(user), "scope": scope},
             code="role_forbids",
-            hint=_("Ask an administrator of the site for the role “%(role)s”.") % {"role": ROLES[rank_for(scope)]},
+            hint=_("Ask an administrator of the site for the role “%(role)s”.") % {"role": ROLES[needed_rank(scope)]},
         )
 
 
-def role_of(user: Any) -> str:
-    return ROLES[rank_of(user)]
+def find_role(user: Any) -> str:
+    return ROLES[find_rank(user)]
 
 
-def rank_of(user: Any) -> int:
+def find_rank(user: Any) -> int:
     """The highest role of this person; without one, that of `MUSTER_DEFAULT_ROLE`. Read once for
     each user object.
     """

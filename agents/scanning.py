@@ -17,7 +17,7 @@ from django.conf import settings
 from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Invalid, Unavailable
-from plumbing.waits import elsewhere
+from plumbing.waits import run_blocking
 
 log = logging.getLogger(__name__)
 PIECE = 65_536
@@ -35,7 +35,7 @@ def check(name: str, pieces: Iterable[bytes]) -> None:
     if not settings.FILE_SCANNER:
         return
     try:
-        finding = elsewhere(finding_of, settings.FILE_SCANNER, pieces)
+        finding = run_blocking(scan_with, settings.FILE_SCANNER, pieces)
     except (CannotScan, OSError, subprocess.SubprocessError, ValueError) as error:
         log.error("A file was refused because the scanner gave no verdict: %s", error)
         raise Unavailable(
@@ -52,7 +52,7 @@ def check(name: str, pieces: Iterable[bytes]) -> None:
         )
 
 
-def finding_of(scanner: str, pieces: Iterable[bytes]) -> str:
+def scan_with(scanner: str, pieces: Iterable[bytes]) -> str:
     """The name of the malware that the scanner found; empty if the content is clean. Raises CannotScan,
     OSError, SubprocessError.
     """
@@ -62,14 +62,14 @@ def finding_of(scanner: str, pieces: Iterable[bytes]) -> str:
 
 
 def by_daemon(address: str, pieces: Iterable[bytes]) -> str:
-    with connected(address) as line:
+    with connect(address) as line:
         line.sendall(b"zINSTREAM\0")
         for piece in pieces:
             for start in range(0, len(piece), PIECE):
                 part = piece[start : start + PIECE]
                 line.sendall(struct.pack("!L", len(part)) + part)
         line.sendall(struct.pack("!L", 0))
-        answer = answer_of(line)
+        answer = read_answer(line)
     if answer == "stream: OK":
         return ""
     if answer.startswith("stream: ") and answer.endswith(" FOUND"):
@@ -77,7 +77,7 @@ def by_daemon(address: str, pieces: Iterable[bytes]) -> str:
     raise CannotScan(f"clamd answered {answer[:200]!r}")
 
 
-def connected(address: str) -> socket.socket:
+def connect(address: str) -> socket.socket:
     parts = urlsplit(address)
     if parts.hostname:
         return socket.create_connection((parts.hostname, parts.port or PORT), SCAN_S)
@@ -91,7 +91,7 @@ def connected(address: str) -> socket.socket:
     return line
 
 
-def answer_of(line: socket.socket) -> str:
+def read_answer(line: socket.socket) -> str:
     answer = b""
     while len(answer) < ANSWER and not answer.endswith(b"\0") and (more := line.recv(ANSWER)):
         answer += more

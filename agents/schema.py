@@ -17,8 +17,8 @@ from typing import Any
 
 from cachetools import LRUCache, cached
 
-from agents.schema_cost import cost_of, size_of
-from agents.schema_rules import MAX_ERRORS, Problem, compiled, described, key_of, problem, problems_in
+from agents.schema_cost import estimate_cost, measure_json
+from agents.schema_rules import MAX_ERRORS, Problem, cache_key, compile_schema, describe_error, find_problems, problem
 from plumbing.untrusted import apart
 
 JSON = Any
@@ -51,8 +51,8 @@ def check_schema(schema: JSON) -> list[Problem]:
     problems = list(outer_problems(schema))
     if problems:
         return problems
-    if plan_of(key_of(schema)).cost < math.inf:
-        return problems_in(schema)
+    if make_plan(cache_key(schema)).cost < math.inf:
+        return find_problems(schema)
     try:
         answer: list[Problem] = apart.read("check_schema", schema)
     except apart.TooMuch:
@@ -66,7 +66,7 @@ def outer_problems(schema: JSON) -> Iterator[Problem]:
     if not isinstance(schema, dict):
         hint = 'Write {"type": "object", "properties": {…}}.'
         yield problem("", "not_a_schema", "A schema must be a JSON object.", hint)
-    elif depth_of(schema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH:
+    elif measure_depth(schema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH:
         message = f"The schema is nested deeper than {MAX_SCHEMA_DEPTH} levels."
         yield problem("", "too_deep", message, "Flatten it, or use $defs with $ref.")
     else:
@@ -90,10 +90,10 @@ def validate(schema: dict[str, JSON] | bool, value: JSON) -> list[dict[str, str]
 
     Empty if the value is valid.
     """
-    if depth_of(value, MAX_VALUE_DEPTH) > MAX_VALUE_DEPTH:
+    if measure_depth(value, MAX_VALUE_DEPTH) > MAX_VALUE_DEPTH:
         return [{"path": "", "message": f"The value is nested deeper than {MAX_VALUE_DEPTH} levels."}]
-    key = key_of(schema)
-    steps = plan_of(key).cost * size_of(value)
+    key = cache_key(schema)
+    steps = make_plan(key).cost * measure_json(value)
     if steps <= SMALL_WORK:
         return validate_here(key, value, all_errors=steps <= FEW_STEPS)
     try:
@@ -104,19 +104,21 @@ def validate(schema: dict[str, JSON] | bool, value: JSON) -> list[dict[str, str]
 
 
 def validate_here(key: bytes, value: JSON, *, all_errors: bool) -> list[dict[str, str]]:
-    validator = validator_of(key)
+    validator = find_validator(key)
     if validator.is_valid(value):
         return []
     if all_errors:
-        return [described(error) for error, _ in zip(validator.iter_errors(value), range(MAX_ERRORS), strict=False)]
+        return [
+            describe_error(error) for error, _ in zip(validator.iter_errors(value), range(MAX_ERRORS), strict=False)
+        ]
     try:
         validator.validate(value)
     except ValueError as error:
-        return [described(error)]
+        return [describe_error(error)]
     return []
 
 
-def depth_of(value: JSON, limit: int) -> int:
+def measure_depth(value: JSON, limit: int) -> int:
     """The depth of a value; stops counting beyond `limit`."""
     depth, layer = 0, [value] if isinstance(value, dict | list) else []
     while layer and depth <= limit:
@@ -143,17 +145,17 @@ class Plan:
 
 
 @cached(LRUCache(KEPT_BYTES, attrgetter("bytes")), lock=Lock())
-def plan_of(key: bytes) -> Plan:
-    cost = cost_of(json.loads(key)) if len(key) <= SMALL_SCHEMA else math.inf
+def make_plan(key: bytes) -> Plan:
+    cost = estimate_cost(json.loads(key)) if len(key) <= SMALL_SCHEMA else math.inf
     if cost == math.inf:
         return Plan(cost, len(key) + 500)
     # A validator takes some twenty times its text, a pattern's caches up to 200 kB.
     return Plan(cost, 2_000 + 20 * len(key) + PATTERN_BYTES * key.count(b'"pattern'))
 
 
-def validator_of(key: bytes) -> Any:
+def find_validator(key: bytes) -> Any:
     """The validator for a schema. Raises ValueError (jsonschema_rs) for an invalid schema."""
-    plan = plan_of(key)
+    plan = make_plan(key)
     if plan.validator is None:
-        plan.validator = compiled(key)
+        plan.validator = compile_schema(key)
     return plan.validator

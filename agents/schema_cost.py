@@ -32,7 +32,7 @@ MAX_PROGRAM = 5_000  # parts of all the patterns of a schema, after their repeat
 WIDE = 10  # a class that holds most characters compiles to about so many parts
 
 
-def cost_of(schema: JSON) -> float:
+def estimate_cost(schema: JSON) -> float:
     """Steps for each byte of a value; infinite where no bound is known."""
     cost = Cost(schema)
     try:
@@ -60,7 +60,7 @@ class Cost:
     def own(self, schema: dict[str, JSON]) -> float:
         """The keywords that hold no schemas: lists and constants are compared with, and copied into errors."""
         listed = ("required", "enum", "const", "dependentRequired")
-        steps = 1.0 + sum(size_of(schema[word]) for word in listed if word in schema) / 4
+        steps = 1.0 + sum(measure_json(schema[word]) for word in listed if word in schema) / 4
         steps += 20.0 * (("format" in schema) + ("uniqueItems" in schema) + ("multipleOf" in schema))
         if "pattern" in schema:
             steps += self.pattern(schema["pattern"])
@@ -102,11 +102,11 @@ class Cost:
             return math.inf
         if reference not in self.definitions:
             self.definitions[reference] = math.inf  # holds while we are inside it
-            self.definitions[reference] = self.of(pointed_at(self.root, reference))
+            self.definitions[reference] = self.of(resolve_pointer(self.root, reference))
         return self.definitions[reference]
 
 
-def pointed_at(schema: JSON, reference: str) -> JSON:
+def resolve_pointer(schema: JSON, reference: str) -> JSON:
     """What a reference like #/$defs/name names; {} where there is nothing, which the compiler reports."""
     for step in reference.removeprefix("#/").split("/"):
         step = step.replace("~1", "/").replace("~0", "~")
@@ -119,7 +119,7 @@ def pointed_at(schema: JSON, reference: str) -> JSON:
     return schema
 
 
-def size_of(value: JSON) -> float:
+def measure_json(value: JSON) -> float:
     """Bytes of a value as JSON; infinite where it has none."""
     try:
         return float(len(json_values.write(value)))
@@ -136,10 +136,10 @@ def program_size(pattern: str) -> float:
     except (re.error, OverflowError, RecursionError):
         return math.inf  # Unicode classes among others: they compile to thousands of parts
     wide = WIDE if tree.state.flags & re.IGNORECASE else 1
-    return wide * program_of(tree)
+    return wide * pattern_tree_size(tree)
 
 
-def program_of(tree: Any) -> float:
+def pattern_tree_size(tree: Any) -> float:
     return 1.0 + sum(part_size(operation, argument) for operation, argument in tree)
 
 
@@ -147,12 +147,12 @@ def part_size(operation: Any, argument: Any) -> float:
     if operation in (sre.MAX_REPEAT, sre.MIN_REPEAT):
         low, high, body = argument
         times = low + 1 if high is sre.MAXREPEAT else high
-        return float(max(times, 1) * program_of(body))
+        return float(max(times, 1) * pattern_tree_size(body))
     if operation is sre.SUBPATTERN:
         flags = argument[1]
-        return (WIDE if flags & re.IGNORECASE else 1) * program_of(argument[-1])
+        return (WIDE if flags & re.IGNORECASE else 1) * pattern_tree_size(argument[-1])
     if operation is sre.BRANCH:
-        return sum(program_of(branch) for branch in argument[1])
+        return sum(pattern_tree_size(branch) for branch in argument[1])
     if operation is sre.IN:
         return sum(class_size(*part) for part in argument)
     if operation in (sre.LITERAL, sre.AT):

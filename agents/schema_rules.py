@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from agents.schema_cost import pointed_at
+from agents.schema_cost import resolve_pointer
 from plumbing import json_values
 
 JSON = Any
@@ -34,13 +34,13 @@ REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def problems_in(schema: dict[str, JSON]) -> list[Problem]:
+def find_problems(schema: dict[str, JSON]) -> list[Problem]:
     """Everything that is wrong with a schema of an acceptable size; empty when nothing is."""
-    problems = [problem for path, part in subschemas(schema) for problem in problems_of(path, part)]
+    problems = [problem for path, part in subschemas(schema) for problem in check_subschema(path, part)]
     return problems or metaschema_problems(schema) or work_problems(schema) or compile_problems(schema)
 
 
-def described(error: Any) -> dict[str, str]:
+def describe_error(error: Any) -> dict[str, str]:
     message = str(error.message)
     if len(message) > 300:
         message = f"{message[:140]} … {message[-140:]}"
@@ -72,7 +72,7 @@ def subschemas(schema: JSON, path: str = "") -> Iterator[tuple[str, dict[str, JS
             yield from subschemas(part, f"{path}/{keyword}{pointer([name])}")
 
 
-def problems_of(path: str, schema: dict[str, JSON]) -> Iterator[Problem]:
+def check_subschema(path: str, schema: dict[str, JSON]) -> Iterator[Problem]:
     for keyword in REFERENCES:
         reference = schema.get(keyword)
         if isinstance(reference, str) and not reference.startswith("#"):
@@ -181,7 +181,7 @@ def metaschema_problems(schema: dict[str, JSON]) -> list[Problem]:
     """What JSON Schema itself says against it, at the keyword it concerns."""
     hint = "See https://json-schema.org/draft/2020-12 for what this keyword takes."
     errors = zip(metaschema().iter_errors(schema), range(MAX_ERRORS), strict=False)
-    violations = [described(error) for error, _ in errors]
+    violations = [describe_error(error) for error, _ in errors]
     return [problem(violation["path"], "not_a_schema", violation["message"], hint) for violation in violations]
 
 
@@ -228,12 +228,12 @@ def resolve(schema: JSON, reference: str) -> JSON:
     """
     if reference == "#":
         return {key: value for key, value in schema.items() if key not in ("$defs", "definitions")}
-    return pointed_at(schema, reference)
+    return resolve_pointer(schema, reference)
 
 
 def compile_problems(schema: dict[str, JSON]) -> list[Problem]:
     try:
-        compiled(key_of(schema))
+        compile_schema(cache_key(schema))
     except ValueError as error:
         message = str(getattr(error, "message", error)).split("\n")[0]
         at = pointer(getattr(error, "instance_path", []))
@@ -243,12 +243,12 @@ def compile_problems(schema: dict[str, JSON]) -> list[Problem]:
     return []
 
 
-def key_of(schema: JSON) -> bytes:
+def cache_key(schema: JSON) -> bytes:
     """The schema as text with sorted keys: equal schemas have equal keys."""
     return json_values.write(schema, sort_keys=True)
 
 
-def compiled(key: bytes) -> Any:
+def compile_schema(key: bytes) -> Any:
     """A validator with the engine of linear-time patterns, and no way to fetch anything. Raises ValueError."""
     return jsonschema_rs.Draft202012Validator(
         key.decode(), offline=True, validate_formats=True,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import httpx
+import httpx2
 from cachetools import TTLCache
 from django.conf import settings
 from django.utils.translation import gettext_noop as _
@@ -99,15 +99,15 @@ def ask(provider: Provider) -> list[str]:
         ):
             status, content = response.status_code, outbound.read_body(response, MAX_BYTES)
         if status != 200:
-            raise answered(provider, status)
-        names = read(httpx.Response(200, content=content).json())
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise refused_by_server(provider, status)
+        names = read(httpx2.Response(200, content=content).json())
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError, AttributeError) as error:
         log.info("The provider %s did not list its models", provider.pk, exc_info=error)
         raise unheard(provider, error) from None
     return [name[:100] for name in names if isinstance(name, str)][:MOST]
 
 
-def answered(provider: Provider, status: int) -> NotServed:
+def refused_by_server(provider: Provider, status: int) -> NotServed:
     if status in (401, 403):
         return NotServed(
             f"“{provider.name}” refused the key ({status}).", code="provider_key_refused", hint="Enter the key again."
@@ -120,9 +120,9 @@ def unheard(provider: Provider, error: Exception) -> NotServed:
     if isinstance(error, outbound.AddressRefused):
         hint = "An administrator can allow it with MUSTER_PRIVATE_HOSTS."
         return NotServed(f"The address of “{provider.name}” is private.", code="private_address", hint=hint)
-    if isinstance(error, httpx.TimeoutException):
+    if isinstance(error, httpx2.TimeoutException):
         return NotServed(f"“{provider.name}” did not answer in time.", hint="Check that the server runs.")
-    if isinstance(error, httpx.HTTPError):
+    if isinstance(error, httpx2.HTTPError):
         return NotServed(f"“{provider.name}” cannot be reached.", hint="Check the base URL, and that the server runs.")
     message = f"“{provider.name}” did not answer with a list of models."
     return NotServed(message, code="provider_refused", hint="Check the base URL.")

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_noop as _
 from agents.exceptions import Conflict, Forbidden
 from agents.models import Agent, Membership, Provider, Team, Tool, ToolGrant
 from agents.models.agent import tool_changed
-from agents.models.team import Owned, is_open, kind_of
+from agents.models.team import Owned, is_open, kind_name
 
 
 def check_share(row: Any, user: Any, team: Team | None, name: str) -> None:
@@ -57,7 +57,7 @@ def refuse_clash(row: Owned, team: Team, name: str) -> None:
             )
             raise Conflict(
                 _("Another %(kind)s is called “%(name)s”: %(whose)s.")
-                % {"kind": kind_of(namesake), "name": name, "whose": whose},
+                % {"kind": kind_name(namesake), "name": name, "whose": whose},
                 code="name_taken",
                 hint=_("Rename yours, then share it."),
             )
@@ -111,26 +111,26 @@ def let_go(row: Owned) -> None:
 def release_grants(tools: Any) -> None:
     for grant in ToolGrant.objects.filter(tool__in=tools).select_related("tool", "agent", "chain"):
         subject = grant.agent or grant.chain
-        if lost(grant.tool, subject):
+        if is_lost(grant.tool, subject):
             grant.delete()
             Agent.objects.filter(pk=grant.agent_id).refresh_live_hashes()
 
 
 def release_agents(provider: Provider) -> None:
     for agent in provider.agents.select_related("owner"):
-        if lost(provider, agent):
-            agent.provider = stand_in(provider, agent.owner)
+        if is_lost(provider, agent):
+            agent.provider = replace_provider(provider, agent.owner)
             agent.save(update_fields=["provider", "updated_at"])
             agent.set_live_hash()
             agent.save(update_fields=["live_hash"])
 
 
-def lost(row: Owned, dependent: Any) -> bool:
+def is_lost(row: Owned, dependent: Any) -> bool:
     """Whether the owner of the dependent row can no longer use this one."""
     return dependent.owner_id is not None and not is_open(row.owner_id, row.team_id, dependent.owner_id)
 
 
-def stand_in(provider: Provider, owner: Any) -> Provider:
+def replace_provider(provider: Provider, owner: Any) -> Provider:
     name = f"{provider.name[:50]}-gone-{provider.pk}"[-64:].lstrip("-_")
     fields = {"kind": provider.kind, "enabled": False}
     return Provider.objects.get_or_create(owner=owner, name=name, defaults=fields)[0]

@@ -27,7 +27,7 @@ from django.utils.translation import gettext_noop as _
 from agents import scanning
 from agents.exceptions import Conflict, TooLarge
 from agents.models import StoredFile
-from plumbing.waits import elsewhere
+from plumbing.waits import run_blocking
 
 log = logging.getLogger(__name__)
 GRACE = timedelta(hours=1)  # bytes are written before their row
@@ -56,13 +56,13 @@ def save(
     Raises TooLarge for one file that is too large, Conflict (too_many_files, quota_exceeded) for all, Invalid
     (file_infected), Unavailable (scanner_unavailable).
     """
-    file = prepared(owner_id, name, content, declared=declared, untrusted=untrusted, source=source)
+    file = store_bytes(owner_id, name, content, declared=declared, untrusted=untrusted, source=source)
     with transaction.atomic():
         keep(file)
     return file
 
 
-def prepared(
+def store_bytes(
     owner_id: Any, name: str, content: Content, *, declared: str = "", untrusted: bool = True, source: str = "upload"
 ) -> StoredFile:
     """The row of a file whose bytes are stored. `keep` stores the row; without it the bytes are swept later.
@@ -79,17 +79,17 @@ def prepared(
     check_quota(owner_id, content.size)
     name = clean_name(name)
     scanning.check(name, content.chunks())
-    digest = digest_of(content)
+    digest = hash_content(content)
     file = StoredFile(
-        owner_id=owner_id, name=name, media_type=type_of(content, declared), size=content.size, sha256=digest,
+        owner_id=owner_id, name=name, media_type=detect_type(content, declared), size=content.size, sha256=digest,
         untrusted=untrusted, source=source,
     )  # fmt: skip
     # The name contains the hash; the rest is random, so that two writers of the same content do not share a name.
-    file.stored = elsewhere(store().save, f"{owner_id}/{digest}.{uuid4().hex[:12]}", content)
+    file.stored = run_blocking(store().save, f"{owner_id}/{digest}.{uuid4().hex[:12]}", content)
     return file
 
 
-def digest_of(content: File) -> str:
+def hash_content(content: File) -> str:
     digest = hashlib.sha256()
     for piece in content.chunks():
         digest.update(piece)
@@ -140,9 +140,9 @@ def check_quota(owner_id: Any, more: int) -> None:
         )
 
 
-def type_of(content: Content, declared: str = "") -> str:
+def detect_type(content: Content, declared: str = "") -> str:
     """The media type by the content. A declared type only decides which kind of text a text is."""
-    media_type: str = filetype.guess_mime(head_of(content)) or ""
+    media_type: str = filetype.guess_mime(read_head(content)) or ""
     signature = REGISTERED.get(media_type, media_type)
     if is_text(content):
         return declared if declared and (declared in TEXTS or declared == signature) else "text/plain"
@@ -150,11 +150,11 @@ def type_of(content: Content, declared: str = "") -> str:
 
 
 def is_text(content: Content) -> bool:
-    if not UNPRINTED.isdisjoint(head_of(content)):
+    if not UNPRINTED.isdisjoint(read_head(content)):
         return False
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        for piece in pieces_of(content):
+        for piece in iterate_pieces(content):
             decoder.decode(piece)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
@@ -162,17 +162,17 @@ def is_text(content: Content) -> bool:
     return True
 
 
-def head_of(content: Content) -> bytes:
-    return next(iter(pieces_of(content)), b"")[:HEAD]
+def read_head(content: Content) -> bytes:
+    return next(iter(iterate_pieces(content)), b"")[:HEAD]
 
 
-def pieces_of(content: Content) -> Iterable[bytes]:
+def iterate_pieces(content: Content) -> Iterable[bytes]:
     return [content] if isinstance(content, bytes) else content.chunks()
 
 
 def read(file: StoredFile) -> bytes | None:
     """The content; None if it was deleted meanwhile."""
-    return elsewhere(read_now, file.stored)
+    return run_blocking(read_now, file.stored)
 
 
 def read_now(stored: str) -> bytes | None:
@@ -205,7 +205,7 @@ def remove(names: Iterable[str]) -> None:
 def erase(*owner_ids: Any) -> None:
     """Delete all stored bytes of people whose rows are deleted, and what the rows left in the database's files."""
     for owner_id in owner_ids:
-        remove(names_of(str(owner_id)))
+        remove(list_names(str(owner_id)))
     for name in settings.SCRUBS:
         transaction.on_commit(import_string(name))
 
@@ -221,19 +221,19 @@ def sweep(now: datetime | None = None) -> int:
 
 
 def without_row() -> Iterable[str]:
-    for owner in listed("")[0]:
-        names = names_of(owner)
+    for owner in list_folder("")[0]:
+        names = list_names(owner)
         for start in range(0, len(names), BATCH):
             batch = names[start : start + BATCH]
             with_row = set(StoredFile.objects.filter(stored__in=batch).values_list("stored", flat=True))
             yield from (name for name in batch if name not in with_row)
 
 
-def names_of(owner: str) -> list[str]:
-    return [f"{owner}/{name}" for name in listed(owner)[1]]
+def list_names(owner: str) -> list[str]:
+    return [f"{owner}/{name}" for name in list_folder(owner)[1]]
 
 
-def listed(path: str) -> tuple[list[str], list[str]]:
+def list_folder(path: str) -> tuple[list[str], list[str]]:
     """(folders, files); nothing for a folder that does not exist yet."""
     with suppress(FileNotFoundError):
         return store().listdir(path)

@@ -36,11 +36,11 @@ def differences() -> list[str]:
     parts: list[str] = []
     for model in apps.get_models(include_auto_created=True):
         if model._meta.managed and not model._meta.proxy and model._meta.app_label not in unready:
-            parts += differences_of(model, columns)
+            parts += find_differences(model, columns)
     return parts
 
 
-def differences_of(model: type[models.Model], columns: Columns) -> Iterator[str]:
+def find_differences(model: type[models.Model], columns: Columns) -> Iterator[str]:
     """A column that only the database has matters if a new row has to name it: this code does not."""
     table = model._meta.db_table
     expected_columns = {field.column for field in model._meta.local_concrete_fields if field.column}

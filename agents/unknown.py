@@ -50,7 +50,7 @@ def extra_in_each(values: Any, extra_in: Callable[[Any, str], dict[str, str]], p
     return extras
 
 
-def extra_of(model: Any, value: Any, place: str = "") -> dict[str, str]:
+def extra_in_model(model: Any, value: Any, place: str = "") -> dict[str, str]:
     """The same for an object that a pydantic model reads, and for the objects within it."""
     return {**extra(value, model.model_fields, place), **extra_within(model, value, place)}
 
@@ -61,7 +61,7 @@ def extra_within(model: Any, value: Any, place: str = "") -> dict[str, str]:
         part = value.get(name) if isinstance(value, Mapping) else None
         for kind in (field.annotation, *get_args(field.annotation)) if part else ():
             if hasattr(kind, "model_fields"):
-                extras |= extra_of(kind, part, f"{place}{name}.")
+                extras |= extra_in_model(kind, part, f"{place}{name}.")
     return extras
 
 

@@ -3,26 +3,26 @@ from typing import Any
 from django.urls import path
 
 from agents import api, hook_api
-from agents.http.viewsets import routed
+from agents.http.viewsets import make_view
 
 LIST: dict[str, Any] = {"get": "list", "post": "create"}
 ROW: dict[str, Any] = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
 
 
 def agent(**verbs: str) -> Any:
-    return routed(api.AgentViewSet, **verbs)
+    return make_view(api.AgentViewSet, **verbs)
 
 
 def provider(**verbs: str) -> Any:
-    return routed(api.ProviderViewSet, **verbs)
+    return make_view(api.ProviderViewSet, **verbs)
 
 
 def team(**verbs: str) -> Any:
-    return routed(api.TeamViewSet, **verbs)
+    return make_view(api.TeamViewSet, **verbs)
 
 
 def invitation(**verbs: str) -> Any:
-    return routed(api.InvitationViewSet, **verbs)
+    return make_view(api.InvitationViewSet, **verbs)
 
 
 urlpatterns = [

@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 ROOT = Path(__file__).resolve().parent.parent
 NOOP = "def noop(n: int) -> int:\n    return n\n"
@@ -33,7 +33,7 @@ def main() -> None:
         wait_until_ready(server)
         use_database(home)
         key = (home / "secrets" / "development_key").read_text().strip()
-        api = httpx.Client(
+        api = httpx2.Client(
             base_url=f"http://127.0.0.1:{options.port}", headers={"Authorization": f"Bearer {key}"}, timeout=60
         )
         prepare(api)
@@ -77,7 +77,7 @@ def use_database(home: Path) -> None:
     django.setup()
 
 
-def prepare(api: httpx.Client) -> None:
+def prepare(api: httpx2.Client) -> None:
     """A stored no-op and a chain that calls it for each number."""
     function = {"name": "noop", "source": NOOP, "effect": "read", "reuse": "run"}
     must(api.post(f"{V1}/functions/", json=function))
@@ -87,7 +87,7 @@ def prepare(api: httpx.Client) -> None:
     must(api.post(f"{V1}/chains/many/publish", json={}))
 
 
-def must(answer: httpx.Response) -> Any:
+def must(answer: httpx2.Response) -> Any:
     if answer.status_code >= 300:
         raise SystemExit(f"{answer.request.url}: {answer.status_code} {answer.text[:500]}")
     return answer.json()
@@ -150,7 +150,7 @@ def steps_in_a_row(length: int) -> None:
     tell("CPU of a chain step", f"{statistics.median(spent):.1f} ms ({statistics.median(wall):.1f} ms wall)", "≤ 8 ms")
 
 
-def fan_out(api: httpx.Client, items: int) -> None:
+def fan_out(api: httpx2.Client, items: int) -> None:
     began = time.perf_counter()
     run = must(api.post(f"{V1}/chains/many/runs", json={"input": {"n": list(range(items))}}))
     while (now := must(api.get(f"{V1}/runs/{run['id']}")))["status"] in ("queued", "running", "waiting"):

@@ -270,14 +270,14 @@ def storm(servers: Servers, clients: list[tuple[int, Any]]) -> None:
 
 def ready(ports: list[int]) -> None:
     """Until each of them has answered a request: what a server imports for that is not the devices' memory."""
-    import httpx
+    import httpx2
 
     for port in ports:
         while True:
             try:
-                httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=30)
+                httpx2.get(f"http://127.0.0.1:{port}/healthz", timeout=30)
                 break
-            except httpx.TransportError:
+            except httpx2.TransportError:
                 time.sleep(0.05)
 
 

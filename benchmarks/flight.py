@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import psutil
 
 from benchmarks.load import measure
@@ -107,7 +107,7 @@ def seed(count: int) -> None:
         accept_message(user=user, text="Think about it.", agent=agent)
 
 
-def agent(api: httpx.Client, name: str) -> None:
+def agent(api: httpx2.Client, name: str) -> None:
     prompt = "You answer questions."
     made(api.post("/agents/", json={"name": name, "description": name, "system_prompt": prompt, "provider": "flight",
                                     "model_name": name, "timeout": 3600}))  # fmt: skip
@@ -146,7 +146,7 @@ def until(ready: Any, seconds: float, what: str) -> float:
     return time.monotonic() - began
 
 
-def count(api: httpx.Client, status: str, name: str = "slow") -> int:
+def count(api: httpx2.Client, status: str, name: str = "slow") -> int:
     total, page = 0, f"/runs/?status={status}&agent={name}&limit=100"
     while page:
         answer = made(api.get(page))
@@ -161,7 +161,7 @@ def measure_flight(db: str, runs: int, seconds: float) -> None:
         slow_model(seconds) as model,
         stub() as stub_url,
         muster(Path(folder), db, stub_url) as (base, key, pid),
-        httpx.Client(base_url=f"{base}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=300) as api,
+        httpx2.Client(base_url=f"{base}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=300) as api,
     ):
         provider = {"name": "flight", "kind": "openai-compatible", "base_url": f"{model}/v1", "api_key": "none"}
         made(api.post("/providers/", json=provider))

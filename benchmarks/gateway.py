@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from benchmarks.load import cpu_of
 from benchmarks.message import made, muster
@@ -87,7 +87,7 @@ def main() -> None:
         TimedStub() as stub,
         tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
         muster(Path(folder), options.db, stub.url) as (base, key, pid),
-        httpx.Client(base_url=base, headers={"Authorization": f"Bearer {key}"}, timeout=60) as http,
+        httpx2.Client(base_url=base, headers={"Authorization": f"Bearer {key}"}, timeout=60) as http,
     ):
         made(http.post("/api/v1/agents/", json=SPEAKER))
         made(http.post("/api/v1/agents/speaker/publish", json={}))
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def cpu_of_each(
-    http: httpx.Client, pid: int, calls: dict[str, Call], count: int, rounds: int
+    http: httpx2.Client, pid: int, calls: dict[str, Call], count: int, rounds: int
 ) -> dict[str, list[float]]:
     """CPU milliseconds a message, one value for each round."""
     for call in calls.values():
@@ -113,7 +113,7 @@ def cpu_of_each(
     return costs
 
 
-def sent(http: httpx.Client, call: Call) -> None:
+def sent(http: httpx2.Client, call: Call) -> None:
     """Each message begins a conversation; AG-UI's clients name theirs."""
     body = {**call.body, "threadId": uuid.uuid4().hex} if "threadId" in call.body else call.body
     answer = http.post(call.path, json=body, headers=call.headers)
@@ -132,7 +132,7 @@ def report(title: str, costs: dict[str, list[float]]) -> None:
         )
 
 
-def first_tokens(http: httpx.Client, stub: TimedStub, calls: dict[str, Call], count: int) -> None:
+def first_tokens(http: httpx2.Client, stub: TimedStub, calls: dict[str, Call], count: int) -> None:
     """How long after the model has sent the first word the caller has it; the next one follows 0.2 s later."""
     stub.otherwise = lambda body: says("Alpha beta", silent_s=0.1, pause_s=0.2)
     print("\nFirst word, after the model sent it")
@@ -142,7 +142,7 @@ def first_tokens(http: httpx.Client, stub: TimedStub, calls: dict[str, Call], co
     stub.otherwise = use_first_tool
 
 
-def lateness(http: httpx.Client, stub: TimedStub, call: Call) -> float:
+def lateness(http: httpx2.Client, stub: TimedStub, call: Call) -> float:
     text, got = "", 0.0
     with http.stream("POST", call.path, json=call.body, headers=call.headers) as answer:
         for piece in answer.iter_text():

@@ -105,10 +105,10 @@ def compared_lists(n: int) -> Use:
 
 
 def versions_apart(n: int) -> Use:
-    from agents.diff import unified
+    from agents.diff import diff_texts
 
     old, new = ("\n".join(str((i * step) % 101) for i in range(n // 4)) for step in (7, 11))
-    return quiet(unified, old, new, "v1", "v2")
+    return quiet(diff_texts, old, new, "v1", "v2")
 
 
 def open_comments(n: int) -> Use:
@@ -272,14 +272,14 @@ def names_of_secrets(n: int) -> Use:
 def problems_in_german(n: int) -> Use:
     from django.utils import translation
 
-    from agents.http.renderers import in_language
+    from agents.http.renderers import translate_texts
 
     sentence = "The value is nested deeper than it may be. "
     details = [{"code": "a", "message": f"{number} {sentence * (n // 100 // len(sentence))}"} for number in range(100)]
 
     def render() -> Any:
         with translation.override("de"):
-            return in_language({"error": {"code": "a", "details": details}})
+            return translate_texts({"error": {"code": "a", "details": details}})
 
     return quiet(render)
 

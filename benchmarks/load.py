@@ -1,6 +1,6 @@
 """Callers that each send the next request when the last one was answered; latency and the CPU it cost.
 
-They share the cores with what is measured, so they are lean: httpx took 8 to 14 ms of CPU a message at 64 callers.
+They share the cores with what is measured, so they are lean: httpx2 took 8 to 14 ms of CPU a message at 64 callers.
 """
 
 import asyncio

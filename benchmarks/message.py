@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from benchmarks.load import Figures, measure
 
@@ -122,7 +122,7 @@ def muster(folder: Path, db: str, stub_url: str | None) -> Iterator[tuple[str, s
 
 
 def prepare(base: str, key: str, stub_url: str) -> None:
-    with httpx.Client(base_url=f"{base}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=60) as api:
+    with httpx2.Client(base_url=f"{base}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=60) as api:
         provider = {"name": "stub", "kind": "openai-compatible", "base_url": stub_url, "api_key": "none"}
         agent = {
             "name": "adder", "description": "Adds", "system_prompt": "You add numbers with your tool.",
@@ -137,7 +137,7 @@ def prepare(base: str, key: str, stub_url: str) -> None:
             made(api.post("/agents/adder/messages", json=BODY))
 
 
-def made(answer: httpx.Response) -> Any:
+def made(answer: httpx2.Response) -> Any:
     if answer.status_code >= 300:
         raise SystemExit(f"{answer.request.url}: {answer.status_code} {answer.text}")
     return answer.json()

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import psutil
 
 from benchmarks.load import Caller, cpu_of, measure
@@ -45,8 +45,8 @@ class Installation:
         self.headers = {"Authorization": f"Bearer {key}"}
         self.messages = f"{base}/api/v1/agents/adder/messages"
 
-    def api(self) -> httpx.Client:
-        return httpx.Client(base_url=f"{self.base}/api/v1", headers=self.headers, timeout=120, trust_env=False)
+    def api(self) -> httpx2.Client:
+        return httpx2.Client(base_url=f"{self.base}/api/v1", headers=self.headers, timeout=120, trust_env=False)
 
     def program(self, name: str) -> psutil.Process:
         """Its “web” or “worker” process."""
@@ -120,11 +120,11 @@ def waiting(db: str) -> None:
         print(f"{count} runs wait; the worker has {worker.num_threads()} threads and uses {idle:.1f} % CPU", flush=True)
 
 
-def grant(api: httpx.Client, mode: str) -> None:
+def grant(api: httpx2.Client, mode: str) -> None:
     made(api.put("/agents/adder/grants", json=[{"tool": "add", "mode": mode}]))
 
 
-def waiting_runs(api: httpx.Client) -> int:
+def waiting_runs(api: httpx2.Client) -> int:
     """All pages of the list."""
     count, page = 0, "/runs/?status=waiting&limit=100"
     while page:
@@ -164,7 +164,7 @@ async def call_and_wait(
     """(bytes held while all wait, right answers)"""
     body = {**BODY, "wait": 600}
     waiting: list[asyncio.Task[Any]] = []
-    async with httpx.AsyncClient(base_url=ours.base, headers=ours.headers, timeout=120, trust_env=False) as api:
+    async with httpx2.AsyncClient(base_url=ours.base, headers=ours.headers, timeout=120, trust_env=False) as api:
         while len(waiting) < count:
             waiting += [
                 asyncio.create_task(Caller().post(ours.messages, json=body, headers=ours.headers, within=900))
@@ -179,7 +179,7 @@ async def call_and_wait(
     return held, sum("42" in answer.json()["reply"]["text"] for answer in answers)
 
 
-async def until_stored(api: httpx.AsyncClient, count: int) -> None:
+async def until_stored(api: httpx2.AsyncClient, count: int) -> None:
     """Until so many runs are queued or in work."""
     total = 0
     for _ in range(3000):
@@ -233,7 +233,7 @@ async def watch(ours: Installation, run: str, count: int, web: psutil.Process) -
     """(when each stream saw the end, when it was cancelled, bytes held by the web server while all watch)."""
     ends: list[float] = []
     watching = asyncio.Semaphore(0)
-    address = httpx.URL(ours.base)
+    address = httpx2.URL(ours.base)
     lines = [f"GET /api/v1/runs/{run}/stream HTTP/1.1", f"Host: {address.host}", "Accept: text/event-stream"]
     request = "\r\n".join([*lines, *(f"{name}: {value}" for name, value in ours.headers.items()), "", ""]).encode()
     loop = asyncio.get_running_loop()
@@ -244,7 +244,7 @@ async def watch(ours: Installation, run: str, count: int, web: psutil.Process) -
     for _ in range(count):
         await watching.acquire()
     held = web.memory_info().rss
-    async with httpx.AsyncClient(timeout=120, trust_env=False) as client:
+    async with httpx2.AsyncClient(timeout=120, trust_env=False) as client:
         began = time.perf_counter()
         (await client.post(f"{ours.base}/api/v1/runs/{run}/cancel", json={}, headers=ours.headers)).raise_for_status()
     await asyncio.gather(*(watcher.has_ended for _, watcher in watchers))
@@ -263,7 +263,7 @@ def replay(db: str, count: int = 10_000) -> None:
 
 def timed_replay(ours: Installation, run: str, count: int) -> float:
     began, seen = time.perf_counter(), 0
-    with httpx.stream(
+    with httpx2.stream(
         "GET", f"{ours.base}/api/v1/runs/{run}/stream", headers=ours.headers, timeout=60, trust_env=False
     ) as stream:
         for chunk in stream.iter_raw():
@@ -292,7 +292,7 @@ def lists(db: str, count: int = 100_000) -> None:
             print(f"{path:36} first {times[0]:5.0f} ms, then p50 {statistics.median(times[1:]):5.1f} ms", flush=True)
 
 
-def timed_get(api: httpx.Client, path: str) -> float:
+def timed_get(api: httpx2.Client, path: str) -> float:
     began = time.perf_counter()
     made(api.get(path))
     return (time.perf_counter() - began) * 1000
@@ -337,7 +337,7 @@ def first(db: str) -> None:
             pass
         with muster(Path(folder), db, None) as (base, key, _):
             headers = {"Authorization": f"Bearer {key}"}
-            with httpx.Client(base_url=f"{base}/api/v1", headers=headers, timeout=60, trust_env=False) as api:
+            with httpx2.Client(base_url=f"{base}/api/v1", headers=headers, timeout=60, trust_env=False) as api:
                 times = []
                 for _ in range(12):
                     began = time.perf_counter()

@@ -1,6 +1,8 @@
 """Writes what is generated in this package: `_sync` from `_async`, and `types.py` from OpenAPI.
 
-`make reference` runs it, and a test compares. It is not part of the package.
+`make reference` runs it, and a test compares. It is not part of the package. Both are committed: made at build time,
+`pip install ./client` would need the server for the OpenAPI document, and ruff and a code generator; type checkers and
+editable installations would not see what changed in `_async` until the next build.
 """
 
 import json

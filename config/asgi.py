@@ -38,4 +38,4 @@ async def sockets(scope: Any, receive: Any, send: Any) -> None:
     await (devices if scope["path"] == DEVICE_PATH else people)(scope, receive, send)
 
 
-application = RealAddress(ProtocolTypeRouter({"http": ThreadedHandler(), "websocket": origins.checked(sockets)}))
+application = RealAddress(ProtocolTypeRouter({"http": ThreadedHandler(), "websocket": origins.check_origins(sockets)}))

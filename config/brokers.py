@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from kombu.transport import TRANSPORT_ALIASES
 
 from plumbing.broker import clusters
-from plumbing.broker.servers import SENTINEL, kind_of, read_sentinel
+from plumbing.broker.servers import SENTINEL, read_sentinel, scheme
 
 REDIS = ("redis", "rediss", "unix", SENTINEL, *clusters.KINDS)
 # The time must exceed the longest run (MUSTER_MAX_RUN): otherwise a second worker receives the same message.
@@ -20,7 +20,7 @@ def broker_url(url: str) -> str:
     """Celery's own broker. Any transport of kombu will do, and a cluster if Celery is not used. Raises
     ImproperlyConfigured.
     """
-    kind = kind_of(url).partition("+")[0]
+    kind = scheme(url).partition("+")[0]
     if "://" not in url or kind not in (*TRANSPORT_ALIASES, *clusters.KINDS):
         raise ImproperlyConfigured(
             "BROKER_URL names no broker that Celery knows: write redis://host:6379/0, for example."
@@ -30,7 +30,7 @@ def broker_url(url: str) -> str:
 
 def for_celery(url: str) -> tuple[str, dict[str, Any]]:
     """The broker as Celery writes it, and its transport options. Raises ImproperlyConfigured."""
-    if kind_of(url) != SENTINEL:
+    if scheme(url) != SENTINEL:
         return url, TRANSPORT_OPTIONS
     try:
         hosts, service, login = read_sentinel(url)
@@ -46,7 +46,7 @@ def queue_url(url: str, broker: str) -> str:
     one, else empty.
     """
     address = url or broker.replace("redis+socket://", "unix://").replace("virtual_host=", "db=")
-    return address if url or kind_of(address) in REDIS else ""
+    return address if url or scheme(address) in REDIS else ""
 
 
 def carrier(name: str, *, queue: str, is_postgres: bool, broker: str = "") -> str:
@@ -55,11 +55,11 @@ def carrier(name: str, *, queue: str, is_postgres: bool, broker: str = "") -> st
         raise ImproperlyConfigured(f"MUSTER_CARRIER is “{name}”: use one of {', '.join(CARRIERS)}.")
     if name == "postgres" and not is_postgres:
         raise ImproperlyConfigured("MUSTER_CARRIER=postgres needs PostgreSQL: set DATABASE_URL, or use “list”.")
-    if name == "celery" and kind_of(broker) in clusters.KINDS:
+    if name == "celery" and scheme(broker) in clusters.KINDS:
         raise ImproperlyConfigured("Celery cannot use a Redis Cluster: name another broker in BROKER_URL.")
     if name == "temporal" and find_spec("temporalio") is None:
         raise ImproperlyConfigured("MUSTER_CARRIER=temporal needs `pip install -r requirements-temporal.txt`.")
-    if name == "list" and kind_of(queue) not in REDIS:
+    if name == "list" and scheme(queue) not in REDIS:
         raise ImproperlyConfigured(
             "MUSTER_CARRIER=list needs a Redis or Valkey server: set QUEUE_URL to redis://host:6379/0, for example."
         )

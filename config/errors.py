@@ -43,7 +43,7 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
     """Turn a view's exception into a response. Unexpected exceptions are logged and answered
     without a stack trace.
     """
-    error = counted(error, context)
+    error = count_refused_request(error, context)
     if isinstance(error, Repeated):
         return error.response
     if isinstance(error, ModelValidationError):
@@ -51,7 +51,7 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
     if isinstance(error, RequestDataTooBig):  # raised by Django itself
         error = body_too_large(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     if isinstance(error, MusterError):
-        return answer(context, error.status, error.code, str(error), hint_of(error), error.details, error.headers)
+        return answer(context, error.status, error.code, str(error), find_hint(error), error.details, error.headers)
     if isinstance(error, Http404):
         error = drf.NotFound()
     if isinstance(error, PermissionDenied):
@@ -60,11 +60,13 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
         hint = _("It has too many parameters or invalid ones; see the schema at /api/docs/.")
         return answer(context, 400, "malformed", _("The request cannot be read."), hint)
     if isinstance(error, drf.ValidationError):
-        return answer(context, 422, "invalid", _("The body is not valid."), _("See details."), listed(error.detail))
+        return answer(
+            context, 422, "invalid", _("The body is not valid."), _("See details."), flatten_details(error.detail)
+        )
     if isinstance(error, drf.APIException):
         return from_drf(error, context)
     if isinstance(error, IntegrityError):
-        log.warning("%s %s met a row that was changed or deleted meanwhile: %s", *asked(context), error)
+        log.warning("%s %s met a row that was changed or deleted meanwhile: %s", *method_and_path(context), error)
         return answer(
             context,
             409,
@@ -73,7 +75,7 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
             _("Look again, then try again."),
         )
     tell_trackers(context)
-    log.error("%s %s failed", *asked(context), exc_info=error)
+    log.error("%s %s failed", *method_and_path(context), exc_info=error)
     if isinstance(error, OperationalError | InterfaceError):
         hint = _(
             "Try again in a moment, with the same Idempotency-Key if you sent one: the request may have been stored."
@@ -91,7 +93,7 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
     )
 
 
-def counted(error: Exception, context: dict[str, Any]) -> Exception:
+def count_refused_request(error: Exception, context: dict[str, Any]) -> Exception:
     """REST framework counts requests after it has asked for permission. Here those count that it refused by then;
     Throttled in place of the error if they are too many.
     """
@@ -105,7 +107,7 @@ def counted(error: Exception, context: dict[str, Any]) -> Exception:
     return error
 
 
-def hint_of(error: MusterError) -> str:
+def find_hint(error: MusterError) -> str:
     """Its own, or what holds for all of its kind."""
     if error.hint or not isinstance(error, NotFound | Invalid):
         return error.hint
@@ -124,7 +126,7 @@ def tell_trackers(context: dict[str, Any]) -> None:
     signals.got_request_exception.send_robust(sender=None, request=request)
 
 
-def asked(context: dict[str, Any]) -> tuple[str, str]:
+def method_and_path(context: dict[str, Any]) -> tuple[str, str]:
     request = context.get("request")
     return getattr(request, "method", ""), getattr(request, "path", "")
 
@@ -140,18 +142,18 @@ def from_drf(error: drf.APIException, context: dict[str, Any]) -> Response:
     return answer(context, error.status_code, code, str(error.detail), str(hint), headers=headers)
 
 
-def listed(detail: Any, path: str = "") -> list[dict[str, str]]:
+def flatten_details(detail: Any, path: str = "") -> list[dict[str, str]]:
     """Flatten DRF's nested detail into one entry per error: {"field": "grants.0.tool", "code",
     "message"}.
     """
     if isinstance(detail, dict):
-        return [entry for key, value in detail.items() for entry in listed(value, join(path, key))]
+        return [entry for key, value in detail.items() for entry in flatten_details(value, join(path, key))]
     if isinstance(detail, list | tuple):
         nested = any(isinstance(value, dict | list) for value in detail)
         return [
             entry
             for index, value in enumerate(detail)
-            for entry in listed(value, join(path, index) if nested else path)
+            for entry in flatten_details(value, join(path, index) if nested else path)
         ]
     return [{"field": path, "code": getattr(detail, "code", "invalid"), "message": str(detail)}]
 

@@ -74,7 +74,7 @@ class ThreadedHandler(ASGIHandler):
         response: Any = refusal if request is None else self.get_response(request)
         body.close()
         if response.streaming and not response.is_async:
-            response = gathered(response)
+            response = join_parts(response)
         if not response.streaming and not isinstance(response, Later):
             self.shares.note(scope, request, len(response.content))
         if isinstance(response, Later):
@@ -131,7 +131,7 @@ def with_content_length(scope: Any, body: Any) -> Any:
     return {**scope, "headers": [*headers, (b"content-length", str(length).encode())]}
 
 
-def gathered(response: Any) -> HttpResponse:
+def join_parts(response: Any) -> HttpResponse:
     """A file or another synchronous stream, read on this thread."""
     parts: Iterable[bytes] = response.streaming_content
     whole = HttpResponse(b"".join(parts), status=response.status_code, headers=dict(response.items()))

@@ -114,11 +114,11 @@ class Site(AdminSite):
 
 def groups(request: HttpRequest) -> list[dict[str, Any]]:
     """The lists that the person may see: [{title, is_here, items: [{name, url, is_here}]}]."""
-    menu: list[dict[str, Any]] = [{"title": title, "items": offered(request, entries)} for title, entries in MENU]
+    menu: list[dict[str, Any]] = [{"title": title, "items": find_offered(request, entries)} for title, entries in MENU]
     return [{**group, "is_here": any(one["is_here"] for one in group["items"])} for group in menu if group["items"]]
 
 
-def offered(request: HttpRequest, entries: list[tuple[Any, str]]) -> list[dict[str, Any]]:
+def find_offered(request: HttpRequest, entries: list[tuple[Any, str]]) -> list[dict[str, Any]]:
     rows = [(words, *model.split(".")) for words, model in entries]
     return [
         link(request, words, reverse(f"admin:{app}_{name}_changelist"))

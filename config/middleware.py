@@ -16,7 +16,7 @@ from agents.http.later import Later
 from agents.http.sessions import note_use
 from agents.models import Preference
 from plumbing import tracing
-from plumbing.texts import asked_language
+from plumbing.texts import find_language
 from plumbing.untrusted import apart
 from runs.models.figures import metrics
 
@@ -49,7 +49,7 @@ def request_id(answer: Answer) -> Answer:
         header = request.headers.get("X-Request-ID", "")
         id = header if GIVEN_ID.fullmatch(header) else uuid.uuid4().hex
         apart.person.set(None)  # the thread served another request before
-        tracing.PARENT.set(tracing.accepted(request.headers.get("traceparent", "")))
+        tracing.PARENT.set(tracing.valid_header(request.headers.get("traceparent", "")))
         request.request_id = id  # type: ignore[attr-defined]
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=id)
@@ -121,7 +121,7 @@ def language(answer: Answer) -> Answer:
     """
 
     def spoken(request: HttpRequest) -> HttpResponseBase:
-        chosen = language_of(request)
+        chosen = choose_language(request)
         with translation.override(chosen):
             request.LANGUAGE_CODE = chosen  # type: ignore[attr-defined]
             return answer(request)
@@ -129,9 +129,9 @@ def language(answer: Answer) -> Answer:
     return spoken
 
 
-def language_of(request: HttpRequest) -> str:
+def choose_language(request: HttpRequest) -> str:
     if request.path.startswith(API):
-        return asked_language(request.headers.get("Accept-Language", ""))
+        return find_language(request.headers.get("Accept-Language", ""))
     if request.path.startswith(IN_ENGLISH):
         return settings.LANGUAGE_CODE
     if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.is_authenticated:

@@ -10,10 +10,10 @@ from django.apps import apps
 from django.db.models import Field, Model
 from django.utils.functional import Promise, lazy
 
-from plumbing.texts import name_shown
+from plumbing.texts import translate_name
 
 OURS = ("agents", "connectors", "devices", "functions", "gateway", "knowledge", "registry", "runs")
-named = lazy(name_shown, str)
+named = lazy(translate_name, str)
 
 
 def models() -> Iterator[type[Model]]:

@@ -30,16 +30,16 @@ class SentOriginValidator:
 
     def is_ours(self, origin: str, host: str) -> bool:
         """The host that the browser asked for, or one of those that settings name with their scheme."""
-        place = place_of(origin)
+        place = read_origin(origin)
         if place is None:
             return False
         scheme, name, port = place
-        if place_of(f"{scheme}://{host}") == place and validate_host(name, self.hosts):
+        if read_origin(f"{scheme}://{host}") == place and validate_host(name, self.hosts):
             return True
-        return place in [place_of(url) for url in (settings.PUBLIC_URL, *settings.CSRF_TRUSTED_ORIGINS)]
+        return place in [read_origin(url) for url in (settings.PUBLIC_URL, *settings.CSRF_TRUSTED_ORIGINS)]
 
 
-def place_of(url: str) -> Place | None:
+def read_origin(url: str) -> Place | None:
     """(scheme, host, port) of an origin, None for what is not one."""
     try:
         parts = urlsplit(url)
@@ -49,6 +49,6 @@ def place_of(url: str) -> Place | None:
     return (parts.scheme, parts.hostname, port) if parts.scheme in PORTS and parts.hostname else None
 
 
-def checked(application: Any) -> SentOriginValidator:
+def check_origins(application: Any) -> SentOriginValidator:
     hosts = settings.ALLOWED_HOSTS or (["localhost", "127.0.0.1", "[::1]"] if settings.DEBUG else [])
     return SentOriginValidator(application, hosts)

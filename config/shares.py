@@ -59,7 +59,7 @@ class Shares:
     def person_with_share(self, scope: Any) -> Any:
         if not self.people:
             return None
-        person, until = self.people.get(credential_in(scope), (None, 0.0))
+        person, until = self.people.get(find_credential(scope), (None, 0.0))
         return person if until > time.monotonic() else None
 
     def note(self, scope: Any, request: Any, size: int) -> None:
@@ -67,7 +67,7 @@ class Shares:
         if size < LARGE_BYTES:
             return
         person = getattr(getattr(request, "user", None), "pk", None)
-        credential = credential_in(scope)
+        credential = find_credential(scope)
         if person is None or not credential:
             return
         now = time.monotonic()
@@ -76,7 +76,7 @@ class Shares:
         self.people[credential] = (person, now + FOR_S)
 
 
-def credential_in(scope: Any) -> Credential:
+def find_credential(scope: Any) -> Credential:
     """What stands for the person in a request: a key, a token or a session, as a hash; empty if there is none."""
     session = settings.SESSION_COOKIE_NAME.encode()
     credentials = [

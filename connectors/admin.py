@@ -15,7 +15,7 @@ from agents.admin.base import pill
 from agents.admin.owned import OwnedAdmin, ReadOnlyAdmin
 from agents.exceptions import MusterError
 from connectors.toolsets.mcp import drop_all
-from plumbing.texts import shown
+from plumbing.texts import translate
 
 from . import remote
 from .exceptions import reconnect_link
@@ -112,7 +112,7 @@ class RemoteToolAdmin(ReadOnlyAdmin):
                 row.connection.require_edit(request.user)
                 remote.approve(row, request.user, sha256=row.offered_hash)
             except MusterError as error:
-                messages.error(request, f"{row}: {shown(str(error))} {shown(error.hint)}")
+                messages.error(request, f"{row}: {translate(str(error))} {translate(error.hint)}")
 
 
 @admin.register(DeliveredItem)

@@ -14,7 +14,7 @@ from connectors.toolsets.a2a import A2aToolset
 from connectors.toolsets.mcp import McpToolset
 from connectors.toolsets.openapi import HttpToolset
 from plumbing.http import outbound
-from plumbing.waits import elsewhere
+from plumbing.waits import run_blocking
 
 from .exceptions import ReconnectNeeded, Throttled, later
 from .models import Connection
@@ -38,7 +38,7 @@ class ConnectorToolset:
             connector = CONNECTORS[provider](connection, api, is_cancelled=context.is_cancelled)
             connector.require(operation.access)
             try:
-                value = elsewhere(run, connector, method, arguments, call.id)  # some read many things on threads
+                value = run_blocking(run, connector, method, arguments, call.id)  # some read many things on threads
             except Throttled as error:
                 raise later(error, context)
         return ToolResult(ok=True, value=value, untrusted=operation.access == "read", counts=counts_of(method, value))

@@ -10,7 +10,7 @@ from agents.admin.base import pill
 from agents.exceptions import MusterError
 from devices import offers, presence
 from devices.models import Device, DeviceCall, OfferedTool, Record
-from plumbing.texts import shown
+from plumbing.texts import translate
 
 
 @admin.register(Device)
@@ -64,7 +64,7 @@ class OfferedToolAdmin(ReadOnlyAdmin):
             try:
                 offers.approve(offer, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
             except MusterError as error:
-                messages.error(request, f"{offer}: {shown(str(error))} {shown(error.hint)}")
+                messages.error(request, f"{offer}: {translate(str(error))} {translate(error.hint)}")
 
     @admin.action(description=later("Reject"), permissions=["view"])
     def reject_selected(self, request: HttpRequest, queryset: QuerySet) -> None:

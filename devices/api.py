@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound
 from agents.http import viewsets
-from agents.http.throttles import address_of
+from agents.http.throttles import client_address
 from agents.http.viewsets import APIView, read
 from agents.models import AuditEvent
 from devices import offers, pairing, presence
@@ -36,7 +36,7 @@ class PairingView(APIView):
     def post(self, request: Any) -> Response:
         """Ask for a one-time code, to be entered at the device within ten minutes."""
         row, code = Pairing.make(request.user)
-        AuditEvent.record("pairing.created", row, actor=request.user, source=address_of(request))
+        AuditEvent.record("pairing.created", row, actor=request.user, source=client_address(request))
         return Response(PairingSerializer({"code": code, "expires_at": row.expires_at}).data, status=201)
 
 
@@ -65,7 +65,7 @@ class PairView(APIView):
             account, device, credential = pairing.account_of(body["code"]), None, None
         else:
             paired = pairing.pair(
-                body["code"], name=body["name"], platform=body["platform"], source=address_of(request)
+                body["code"], name=body["name"], platform=body["platform"], source=client_address(request)
             )
             account, device, credential = paired.device.owner, str(paired.device.pk), paired.credential
         answer = {
@@ -103,7 +103,7 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     def revoke(self, request: Any, pk: Any) -> Response:
         """Revoke the device's credentials and close its socket at once. Its history is kept."""
         device = self.get_object()
-        device.revoke(reason="by its owner", actor=request.user, source=address_of(request))
+        device.revoke(reason="by its owner", actor=request.user, source=client_address(request))
         presence.tell_revoked(device)
         return Response(DeviceSerializer(device).data)
 
@@ -132,7 +132,7 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     def approve(self, request: Any, pk: Any, hash: str) -> Response:
         """Let agents use this tool as long as its name, description and schema do not change."""
         offer = self.offer(hash)
-        offers.approve(offer, by=request.user, source=address_of(request))
+        offers.approve(offer, by=request.user, source=client_address(request))
         return Response(OfferSerializer(offer).data)
 
     @extend_schema(request=None, responses=OfferSerializer, parameters=[HASH])
@@ -140,7 +140,7 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     def reject(self, request: Any, pk: Any, hash: str) -> Response:
         """Refuse this tool, or withdraw its approval."""
         offer = self.offer(hash)
-        offers.reject(offer, by=request.user, source=address_of(request))
+        offers.reject(offer, by=request.user, source=client_address(request))
         return Response(OfferSerializer(offer).data)
 
     def offer(self, hash: str) -> OfferedTool:

@@ -19,7 +19,7 @@ from devices.statements import NewCall
 from plumbing import clock
 from plumbing.broker.announcements import Waiter
 from plumbing.threads import release_connection
-from plumbing.waits import elsewhere
+from plumbing.waits import run_blocking
 
 LEFT_S = 60.0  # after which the row of a process that died is deleted
 
@@ -49,7 +49,7 @@ def ask(owner_id: Any, questions: Mapping[Any, Question], seconds: float) -> dic
             waiters = {key: stack.enter_context(ANSWERS.waiter(call.id, Waiter)) for key, call in calls.items()}
             for call in calls.values():
                 outbox.post(call, frame_of(call, now))
-            elsewhere(wait, list(waiters.values()), seconds)
+            run_blocking(wait, list(waiters.values()), seconds)
             return {key: answer_of(waiter, calls[key].id) for key, waiter in waiters.items()}
     finally:
         forget(owner_id, list(calls.values()))

@@ -27,7 +27,7 @@ from plumbing import clock
 from plumbing.broker.announcements import Waiter
 from plumbing.statements import Select
 from plumbing.threads import release_connection
-from plumbing.waits import elsewhere
+from plumbing.waits import run_blocking
 
 State = DeviceCall.State
 PULSE_S = 0.25  # how often a waiting thread checks whether the run was cancelled
@@ -50,7 +50,7 @@ def call_device(
         until = create(request, call, context, *place()) if place is not None else None
         if until is None:
             return pend_or_answer(DeviceCall.objects.get(pk=call.id))
-        if elsewhere(hold, waiter, until, context) and waiter.news is not None:
+        if run_blocking(hold, waiter, until, context) and waiter.news is not None:
             return answer_of(call.id, **waiter.news)
         return pend_or_answer(DeviceCall.objects.get(pk=call.id))
 

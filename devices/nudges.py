@@ -21,4 +21,4 @@ def nudge(device_id: Any, type: str, **data: Any) -> bool:
 def announce(outcomes: list[tuple[UUID, dict[str, Any]]]) -> None:
     """Wake the threads that wait for these calls, in whichever process they are: one message."""
     if outcomes:
-        broadcast.publish(ANSWERS.channel, b"\n".join(announcements.line_of(*one) for one in outcomes))
+        broadcast.publish(ANSWERS.channel, b"\n".join(announcements.format_line(*one) for one in outcomes))

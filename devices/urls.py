@@ -2,7 +2,7 @@ from typing import Any
 
 from django.urls import path
 
-from agents.http.viewsets import routed
+from agents.http.viewsets import make_view
 from devices import api
 from devices.records.api import AllRecords, RecordViewSet
 
@@ -12,7 +12,7 @@ def device(**verbs: Any) -> Any:
 
 
 def record(**verbs: str) -> Any:
-    return routed(RecordViewSet, **verbs)
+    return make_view(RecordViewSet, **verbs)
 
 
 RECORD = "records/<str:collection>/<uuid:pk>"
@@ -26,7 +26,7 @@ urlpatterns = [
     path("devices/<uuid:pk>/offers/", device(get="offers"), name="device-offers"),
     path("devices/<uuid:pk>/offers/<str:hash>/approve", device(post="approve"), name="device-offer-approve"),
     path("devices/<uuid:pk>/offers/<str:hash>/reject", device(post="reject"), name="device-offer-reject"),
-    path("records/", routed(AllRecords, get="list"), name="all-records"),
+    path("records/", make_view(AllRecords, get="list"), name="all-records"),
     path("records/<str:collection>/", record(get="list", post="create"), name="records"),
     path(RECORD, record(get="retrieve", patch="partial_update", delete="destroy"), name="record"),
     path(f"{RECORD}/approve", record(post="approve"), name="record-approve"),

@@ -19,10 +19,10 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
-from agents.http.resources import located
-from agents.http.throttles import address_of
+from agents.http.resources import location_header
+from agents.http.throttles import client_address
 from agents.http.versioned import WITHOUT_LISTS, VersionedViewSet, versions_as
-from agents.http.viewsets import owner_in, read, readable_name, refusals
+from agents.http.viewsets import read, read_owner, readable_name, refusals
 from functions import callers, catalogue, checks, store, testing
 from functions.execution import Ready, checked, execute, ready, run
 from functions.models import Execution, FunctionTest, FunctionVersion, StoredFunction
@@ -91,7 +91,7 @@ class FunctionViewSet(VersionedViewSet):
         return rows
 
     def get_serializer_context(self) -> dict[str, Any]:
-        return {**super().get_serializer_context(), "address": address_of(self.request)}
+        return {**super().get_serializer_context(), "address": client_address(self.request)}
 
     @extend_schema(responses=FunctionSummarySerializer(many=True))
     def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
@@ -106,7 +106,7 @@ class FunctionViewSet(VersionedViewSet):
 
     def perform_destroy(self, function: StoredFunction) -> None:
         """Refused (409) while agents, chains or steps use the function. Its executions are kept."""
-        store.delete(function, user=self.request.user, source=address_of(self.request))
+        store.delete(function, user=self.request.user, source=client_address(self.request))
 
     def visible(self) -> StoredFunction:
         """The function with this name, for reading or running rather than changing it."""
@@ -161,10 +161,10 @@ class FunctionViewSet(VersionedViewSet):
 
     def freeze(self, function: StoredFunction, body: dict[str, Any]) -> FunctionVersion:
         """Publish the draft, after running its tests."""
-        return store.publish(function, user=self.request.user, source=address_of(self.request), **body)
+        return store.publish(function, user=self.request.user, source=client_address(self.request), **body)
 
     def go_back(self, function: StoredFunction, number: int) -> FunctionVersion:
-        return store.rollback(function, number, user=self.request.user, source=address_of(self.request))
+        return store.rollback(function, number, user=self.request.user, source=client_address(self.request))
 
     def contents(self, version: FunctionVersion) -> dict[str, Any]:
         return version.whole()
@@ -203,7 +203,7 @@ class FunctionViewSet(VersionedViewSet):
         if number:
             version = self.find_version(self.usable(), number)
             return ready(version.pk, version.sha256)
-        versions = PUBLISHED.all(user=user.pk, name=name) if owner_in(self.request) is None else []
+        versions = PUBLISHED.all(user=user.pk, name=name) if read_owner(self.request) is None else []
         if len(versions) != 1 and (len(versions) == 0 or versions[0][2] != user.pk):
             function = self.usable()  # refuses with the reason
             versions = [(function.published_id, function.published and function.published.sha256)]
@@ -257,7 +257,7 @@ class FunctionViewSet(VersionedViewSet):
         with refusals("test"):
             test = self.new_test(function)
             self.audit("test_added", function, test=test.name)
-        return Response(FunctionTestSerializer(test).data, status=201, headers=located(request, test.pk))
+        return Response(FunctionTestSerializer(test).data, status=201, headers=location_header(request, test.pk))
 
     def new_test(self, function: StoredFunction) -> FunctionTest:
         data = self.request.data

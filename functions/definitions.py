@@ -5,8 +5,8 @@ from typing import Any
 
 from agents.definitions import shapes
 from agents.definitions.agents import share, sharing
-from agents.definitions.files import Definition, default, set_columns, without_defaults
-from agents.models.options import options_of, options_of_kind
+from agents.definitions.files import Definition, default_value, set_columns, without_defaults
+from agents.models.options import find_options, find_options_of_kind
 from agents.sharing import carry
 from agents.unknown import extra
 from functions import checks, store, testing
@@ -14,8 +14,8 @@ from functions.models import FunctionTest, StoredFunction
 from functions.reading import read
 from functions.signature import SourceProblem
 
-COLUMNS = (*(name for name in options_of(StoredFunction) if name != "source"), "source")  # the longest last
-LISTS = options_of_kind(StoredFunction, "lines")
+COLUMNS = (*(name for name in find_options(StoredFunction) if name != "source"), "source")  # the longest last
+LISTS = find_options_of_kind(StoredFunction, "lines")
 
 
 class FunctionKind:
@@ -34,7 +34,7 @@ class FunctionKind:
         return extras
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
-        columns = shapes.of_columns(StoredFunction, COLUMNS)
+        columns = shapes.column_shapes(StoredFunction, COLUMNS)
         faults = shapes.faults(definition, {**columns, "tests": (list,), **shapes.SHARED})
         faults += shapes.not_texts(definition, LISTS)
         if isinstance(live := definition.get("live"), dict):
@@ -63,7 +63,7 @@ class FunctionKind:
         }
 
     def normal(self, definition: Definition, owner: Any) -> Definition:
-        values = short({name: definition.get(name, default(StoredFunction, name)) for name in COLUMNS})
+        values = short({name: definition.get(name, default_value(StoredFunction, name)) for name in COLUMNS})
         tests = [read_test(FunctionTest(**written_test(test))) for test in definition.get("tests", [])]
         kept = {name: definition[name] for name in ("kind", "name", "team", "draft", "live") if definition.get(name)}
         return {**kept, **values, **({"tests": tests} if tests else {})}
@@ -153,7 +153,7 @@ EXPECTS = {
 
 def read_test(test: FunctionTest) -> Definition:
     key = next(key for key, value in EXPECTS.items() if value == test.expects)
-    more = {"tolerance": test.tolerance} if test.tolerance != default(FunctionTest, "tolerance") else {}
+    more = {"tolerance": test.tolerance} if test.tolerance != default_value(FunctionTest, "tolerance") else {}
     return {"name": test.name, "arguments": test.arguments, key: test.expected, **more}
 
 

@@ -25,7 +25,7 @@ from functions.spec import FunctionSpec, defaults
 from functions.watching import watch
 from plumbing import json_values
 from plumbing.statements import insert
-from plumbing.waits import elsewhere
+from plumbing.waits import run_blocking
 
 MAX_ARGUMENT_BYTES = 1_048_576
 Callback = Callable[[dict[str, Any]], Any]
@@ -93,7 +93,7 @@ def perform(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execut
     kept = read_cache(key)
     if kept is not None:
         return described(version, arguments, caller, kept, is_cached=True)
-    outcome = elsewhere(run, version, arguments, caller)
+    outcome = run_blocking(run, version, arguments, caller)
     if outcome.ok and key:
         write_cache(key, outcome, version.spec.cache_ttl)
     return described(version, arguments, caller, outcome)

@@ -93,7 +93,7 @@ class Host:
             return self.files(name, content, media_type)
         if len(content) > settings.FILE_BYTES:
             raise ValueError(f"a file can have at most {settings.FILE_BYTES >> 20} MB")
-        shown = {"name": storage.clean_name(name), "media_type": storage.type_of(content, media_type)}
+        shown = {"name": storage.clean_name(name), "media_type": storage.detect_type(content, media_type)}
         return {"file": None, **shown, "size": len(content)}
 
     def http(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-import httpx
+import httpx2
 
 from plumbing.http import outbound
 from plumbing.http.addresses import matches
@@ -101,8 +101,8 @@ def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     deadline, transport = time.monotonic() + seconds, outbound.PinnedTransport(rules.private_hosts, rules.resolver)
     with (
         outbound.until(seconds),
-        outbound.closed_by(rules.sockets or outbound.Sockets()),
-        httpx.Client(transport=transport, trust_env=False, follow_redirects=False) as client,
+        outbound.close_with(rules.sockets or outbound.Sockets()),
+        httpx2.Client(transport=transport, trust_env=False, follow_redirects=False) as client,
     ):
         for _ in range(rules.max_redirects + 1):
             response = _send(client, outgoing, rules, deadline)
@@ -166,7 +166,7 @@ def _with_params(url: str, params: Any) -> str:
         return url
     if not isinstance(params, Mapping) or not all(isinstance(v, str | int | float | bool) for v in params.values()):
         raise HttpRefused("params must be an object of strings and numbers")
-    return str(httpx.URL(url).copy_merge_params({str(key): value for key, value in params.items()}))
+    return str(httpx2.URL(url).copy_merge_params({str(key): value for key, value in params.items()}))
 
 
 def _auth(name: Any, rules: Rules) -> Auth | None:
@@ -186,7 +186,7 @@ def _timeout(value: Any, rules: Rules) -> float:
 # One request of a redirect chain
 
 
-def _send(client: httpx.Client, outgoing: _Request, rules: Rules, deadline: float) -> dict[str, Any]:
+def _send(client: httpx2.Client, outgoing: _Request, rules: Rules, deadline: float) -> dict[str, Any]:
     host = _checked(outgoing.url, rules)
     headers = outgoing.headers | {"accept-encoding": "identity"}
     if outgoing.auth is not None:
@@ -206,9 +206,9 @@ def _send(client: httpx.Client, outgoing: _Request, rules: Rules, deadline: floa
             response.close()
     except outbound.AddressRefused:
         raise HttpRefused(f"{host} is not a public internet address") from None
-    except httpx.TimeoutException:
+    except httpx2.TimeoutException:
         raise HttpRefused(f"{host} did not answer in time") from None
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         raise HttpRefused(f"{host} could not be fetched: {type(error).__name__}") from None
     if rules.record is not None:
         ms = round((time.monotonic() - began) * 1000, 1)
@@ -225,8 +225,8 @@ def _checked(url: str, rules: Rules) -> str:
         parts = urlsplit(url)
         host, _ = (parts.hostname or "").rstrip("."), parts.port  # accessing the port validates it
         host = host.encode("idna").decode() if host and ":" not in host else host
-        agrees = httpx.URL(url).host.rstrip(".").lower() in (host.lower(), (parts.hostname or "").rstrip(".").lower())
-    except (ValueError, UnicodeError, httpx.InvalidURL):
+        agrees = httpx2.URL(url).host.rstrip(".").lower() in (host.lower(), (parts.hostname or "").rstrip(".").lower())
+    except (ValueError, UnicodeError, httpx2.InvalidURL):
         raise HttpRefused("the url is not valid") from None
     if not host or not agrees or parts.username is not None or parts.password is not None:
         raise HttpRefused("the url must have a plain host name without user name and password")
@@ -249,7 +249,7 @@ def _secret_for(auth: Auth, host: str) -> str:
     return auth.value
 
 
-def _receive(response: httpx.Response, rules: Rules, deadline: float) -> bytes:
+def _receive(response: httpx2.Response, rules: Rules, deadline: float) -> bytes:
     parts, size = [], 0
     for part in response.iter_raw():
         size += len(part)
@@ -272,7 +272,7 @@ def _redirected(outgoing: _Request, response: dict[str, Any]) -> _Request:
     return _Request(outgoing.method, url, headers, outgoing.body, auth)
 
 
-def _given_back(headers: httpx.Headers) -> dict[str, str]:
+def _given_back(headers: httpx2.Headers) -> dict[str, str]:
     """The response headers that the function sees; cookies are left out."""
     return {name.lower(): value for name, value in headers.items() if name.lower() != "set-cookie"}
 

@@ -17,7 +17,7 @@ from functions import sandbox
 from functions.execution import printed, storable
 from functions.tools import CODES
 from functions.watching import watch
-from plumbing.waits import elsewhere
+from plumbing.waits import run_blocking
 
 LIMITS = sandbox.Limits(
     timeout_s=60.0, memory_mb=1024, traffic_kb=64 << 10, call_kb=1024, answer_kb=8 << 10, kept_s=1800.0, max_calls=2000
@@ -79,7 +79,7 @@ def run_python(call: ToolCall, context: ToolContext) -> ToolResult:
     files = context.files() if context.files else []
     inputs = named(files)
     skills = context.skills() if context.skills else []
-    outcome = elsewhere(in_turn, code, [*inputs, *map(as_input, skills)], context)
+    outcome = run_blocking(in_turn, code, [*inputs, *map(as_input, skills)], context)
     details = {"isolation": outcome.isolation, "cpu_ms": outcome.cpu_ms, "peak_kb": outcome.peak_kb}
     is_untrusted = context.is_untrusted or any(one["untrusted"] for one in [*files, *skills])
     fields: dict[str, Any] = {"printed": printed(outcome), "untrusted": is_untrusted, "details": details}

@@ -10,7 +10,7 @@ from agents.exceptions import Unavailable
 from functions import sandbox
 from functions.signature import Signature, SourceProblem
 from plumbing.untrusted import apart
-from plumbing.waits import elsewhere
+from plumbing.waits import run_blocking
 
 MAX_SOURCE_BYTES = 64 * 1024
 
@@ -18,7 +18,7 @@ MAX_SOURCE_BYTES = 64 * 1024
 def read_apart(task: str, parts: tuple[Any, ...], owner: str | None) -> Any:
     """Run one task in a child. Raises TooMuch, Refused, Unavailable."""
     try:
-        answer = elsewhere(sandbox.read, task, parts, owner)
+        answer = run_blocking(sandbox.read, task, parts, owner)
     except sandbox.BadArguments:
         raise apart.TooMuch("it is too large or not valid JSON") from None
     except sandbox.NoChild:

@@ -19,12 +19,12 @@ from agents.http.strict import (
 )
 from agents.http.version_serializers import AnyField, NumberedSerializer, PublishSerializer
 from agents.models import Tool
-from agents.models.options import options_of
+from agents.models.options import find_options
 from agents.serializers.owned import OWNED, OwnedSerializer
 from functions import store
 from functions.models import LARGEST, Execution, FunctionTest, FunctionVersion, StoredFunction
 
-BODY = [name for name in options_of(StoredFunction) if name != "is_deprecated"]
+BODY = [name for name in find_options(StoredFunction) if name != "is_deprecated"]
 TOLD = ["requires", "is_deprecated", "published_version", "refusals", "draft_sha256"]
 ATTEMPTS = 5  # of a change, while others change the same function
 

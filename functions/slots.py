@@ -12,7 +12,7 @@ import redis
 from django.conf import settings
 
 from plumbing.broker.broadcast import channel_of
-from plumbing.broker.servers import pool_of
+from plumbing.broker.servers import make_pool
 
 # Members are callers, scores are the expiry times of their slots.
 TAKE = """
@@ -26,7 +26,7 @@ return 1
 
 @lru_cache(maxsize=1)
 def connection() -> redis.Redis:
-    return redis.Redis(connection_pool=pool_of(settings.CACHE_URL, socket_timeout=1, socket_connect_timeout=1))
+    return redis.Redis(connection_pool=make_pool(settings.CACHE_URL, socket_timeout=1, socket_connect_timeout=1))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from drf_spectacular.utils import extend_schema
 from pydantic import ValidationError
 
 from agents.exceptions import Invalid, NotFound
-from agents.http.authentication import key_of, require_scope
+from agents.http.authentication import find_key, require_scope
 from agents.http.pagination import read_page
 from agents.http.viewsets import APIView
 from agents.models.key import DECIDE
@@ -97,7 +97,7 @@ def started(request: Any, name: str, body: RunAgentInput) -> Turn:
     context = [f"{one.description}: {one.value}" for one in body.context or ()]
     return turns.begin(
         user=request.user,
-        key=key_of(request),
+        key=find_key(request),
         agent=name,
         parts=sent[-1].parts,
         session=session,

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid, MusterError
 from agents.http.strict import ObjectField, StrictSerializer
-from agents.http.throttles import address_of
+from agents.http.throttles import client_address
 from agents.http.viewsets import APIView, read
 from knowledge.memory import agent_file
 from knowledge.memory.agent_file import AgentTool
@@ -50,7 +50,7 @@ class AgentFileToolsView(APIView):
     def post(self, request: Request) -> Response:
         """Make a draft of each Python tool. `refused` lists the other tools with the reason. No code runs."""
         tools = agent_file.tools_of(read(AgentFileToolsSerializer, request)["file"])
-        done = list(attempts(tools, request.user, address_of(request)))
+        done = list(attempts(tools, request.user, client_address(request)))
         body = {
             "created": [name for name, error in done if error is None],
             "refused": [as_json(name, error) for name, error in done if error is not None],

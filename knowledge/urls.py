@@ -2,7 +2,7 @@ from typing import Any
 
 from django.urls import path
 
-from agents.http.viewsets import routed
+from agents.http.viewsets import make_view
 from knowledge.agent_file_api import AgentFileToolsView
 from knowledge.collections.api import CollectionViewSet, DocumentViewSet
 from knowledge.collections.evaluation_api import EvaluationViewSet, QuestionViewSet
@@ -14,15 +14,15 @@ from knowledge.skills.scripts import ScriptView
 
 
 def memory(**verbs: str) -> Any:
-    return routed(MemoryViewSet, **verbs)
+    return make_view(MemoryViewSet, **verbs)
 
 
 def documents(**verbs: str) -> Any:
-    return routed(DocumentViewSet, **verbs)
+    return make_view(DocumentViewSet, **verbs)
 
 
 def skill(**verbs: str) -> Any:
-    return routed(SkillViewSet, **verbs)
+    return make_view(SkillViewSet, **verbs)
 
 
 COLLECTION = "collections/<str:name>"
@@ -49,26 +49,26 @@ urlpatterns = [
         CollectionViewSet.as_view({"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}),
         name="collection",
     ),
-    path(f"{COLLECTION}/search", routed(CollectionViewSet, post="search"), name="collection-search"),
+    path(f"{COLLECTION}/search", make_view(CollectionViewSet, post="search"), name="collection-search"),
     path(f"{COLLECTION}/questions/", QuestionViewSet.as_view({"get": "list", "post": "create"}), name="questions"),
-    path(f"{COLLECTION}/questions/<uuid:pk>", routed(QuestionViewSet, delete="destroy"), name="question"),
-    path(f"{COLLECTION}/evaluate", routed(EvaluationViewSet, post="evaluate"), name="collection-evaluate"),
+    path(f"{COLLECTION}/questions/<uuid:pk>", make_view(QuestionViewSet, delete="destroy"), name="question"),
+    path(f"{COLLECTION}/evaluate", make_view(EvaluationViewSet, post="evaluate"), name="collection-evaluate"),
     path(f"{COLLECTION}/evaluations/", EvaluationViewSet.as_view({"get": "list"}), name="evaluations"),
     path(f"{COLLECTION}/documents/", DocumentViewSet.as_view({"get": "list", "post": "create"}), name="documents"),
     path(DOCUMENT, documents(get="retrieve", delete="destroy"), name="document"),
     path(f"{DOCUMENT}/text", documents(get="text"), name="document-text"),
     path(f"{DOCUMENT}/reindex", documents(post="reindex"), name="document-reindex"),
     path(f"{DOCUMENT}/erase", documents(delete="erase"), name="document-erase"),
-    path(f"{COLLECTION}/folders/", routed(FolderViewSet, get="list", post="create"), name="folders"),
-    path(f"{COLLECTION}/folders/<uuid:pk>", routed(FolderViewSet, delete="destroy"), name="folder"),
+    path(f"{COLLECTION}/folders/", make_view(FolderViewSet, get="list", post="create"), name="folders"),
+    path(f"{COLLECTION}/folders/<uuid:pk>", make_view(FolderViewSet, delete="destroy"), name="folder"),
     path(
         f"{COLLECTION}/accounts/",
-        routed(CollectionAccountViewSet, get="list", post="create"),
+        make_view(CollectionAccountViewSet, get="list", post="create"),
         name="collection-accounts",
     ),
     path(
         f"{COLLECTION}/accounts/<uuid:pk>",
-        routed(CollectionAccountViewSet, delete="destroy"),
+        make_view(CollectionAccountViewSet, delete="destroy"),
         name="collection-account",
     ),
     path("skills/", SkillViewSet.as_view({"get": "list", "post": "create"}), name="skills"),

@@ -2,7 +2,7 @@
 
 import re
 
-from plumbing.words import words_of
+from plumbing.words import find_words
 
 NUMBER = re.compile(r"\d[\d.,:/-]*\d|\d")
 LONGEST = 40  # characters of a number, such as that of an invoice
@@ -10,4 +10,4 @@ LONGEST = 40  # characters of a number, such as that of an invoice
 
 def stems_of(text: str) -> list[str]:
     """The stems of the words, and the numbers, which say much in a question."""
-    return [*words_of(text), *(number[:LONGEST] for number in NUMBER.findall(text))]
+    return [*find_words(text), *(number[:LONGEST] for number in NUMBER.findall(text))]

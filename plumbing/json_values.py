@@ -33,7 +33,7 @@ def clean(value: Any) -> Any:
     if isinstance(value, bool):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else name_of_float(value)
+        return value if math.isfinite(value) else write_float_key(value)
     if isinstance(value, int):
         return value if -LARGEST < value < LARGEST else "a number of more than 4,300 digits"
     if isinstance(value, dict):
@@ -64,7 +64,7 @@ def clean_list(value: Any) -> Any:
     return value if is_same else cleaned
 
 
-def name_of_float(number: float) -> str:
+def write_float_key(number: float) -> str:
     if math.isnan(number):
         return "NaN"
     return "Infinity" if number > 0 else "-Infinity"

@@ -1,6 +1,6 @@
 """Texts of the code in the reader's language: errors, problems, reasons.
 
-They are in English where they are made, so a row never keeps the language of the person who caused it. `shown`
+They are in English where they are made, so a row never keeps the language of the person who caused it. `translate`
 translates them where they are read: it finds the text in the message files, with or without values in it. The message
 file `code.po` lists them; tests/docs/code_texts.py collects them from the code.
 """
@@ -70,19 +70,19 @@ class Texts:
         return self.patterns.get(text[:START]) or self.patterns.get("", [])
 
 
-def shown(text: str) -> str:
+def translate(text: str) -> str:
     """The text in the active language; one that no message file has stays as it is."""
     language = get_language() or "en"
-    return text if language == "en" or not text else translated(language, str(text)[:MOST]) + str(text)[MOST:]
+    return text if language == "en" or not text else translate_into(language, str(text)[:MOST]) + str(text)[MOST:]
 
 
-def name_shown(name: str) -> str:
+def translate_name(name: str) -> str:
     """The name of a model, a field or a choice in the active language."""
-    texts = texts_in(get_language() or "en")
+    texts = load_texts(get_language() or "en")
     return texts.words.get(name) or texts.exact.get(name) or name
 
 
-def asked_language(header: str) -> str:
+def find_language(header: str) -> str:
     """The language that an Accept-Language header names first among those of the site."""
     for name, _ in parse_accept_lang_header(header.lower()):
         with suppress(LookupError):
@@ -91,23 +91,23 @@ def asked_language(header: str) -> str:
 
 
 @lru_cache(maxsize=1000)
-def translated(language: str, text: str) -> str:
-    texts = texts_in(language)
-    return looked_up(texts, text, DEEP) or in_parts(texts, text)
+def translate_into(language: str, text: str) -> str:
+    texts = load_texts(language)
+    return find_translation(texts, text, DEEP) or translate_parts(texts, text)
 
 
-def in_parts(texts: Texts, text: str) -> str:
+def translate_parts(texts: Texts, text: str) -> str:
     """Sentence by sentence, and what follows the name of a field: `steps.0: There is no …`."""
     parts = []
     for sentence in SENTENCES.split(text, PARTS):
         place, colon, rest = sentence.partition(": ")
-        after_place = looked_up(texts, rest, DEEP) if colon else ""
+        after_place = find_translation(texts, rest, DEEP) if colon else ""
         with_place = f"{place}: {after_place}" if after_place else sentence
-        parts.append(looked_up(texts, sentence, DEEP) or with_place)
+        parts.append(find_translation(texts, sentence, DEEP) or with_place)
     return " ".join(parts)
 
 
-def looked_up(texts: Texts, text: str, depth: int) -> str:
+def find_translation(texts: Texts, text: str, depth: int) -> str:
     """Its translation, or "". Values that are texts of the code are translated with it."""
     if text in texts.exact:
         return texts.exact[text]
@@ -115,20 +115,20 @@ def looked_up(texts: Texts, text: str, depth: int) -> str:
         values = pattern.values(text)
         if values is not None:
             named = zip(pattern.names, values, strict=True)
-            return pattern.translation % {name: of_value(texts, name, value, depth) for name, value in named}
+            return pattern.translation % {name: translate_value(texts, name, value, depth) for name, value in named}
     return ""
 
 
-def of_value(texts: Texts, name: str, value: str, depth: int) -> str:
+def translate_value(texts: Texts, name: str, value: str, depth: int) -> str:
     is_noun = name.rstrip("0123456789") in NOUNS
     if is_noun and value in texts.words:
         return texts.words[value]
     may_be_text = depth > 0 and (is_noun or " " in value)
-    return (may_be_text and looked_up(texts, value, depth - 1)) or value
+    return (may_be_text and find_translation(texts, value, depth - 1)) or value
 
 
 @cache
-def texts_in(language: str) -> Texts:
+def load_texts(language: str) -> Texts:
     texts = Texts()
     for domain in DOMAINS:
         if language == "en":

@@ -7,7 +7,7 @@ PATTERN = re.compile("00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-
 PARENT: ContextVar[str] = ContextVar("traceparent", default="")  # of the request that this thread serves
 
 
-def accepted(header: str) -> str:
+def valid_header(header: str) -> str:
     """The header if it is valid, else an empty text: a trace then begins here."""
     return header if PATTERN.fullmatch(header) else ""
 

@@ -99,14 +99,14 @@ def around(entered: Callable[[], AbstractContextManager[None]]) -> Iterator[None
         AROUND.reset(before)
 
 
-def elsewhere(work: Callable[..., Found], *arguments: Any, **options: Any) -> Found:
+def run_blocking(work: Callable[..., Found], *arguments: Any, **options: Any) -> Found:
     """What `work` returns or raises. It may block: inside a hub it runs on another thread, in a copy
     of the context.
     """
-    return on(None, work, *arguments, **options)
+    return run_blocking_on(None, work, *arguments, **options)
 
 
-def on(threads: Executor | None, work: Callable[..., Found], *arguments: Any, **options: Any) -> Found:
+def run_blocking_on(threads: Executor | None, work: Callable[..., Found], *arguments: Any, **options: Any) -> Found:
     """The same on threads of their own, for what must not take all threads of the pool."""
     hub = here()
     if hub is None:

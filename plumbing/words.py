@@ -26,7 +26,7 @@ SIGNS = (
 WORD = re.compile(r"[a-z]+|[^\W\d_]+", re.UNICODE)
 
 
-def words_of(text: str) -> list[str]:
+def find_words(text: str) -> list[str]:
     """Stems in order, without stop words; a pattern such as "3 + 4" adds the words it stands for."""
     text = text.lower()
     text += "".join(f" {words}" for sign, words in SIGNS if sign.search(text))

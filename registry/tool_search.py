@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from cachetools import LRUCache, cached
 
-from plumbing.words import words_of
+from plumbing.words import find_words
 
 from .routing import embeddings
 
@@ -79,7 +79,7 @@ def entry_of(tool: Described) -> Entry:
     description = tool.description[:READ]
     weights: dict[str, float] = {}
     for text, weight in zip((name, description, " . ".join(parameters(tool.input_schema))), WEIGHTS, strict=True):
-        for stem in words_of(text):
+        for stem in find_words(text):
             weights[stem] = max(weights.get(stem, 0.0), weight)
     return Entry(key_of(tool), weights, f"{name}: {description[:500]}")
 
@@ -106,7 +106,7 @@ def search(user: Any, entries: Sequence[Entry], text: str, limit: int) -> Found:
 
 def rank_by_words(entries: Sequence[Entry], text: str) -> list[Match]:
     """The entries that share a word with the text. A rare word weighs more than a frequent one."""
-    stems = set(words_of(text))
+    stems = set(find_words(text))
     having: Counter[str] = Counter()
     sharing = []
     for entry in entries:
@@ -126,7 +126,7 @@ def rank_by_words(entries: Sequence[Entry], text: str) -> list[Match]:
 def with_meaning(entries: Sequence[Entry], by_words: Sequence[Match], near: Sequence[float], text: str) -> list[Match]:
     """Ranked by meaning. The share of the text's words that a tool has adds a little, for exact names."""
     words = {match.key: match.words for match in by_words}
-    number = len(set(words_of(text))) or 1
+    number = len(set(find_words(text))) or 1
     matches = []
     for entry, nearness in zip(entries, near, strict=True):
         shared = words.get(entry.key, ())

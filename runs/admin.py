@@ -14,9 +14,11 @@ from django.utils.translation import gettext_lazy as later
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
 
 from agents.admin import OwnedAdmin, ReadOnlyAdmin
+from agents.admin.authored import SHARING
 from agents.admin.base import ModelAdmin, pill
+from agents.admin.fields import make_fieldsets
 from agents.exceptions import MusterError
-from plumbing.texts import shown
+from plumbing.texts import translate
 from runs.models import (
     Approval,
     Budget,
@@ -68,7 +70,7 @@ class RunAdmin(ReadOnlyAdmin):
             try:
                 endings.cancel(run, by=request.user, reason="from the admin")
             except MusterError as error:
-                messages.error(request, f"{run}: {shown(str(error))}")
+                messages.error(request, f"{run}: {translate(str(error))}")
 
 
 @admin.register(RouteDecision)
@@ -233,7 +235,7 @@ class ScheduleForm(forms.ModelForm):
         try:
             zone_named(self.cleaned_data["timezone"])
         except TimingError as error:
-            raise forms.ValidationError(shown(str(error)))
+            raise forms.ValidationError(translate(str(error)))
         return self.cleaned_data["timezone"]
 
     def clean(self) -> dict[str, Any]:
@@ -270,32 +272,14 @@ class ScheduleAdmin(OwnedAdmin):
     search_fields = ["name", "description"]
     list_select_related = ["agent", "chain", "owner"]
     actions = ["pause_selected", "resume_selected"]
-    fieldsets = [
-        (None, {"fields": ["name", "description", "agent", "chain", "text", "input", "enabled"]}),
-        (later("When"), {"fields": ["crontab", "interval", "clocked", "timezone", "starts_at", "ends_at", "jitter_s"]}),
-        (
-            later("When a start is missed or overlaps"),
-            {
-                "fields": [
-                    "missed_policy",
-                    "missed_window_s",
-                    "overlap_policy",
-                    "wait_for_device",
-                    "device",
-                    "pause_after_failures",
-                    "notify_email",
-                ]
-            },
-        ),
-        (later("Sharing"), {"fields": ["owner", "team"], "classes": ["collapse"]}),
-    ]
+    fieldsets = [*make_fieldsets(Schedule, instead={"interval": ["interval", "clocked"]}), SHARING]
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
         try:
             schedules.plan_next(obj)
         except MusterError as error:
             obj.enabled, obj.next_due_at = False, None
-            messages.error(request, _("Saved, but switched off: %(reason)s") % {"reason": shown(str(error))})
+            messages.error(request, _("Saved, but switched off: %(reason)s") % {"reason": translate(str(error))})
         super().save_model(request, obj, form, change)
 
     @admin.action(description=later("Pause"), permissions=["change"])
@@ -311,7 +295,7 @@ class ScheduleAdmin(OwnedAdmin):
                 try:
                     schedules.set_enabled(schedule, True)
                 except MusterError as error:
-                    messages.error(request, f"{schedule}: {shown(str(error))}")
+                    messages.error(request, f"{schedule}: {translate(str(error))}")
 
 
 @admin.register(ScheduleOccurrence)

@@ -23,7 +23,7 @@ from agents.exceptions import Conflict, Invalid, MusterError
 from agents.http.pagination import read_page
 from devices.models import Record
 from knowledge.models import Memory
-from plumbing.texts import shown
+from plumbing.texts import translate
 from runs.models import Approval, InputRequest, Run
 from runs.rules.timing import TimingError, zone_named
 
@@ -157,21 +157,21 @@ def signed_in(view: Any = None, *, writes: str = roles.ACT) -> Any:
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not request.user.is_authenticated:
-            return redirect_to_login(came_from(request) if request.method == "POST" else request.get_full_path())
-        with timezone.override(zone_of(request)):
+            return redirect_to_login(form_page(request) if request.method == "POST" else request.get_full_path())
+        with timezone.override(find_zone(request)):
             try:
                 if request.method == "POST":
                     check_form(request, writes)
                 return view(request, *args, **kwargs)
             except MusterError as error:
-                return refused(request, error)
+                return refusal_page(request, error)
             except IntegrityError:
-                return refused(request, Conflict(_("It was changed or deleted meanwhile."), hint=_("Try again.")))
+                return refusal_page(request, Conflict(_("It was changed or deleted meanwhile."), hint=_("Try again.")))
 
     return guarded
 
 
-def came_from(request: HttpRequest) -> str:
+def form_page(request: HttpRequest) -> str:
     """The page with the form that was sent, to go back to after signing in: most forms are sent to addresses that have
     no page of their own.
     """
@@ -202,7 +202,7 @@ def check_form(request: HttpRequest, writes: str) -> None:
         )
 
 
-def zone_of(request: HttpRequest) -> tzinfo:
+def find_zone(request: HttpRequest) -> tzinfo:
     """The zone that the person chose, else the browser's, which page.js stores in a cookie; UTC if it is unknown."""
     chosen = getattr(request, "preference", None)
     try:
@@ -211,7 +211,7 @@ def zone_of(request: HttpRequest) -> tzinfo:
         return UTC
 
 
-def refused(request: HttpRequest, error: MusterError) -> HttpResponse:
+def refusal_page(request: HttpRequest, error: MusterError) -> HttpResponse:
     context = {"title": _("The action failed") if error.status != 404 else _("Not found"), "error": error}
     return render(
         request, "muster/refused.html", {"navigation": navigation(request, {}), **context}, status=error.status
@@ -221,7 +221,7 @@ def refused(request: HttpRequest, error: MusterError) -> HttpResponse:
 def tell(request: HttpRequest, error: MusterError) -> None:
     """The refusal as a message on the page that is shown again."""
     words = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict)), error.hint]
-    messages.error(request, " ".join(shown(word) for word in words if word))
+    messages.error(request, " ".join(translate(word) for word in words if word))
 
 
 def seen_runs(request: HttpRequest) -> QuerySet[Run]:
@@ -242,7 +242,7 @@ def pretty(value: Any) -> str:
 
 def keyset(request: HttpRequest, rows: QuerySet, size: int = PAGE) -> tuple[list[Any], str]:
     """One page of rows in descending order of a UUID, and the query of the next page ("" for none)."""
-    before = uuid_in(request.GET.get("before", ""))
+    before = read_uuid(request.GET.get("before", ""))
     if before:
         rows = rows.filter(pk__lt=before)
     page_rows, has_more = read_page(rows.order_by("-pk"), size)
@@ -253,7 +253,12 @@ def keyset(request: HttpRequest, rows: QuerySet, size: int = PAGE) -> tuple[list
     return page_rows, query.urlencode()
 
 
-def uuid_in(text: str) -> UUID | None:
+def read_number(text: str) -> int:
+    """A small number that a page has sent; 0 if it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def read_uuid(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:

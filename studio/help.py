@@ -36,7 +36,7 @@ class Document:
 @require_safe
 @signed_in
 def help_page(request: HttpRequest, name: str = START) -> HttpResponse:
-    document = document_of(name)
+    document = find_document(name)
     if document is None:
         raise Http404("There is no such page of the documentation.")
     answer = page(request, "help.html", document.title, document=document, is_index=name == START)
@@ -60,12 +60,12 @@ def names() -> dict[str, str]:
     return {path: name for name, path in places().items()}
 
 
-def document_of(name: str) -> Document | None:
-    return rendered(name) if name in places() else None
+def find_document(name: str) -> Document | None:
+    return render_page(name) if name in places() else None
 
 
 @cache
-def rendered(name: str) -> Document:
+def render_page(name: str) -> Document:
     path = places()[name]
     tokens = reader().parse((DOCS / path).read_text(encoding="utf-8"))
     if tokens[:1] and tokens[0].tag == "h1":
@@ -108,7 +108,7 @@ def anchors(tokens: list[Token]) -> tuple[tuple[str, str], ...]:
         if opening.type != "heading_open":
             continue
         words = plain(inline)
-        slug = slug_of(words)
+        slug = make_slug(words)
         seen[slug] = seen.get(slug, 0) + 1
         anchor = slug if seen[slug] == 1 else f"{slug}_{seen[slug] - 1}"
         opening.attrs["id"] = anchor
@@ -117,7 +117,7 @@ def anchors(tokens: list[Token]) -> tuple[tuple[str, str], ...]:
     return tuple(listed)
 
 
-def slug_of(words: str) -> str:
+def make_slug(words: str) -> str:
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", words).strip().lower())
 
 

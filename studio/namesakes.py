@@ -21,7 +21,7 @@ def mark_namesakes(model: Any, rows: list[Any], user: Any) -> None:
         namesakes.setdefault(row.name, []).append(row)
     for row in rows:
         is_own = row.owner_id == user.pk
-        row.address = "" if is_own or is_first(namesakes.get(row.name, []), row, user) else address_of(row)
+        row.address = "" if is_own or is_first(namesakes.get(row.name, []), row, user) else find_address(row)
 
 
 def is_first(namesakes: list[Any], row: Any, user: Any) -> bool:
@@ -31,26 +31,26 @@ def is_first(namesakes: list[Any], row: Any, user: Any) -> bool:
         return False
 
 
-def address_of(row: Any) -> str:
+def find_address(row: Any) -> str:
     return "?" + urlencode({"owner": row.owner.get_username() if row.owner else ""})
 
 
-def opened(request: HttpRequest, rows: Any, name: str) -> Any:
+def find_by_name(request: HttpRequest, rows: Any, name: str) -> Any:
     """The row that the name means to this person, or with `?owner=` the one of this owner; empty: the site's.
     Raises NotFound, Conflict.
     """
     row = rows.named(request.user, name[:64], request.GET.get("owner"))
-    return marked(request.user, row) if "owner" in request.GET else row
+    return mark_namesake(request.user, row) if "owner" in request.GET else row
 
 
-def marked(user: Any, row: Any) -> Any:
+def mark_namesake(user: Any, row: Any) -> Any:
     """The row with its `address`, see `mark_namesakes`, and with `has_meaning`: whether its name means a row at all."""
-    meant = meant_by(user, row)
-    row.address, row.has_meaning = "" if meant == row else address_of(row), meant is not None
+    meant = find_meant_row(user, row)
+    row.address, row.has_meaning = "" if meant == row else find_address(row), meant is not None
     return row
 
 
-def meant_by(user: Any, row: Any) -> Any:
+def find_meant_row(user: Any, row: Any) -> Any:
     """The row that the name of this one means; None if two teams share one each."""
     try:
         return type(row).objects.named(user, row.name)

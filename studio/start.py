@@ -155,7 +155,7 @@ def start(request: HttpRequest) -> HttpResponse:
     roles.require(request.user, "agents:write")
     step = request.POST.get("step", "")
     filled = FORMS[step](request.POST, user=request.user, prefix=step) if step in FORMS else None
-    if filled is not None and filled.is_valid() and saved(request, filled):
+    if filled is not None and filled.is_valid() and save_form(request, filled):
         return redirect("page:start")
     shown = {name: filled if name == step else empty(name, request.user) for name in FORMS}
     status = 422 if filled is not None else 200
@@ -164,7 +164,7 @@ def start(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-def saved(request: HttpRequest, form: Any) -> bool:
+def save_form(request: HttpRequest, form: Any) -> bool:
     try:
         messages.success(request, form.save())
     except MusterError as error:

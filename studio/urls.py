@@ -9,8 +9,8 @@ from . import help, start, status, texts
 from .activity import audit, comparison, dashboard, run_list, runs, schedules
 from .authoring import agents, chains, embeds, prompts, skills, workbench
 from .connections import clients, connections, devices, providers
-from .conversations import accounts, collections, evaluations, files, folders, memory, playground, sessions, shared
-from .decisions import approvals, links, records
+from .conversations import collections, files, memory, playground, sessions, shared
+from .decisions import approvals, records
 from .people import account, teams
 
 app_name = "page"
@@ -46,7 +46,7 @@ urlpatterns = [
     path("approvals/", approvals.inbox, name="approvals"),
     path("approvals/count", approvals.count, name="approval-count"),
     path("approvals/decide", approvals.decide_several, name="approvals-decide"),
-    path("approvals/link/<str:token>/", links.approval, name="approval-link"),
+    path("approvals/link/<str:token>/", approvals.linked_approval, name="approval-link"),
     path("approvals/<uuid:pk>/decide", approvals.decide, name="approval-decide"),
     path("schedules/", schedules.schedule_list, name="schedules"),
     path("schedules/due-times", schedules.due_times, name="schedule-times"),
@@ -62,13 +62,13 @@ urlpatterns = [
     path("collections/", collections.collection_list, name="collections"),
     path("collections/<str:name>/", collections.collection_page, name="collection"),
     path("collections/<str:name>/delete", collections.delete, name="collection-delete"),
-    path("collections/<str:name>/evaluate", evaluations.evaluate, name="collection-evaluate"),
-    path("collections/<str:name>/questions", evaluations.add_question, name="question-add"),
-    path("collections/<str:name>/questions/<uuid:pk>/remove", evaluations.remove_question, name="question-remove"),
-    path("collections/<str:name>/folders", folders.add_folder, name="folder-add"),
-    path("collections/<str:name>/folders/<uuid:pk>/remove", folders.remove_folder, name="folder-remove"),
-    path("collections/<str:name>/accounts", accounts.add_account, name="account-add"),
-    path("collections/<str:name>/accounts/<uuid:pk>/remove", accounts.remove_account, name="account-remove"),
+    path("collections/<str:name>/evaluate", collections.evaluate, name="collection-evaluate"),
+    path("collections/<str:name>/questions", collections.add_question, name="question-add"),
+    path("collections/<str:name>/questions/<uuid:pk>/remove", collections.remove_question, name="question-remove"),
+    path("collections/<str:name>/folders", collections.add_folder, name="folder-add"),
+    path("collections/<str:name>/folders/<uuid:pk>/remove", collections.remove_folder, name="folder-remove"),
+    path("collections/<str:name>/accounts", collections.add_account, name="account-add"),
+    path("collections/<str:name>/accounts/<uuid:pk>/remove", collections.remove_account, name="account-remove"),
     path(DOCUMENT, collections.document_page, name="document"),
     *[
         path(f"{DOCUMENT}{verb}", collections.act, {"verb": verb}, name=f"document-{verb}")

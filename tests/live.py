@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import psutil
 import psycopg
 import pytest
@@ -50,7 +50,7 @@ class Live:
         )
         self.said = read_until(self.process)
         self.key = (self.data_dir / "secrets" / "development_key").read_text().strip()
-        self.http = httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=120)
+        self.http = httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=120)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; the exit code. No run of a journey may have looked like a circle."""

@@ -115,7 +115,7 @@ def one_minute(time_machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests are counted from none, all in one minute, however slowly the cache answers (or else they pass)."""
     patient = Line(settings.CACHE_URL, timeout_s=60)
     patient.ask(("FLUSHDB",))
-    monkeypatch.setattr(throttles, "line", lambda: patient)
+    monkeypatch.setattr(throttles, "cache_connection", lambda: patient)
     time_machine.move_to("2026-01-01T12:00:30Z", tick=False)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 
-import httpx
+import httpx2
 
 
 def free_port() -> int:
@@ -40,7 +40,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes], limit_s: float = 120) -
         assert process.poll() is None, "the server did not start"
         assert monotonic() < until, f"nothing answers at {url}"
         try:
-            httpx.get(url, timeout=2, trust_env=False)
+            httpx2.get(url, timeout=2, trust_env=False)
             return
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             sleep(0.05)

@@ -254,9 +254,9 @@ def test_schemas_expressions_and_prompts(people):
         assert schema.validate(rule, {"nobody": 1}) != []
         scope = {"input": {one.username: one.pk for one in people}}
         assert mapping.search(f"input.{person.username}", scope) == person.pk
-        assert prompts.rendered("Hello {{ name }}", {"name": person.username}) == f"Hello {person.username}"
+        assert prompts.render_prompt("Hello {{ name }}", {"name": person.username}) == f"Hello {person.username}"
         told = f"There is no tool “{person.username}”."
-        assert person.username in texts.translated("de", told)
+        assert person.username in texts.translate_into("de", told)
         assert statements.tools_of(f'{{"lookup": "{person.username}"}}') == {"lookup": person.username}
 
 

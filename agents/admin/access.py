@@ -22,12 +22,12 @@ from agents.exceptions import MusterError
 from agents.membership import change_role, end, invite, person_named
 from agents.models import ApiKey, AuditEvent, Invitation, Membership, Secret, Team
 from agents.models.key import DECIDE, EVERYTHING, SCOPES
-from plumbing.texts import shown
+from plumbing.texts import translate
 
 from .authored import OWNER_FILTERS, SHARING
 from .base import ModelAdmin, pill
 from .fields import LinesField, NamedForm
-from .owned import OwnedAdmin, ReadOnlyAdmin, VisibleChoices, counted
+from .owned import OwnedAdmin, ReadOnlyAdmin, VisibleChoices, count_references
 
 User = get_user_model()
 admin.site.unregister(Group)
@@ -101,7 +101,7 @@ class InvitationForm(NamedForm):
         try:
             self.instance.user = person_named(self.cleaned_data["person"])
         except MusterError as error:
-            raise forms.ValidationError(shown(str(error)))
+            raise forms.ValidationError(translate(str(error)))
         return self.cleaned_data["person"]
 
 
@@ -124,7 +124,7 @@ class TeamAdmin(OwnedAdmin):
     inlines = [MembershipInline, InvitationInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        return super().get_queryset(request).annotate(member_total=counted(Membership, "team"))
+        return super().get_queryset(request).annotate(member_total=count_references(Membership, "team"))
 
     def save_model(self, request: HttpRequest, obj: Team, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
@@ -147,7 +147,7 @@ class TeamAdmin(OwnedAdmin):
         try:
             invite(row.team, row.user.get_username(), row.role, by=request.user)
         except MusterError as error:
-            messages.error(request, shown(str(error)))
+            messages.error(request, translate(str(error)))
         else:
             self.audit(request, "invited", row.team, user=row.user.get_username(), role=row.role)
 

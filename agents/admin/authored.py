@@ -19,11 +19,11 @@ from agents import prompts, served
 from agents.models import Agent, Provider, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
 from agents.spec import ModelParams
-from plumbing.texts import shown
+from plumbing.texts import translate
 
 from .base import row_action
-from .fields import JsonField, NamedForm, fieldsets_of, in_language
-from .owned import OwnedAdmin, VisibleChoices, counted, shorten
+from .fields import JsonField, NamedForm, make_fieldsets, translate_choices
+from .owned import OwnedAdmin, VisibleChoices, count_references, shorten
 from .versioned import VersionedAdmin, VersionedForm
 
 OWNER_FILTERS: list[Any] = [("owner", admin.RelatedOnlyFieldListFilter), ("team", admin.RelatedOnlyFieldListFilter)]
@@ -70,10 +70,10 @@ class ProviderAdmin(OwnedAdmin):
     list_filter = ["kind", "enabled", *OWNER_FILTERS]
     search_fields = ["name", "base_url"]
     row_actions = ["try_out"]
-    fieldsets = [*fieldsets_of(Provider, instead={"base_url": ["kind", "base_url", "api_key"]}), SHARING]
+    fieldsets = [*make_fieldsets(Provider, instead={"base_url": ["kind", "base_url", "api_key"]}), SHARING]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        return super().get_queryset(request).annotate(agent_total=counted(Agent, "provider"))
+        return super().get_queryset(request).annotate(agent_total=count_references(Agent, "provider"))
 
     @row_action(description=later("Test"), url_path="test", permission="change", changes=True)
     def try_out(self, request: HttpRequest, provider: Provider) -> HttpResponse:
@@ -85,7 +85,7 @@ class ProviderAdmin(OwnedAdmin):
     def tell_trial(self, request: HttpRequest, provider: Provider) -> None:
         trial = served.verdict(provider)
         notify = messages.success if trial["ok"] else messages.warning
-        notify(request, f"{shown(trial['message'])} {shown(trial['hint'])}".strip())
+        notify(request, f"{translate(trial['message'])} {translate(trial['hint'])}".strip())
 
     @admin.display(description=later("Key"), boolean=True)
     def has_key(self, provider: Provider) -> bool:
@@ -111,13 +111,13 @@ class GrantForm(NamedForm):
 
     mode = forms.ChoiceField(
         choices=partial(
-            in_language,
+            translate_choices,
             [("", later("default for the effect: asks if the call cannot be undone")), *ToolGrant.Mode.choices],
         ),
         required=False,
     )
     decides = forms.ChoiceField(
-        choices=partial(in_language, ToolGrant.Decider.choices), required=False, help_text=later("Who answers.")
+        choices=partial(translate_choices, ToolGrant.Decider.choices), required=False, help_text=later("Who answers.")
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -180,7 +180,7 @@ class AgentForm(VersionedForm):
 
     def clean_variables(self) -> dict:
         variables = self.cleaned_data["variables"] or {}
-        if problems := prompts.problems_of(variables):
+        if problems := prompts.check_variables(variables):
             raise ValidationError([f"{problem['field']}: {problem['message']}" for problem in problems])
         return variables
 
@@ -209,10 +209,15 @@ class AgentAdmin(VersionedAdmin):
     row_actions = ["try_out", "show_versions", "duplicate"]
     definition_kind = "agent"
     inlines = [GrantInline]
-    fieldsets = [*fieldsets_of(Agent, instead={"model_params": [*ModelParams.model_fields]}), SHARING]
+    fieldsets = [*make_fieldsets(Agent, instead={"model_params": [*ModelParams.model_fields]}), SHARING]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        return super().get_queryset(request).select_related("provider").annotate(tool_total=counted(ToolGrant, "agent"))
+        return (
+            super()
+            .get_queryset(request)
+            .select_related("provider")
+            .annotate(tool_total=count_references(ToolGrant, "agent"))
+        )
 
     def has_copy_permission(self, request: HttpRequest, row: Agent) -> bool:
         return self.has_add_permission(request)
@@ -274,15 +279,14 @@ class ToolAdmin(OwnedAdmin):
     readonly_fields = [
         "name", "kind", "description", "input_schema", "output_schema", "source", "definition_hash", "owner", "team",
     ]  # fmt: skip
-    fieldsets = [
-        (None, {"fields": ["name", "kind", "description"]}),
-        (later("How it may be used"), {"fields": ["enabled", "untrusted", "record_fields", "deadline_s"]}),
-        (later("Definition"), {"fields": ["input_schema", "output_schema", "source", "definition_hash"]}),
-        SHARING,
-    ]
+    BESIDE = {
+        "description": ["kind", "description"],
+        "output_schema": ["output_schema", "source", "definition_hash"],
+    }
+    fieldsets = [*make_fieldsets(Tool, instead=BESIDE), SHARING]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        return super().get_queryset(request).annotate(grant_total=counted(ToolGrant, "tool"))
+        return super().get_queryset(request).annotate(grant_total=count_references(ToolGrant, "tool"))
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

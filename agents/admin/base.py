@@ -15,7 +15,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from plumbing.texts import name_shown
+from plumbing.texts import translate_name
 
 # Django's list without what only prepopulated fields need (180 kB), which no form of ours has.
 SCRIPTS = ["vendor/jquery/jquery.min.js", "jquery.init.js", "core.js", "admin/RelatedObjectLookups.js", "actions.js"]
@@ -42,7 +42,7 @@ def pill(word: str, tone: str = "") -> SafeString:
     """A status in the colours of the pages, and in the reader's language: `tone` is a class of `.pill` in app.css, by
     default the word.
     """
-    return format_html('<span class="pill {}">{}</span>', tone or word, name_shown(word.replace("_", " ")))
+    return format_html('<span class="pill {}">{}</span>', tone or word, translate_name(word.replace("_", " ")))
 
 
 KEPT = re.compile(rb"(<(textarea|pre)\b.*?</\2>)", re.DOTALL)

@@ -15,8 +15,8 @@ from agents.models import Chain, ChainStep
 
 from .authored import OWNER_FILTERS, SHARING, GrantInline
 from .base import row_action
-from .fields import JsonField, LinesField, NamedForm, fieldsets_of
-from .owned import counted, shorten
+from .fields import JsonField, LinesField, NamedForm, make_fieldsets
+from .owned import count_references, shorten
 from .versioned import VersionedAdmin
 
 
@@ -57,10 +57,10 @@ class ChainAdmin(VersionedAdmin):
     row_actions = ["try_out", "show_versions"]
     definition_kind = "chain"
     readonly_fields = ["picture"]
-    fieldsets = [*fieldsets_of(Chain, instead={"session": ["session", "picture"]}), SHARING]
+    fieldsets = [*make_fieldsets(Chain, instead={"session": ["session", "picture"]}), SHARING]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        return super().get_queryset(request).annotate(step_total=counted(ChainStep, "chain"))
+        return super().get_queryset(request).annotate(step_total=count_references(ChainStep, "chain"))
 
     @row_action(description=later("Try"), url_path="try")
     def try_out(self, request: HttpRequest, chain: Chain) -> HttpResponse:

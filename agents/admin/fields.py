@@ -11,9 +11,9 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.utils.text import capfirst
 
-from agents.models.options import ADVANCED, GROUPS, control_of, options_of
+from agents.models.options import ADVANCED, GROUPS, find_control, find_options
 from agents.schema import check_schema
-from plumbing.texts import name_shown, shown
+from plumbing.texts import translate, translate_name
 
 
 class NamedForm(forms.ModelForm):
@@ -27,9 +27,9 @@ class NamedForm(forms.ModelForm):
                 self.fields[name].label = capfirst(column.verbose_name)
 
 
-def in_language(choices: list[tuple[Any, Any]]) -> list[tuple[Any, str]]:
+def translate_choices(choices: list[tuple[Any, Any]]) -> list[tuple[Any, str]]:
     """The choices of a column with their labels in the person's language."""
-    return [(value, name_shown(str(label))) for value, label in choices]
+    return [(value, translate_name(str(label))) for value, label in choices]
 
 
 class LinesField(forms.CharField):
@@ -77,7 +77,7 @@ class SchemaField(JsonField):
         problems = check_schema(schema)
         if problems:
             raise forms.ValidationError(
-                [f"{problem['path'] or '/'}: {shown(problem['message'])}" for problem in problems]
+                [f"{problem['path'] or '/'}: {translate(problem['message'])}" for problem in problems]
             )
         return schema
 
@@ -89,7 +89,7 @@ def form_field(column: Any) -> forms.Field | None:
     """The field of an option that Django would draw otherwise; None: Django's own."""
     if not hasattr(column, "option"):
         return None
-    kind = control_of(column)
+    kind = find_control(column)
     words = {"label": capfirst(column.verbose_name), "help_text": column.option.admin_help or column.help_text}
     if kind in FIELDS:
         return FIELDS[kind](**words)
@@ -98,15 +98,15 @@ def form_field(column: Any) -> forms.Field | None:
     return None
 
 
-def fieldsets_of(model: Any, instead: Mapping[str, list[str]] | None = None) -> list[Any]:
+def make_fieldsets(model: Any, instead: Mapping[str, list[str]] | None = None) -> list[Any]:
     """The name and the options of a model under their headings. `instead` names fields that stand for an option."""
     names: dict[str, list[str]] = {group: [] for group in GROUPS}
     names[""].append("name")
-    for name, column in options_of(model).items():
+    for name, column in find_options(model).items():
         if column.option.group is not None:
             names[column.option.group] += (instead or {}).get(name, [name])
-    return [(GROUPS[group], layout_of(group, fields)) for group, fields in names.items() if fields]
-
-
-def layout_of(group: str, fields: list[str]) -> dict[str, Any]:
-    return {"fields": fields, "classes": ["collapse"]} if group in ADVANCED else {"fields": fields}
+    return [
+        (GROUPS[group], {"fields": fields, "classes": ["collapse"] if group in ADVANCED else []})
+        for group, fields in names.items()
+        if fields
+    ]

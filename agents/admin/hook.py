@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 
 from agents.models import Hook
+from agents.models.options import find_options
 
 from .access import SuperusersOnly
 from .owned import OwnedAdmin
@@ -17,7 +18,7 @@ class HookAdmin(SuperusersOnly, OwnedAdmin):
     list_display = ["place", "tool", "scope", "agent", "team", "enabled"]
     list_filter = ["place", "enabled"]
     list_select_related = ["tool", "agent", "team"]
-    fields = ["place", "tool", "pinned_version", "agent", "team", "tools", "position", "timeout_s", "enabled"]
+    fields = ["place", "tool", "agent", "team", *find_options(Hook)]
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if not change:

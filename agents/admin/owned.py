@@ -14,7 +14,7 @@ from agents.fields import EncryptedTextField
 from agents.models import AuditEvent
 from agents.models.team import Owned
 from agents.sharing import carry, check_share, let_go
-from plumbing.texts import shown
+from plumbing.texts import translate
 
 from .base import ModelAdmin
 from .fields import form_field
@@ -50,7 +50,7 @@ class VisibleChoices:
     def formfield_for_foreignkey(self, db_field: Field, request: HttpRequest, **kwargs: Any) -> Any:
         if "queryset" not in kwargs:
             rows = db_field.related_model._default_manager.all()
-            kwargs["queryset"] = choosable(rows, request.user)
+            kwargs["queryset"] = find_choosable(rows, request.user)
         if "widget" not in kwargs and db_field.name in self.get_autocomplete_fields(request):
             kwargs["widget"] = SearchedSelect(db_field, self.admin_site, using=kwargs.get("using"))  # type: ignore[attr-defined]
         return super().formfield_for_foreignkey(db_field, request, **kwargs)  # type: ignore[misc]
@@ -69,7 +69,7 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
     show_full_result_count = False  # avoids a second COUNT(*) over a large table
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        rows = choosable(super().get_queryset(request), request.user)
+        rows = find_choosable(super().get_queryset(request), request.user)
         return rows.select_related(self.owner_field) if self.owner_field else rows
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
@@ -157,7 +157,8 @@ def sharing_form(form: type, user: Any) -> type:
             try:
                 check_share(before, user, cleaned.get("team", before.team), cleaned.get("name", before.name))
             except MusterError as error:
-                self.add_error("team" if "team" in self.fields else None, f"{shown(str(error))} {shown(error.hint)}")
+                place = "team" if "team" in self.fields else None
+                self.add_error(place, f"{translate(str(error))} {translate(error.hint)}")
             return cleaned
 
     return Sharing
@@ -178,7 +179,7 @@ class ReadOnlyAdmin(OwnedAdmin):
         return False
 
 
-def counted(model: type[Model], column: str) -> Any:
+def count_references(model: type[Model], column: str) -> Any:
     """Counts rows of `model` that point here by `column`, for the rows shown only: a join would
     group all rows.
     """
@@ -195,7 +196,7 @@ def encrypted_fields(model: type[Model]) -> list[str]:
     return [field.name for field in model._meta.concrete_fields if isinstance(field, EncryptedTextField)]
 
 
-def choosable(rows: QuerySet, user: Any) -> QuerySet:
+def find_choosable(rows: QuerySet, user: Any) -> QuerySet:
     """The rows of a model visible to this user: all for a superuser, no other user's rows for
     everyone else.
     """

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as later
 from agents.definitions import files
 from agents.diff import as_text, side_by_side
 from agents.exceptions import MusterError
-from plumbing.texts import shown
+from plumbing.texts import translate
 
 from .base import pill, row_action
 from .fields import NamedForm
@@ -92,7 +92,7 @@ class VersionedAdmin(OwnedAdmin):
         try:
             version = self.publish_row(request, row, note)
         except (MusterError, pydantic.ValidationError) as error:
-            words = {"row": row, "reason": reason_of(error)}
+            words = {"row": row, "reason": describe_error(error)}
             messages.error(request, _("Saved as a draft; “%(row)s” was not published: %(reason)s") % words)
             return
         if version.pk != before:
@@ -165,7 +165,7 @@ class VersionedAdmin(OwnedAdmin):
         try:
             version = self.rollback_row(request, row, number)
         except MusterError as error:
-            messages.error(request, shown(str(error)))
+            messages.error(request, translate(str(error)))
         else:
             self.audit(request, "rolled_back", row, version=version.number)
             words = {"row": row, "number": version.number}
@@ -178,7 +178,7 @@ class VersionedAdmin(OwnedAdmin):
         return [path("<path:object_id>/versions/<int:number>/rollback/", view, name=name), *super().get_urls()]
 
 
-def reason_of(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """The error as one sentence."""
     if isinstance(error, pydantic.ValidationError):
         first = error.errors()[0]
@@ -186,4 +186,4 @@ def reason_of(error: Exception) -> str:
     details = [
         str(detail.get("message", detail)) for detail in getattr(error, "details", []) if isinstance(detail, dict)
     ]
-    return " ".join(map(shown, [str(error), *details[:3], getattr(error, "hint", "")])).strip()
+    return " ".join(map(translate, [str(error), *details[:3], getattr(error, "hint", "")])).strip()

@@ -8,21 +8,21 @@ from django.db.models import prefetch_related_objects
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent, AgentSpec, AuditEvent, Chain, Provider, Team, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
-from agents.models.options import options_of, options_of_kind, plain_options, stored_name, versioned_options
+from agents.models.options import find_options, find_options_of_kind, plain_options, stored_name, versioned_options
 from agents.models.tool import MOST_GRANTS
 from agents.sharing import carry, check_share
 from agents.spec import ModelParams
-from agents.unknown import MOST, extra, extra_in_each, extra_of
+from agents.unknown import MOST, extra, extra_in_each, extra_in_model
 
 from . import shapes
-from .files import Definition, check_schemas, default, set_columns, without_defaults
+from .files import Definition, check_schemas, default_value, set_columns, without_defaults
 from .hooks import extra_in_hooks, faults_in_hooks, plain_hook, read_hooks, write_hooks
 from .model_names import default_model
 
 
 class ProviderKind:
     name = "provider"
-    columns = ("kind", *options_of(Provider))
+    columns = ("kind", *find_options(Provider))
 
     def unknown(self, definition: Definition) -> dict[str, str]:
         extras = extra(definition, {"kind", "name", "llm", *self.columns})
@@ -34,7 +34,7 @@ class ProviderKind:
         return extras
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
-        return shapes.faults(definition, {**shapes.of_columns(Provider, self.columns), "llm": (str,)})
+        return shapes.faults(definition, {**shapes.column_shapes(Provider, self.columns), "llm": (str,)})
 
     def rows(self, owner: Any) -> Iterable[Provider]:
         return Provider.objects.filter(owner=owner).order_by("name")
@@ -66,24 +66,15 @@ class ToolKind:
     """
 
     name = "tool"
-    columns = (
-        "description",
-        "input_schema",
-        "output_schema",
-        "effect",
-        "enabled",
-        "untrusted",
-        "record_fields",
-        "deadline_s",
-    )
+    columns = tuple(find_options(Tool))
     own = (Tool.Kind.AGENT, Tool.Kind.CHAIN, Tool.Kind.BUILTIN)
 
     def unknown(self, definition: Definition) -> dict[str, str]:
         return extra(definition, {"kind", "name", "agent", "chain", "builtin", *self.columns})
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
-        types = {**shapes.of_columns(Tool, self.columns), "agent": (str,), "chain": (str,), "builtin": (str,)}
-        return shapes.faults(definition, types) + shapes.not_texts(definition, ["record_fields"])
+        types = {**shapes.column_shapes(Tool, self.columns), "agent": (str,), "chain": (str,), "builtin": (str,)}
+        return shapes.faults(definition, types) + shapes.not_texts(definition, find_options_of_kind(Tool, "lines"))
 
     def rows(self, owner: Any) -> Iterable[Tool]:
         return Tool.objects.filter(owner=owner, kind__in=self.own).order_by("name")
@@ -114,7 +105,7 @@ class ToolKind:
         set_columns(row, definition, self.columns)
         kind = next((kind for kind in CALLED if definition.get(kind)), None)
         if kind is not None:
-            row.kind, row.source = kind, {str(kind): called(kind, definition[kind], owner).pk}
+            row.kind, row.source = kind, {str(kind): find_called_row(kind, definition[kind], owner).pk}
         else:
             row.kind, row.source = Tool.Kind.BUILTIN, {"builtin": definition.get("builtin", definition["name"])}
         row.full_clean(exclude=["name", "owner", "team", "definition_hash"])
@@ -128,7 +119,7 @@ class ToolKind:
 CALLED: dict[Any, Any] = {Tool.Kind.AGENT: Agent, Tool.Kind.CHAIN: Chain}
 
 
-def called(kind: str, name: str, owner: Any) -> Any:
+def find_called_row(kind: str, name: str, owner: Any) -> Any:
     """The agent or chain behind a tool: the owner's, else the site's. Raises Invalid."""
     rows = CALLED[kind].objects.filter(name=name)
     target = rows.filter(owner=owner).first() or rows.filter(owner=None).first()
@@ -226,7 +217,7 @@ def faults_in_grants(grants: Any, place: str = "") -> list[dict[str, str]]:
     if isinstance(grants, list) and len(grants) > MOST_GRANTS:
         most = MOST_GRANTS
         return [{"field": f"{place}grants", "code": "max_length", "message": f"There can be at most {most} grants."}]
-    types = {"tool": (str,), **shapes.of_columns(ToolGrant, GRANT_DEFAULTS)}
+    types = {"tool": (str,), **shapes.column_shapes(ToolGrant, GRANT_DEFAULTS)}
     faults: list[dict[str, str]] = []
     for number, grant in enumerate(grants if isinstance(grants, list) else ()):
         where = f"{place}grants.{number}"
@@ -246,17 +237,17 @@ class AgentKind:
         return {
             **extra(definition, {*own, "provider", "grants", *VERSIONED}, place),
             **extra_in_hooks(definition.get("hooks"), place),
-            **extra_of(ModelParams, definition.get("model_params"), f"{place}model_params."),
+            **extra_in_model(ModelParams, definition.get("model_params"), f"{place}model_params."),
             **extra_in_grants(definition.get("grants"), place),
             **(self.unknown(definition["live"], "live.") if isinstance(definition.get("live"), dict) else {}),
         }
 
     def faults(self, definition: Definition, place: str = "") -> list[dict[str, str]]:
-        types = {**shapes.of_columns(Agent, AGENT_COLUMNS), "provider": (str,), "grants": (list,), **shapes.SHARED}
+        types = {**shapes.column_shapes(Agent, AGENT_COLUMNS), "provider": (str,), "grants": (list,), **shapes.SHARED}
         return [
             *shapes.faults(definition, {**types, "hooks": (list,)}, place),
             *faults_in_hooks(definition.get("hooks"), place),
-            *shapes.not_texts(definition, options_of_kind(Agent, "lines"), place),
+            *shapes.not_texts(definition, find_options_of_kind(Agent, "lines"), place),
             *faults_in_grants(definition.get("grants"), place),
             *(self.faults(definition["live"], "live.") if isinstance(definition.get("live"), dict) else ()),
         ]
@@ -277,7 +268,7 @@ class AgentKind:
         return {"kind": self.name, "name": row.name, **draft, **hooks, **live_agent(row, draft), **sharing(row)}
 
     def normal(self, definition: Definition, owner: Any) -> Definition:
-        values = {name: definition.get(name, default(Agent, name)) for name in AGENT_COLUMNS}
+        values = {name: definition.get(name, default_value(Agent, name)) for name in AGENT_COLUMNS}
         grants = [plain_grant(entry, owner) for entry in definition.get("grants", [])]
         named = ("kind", "name", "provider", "team", "draft", "live")
         kept = {name: definition[name] for name in named if definition.get(name)}

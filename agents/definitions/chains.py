@@ -27,7 +27,7 @@ class ChainKind:
         }
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
-        types = {**shapes.of_columns(Chain, COLUMNS), "steps": (list,), "grants": (list,)}
+        types = {**shapes.column_shapes(Chain, COLUMNS), "steps": (list,), "grants": (list,)}
         return shapes.faults(definition, types) + faults_in_grants(definition.get("grants"))
 
     def rows(self, owner: Any) -> Iterable[Chain]:

@@ -7,7 +7,7 @@ from typing import Any
 from agents.exceptions import Invalid
 
 
-def written(content: bytes) -> str | dict[str, str]:
+def write_content(content: bytes) -> str | dict[str, str]:
     """A text where YAML can carry it unchanged, else base64."""
     try:
         text = content.decode()
@@ -23,7 +23,7 @@ def is_plain(text: str) -> bool:
     return bool(text) and all(one.isprintable() or one in "\n\t" for one in text)
 
 
-def bytes_of(name: str, content: Any) -> bytes:
+def read_content(name: str, content: Any) -> bytes:
     """Raises Invalid."""
     if isinstance(content, str):
         return content.encode()

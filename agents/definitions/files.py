@@ -164,10 +164,10 @@ def each(documents: list[Any], source: Any) -> Iterator[Definition]:
     for document in documents:
         for definition in document if isinstance(document, list) else [document]:
             if definition is not None:
-                yield checked(definition, source)
+                yield check_definition(definition, source)
 
 
-def checked(definition: Any, file: Any) -> Definition:
+def check_definition(definition: Any, file: Any) -> Definition:
     kinds_by_name = kinds()
     if not isinstance(definition, dict) or definition.get("kind") not in kinds_by_name:
         raise Invalid(
@@ -337,18 +337,18 @@ def without_defaults(values: Definition, model: Any) -> Definition:
     return {
         name: value
         for name, value in values.items()
-        if value not in (None, "", [], {}) and value != default(model, name)
+        if value not in (None, "", [], {}) and value != default_value(model, name)
     }
 
 
-def default(model: Any, name: str) -> Any:
+def default_value(model: Any, name: str) -> Any:
     return model._meta.get_field(name).get_default()
 
 
 def set_columns(row: Any, definition: Definition, columns: Iterable[str]) -> None:
     """Columns named in the definition get its value, the others their default."""
     for name in columns:
-        setattr(row, name, definition.get(name, default(type(row), name)))
+        setattr(row, name, definition.get(name, default_value(type(row), name)))
 
 
 def check_schemas(definition: Definition, *fields: str) -> None:

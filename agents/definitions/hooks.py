@@ -7,12 +7,13 @@ from django.db.models import prefetch_related_objects
 
 from agents.exceptions import Invalid
 from agents.models import Agent, Hook, Tool
+from agents.models.options import option_defaults
 from agents.unknown import extra, extra_in_each
 
 from . import shapes
 
 Definition = dict[str, Any]
-USUAL: Definition = {"pinned_version": None, "tools": [], "position": 0, "timeout_s": 2.0, "enabled": True}
+USUAL: Definition = option_defaults(Hook)
 
 
 def extra_in_hooks(hooks: Any, place: str = "") -> dict[str, str]:
@@ -21,7 +22,7 @@ def extra_in_hooks(hooks: Any, place: str = "") -> dict[str, str]:
 
 
 def faults_in_hooks(hooks: Any, place: str = "") -> list[dict[str, str]]:
-    types = {"place": (str,), "function": (str,), **shapes.of_columns(Hook, USUAL)}
+    types = {"place": (str,), "function": (str,), **shapes.column_shapes(Hook, USUAL)}
     faults: list[dict[str, str]] = []
     for number, hook in enumerate(hooks if isinstance(hooks, list) else ()):
         where = f"{place}hooks.{number}"

@@ -31,13 +31,13 @@ def fits(value: Any, kind: type, may_be_null: bool = False) -> bool:
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
-def of_columns(model: Any, columns: Iterable[str]) -> dict[str, tuple[type, bool]]:
+def column_shapes(model: Any, columns: Iterable[str]) -> dict[str, tuple[type, bool]]:
     """(type, whether it may be null) of each column."""
     fields = {name: model._meta.get_field(name) for name in columns}
-    return {name: (type_of(field), bool(field.null)) for name, field in fields.items()}
+    return {name: (json_type(field), bool(field.null)) for name, field in fields.items()}
 
 
-def type_of(field: Any) -> type:
+def json_type(field: Any) -> type:
     if isinstance(field, models.JSONField):
         return list if isinstance(field.get_default(), list) else dict
     if isinstance(field, models.BooleanField):

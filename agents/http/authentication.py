@@ -55,7 +55,7 @@ class HasScope(BasePermission):
         if not (request.user and request.user.is_authenticated):
             return False
         apart.person.set(str(request.user.pk))  # processing this request counts against this user's limits
-        needed = scope_for(request, view)
+        needed = find_scope(request, view)
         if isinstance(request.auth, ApiKey) and needed is not None and not request.auth.allows(needed):
             self.message = f"This key lacks the scope {needed}."
             return False
@@ -74,12 +74,12 @@ def require_scope(request: Any, scope: str) -> None:
     roles.require(request.user, scope)
 
 
-def key_of(request: Any) -> ApiKey | None:
+def find_key(request: Any) -> ApiKey | None:
     """The API key of the request; None for a login session."""
     return request.auth if isinstance(request.auth, ApiKey) else None
 
 
-def scope_for(request: Any, view: Any) -> str | None:
+def find_scope(request: Any, view: Any) -> str | None:
     """The scope that a request needs; None if any valid key is accepted."""
     named = getattr(view, "scopes", {})
     for word in (getattr(view, "action", None), request.method.lower()):

@@ -13,7 +13,7 @@ from rest_framework.filters import SearchFilter
 from agents.exceptions import Invalid
 from agents.fields import check_moment
 
-from .strict import NOT_ONE_OF, listed, shown
+from .strict import NOT_ONE_OF, join_choices, shorten_json
 
 WRONG_FILTER = _("A filter of this list is not valid.")
 SEE_DETAILS = _("See details.")
@@ -97,17 +97,20 @@ class Filters(filters.DjangoFilterBackend):
         empty = [name for name in filterset.filters if name not in WORDY and request.query_params.get(name) == ""]
         details = [{"field": name, "code": "blank", "message": str(EMPTY)} for name in empty]
         for name, errors in filterset.errors.get_json_data().items():
-            details += [fault(name, error, filterset) for error in errors if name not in empty]
+            details += [choice_fault(name, error, filterset) for error in errors if name not in empty]
         if details:
             raise Invalid(str(WRONG_FILTER), code="invalid_filter", hint=str(SEE_DETAILS), details=details)
         return filterset.qs
 
 
-def fault(name: str, error: dict[str, str], filterset: Any) -> dict[str, str]:
+def choice_fault(name: str, error: dict[str, str], filterset: Any) -> dict[str, str]:
     """A detail of the answer; that of a closed list names its values."""
     message, field = error["message"], filterset.form.fields[name]
     if error["code"] == "invalid_choice":
-        details = {"input": shown(filterset.data[name]), "choices": listed(value for value, _ in field.choices)}
+        details = {
+            "input": shorten_json(filterset.data[name]),
+            "choices": join_choices(value for value, _ in field.choices),
+        }
         message = NOT_ONE_OF.format(**details)
     elif isinstance(field, forms.DateTimeField | IsoDateTimeField) and error["code"] == "invalid":
         message = str(NO_TIME)
@@ -130,6 +133,6 @@ class Search(SearchFilter):
         return [{"name": "search", "in": "query", "schema": {"type": "string"}, "description": description}]
 
 
-def orderings_of(view: Any) -> tuple[str, ...]:
+def find_orderings(view: Any) -> tuple[str, ...]:
     """The columns that a client may order this list by."""
     return getattr(view, "orderings", ()) if getattr(view, "action", "") == "list" else ()

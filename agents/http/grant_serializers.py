@@ -56,7 +56,7 @@ def read_grants(user: Any, grants: list[dict[str, Any]], row: Agent | Chain | No
     """
     names = [grant["tool"]["name"] for grant in grants]
     usable = Tool.objects.usable_by(user)
-    current = granted(usable, row) if row is not None else {}
+    current = find_granted_tools(usable, row) if row is not None else {}
     tools = {**current, **usable.meant(user, [name for name in names if name not in current])}
     problems, seen = {}, set[str]()
     for index, name in enumerate(names):
@@ -74,7 +74,7 @@ def read_grants(user: Any, grants: list[dict[str, Any]], row: Agent | Chain | No
     return [ToolGrant(**{"mode": grant["tool"].mode_when_granted, **grant}) for grant in grants]
 
 
-def granted(usable: Any, row: Agent | Chain) -> dict[str, Tool]:
+def find_granted_tools(usable: Any, row: Agent | Chain) -> dict[str, Tool]:
     return {tool.name: tool for tool in usable.filter(pk__in=row.grants.values("tool"))}
 
 

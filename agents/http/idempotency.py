@@ -38,7 +38,7 @@ def remember(request: Any, view: Any) -> None:
     `secret_answers` those whose answers contain what is shown only once.
     """
     is_ours = request.method == "POST" and request.path_info.startswith(API) and remembers_keys(view)
-    if is_ours and not is_among(view, request, "keeps_keys") and (key := key_in(request)):
+    if is_ours and not is_among(view, request, "keeps_keys") and (key := read_key(request)):
         request._request.idempotent = begin(request, key), is_among(view, request, "secret_answers")
 
 
@@ -51,7 +51,7 @@ def is_among(view: Any, request: Any, name: str) -> bool:
     return not {getattr(view, "action", None), request.method.lower()}.isdisjoint(getattr(view, name, ()))
 
 
-def key_in(request: Any) -> str | None:
+def read_key(request: Any) -> str | None:
     """Raises Invalid."""
     key = request.headers.get("Idempotency-Key")
     if key and len(key) > LONGEST_KEY:
@@ -61,8 +61,8 @@ def key_in(request: Any) -> str | None:
 
 def begin(request: Any, key: str) -> IdempotentRequest:
     """The row of a new request. Raises Repeated, IdempotencyMismatch, Conflict, ParseError."""
-    request_hash = hash_of(request)
-    row, is_new = IdempotentRequest.objects.claim(request.user, own(request, key), request_hash)
+    request_hash = hash_request(request)
+    row, is_new = IdempotentRequest.objects.claim(request.user, scope_key(request, key), request_hash)
     if is_new:
         return row
     if row.request_hash != request_hash:
@@ -84,14 +84,14 @@ def begin(request: Any, key: str) -> IdempotentRequest:
     raise Repeated(HttpResponse(row.content.encode(), status=row.status, headers=headers))
 
 
-def own(request: Any, key: str) -> str:
+def scope_key(request: Any, key: str) -> str:
     """The claim of a run reaches that run alone, so its keys are apart from those of its person and of other runs."""
     if request.auth is None or isinstance(request.auth, ApiKey):
         return key
     return salted_hmac("idempotency", f"{request.auth.pk} {key}", algorithm="sha256").hexdigest()
 
 
-def hash_of(request: Any) -> str:
+def hash_request(request: Any) -> str:
     """Of the path and the body, as it was read: spaces and the order of fields do not matter."""
     data = request.data
     if hasattr(data, "lists"):  # a form
@@ -127,14 +127,14 @@ def settlement(answer: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[H
 def settle(row: IdempotentRequest, response: Any, *, is_secret: bool) -> None:
     """An answer is kept; a refusal changed nothing, so its key can be used again. Except after CARRIED_OUT."""
     if response.status_code < 400 or error_code(response) in CARRIED_OUT:
-        row.status, row.content = response.status_code, None if is_secret else content_of(response)
+        row.status, row.content = response.status_code, None if is_secret else read_content(response)
         row.headers = {name: response[name] for name in HANDED_ON if name in response}
         row.save(update_fields=["status", "headers", "content"])
     elif error_code(response) not in UNSURE:
         row.delete()
 
 
-def content_of(response: Any) -> str | None:
+def read_content(response: Any) -> str | None:
     """None if it is not kept: what is no text, and what is large."""
     if response.streaming or len(response.content) > LARGEST:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 from agents.unknown import extra, refuse, unknown_names
 
-from .filters import Filters, Search, orderings_of
+from .filters import Filters, Search, find_orderings
 
 PAGING = frozenset(["limit", "cursor", "fields"])
 ANYTHING = None  # another service sends the request and adds parameters of its own
@@ -26,12 +26,12 @@ def check_known(request: Any, view: Any) -> None:
         refuse(extra(request.data, ()) or {"body": "It must be empty."}, "This request takes no body.")
 
 
-def named_in(table: Mapping[str, Any], request: Any, view: Any) -> list[Any]:
+def find_for_action(table: Mapping[str, Any], request: Any, view: Any) -> list[Any]:
     return [table[word] for word in (getattr(view, "action", None), request.method.lower()) if word in table]
 
 
 def known_parameters(request: Any, view: Any) -> set[str] | None:
-    listed = named_in(getattr(view, "parameters", {}), request, view)
+    listed = find_for_action(getattr(view, "parameters", {}), request, view)
     if ANYTHING in listed:
         return ANYTHING
     parameters = {name for names in listed for name in names}
@@ -44,7 +44,7 @@ def known_parameters(request: Any, view: Any) -> set[str] | None:
         filters = Filters().get_filterset_class(view, view.queryset)
         parameters |= set(filters.base_filters) if filters else set()
         parameters |= {"search"} if Search().get_search_fields(view, request) else set()
-        parameters |= {"ordering"} if orderings_of(view) else set()
+        parameters |= {"ordering"} if find_orderings(view) else set()
     return parameters
 
 

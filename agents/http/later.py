@@ -40,13 +40,13 @@ def later(view: Any, awaited: Awaited, finish: Finish) -> HttpResponseBase:
     """The answer `finish(outcome)`, where `outcome` is what `awaited` brings, or None if the wait ended first. After a
     long wait the caller's key or login is checked again.
     """
-    finish = checked(view, finish)
+    finish = check_standing(view, finish)
     if not getattr(view.request, "may_answer_later", False):
         return finish(awaited.wait())
     return Later(view, awaited, finish)
 
 
-def checked(view: Any, finish: Finish) -> Finish:
+def check_standing(view: Any, finish: Finish) -> Finish:
     standing = Standing.of(view.request.auth, getattr(view.request, "session", None))
     began = monotonic()
 

@@ -59,7 +59,7 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
         return {"type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer mk_….…`"}
 
 
-def stream_of(data: str) -> dict[str, Any]:
+def stream_schema(data: str) -> dict[str, Any]:
     """Server-sent events whose `data` is JSON of the component `data`.
 
     OpenAPI 3.1 has no keyword for the items of a stream: the body is a text, and `x-itemSchema` has

@@ -15,7 +15,7 @@ from rest_framework.utils.urls import replace_query_param
 
 from agents.exceptions import Invalid
 
-from .filters import orderings_of
+from .filters import find_orderings
 from .sizes import cut_fields, within_page
 
 FIELDS = "fields"
@@ -38,7 +38,7 @@ class Cursor(CursorPagination):
     def get_ordering(self, request: Any, queryset: Any, view: Any) -> tuple[str, ...]:
         text = request.query_params.get("ordering")
         if text is not None:
-            return ordered_by(text, orderings_of(view))
+            return read_ordering(text, find_orderings(view))
         ordering = getattr(view, "page_ordering", self.ordering)
         return (ordering,) if isinstance(ordering, str) else tuple(ordering)
 
@@ -61,14 +61,14 @@ class Cursor(CursorPagination):
             page, has_more = read_page(rows, size)
         else:
             try:
-                page, has_more = read_page(rows.filter(beyond(ordering, place_in(cursor, len(ordering)))), size)
+                page, has_more = read_page(rows.filter(beyond(ordering, read_cursor(cursor, len(ordering)))), size)
             except (ValueError, ValidationError, OverflowError, RecursionError, DataError):
                 raise Invalid(
                     "This cursor is not valid.",
                     code="invalid_cursor",
                     hint="Use the address in `next` without changes.",
                 )
-        self.following = cursor_of(page[-1], ordering) if has_more else None
+        self.following = write_cursor(page[-1], ordering) if has_more else None
         return page
 
     def get_next_link(self) -> str | None:
@@ -100,7 +100,7 @@ class Cursor(CursorPagination):
                 "schema": {"type": "string"},
                 "description": "Names with commas between them: only these fields, and each of them whole.",
             },
-            *([ordering_parameter(orderings)] if (orderings := orderings_of(view)) else []),
+            *([ordering_parameter(orderings)] if (orderings := find_orderings(view)) else []),
         ]
 
     def get_paginated_response(self, data: Any) -> Response:
@@ -152,13 +152,13 @@ def choose_fields(row: Any, fields: str) -> Any:
     return {name: row[name] for name in names}
 
 
-def cursor_of(row: Any, ordering: tuple[str, ...]) -> str:
+def write_cursor(row: Any, ordering: tuple[str, ...]) -> str:
     """The place of a row in the list: its values in the columns that order it."""
     place = json.dumps([str(getattr(row, column.removeprefix("-"))) for column in ordering])
     return urlsafe_b64encode(place.encode()).decode()
 
 
-def place_in(cursor: str, length: int) -> list[str]:
+def read_cursor(cursor: str, length: int) -> list[str]:
     """Raises ValueError."""
     place = json.loads(urlsafe_b64decode(cursor.encode("ascii")))
     if not (isinstance(place, list) and len(place) == length and all(isinstance(value, str) for value in place)):
@@ -177,7 +177,7 @@ def beyond(ordering: tuple[str, ...], place: list[str]) -> Q:
     return Q(**{f"{column}__{way}e": value}) & (after | beyond(tuple(rest), values)) if rest else after
 
 
-def ordered_by(ordering: str, orderings: tuple[str, ...]) -> tuple[str, str]:
+def read_ordering(ordering: str, orderings: tuple[str, ...]) -> tuple[str, str]:
     """The column and, for rows that are equal in it, their key. Raises Invalid."""
     if ordering.removeprefix("-") not in orderings:
         hint = f"Send one of {', '.join(orderings)}, with - before it for descending." if orderings else ""

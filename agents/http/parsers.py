@@ -13,7 +13,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser, MultiPartParser
 
 from agents.exceptions import TooLarge
-from agents.schema import depth_of
+from agents.schema import measure_depth
 
 # Escapes and exponents are the only ways to a NUL, a lone surrogate or an infinity; other bodies need no check.
 SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])|[0-9][eE]")
@@ -71,17 +71,17 @@ def read(raw: bytes) -> Any:
         if "set_int_max_str_digits" in str(error):  # Python's advice to programmers, on numbers of many digits
             raise ValueError("a number is too large")
         raise
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and depth_of(value, MAX_DEPTH) > MAX_DEPTH:
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and measure_depth(value, MAX_DEPTH) > MAX_DEPTH:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     if SUSPECT.search(raw):
         check(value)
     return value
 
 
-def fault_in(value: Any) -> str:
+def find_fault(value: Any) -> str:
     """Why this value of JSON cannot be stored, such as a program has read leniently; empty if it can."""
     try:
-        if depth_of(value, MAX_DEPTH) > MAX_DEPTH:
+        if measure_depth(value, MAX_DEPTH) > MAX_DEPTH:
             return f"it is nested deeper than {MAX_DEPTH} levels"
         check(value)
     except ValueError as error:

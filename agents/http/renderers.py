@@ -6,7 +6,7 @@ from typing import Any
 from django.utils.translation import get_language
 from rest_framework.renderers import JSONRenderer
 
-from plumbing.texts import shown
+from plumbing.texts import translate
 
 TEXTS = frozenset(("message", "hint", "reason", "why", "paused_reason", "last_error"))
 BESIDE = frozenset(("code", "hint", "severity", "step", "field", "outcome", "status", "problem", "last_error"))
@@ -18,19 +18,19 @@ class TextsRenderer(JSONRenderer):
 
     def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> Any:
         if (get_language() or "en") != "en":
-            data = in_language(data)
+            data = translate_texts(data)
         return super().render(data, accepted_media_type, renderer_context)
 
 
-def in_language(data: Any) -> Any:
+def translate_texts(data: Any) -> Any:
     """The same JSON; a text in an object that also has a code or a place is in the active language."""
     if isinstance(data, Mapping):
         is_text = not BESIDE.isdisjoint(data)
-        return {key: in_language_of(key, value, is_text) for key, value in data.items()}
-    return [in_language(one) for one in data] if isinstance(data, list | tuple) else data
+        return {key: translate_value(key, value, is_text) for key, value in data.items()}
+    return [translate_texts(one) for one in data] if isinstance(data, list | tuple) else data
 
 
-def in_language_of(key: Any, value: Any, is_text: bool) -> Any:
+def translate_value(key: Any, value: Any, is_text: bool) -> Any:
     if isinstance(value, str):
-        return shown(value) if is_text and key in TEXTS else value
-    return value if key in CONTENT else in_language(value)
+        return translate(value) if is_text and key in TEXTS else value
+    return value if key in CONTENT else translate_texts(value)

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound, PreconditionFailed
 from plumbing import json_values
-from plumbing.http.addresses import resolved_before
+from plumbing.http.addresses import resolve_hosts_first
 
 MOST_ADDRESSES = 4  # of one body that are resolved before its transaction
 CHANGES = ("PUT", "PATCH", "DELETE")
@@ -29,10 +29,10 @@ class Located:
     lookup_field = "pk"
 
     def get_success_headers(self, data: Any) -> dict[str, str]:
-        return located(self.request, data["name" if self.lookup_field == "name" else "id"])
+        return location_header(self.request, data["name" if self.lookup_field == "name" else "id"])
 
 
-def located(request: Any, key: Any) -> dict[str, str]:
+def location_header(request: Any, key: Any) -> dict[str, str]:
     return {"Location": f"{request.path}{key}"}
 
 
@@ -60,7 +60,7 @@ class Tagged(Located):
         """The transaction begins when it is known who asks, and after what may take long."""
         super().initial(request, *args, **kwargs)  # type: ignore[misc]
         if self.is_conditional(request):
-            self.change.enter_context(resolved_before(addresses_in(request)))
+            self.change.enter_context(resolve_hosts_first(find_addresses(request)))
             self.change.enter_context(transaction.atomic())
             self.is_in_transaction = True
 
@@ -79,7 +79,7 @@ class Tagged(Located):
         row = self.get_queryset().filter(pk=row.pk).first()  # type: ignore[attr-defined]
         if row is None:
             raise NotFound(_("It was deleted meanwhile."))
-        tag = etag_of(self.get_serializer_class(), self.get_serializer(row).data)  # type: ignore[attr-defined]
+        tag = make_etag(self.get_serializer_class(), self.get_serializer(row).data)  # type: ignore[attr-defined]
         answer = get_conditional_response(self.request._request, etag=tag)
         if answer is not None and answer.status_code == 412:
             raise PreconditionFailed(hint=_("Read it again, then repeat your change."), headers={"ETag": tag})
@@ -89,13 +89,13 @@ class Tagged(Located):
         response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[misc]
         if not isinstance(response, Response) or response.status_code >= 300 or self.action not in SHOWN:
             return response
-        tag = response["ETag"] = etag_of(self.get_serializer_class(), response.data)  # type: ignore[attr-defined]
+        tag = response["ETag"] = make_etag(self.get_serializer_class(), response.data)  # type: ignore[attr-defined]
         if self.action != "retrieve":
             return response
         return get_conditional_response(request._request, etag=tag, response=response)
 
 
-def addresses_in(request: Any) -> list[str]:
+def find_addresses(request: Any) -> list[str]:
     """The web addresses in the JSON body, the first few. Whatever is wrong with the body is said later."""
     if request.content_type != "application/json":
         return []
@@ -117,13 +117,15 @@ def addresses_in(request: Any) -> list[str]:
     return addresses
 
 
-def etag_of(serializer_class: Any, data: Any) -> str:
-    shown = json.dumps({name: data[name] for name in written(serializer_class)}, sort_keys=True, default=str)
+def make_etag(serializer_class: Any, data: Any) -> str:
+    shown = json.dumps(
+        {name: data[name] for name in find_written_fields(serializer_class)}, sort_keys=True, default=str
+    )
     return f'"{sha256(shown.encode()).hexdigest()[:32]}"'
 
 
 @cache
-def written(serializer_class: Any) -> list[str]:
+def find_written_fields(serializer_class: Any) -> list[str]:
     """The fields that a client writes and reads. A secret cannot be read, so its row's last change counts."""
     fields = serializer_class().fields
     shown = [name for name, field in fields.items() if not field.read_only and not field.write_only]

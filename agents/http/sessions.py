@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents.models import BrowserSession
 
-from .throttles import address_of
+from .throttles import client_address
 
 EVERY = timedelta(minutes=5)  # how exactly the last use is kept
 PROGRAMS = {"Edg": "Edge", "OPR": "Opera", "Firefox": "Firefox", "Chrome": "Chrome", "Safari": "Safari"}
@@ -45,14 +45,14 @@ def note_use(request: Any) -> None:
     """Keep which browser it is at its first request, and every few minutes that it is used."""
     session = request.session
     if "signed_in_at" not in session:
-        session["browser"] = name_of(request.headers.get("User-Agent", ""))
-        session["address"] = address_of(request)
+        session["browser"] = name_browser(request.headers.get("User-Agent", ""))
+        session["address"] = client_address(request)
         session["signed_in_at"] = timezone.now().isoformat()
     elif session.used_at and session.used_at < timezone.now() - EVERY:
         BrowserSession.objects.filter(pk=session.session_key).update(used_at=timezone.now())
 
 
-def name_of(user_agent: str) -> str:
+def name_browser(user_agent: str) -> str:
     """Such as “Firefox, Linux”; empty if it does not say."""
     parts = [next((name for word, name in words.items() if re.search(word, user_agent)), "")
              for words in (PROGRAMS, SYSTEMS)]  # fmt: skip

@@ -54,7 +54,7 @@ class Standing:
 
     def is_good(self) -> bool:
         user = self.user()
-        return bool(user and user.is_active and (self.rank is None or roles.rank_of(user) == self.rank))
+        return bool(user and user.is_active and (self.rank is None or roles.find_rank(user) == self.rank))
 
     def user(self) -> Any:
         """The user of the credential; None once the credential is no longer valid."""

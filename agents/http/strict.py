@@ -39,15 +39,15 @@ class Choice(serializers.ChoiceField):
     def to_internal_value(self, data: Any) -> str:
         if isinstance(data, str) and data in self.choice_strings_to_values or data == "" and self.allow_blank:
             return super().to_internal_value(data)
-        self.fail("invalid_choice", input=shown(data), choices=listed(self.choices))
+        self.fail("invalid_choice", input=shorten_json(data), choices=join_choices(self.choices))
 
 
-def listed(choices: Iterable[Any]) -> str:
+def join_choices(choices: Iterable[Any]) -> str:
     """Texts of a closed list, for the message that refuses another one."""
     return ", ".join(str(choice) for choice in choices if choice not in ("", None))
 
 
-def shown(data: Any) -> str:
+def shorten_json(data: Any) -> str:
     """A value as JSON, as far as a message needs it."""
     return (data if isinstance(data, str) else json.dumps(data, default=str))[:60]
 

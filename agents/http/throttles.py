@@ -18,7 +18,7 @@ WINDOW_S = 60
 
 
 @lru_cache(maxsize=1)
-def line() -> Line:
+def cache_connection() -> Line:
     return Line(settings.CACHE_URL, timeout_s=1)
 
 
@@ -33,7 +33,7 @@ class Rate(BaseThrottle):
         """Also stores how near the nearest limit is, for the headers that
         `config.middleware.rate_headers` adds.
         """
-        seen = seen_of(request.user, request.auth, address_of(request))
+        seen = count_request(request.user, request.auth, client_address(request))
         if seen:
             count, limit = min(seen, key=lambda one: one[1] - one[0])
             request._request.rate = (limit, max(0, limit - count), int(until_next()) + 1)
@@ -47,15 +47,15 @@ def is_within(user: Any, key: Any, address: str) -> bool:
     """Count one request or one frame of a socket; False if it exceeds the limit. A limit of 0 means
     no limit.
     """
-    return all(count <= limit for count, limit in seen_of(user, key, address))
+    return all(count <= limit for count, limit in count_request(user, key, address))
 
 
-def seen_of(user: Any, key: Any, address: str) -> list[tuple[int, int]]:
+def count_request(user: Any, key: Any, address: str) -> list[tuple[int, int]]:
     """Count one request; for each limit that applies (requests in this window, limit)."""
     caller = f"k{key.pk}" if isinstance(key, ApiKey) else f"u{user.pk}"
     limits = [(caller, settings.RATE_PER_KEY if user.pk else 0), (f"a{address}", settings.RATE_PER_ADDRESS)]
     limits = [(name, limit) for name, limit in limits if limit > 0]
-    counts = count([name for name, _ in limits]) if limits else []
+    counts = count_in_windows([name for name, _ in limits]) if limits else []
     return [(seen, limit) for seen, (_, limit) in zip(counts, limits, strict=True)]
 
 
@@ -64,16 +64,18 @@ def until_next() -> float:
     return WINDOW_S - time() % WINDOW_S
 
 
-def count(names: list[str]) -> list[int]:
+def count_in_windows(names: list[str]) -> list[int]:
     window = int(time() // WINDOW_S)
     keys = [channel_of("rate", name, window) for name in names]
     try:
-        seen = line().ask(*(command for key in keys for command in (("INCR", key), ("EXPIRE", key, 2 * WINDOW_S))))
+        seen = cache_connection().ask(
+            *(command for key in keys for command in (("INCR", key), ("EXPIRE", key, 2 * WINDOW_S)))
+        )
         return seen[::2]
     except redis.RedisError:
         return [0] * len(names)
 
 
-def address_of(request: Any) -> str:
+def client_address(request: Any) -> str:
     """The address the server saw; a trusted proxy's X-Forwarded-For is applied by the server before us."""
     return request.META.get("REMOTE_ADDR", "")

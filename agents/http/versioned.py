@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from agents import diff
 from agents.exceptions import Invalid, NotFound
-from agents.models.team import kind_of
+from agents.models.team import kind_name
 from agents.models.tool import MOST_GRANTS
 
 from .grant_serializers import GrantSerializer, read_grants, replace_grants
@@ -60,9 +60,11 @@ class VersionedViewSet(NamedViewSet):
         """
         row = self.get_object()
         try:
-            return published(self.freeze(row, read(self.publishing, request)))
+            return published_response(self.freeze(row, read(self.publishing, request)))
         except pydantic.ValidationError as error:
-            raise Invalid(_("The %(kind)s cannot be published.") % {"kind": kind_of(row)}, details=problems_of(error))
+            raise Invalid(
+                _("The %(kind)s cannot be published.") % {"kind": kind_name(row)}, details=list_problems(error)
+            )
 
     def freeze(self, row: Any, body: dict[str, Any]) -> Any:
         with transaction.atomic():
@@ -75,7 +77,7 @@ class VersionedViewSet(NamedViewSet):
     def rollback(self, request: Any, name: str) -> Response:
         """Make an earlier version live again."""
         row = self.get_object()
-        return published(self.go_back(row, read(RollbackSerializer, request)["version"]))
+        return published_response(self.go_back(row, read(RollbackSerializer, request)["version"]))
 
     def go_back(self, row: Any, number: int) -> Any:
         with transaction.atomic():
@@ -104,19 +106,21 @@ class VersionedViewSet(NamedViewSet):
         """What changed between two versions, or between a version and the draft (`draft`)."""
         row = self.get_object()
         (first, old), (second, new) = (self.side(row, request, name) for name in ("from", "to"))
-        text = diff.unified(diff.as_text(old), diff.as_text(new), labelled(first), labelled(second))
+        text = diff.diff_texts(diff.as_text(old), diff.as_text(new), version_label(first), version_label(second))
         body = {"from": first, "to": second, "changes": diff.changes(old, new), "text": text}
         return Response(DiffSerializer(body).data)
 
     def side(self, row: Any, request: Any, name: str) -> tuple[int | None, dict[str, Any]]:
         """The number and the content of one side; None is the draft's number."""
         if request.query_params.get(name) != "draft":
-            number = number_in(request, name)
+            number = read_number(request, name)
             return number, self.contents(self.find_version(row, number))
         try:
             return None, self.draft_contents(row)
         except pydantic.ValidationError as error:
-            raise Invalid(_("The draft of “%(row)s” is not complete.") % {"row": row.name}, details=problems_of(error))
+            raise Invalid(
+                _("The draft of “%(row)s” is not complete.") % {"row": row.name}, details=list_problems(error)
+            )
 
     def draft_contents(self, row: Any) -> dict[str, Any]:
         """The same text of the working row."""
@@ -161,22 +165,22 @@ class GrantedViewSet(VersionedViewSet):
         return self.get_paginated_response(GrantSerializer(page, many=True).data)
 
 
-def published(version: Any) -> Response:
+def published_response(version: Any) -> Response:
     return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
 
 
-def problems_of(error: pydantic.ValidationError) -> list[dict[str, str]]:
+def list_problems(error: pydantic.ValidationError) -> list[dict[str, str]]:
     return [
         {"field": ".".join(str(part) for part in entry["loc"]), "code": entry["type"], "message": entry["msg"]}
         for entry in error.errors()
     ]
 
 
-def labelled(number: int | None) -> str:
+def version_label(number: int | None) -> str:
     return "draft" if number is None else f"v{number}"
 
 
-def number_in(request: Any, name: str) -> int:
+def read_number(request: Any, name: str) -> int:
     value = request.query_params.get(name, "")
     if not (value.isascii() and value.isdigit() and len(value) < 10):
         raise Invalid(_("“%(name)s” must be the number of a version.") % {"name": name}, code="invalid_version")

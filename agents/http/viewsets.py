@@ -13,13 +13,13 @@ from rest_framework import views, viewsets
 
 from agents.exceptions import Conflict, NotFound
 from agents.models import AuditEvent
-from agents.models.team import SLUG, Owned, kind_of, the_one
+from agents.models.team import SLUG, Owned, kind_name, the_one
 from agents.sharing import dependents, let_go
 
 from .idempotency import remember
 from .known import check_known
 from .resources import Tagged
-from .throttles import address_of
+from .throttles import client_address
 
 
 class Checked:
@@ -92,7 +92,7 @@ class Audited:
 
     def audit(self, verb: str, row: Any, **details: Any) -> None:
         action = f"{row._meta.model_name}.{verb}"
-        AuditEvent.record(action, row, actor=self.request.user, source=address_of(self.request), **details)
+        AuditEvent.record(action, row, actor=self.request.user, source=client_address(self.request), **details)
 
 
 class ByName:
@@ -106,11 +106,11 @@ class ByName:
 
     def named(self, rows: Any) -> Any:
         """Raises NotFound, Conflict."""
-        return rows.named(self.request.user, readable_name(self.kwargs["name"]), owner_in(self.request))
+        return rows.named(self.request.user, readable_name(self.kwargs["name"]), read_owner(self.request))
 
     def named_for_use(self, rows: Any) -> Any:
         """Raises NotFound, Conflict, Forbidden."""
-        return rows.for_use(self.request.user, readable_name(self.kwargs["name"]), owner_in(self.request))
+        return rows.for_use(self.request.user, readable_name(self.kwargs["name"]), read_owner(self.request))
 
 
 class NamedViewSet(ByName, Tagged, Audited, ModelViewSet):
@@ -131,13 +131,13 @@ class NamedViewSet(ByName, Tagged, Audited, ModelViewSet):
     def get_object(self) -> Any:
         """The row of this name, see `ByName`; to change it takes the right to."""
         rows: Any = self.get_queryset().filter(name=readable_name(self.kwargs["name"]))
-        owner = owner_in(self.request)
+        owner = read_owner(self.request)
         rows = rows if owner is None else rows.of_owner(owner)
         candidates = list(rows.nearest_first(self.request.user)[:2])
         if not candidates:
             raise NotFound(
                 _("There is no %(kind)s “%(name)s” that you can see.")
-                % {"kind": kind_of(self.model), "name": self.kwargs["name"][:80]}
+                % {"kind": kind_name(self.model), "name": self.kwargs["name"][:80]}
             )
         row = the_one(candidates, self.request.user)
         if self.request.method not in ("GET", "HEAD", "OPTIONS"):
@@ -174,7 +174,7 @@ def readable_name(name: str) -> str:
     return name
 
 
-def owner_in(request: Any) -> str | None:
+def read_owner(request: Any) -> str | None:
     """The username of `?owner=`, "" for the site, None without it."""
     owner: str | None = request.query_params.get("owner")
     return owner
@@ -182,18 +182,18 @@ def owner_in(request: Any) -> str | None:
 
 def read(serializer_class: Any, request: Any) -> dict[str, Any]:
     """The validated body of a serializer without context. Raises ValidationError."""
-    return kept(serializer_class).run_validation(request.data if request.data is not None else {})
+    return shared_serializer(serializer_class).run_validation(request.data if request.data is not None else {})
 
 
 @cache
-def kept(serializer_class: Any) -> Any:
+def shared_serializer(serializer_class: Any) -> Any:
     """One instance of each: creating a serializer copies all its fields, and validating does not
     change it.
     """
     return serializer_class()
 
 
-def routed(viewset: Any, **verbs: str) -> Any:
+def make_view(viewset: Any, **verbs: str) -> Any:
     """A view of these actions, with what `@action` set for the first of them, as a router would
     create it.
     """

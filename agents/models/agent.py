@@ -20,7 +20,7 @@ from .options import stored_name, versioned_options
 from .provider import Provider
 from .team import OwnedQuerySet, check_name, is_capped, one_name_per_owner
 from .tool import Tool
-from .version import TriedVersion, earlier, numbered
+from .version import TriedVersion, earlier, make_version
 
 
 class AgentQuerySet(OwnedQuerySet):
@@ -80,7 +80,7 @@ class Agent(AgentOptions):
 
     def problems(self) -> list[dict[str, str]]:
         """All problems of the working row; empty if it can be published."""
-        problems = prompts.problems_of(self.variables) or prompts.problems_in(self.system_prompt, self.variables)
+        problems = prompts.check_variables(self.variables) or prompts.check_template(self.system_prompt, self.variables)
         if self.provider.kind != Provider.Kind.OFFLINE and not (self.model_name or self.provider.default_model):
             message = f"The provider “{self.provider.name}” has no default model, so the agent must name one."
             problems.append(prompts.detail("model_name", "no_model", message))
@@ -125,7 +125,7 @@ class Agent(AgentOptions):
         """
         locked = Agent.objects.select_for_update().get(pk=self.pk)
         spec = locked.checked_spec()
-        version = numbered(locked, spec, author=author, note=note)
+        version = make_version(locked, spec, author=author, note=note)
         locked.point_to(version)
         offer_as_tool(locked, spec)
         self.published, self.live_hash = version, locked.live_hash
@@ -226,7 +226,7 @@ def minion_schema(spec: AgentSpec) -> dict[str, Any]:
         properties["input"] = spec.input_schema
     required = ["task", "input"] if spec.input_schema else ["task"]
     if spec.variables:
-        properties["variables"] = prompts.schema_of(spec.variables)
+        properties["variables"] = prompts.make_schema(spec.variables)
         required += ["variables"] if properties["variables"]["required"] else []
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 

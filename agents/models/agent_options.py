@@ -10,7 +10,7 @@ from agents.spec import Frozen, GrantSpec, ModelParams
 
 from .options import between, option, spec_field
 from .provider import Provider
-from .team import Owned, cap_of, pool_label
+from .team import Owned, make_cap, pool_label
 
 
 class AgentOptions(Owned):
@@ -144,7 +144,7 @@ class AgentOptions(Owned):
         later("Only workers that serve this pool take its runs. Empty: the default."),
     )
     max_running = option(
-        cap_of("this agent"), "Queue", "limits", later("Runs at the same time"), later("Empty: any number."),
+        make_cap("this agent"), "Queue", "limits", later("Runs at the same time"), later("Empty: any number."),
     )
     public_card = option(models.BooleanField(
         default=False,

@@ -10,7 +10,7 @@ from django.db.models import Q
 from plumbing.broker import broadcast
 
 
-def changes_of(kind: str) -> bytes:
+def change_channel(kind: str) -> bytes:
     """The channel on which a change of a row of this kind is announced."""
     return broadcast.channel_of("changed", kind)
 
@@ -47,7 +47,7 @@ class AuditEvent(models.Model):
     ) -> "AuditEvent":
         """Add one line, and announce the change. `subject` is the changed row; details must not contain a secret."""
         kind = subject._meta.model_name or ""
-        transaction.on_commit(partial(broadcast.publish, changes_of(kind), b""))
+        transaction.on_commit(partial(broadcast.publish, change_channel(kind), b""))
         person = actor if getattr(actor, "pk", None) else None
         return cls.objects.create(
             action=action,

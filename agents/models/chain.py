@@ -7,7 +7,7 @@ from django.utils.translation import gettext_noop as _
 from pydantic import ValidationError
 
 from agents.exceptions import Invalid
-from agents.graph import MAX_STEPS, Problem, problems, up_to
+from agents.graph import MAX_STEPS, Problem, cut_after, problems
 from agents.spec import ChainSpec, StepSpec
 from agents.unknown import extra, extra_within, refuse
 from plumbing.stored_rows import StoredRow
@@ -18,7 +18,7 @@ from .chain_targets import Targets
 from .options import stored_name, versioned_options
 from .team import OwnedQuerySet, check_name, one_name_per_owner
 from .tool import Tool
-from .version import TriedVersion, earlier, numbered
+from .version import TriedVersion, earlier, make_version
 
 TARGETS = ("agent", "tool", "chain")
 STEP_FIELDS = frozenset(StepSpec.model_fields) - {"target_id"} | {*TARGETS}
@@ -84,7 +84,7 @@ class Chain(ChainOptions):
         if until:
             if until not in {step.key for step in spec.steps}:
                 raise Invalid(_("This chain has no step “%(until)s”.") % {"until": until}, code="unknown_step")
-            spec = up_to(spec, until)
+            spec = cut_after(spec, until)
         if problems := self.problems_in(spec):
             raise Invalid(
                 _("Chain “%(name)s” cannot be tried: %(message)s")
@@ -109,7 +109,7 @@ class Chain(ChainOptions):
                 details=[problem.as_detail() for problem in problems],
             )
         spec = locked.draft_spec()
-        version = numbered(locked, spec, author=author, note=note)
+        version = make_version(locked, spec, author=author, note=note)
         locked.point_to(version)
         offer_as_tool(locked, spec)
         self.published = version
@@ -140,7 +140,7 @@ class Chain(ChainOptions):
         refuse_doubles([step.get("key") for step in steps])
         self.steps.all().delete()
         ChainStep.objects.bulk_create(
-            ChainStep(chain=self, position=position, **columns_of(step)) for position, step in enumerate(steps)
+            ChainStep(chain=self, position=position, **read_step(step)) for position, step in enumerate(steps)
         )
 
 
@@ -262,7 +262,7 @@ def extra_in_step(step: dict[str, Any], place: str = "") -> dict[str, str]:
     return {**extra(step, STEP_FIELDS, place), **extra_within(StepSpec, step, place)}
 
 
-def columns_of(step: dict[str, Any]) -> dict[str, Any]:
+def read_step(step: dict[str, Any]) -> dict[str, Any]:
     """A step in readable form → the columns of ChainStep. `agent: x`, `tool: x`, `chain: x` set the
     target too.
     """

@@ -67,7 +67,7 @@ class Targets:
         """A policy with an unknown tool name is an error: it would block or allow another tool than
         intended.
         """
-        named = {step.key: named_in(step.policy) - {"complete"} for step in spec.steps}
+        named = {step.key: named_tools(step.policy) - {"complete"} for step in spec.steps}
         tool_names = set().union(*named.values())
         tools = self.named(Tool.objects.all(), tool_names) if tool_names else {}
         return [
@@ -85,7 +85,7 @@ class Targets:
             row = self.rows["chain"].get(step.target) if step.target_kind == "chain" else None
             if row is None:
                 continue
-            depth = depth_below(row, step.target_version, {self.chain.pk})
+            depth = measure_depth(row, step.target_version, {self.chain.pk})
             if depth is None:
                 problems.append(
                     Problem(step.key, "cycle", f"Step “{step.key}” runs “{step.target}”, which runs this chain again.")
@@ -102,11 +102,11 @@ class Targets:
         return problems
 
 
-def named_in(policy: ToolPolicy) -> set[str]:
+def named_tools(policy: ToolPolicy) -> set[str]:
     return {*(policy.allowed or ()), *policy.blocked, *policy.ask}
 
 
-def depth_below(chain: Any, number: int | None, above: set[int]) -> int | None:
+def measure_depth(chain: Any, number: int | None, above: set[int]) -> int | None:
     """How deep chains nest from here, 1 for a chain without nested ones; None for a circle."""
     if chain.pk in above:
         return None
@@ -116,7 +116,7 @@ def depth_below(chain: Any, number: int | None, above: set[int]) -> int | None:
         below = type(chain).objects.select_related("published").filter(pk=step.target_id).first()
         if step.target_kind != "chain" or below is None:
             continue
-        depth = depth_below(below, step.target_version, above | {chain.pk})
+        depth = measure_depth(below, step.target_version, above | {chain.pk})
         if depth is None:
             return None
         deepest = max(deepest, depth)

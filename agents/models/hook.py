@@ -4,13 +4,13 @@ from typing import Any, Self
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
 from plumbing.stored_rows import StoredRow
 
 from .agent import Agent
+from .options import between, option
 from .team import Editable, Membership, Team
 from .tool import Tool
 
@@ -53,22 +53,24 @@ class Hook(Editable, StoredRow):
         Tool, on_delete=models.PROTECT, related_name="hooks", limit_choices_to={"kind": Tool.Kind.FUNCTION},
         help_text="The stored function.",
     )  # fmt: skip
-    pinned_version = models.PositiveIntegerField(
+    # fmt: off
+    pinned_version = option(models.PositiveIntegerField(
         null=True, blank=True, help_text="Empty: follow the published version of the function."
-    )
+    ), "", rest={"min_value": 1, "max_value": 2**31 - 1})
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, blank=True, related_name="hooks")
     team = models.ForeignKey(Team, on_delete=models.CASCADE, null=True, blank=True, related_name="hooks")
-    tools = models.JSONField(
+    tools = option(models.JSONField(
         default=list, blank=True, help_text="Names of tools that it checks, with * as a wildcard; empty: all."
-    )
-    position = models.PositiveSmallIntegerField(
+    ), "", kind="lines", rest={"each": 64, "max_length": 50})
+    position = option(models.PositiveSmallIntegerField(
         default=0,
         help_text="Order within its scope. The site's hooks come first, then the team's, then the agent's.",
+    ), "", rest={"max_value": 32_767})
+    timeout_s = option(
+        models.FloatField(default=2.0, validators=between(0.05, 30.0), help_text="Seconds of one call."), ""
     )
-    timeout_s = models.FloatField(
-        default=2.0, validators=[MinValueValidator(0.05), MaxValueValidator(30.0)], help_text="Seconds of one call."
-    )
-    enabled = models.BooleanField(default=True)
+    enabled = option(models.BooleanField(default=True), "")
+    # fmt: on
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, editable=False, related_name="+"
     )

@@ -56,16 +56,16 @@ class Invitation(StoredRow):
         that invited was deactivated.
         """
         if not self.invited_by.is_active:
-            raise closed()
+            raise closed_conflict()
         self.answer(self.Status.ACCEPTED)
         return Membership.objects.get_or_create(team=self.team, user=self.user, defaults={"role": self.role})[0]
 
     def answer(self, status: str) -> None:
         now = timezone.now()
         if not Invitation.objects.filter(pk=self.pk).open().update(status=status, answered_at=now):
-            raise closed()
+            raise closed_conflict()
         self.status, self.answered_at = status, now
 
 
-def closed() -> Conflict:
+def closed_conflict() -> Conflict:
     return Conflict(_("This invitation is no longer open."), code="invitation_closed", hint=_("Ask for another."))

@@ -83,7 +83,7 @@ class ApiKey(StoredRow):
             made_by.hold()
         prefix, secret = "mk_" + secrets.token_hex(4), secrets.token_urlsafe(32)
         key = cls.objects.create(
-            user=user, name=name, prefix=prefix, digest=digest_of(secret), scopes=scopes, expires_at=expires_at,
+            user=user, name=name, prefix=prefix, digest=hash_secret(secret), scopes=scopes, expires_at=expires_at,
             made_by=made_by,
         )  # fmt: skip
         return key, f"{prefix}.{secret}"
@@ -93,7 +93,7 @@ class ApiKey(StoredRow):
         """The live key for a presented token, or None. The comparison takes constant time."""
         prefix, _, secret = presented.partition(".")
         key = LIVE_KEY.first(prefix=prefix)
-        if key is None or not hmac.compare_digest(key.digest, digest_of(secret)):
+        if key is None or not hmac.compare_digest(key.digest, hash_secret(secret)):
             return None
         if not key.user.is_active or (key.expires_at and key.expires_at <= timezone.now()):
             return None
@@ -147,7 +147,7 @@ LIVE_KEY = Select(
 )
 
 
-def digest_of(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

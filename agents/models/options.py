@@ -20,9 +20,12 @@ GROUPS: dict[str, Any] = {
     "Models and prices": later("Models and prices"), "Routing": later("Routing"),
     "Imports, hosts and secrets": later("Imports, hosts and secrets"), "Input and output": later("Input and output"),
     "Behaviour": later("Behaviour"), "Session": later("Session"), "Memory": later("Memory"), "Limits": later("Limits"),
-    "Queue": later("Queue"), "A2A": later("A2A"),
+    "Queue": later("Queue"), "A2A": later("A2A"), "Use": later("How it may be used"),
+    "Definition": later("Definition"), "When": later("When"), "Missed": later("When a start is missed or overlaps"),
 }  # fmt: skip
-ADVANCED = GROUPS.keys() - {"", "Instructions", "Model", "Models and prices", "Routing"}
+ADVANCED = {
+    "Imports, hosts and secrets", "Input and output", "Behaviour", "Session", "Memory", "Limits", "Queue", "A2A",
+}  # fmt: skip
 Column = TypeVar("Column", bound=models.Field)
 POSITIVE = (models.PositiveSmallIntegerField, models.PositiveIntegerField, models.PositiveBigIntegerField)
 
@@ -55,12 +58,12 @@ def between(low: float | None = None, high: float | None = None) -> list[Any]:
 
 
 @cache
-def options_of(model: Any) -> dict[str, Any]:
+def find_options(model: Any) -> dict[str, Any]:
     """The columns that are options, by name, in the order of their declaration."""
     return {column.name: column for column in model._meta.concrete_fields if hasattr(column, "option")}
 
 
-def control_of(column: Any) -> str:
+def find_control(column: Any) -> str:
     """The kind of control that an option has in a form."""
     if column.option.kind:
         return column.option.kind
@@ -73,12 +76,17 @@ def control_of(column: Any) -> str:
 
 def plain_options(model: Any) -> dict[str, Any]:
     """Those whose values are copied as they are. A row that an option refers to is written by name."""
-    return {name: column for name, column in options_of(model).items() if not column.is_relation}
+    return {name: column for name, column in find_options(model).items() if not column.is_relation}
 
 
-def options_of_kind(model: Any, kind: str) -> list[str]:
+def option_defaults(model: Any) -> dict[str, Any]:
+    """The value of each option that was not chosen."""
+    return {name: column.get_default() for name, column in plain_options(model).items()}
+
+
+def find_options_of_kind(model: Any, kind: str) -> list[str]:
     """The names of the options that have this kind of control."""
-    return [name for name, column in options_of(model).items() if control_of(column) == kind]
+    return [name for name, column in find_options(model).items() if find_control(column) == kind]
 
 
 def stored_name(column: Any) -> str:

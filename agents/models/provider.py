@@ -11,7 +11,7 @@ from agents.fields import EncryptedTextField
 from plumbing.http.addresses import url_refusal
 
 from .options import option
-from .team import Owned, OwnedQuerySet, cap_of, check_name, is_capped, one_name_per_owner
+from .team import Owned, OwnedQuerySet, check_name, is_capped, make_cap, one_name_per_owner
 
 MILLION = Decimal(1_000_000)
 UNITS = 10**8  # units per dollar: budgets count in whole numbers, which add up exactly in every database
@@ -67,7 +67,7 @@ class Provider(Owned):
         help_text='US dollars per million tokens: {"gpt-5-mini": {"input": 0.25, "output": 2}}; "*" is '
             'any other model.',
     ), "Models and prices", kind="json")
-    max_running = option(cap_of("agents with this provider"), "Queue")
+    max_running = option(make_cap("agents with this provider"), "Queue")
     enabled = option(models.BooleanField(default=True), "")
     # fmt: on
     revision = models.PositiveIntegerField(default=1, editable=False)

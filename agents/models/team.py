@@ -62,7 +62,7 @@ def check_name(value: str) -> None:
         raise ValidationError(f"“{value}” is a reserved word; choose another name.", code="reserved")
 
 
-def kind_of(row: Any) -> str:
+def kind_name(row: Any) -> str:
     """What a row or a model is called, in the person's language."""
     return row._meta.verbose_name_raw
 
@@ -76,7 +76,7 @@ class Editable:
     def require_edit(self, user: Any) -> None:
         if not self.may_edit(user):
             raise Forbidden(
-                _("You can see %(kind)s “%(name)s”, but not change it.") % {"kind": kind_of(self), "name": self},  # type: ignore[attr-defined]
+                _("You can see %(kind)s “%(name)s”, but not change it.") % {"kind": kind_name(self), "name": self},  # type: ignore[attr-defined]
                 hint=_("Make a copy under your own name, or ask its owner."),
             )
 
@@ -108,7 +108,7 @@ def pool_label() -> models.CharField:
     )  # fmt: skip
 
 
-def cap_of(rows: str) -> models.PositiveIntegerField:
+def make_cap(rows: str) -> models.PositiveIntegerField:
     """The column `max_running`: how many runs may be in work at the same time, over all workers."""
     help_text = f"How many runs of {rows} may be in work at the same time; empty: any number."
     return models.PositiveIntegerField(null=True, blank=True, validators=LIMIT, help_text=help_text)
@@ -121,7 +121,7 @@ def is_capped(name: str) -> models.Index:
 
 class Team(Editable, StoredRow):
     name = models.CharField(max_length=64, unique=True, validators=[check_name])
-    max_running = cap_of("its agents and chains")
+    max_running = make_cap("its agents and chains")
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Membership", related_name="teams")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -216,7 +216,7 @@ class OwnedQuerySet(models.QuerySet):
         rows = self.rows_named("visible_to", user, name, owner)
         if not rows:
             raise NotFound(
-                _("There is no %(kind)s “%(name)s” that you can see.") % {"kind": kind_of(self.model), "name": name}
+                _("There is no %(kind)s “%(name)s” that you can see.") % {"kind": kind_name(self.model), "name": name}
             )
         return the_one(rows, user)
 
@@ -281,7 +281,7 @@ def the_one(rows: list[Any], user: Any) -> Any:
 
 def not_for_use(row: Any) -> Forbidden:
     return Forbidden(
-        _("You can see %(kind)s “%(row)s”, but not use it.") % {"kind": kind_of(row), "row": row},
+        _("You can see %(kind)s “%(row)s”, but not use it.") % {"kind": kind_name(row), "row": row},
         code="not_for_use",
         hint=_(
             "Viewers of a team can only look at what it shares. Schedules and triggers can only be "

@@ -6,6 +6,7 @@ from django.db.models import Q
 from agents.schema import sha256_of
 from plumbing.stored_rows import StoredRow
 
+from .options import option
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 
 
@@ -33,25 +34,26 @@ class Tool(Owned):
 
     name = models.CharField(max_length=64, validators=[check_name])
     kind = models.CharField(max_length=12, choices=Kind.choices)
-    description = models.TextField(blank=True)
-    input_schema = models.JSONField(default=dict, blank=True)
-    output_schema = models.JSONField(null=True, blank=True)
-    effect = models.CharField(max_length=12, choices=Effect.choices, default=Effect.WRITE)
+    description = option(models.TextField(blank=True), "")
+    input_schema = option(models.JSONField(default=dict, blank=True), "Definition", kind="schema")
+    output_schema = option(models.JSONField(null=True, blank=True), "Definition", kind="schema")
+    effect = option(models.CharField(max_length=12, choices=Effect.choices, default=Effect.WRITE), None)
     source = models.JSONField(
         default=dict, blank=True, help_text='What its toolset needs to find it, such as {"function": 12, "version": 3}.'
     )
     definition_hash = models.CharField(max_length=64, editable=False, blank=True)
-    enabled = models.BooleanField(default=True)
-    untrusted = models.BooleanField(
+    enabled = option(models.BooleanField(default=True), "Use")
+    # fmt: off
+    untrusted = option(models.BooleanField(
         default=False, help_text="Its results contain text written by others (mail, web, files)."
-    )
-    record_fields = models.JSONField(
-        default=list,
-        blank=True,
+    ), "Use")
+    record_fields = option(models.JSONField(
+        default=list, blank=True,
         help_text="Of an untrusted result: names of fields that the service itself sets, such as ids and times. “[]” "
-        "stands for the entries of a list of names.",
-    )
-    deadline_s = models.FloatField(default=30.0, help_text="Time limit of a call in seconds.")
+            "stands for the entries of a list of names.",
+    ), "Use", kind="lines")
+    # fmt: on
+    deadline_s = option(models.FloatField(default=30.0, help_text="Time limit of a call in seconds."), "Use")
 
     objects = OwnedQuerySet.as_manager()
 

@@ -87,7 +87,7 @@ class TriedVersion(Version):
         ]
 
 
-def numbered(row: Any, spec: Any, *, author: Any, note: str) -> Any:
+def make_version(row: Any, spec: Any, *, author: Any, note: str) -> Any:
     """The version of this agent or chain with this content: an earlier one if there is one, else a
     new one with the next number. The row is locked.
     """

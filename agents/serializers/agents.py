@@ -10,26 +10,19 @@ from agents.definitions.hooks import read_hooks, write_hooks
 from agents.http.grant_serializers import GrantSerializer, read_grants, replace_grants
 from agents.http.strict import (
     Choice,
-    Flag,
     Number,
     ObjectField,
     OptionalSchemaField,
     StrictSerializer,
     Text,
     Whole,
-    Words,
 )
-from agents.models import (
-    Agent,
-    Provider,
-    Tool,
-    ToolGrant,
-)
+from agents.models import Agent, Hook, Provider, Tool, ToolGrant
 from agents.models.hook import LIMIT
-from agents.models.options import options_of
+from agents.models.options import find_options
 from agents.models.tool import MOST_GRANTS
 
-from .owned import OWNED, OwnedSerializer, named
+from .owned import OWNED, OptionSerializer, OwnedSerializer, find_by_name
 
 WHEN = {"message": "message_in", "before_call": "before_tool", "after_call": "after_tool", "reply": "message_out"}
 
@@ -50,7 +43,7 @@ class VariablesField(serializers.JSONField):
     """Name → JSON Schema of a value that a message gives; `default` for one that may be left out."""
 
     def to_internal_value(self, data: Any) -> Any:
-        if problems := prompts.problems_of(data):
+        if problems := prompts.check_variables(data):
             raise serializers.ValidationError([f"{problem['field']}: {problem['message']}" for problem in problems])
         return data
 
@@ -66,18 +59,15 @@ class HooksSerializer(serializers.ListSerializer):
         return [{"place": WHEN[entry.pop("when")], **entry} for entry in super().to_internal_value(data)]
 
 
-class HookEntrySerializer(StrictSerializer):
+class HookEntrySerializer(OptionSerializer):
     """A stored function that is asked at a place of the agent's runs (docs/howto/hooks.md)."""
 
     when = Choice(choices=list(WHEN))
     function = Text(max_length=64)
-    tools = Words(each=64, max_length=50, required=False)
-    pinned_version = Whole(min_value=1, max_value=2**31 - 1, allow_null=True, required=False)
-    position = Whole(min_value=0, max_value=32_767, required=False)
-    timeout_s = Number(min_value=0.05, max_value=30, required=False)
-    enabled = Flag(required=False)
 
     class Meta:
+        model = Hook
+        fields = ["when", "function", *find_options(Hook)]
         list_serializer_class = HooksSerializer
 
 
@@ -94,10 +84,10 @@ class AgentSerializer(OwnedSerializer):
 
     class Meta:
         model = Agent
-        fields = ["name", *options_of(Agent), "grants", "hooks", "published_version", *OWNED]
+        fields = ["name", *find_options(Agent), "grants", "hooks", "published_version", *OWNED]
 
     def validate_provider(self, name: str) -> Provider:
-        return named(Provider, self.context["request"].user, name, self.instance and self.instance.provider)
+        return find_by_name(Provider, self.context["request"].user, name, self.instance and self.instance.provider)
 
     def validate_grants(self, grants: list[dict[str, Any]]) -> list[ToolGrant]:
         return read_grants(self.context["request"].user, grants, self.instance)
@@ -134,7 +124,4 @@ class ToolSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Tool
-        fields = [
-            "name", "kind", "description", "input_schema", "output_schema", "effect", "source", "definition_hash",
-            "enabled", "untrusted", "record_fields", "deadline_s", "owner", "team",
-        ]  # fmt: skip
+        fields = ["name", "kind", *find_options(Tool), "source", "definition_hash", "owner", "team"]

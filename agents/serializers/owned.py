@@ -10,8 +10,8 @@ from rest_framework.fields import empty
 from agents.exceptions import Conflict, Forbidden, NotFound
 from agents.http.strict import OptionalSchemaField, StrictModelSerializer, Text, Words
 from agents.models import Team
-from agents.models.options import control_of
-from agents.models.team import kind_of
+from agents.models.options import find_control
+from agents.models.team import kind_name
 from agents.sharing import carry, check_share
 
 
@@ -37,7 +37,23 @@ class TeamName(serializers.SlugRelatedField):
         return super().to_internal_value(data)
 
 
-class OwnedSerializer(StrictModelSerializer):
+class OptionSerializer(StrictModelSerializer):
+    """The field of an option is made from its column. One that needs more is written in the class, as always."""
+
+    def build_standard_field(self, field_name: str, model_field: models.Field) -> tuple[Any, dict[str, Any]]:
+        field, settings = super().build_standard_field(field_name, model_field)
+        option = getattr(model_field, "option", None)
+        if option is None:
+            return field, settings
+        kind = find_control(model_field)
+        if kind == "lines":
+            return Words, {"required": False, **option.rest}
+        if kind == "schema":
+            return OptionalSchemaField, {**option.rest}
+        return field, {**settings, **option.rest}
+
+
+class OwnedSerializer(OptionSerializer):
     """What every owned row shows, and the rule that a name is free."""
 
     name = Text(max_length=64)
@@ -54,24 +70,12 @@ class OwnedSerializer(StrictModelSerializer):
         namesakes = self.Meta.model.objects.filter(owner=owner, name=name)
         if namesakes.exclude(pk=self.instance.pk if self.instance else None).exists():
             raise Conflict(
-                _("Another %(kind)s is already called “%(name)s”.") % {"kind": kind_of(self.Meta.model), "name": name},
+                _("Another %(kind)s is already called “%(name)s”.")
+                % {"kind": kind_name(self.Meta.model), "name": name},
                 code="name_taken",
                 hint=_("Choose another name."),
             )
         return name
-
-    def build_standard_field(self, field_name: str, model_field: models.Field) -> tuple[Any, dict[str, Any]]:
-        """The field of an option is made from its column. One that needs more is written in the class, as always."""
-        field, settings = super().build_standard_field(field_name, model_field)
-        option = getattr(model_field, "option", None)
-        if option is None:
-            return field, settings
-        kind = control_of(model_field)
-        if kind == "lines":
-            return Words, {"required": False, **option.rest}
-        if kind == "schema":
-            return OptionalSchemaField, {**option.rest}
-        return field, {**settings, **option.rest}
 
     def get_unique_together_validators(self) -> list[Any]:
         """None: `check_share` says more than that a name is taken."""
@@ -97,7 +101,7 @@ class OwnedSerializer(StrictModelSerializer):
 OWNED = ["owner", "team", "created_at", "updated_at"]
 
 
-def named(model: Any, user: Any, name: str, current: Any = None) -> Any:
+def find_by_name(model: Any, user: Any, name: str, current: Any = None) -> Any:
     """The row meant by a name in a body; an unknown name is an invalid body (422), not a missing path.
 
     `current` is what the changed row has there: it stays if its name is sent again, even if a row of

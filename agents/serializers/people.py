@@ -154,7 +154,7 @@ class TeamSerializer(StrictModelSerializer):
     def create(self, validated: dict[str, Any]) -> Team:
         """The person who creates a team administers it; other people are invited."""
         user = self.context["request"].user
-        roles = roles_of(validated.pop("memberships", []))
+        roles = roles_by_name(validated.pop("memberships", []))
         team = super().create(validated)
         Membership.objects.create(team=team, user=user, role=Membership.Role.ADMINISTRATOR)
         set_roles(team, {user.get_username(): Membership.Role.ADMINISTRATOR, **roles})
@@ -166,12 +166,12 @@ class TeamSerializer(StrictModelSerializer):
             raise serializers.ValidationError({"members": REQUIRED}, code="required")
         team = super().update(team, validated)
         if members is not None:
-            set_roles(team, roles_of(members))
+            set_roles(team, roles_by_name(members))
             team._prefetched_objects_cache = {}
         return team
 
 
-def roles_of(members: list[dict[str, Any]]) -> dict[str, str]:
+def roles_by_name(members: list[dict[str, Any]]) -> dict[str, str]:
     return {member["user"]["username"]: member.get("role", Membership.Role.AUTHOR) for member in members}
 
 

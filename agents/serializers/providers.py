@@ -10,7 +10,7 @@ from agents.http.strict import (
     Text,
 )
 from agents.models import Provider
-from agents.models.options import options_of
+from agents.models.options import find_options
 
 from .owned import OWNED, OwnedSerializer
 
@@ -34,7 +34,7 @@ class ProviderSerializer(OwnedSerializer):
 
     class Meta:
         model = Provider
-        fields = ["name", "kind", "api_key", "has_key", *options_of(Provider), *OWNED]
+        fields = ["name", "kind", "api_key", "has_key", *find_options(Provider), *OWNED]
 
     def get_has_key(self, provider: Provider) -> bool:
         return bool(provider.api_key)

@@ -1874,10 +1874,10 @@ class Hook(TypedDict):
     id: str
     place: Literal["before_tool", "after_tool", "message_in", "message_out"]
     function: str
-    pinned_version: NotRequired[int | None]
     scope: str
     agent: NotRequired[str | None]
     team: NotRequired[str | None]
+    pinned_version: NotRequired[int | None]
     tools: NotRequired[list[str]]
     position: NotRequired[int]
     timeout_s: NotRequired[float]
@@ -1891,8 +1891,8 @@ class Hook(TypedDict):
 class HookEntry(TypedDict):
     when: Literal["message", "before_call", "after_call", "reply"]
     function: str
-    tools: NotRequired[list[str]]
     pinned_version: NotRequired[int | None]
+    tools: NotRequired[list[str]]
     position: NotRequired[int]
     timeout_s: NotRequired[float]
     enabled: NotRequired[bool]
@@ -1901,8 +1901,8 @@ class HookEntry(TypedDict):
 class HookEntryRequest(TypedDict):
     when: Literal["message", "before_call", "after_call", "reply"]
     function: str
-    tools: NotRequired[list[str]]
     pinned_version: NotRequired[int | None]
+    tools: NotRequired[list[str]]
     position: NotRequired[int]
     timeout_s: NotRequired[float]
     enabled: NotRequired[bool]
@@ -1911,9 +1911,9 @@ class HookEntryRequest(TypedDict):
 class HookRequest(TypedDict):
     place: Literal["before_tool", "after_tool", "message_in", "message_out"]
     function: str
-    pinned_version: NotRequired[int | None]
     agent: NotRequired[str | None]
     team: NotRequired[str | None]
+    pinned_version: NotRequired[int | None]
     tools: NotRequired[list[str]]
     position: NotRequired[int]
     timeout_s: NotRequired[float]
@@ -2382,9 +2382,9 @@ class PatchedFunctionRequest(TypedDict):
 class PatchedHookRequest(TypedDict):
     place: NotRequired[Literal["before_tool", "after_tool", "message_in", "message_out"]]
     function: NotRequired[str]
-    pinned_version: NotRequired[int | None]
     agent: NotRequired[str | None]
     team: NotRequired[str | None]
+    pinned_version: NotRequired[int | None]
     tools: NotRequired[list[str]]
     position: NotRequired[int]
     timeout_s: NotRequired[float]
@@ -2414,7 +2414,6 @@ class PatchedScheduleRequest(TypedDict):
     options: NotRequired[OptionsRequest]
     crontab: NotRequired[str | None]
     interval: NotRequired[IntervalFieldRequest | None]
-    at: NotRequired[str | None]
     timezone: NotRequired[str]
     starts_at: NotRequired[str | None]
     ends_at: NotRequired[str | None]
@@ -2427,6 +2426,7 @@ class PatchedScheduleRequest(TypedDict):
     pause_after_failures: NotRequired[int]
     notify_email: NotRequired[str]
     enabled: NotRequired[bool]
+    at: NotRequired[str | None]
     team: NotRequired[str | None]
 
 
@@ -2454,11 +2454,11 @@ class PatchedTriggerRequest(TypedDict):
     text: NotRequired[str]
     input: NotRequired[Any]
     options: NotRequired[OptionsRequest]
+    replay_window_s: NotRequired[int]
+    on_status: NotRequired[list[str]]
     on_agent: NotRequired[str | None]
     on_chain: NotRequired[str | None]
-    on_status: NotRequired[list[str]]
     device: NotRequired[str | None]
-    replay_window_s: NotRequired[int]
     cooldown_s: NotRequired[float]
     enabled: NotRequired[bool]
     team: NotRequired[str | None]
@@ -2643,7 +2643,6 @@ class Schedule(TypedDict):
     options: NotRequired[Options]
     crontab: NotRequired[str | None]
     interval: NotRequired[IntervalField | None]
-    at: NotRequired[str | None]
     timezone: NotRequired[str]
     starts_at: NotRequired[str | None]
     ends_at: NotRequired[str | None]
@@ -2656,6 +2655,7 @@ class Schedule(TypedDict):
     pause_after_failures: NotRequired[int]
     notify_email: NotRequired[str]
     enabled: NotRequired[bool]
+    at: NotRequired[str | None]
     failures: int
     paused_reason: str
     next_due_at: str | None
@@ -2681,7 +2681,6 @@ class ScheduleRequest(TypedDict):
     options: NotRequired[OptionsRequest]
     crontab: NotRequired[str | None]
     interval: NotRequired[IntervalFieldRequest | None]
-    at: NotRequired[str | None]
     timezone: NotRequired[str]
     starts_at: NotRequired[str | None]
     ends_at: NotRequired[str | None]
@@ -2694,6 +2693,7 @@ class ScheduleRequest(TypedDict):
     pause_after_failures: NotRequired[int]
     notify_email: NotRequired[str]
     enabled: NotRequired[bool]
+    at: NotRequired[str | None]
     team: NotRequired[str | None]
 
 
@@ -2814,12 +2814,12 @@ class Tool(TypedDict):
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
     effect: NotRequired[Literal["read", "read_out", "idempotent", "write", "sends_out", "destructive"]]
-    source: dict[str, Any]
-    definition_hash: str
     enabled: NotRequired[bool]
     untrusted: NotRequired[bool]
     record_fields: NotRequired[Any]
     deadline_s: NotRequired[float]
+    source: dict[str, Any]
+    definition_hash: str
     owner: str | None
     team: str | None
     truncated: NotRequired[list[str]]
@@ -2867,11 +2867,11 @@ class Trigger(TypedDict):
     text: NotRequired[str]
     input: NotRequired[Any]
     options: NotRequired[Options]
+    replay_window_s: NotRequired[int]
+    on_status: NotRequired[list[str]]
     on_agent: NotRequired[str | None]
     on_chain: NotRequired[str | None]
-    on_status: NotRequired[list[str]]
     device: NotRequired[str | None]
-    replay_window_s: NotRequired[int]
     cooldown_s: NotRequired[float]
     enabled: NotRequired[bool]
     last_fired_at: str | None
@@ -2892,11 +2892,11 @@ class TriggerRequest(TypedDict):
     text: NotRequired[str]
     input: NotRequired[Any]
     options: NotRequired[OptionsRequest]
+    replay_window_s: NotRequired[int]
+    on_status: NotRequired[list[str]]
     on_agent: NotRequired[str | None]
     on_chain: NotRequired[str | None]
-    on_status: NotRequired[list[str]]
     device: NotRequired[str | None]
-    replay_window_s: NotRequired[int]
     cooldown_s: NotRequired[float]
     enabled: NotRequired[bool]
     team: NotRequired[str | None]
@@ -3069,11 +3069,11 @@ class NewTrigger(TypedDict):
     text: NotRequired[str]
     input: NotRequired[Any]
     options: NotRequired[Options]
+    replay_window_s: NotRequired[int]
+    on_status: NotRequired[list[str]]
     on_agent: NotRequired[str | None]
     on_chain: NotRequired[str | None]
-    on_status: NotRequired[list[str]]
     device: NotRequired[str | None]
-    replay_window_s: NotRequired[int]
     cooldown_s: NotRequired[float]
     enabled: NotRequired[bool]
     last_fired_at: str | None

@@ -39,7 +39,7 @@ def keep(path: Path) -> str:
     return path.read_text().strip()
 
 
-def content_of(path: str) -> str:
+def read_file(path: str) -> str:
     """The text of this file; empty without one."""
     try:
         return Path(path).read_text() if path else ""

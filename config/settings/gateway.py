@@ -1,9 +1,9 @@
 """Other protocols: the key for A2A cards, and OAuth for MCP clients."""
 
-from config.settings.environment import content_of, env
+from config.settings.environment import env, read_file
 
 # A file with the private key (PEM, P-256) that signs the A2A cards of agents; empty: they are not signed.
-A2A_SIGNING_KEY = content_of(env.str("MUSTER_A2A_SIGNING_KEY", default=""))
+A2A_SIGNING_KEY = read_file(env.str("MUSTER_A2A_SIGNING_KEY", default=""))
 
 # OAuth for MCP clients (gateway/mcp/oauth.py): authorization codes with PKCE, for scopes of API keys.
 OAUTH2_PROVIDER = {

@@ -10,7 +10,7 @@ from time import sleep
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 from django.conf import settings
 
 from agents.tools import OutcomeUnknown, ToolError
@@ -69,7 +69,7 @@ class Api:
                 raise failed("too_large", f"{self.title}: {error}")
             except outbound.AddressRefused as error:
                 raise failed("private_address", str(error))
-            except httpx.HTTPError as error:
+            except httpx2.HTTPError as error:
                 self.after_broken_exchange(error, repeatable, last)
                 self._pause(BACKOFF_S[attempt])
                 continue
@@ -84,7 +84,7 @@ class Api:
 
     def exchange(
         self, method: str, url: str, token: str, limit: int, more: dict[str, Any]
-    ) -> tuple[int, httpx.Headers, bytes]:
+    ) -> tuple[int, httpx2.Headers, bytes]:
         headers = {"Authorization": f"Bearer {token}", **more.get("headers", {})}
         rest = {key: value for key, value in more.items() if key != "headers"}
         with self._client.stream(method, url, headers=headers, **rest) as response:
@@ -100,8 +100,8 @@ class Api:
             raise failed("bad_answer", f"{self.title} points to another host, which is not followed.")
         return path
 
-    def after_broken_exchange(self, error: httpx.HTTPError, repeatable: bool, last: bool) -> None:
-        never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    def after_broken_exchange(self, error: httpx2.HTTPError, repeatable: bool, last: bool) -> None:
+        never_sent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
         if not repeatable and not never_sent:
             raise OutcomeUnknown(
                 f"{self.title} closed the connection ({type(error).__name__}); it is unknown whether the "
@@ -110,7 +110,7 @@ class Api:
         if last or isinstance(error, outbound.OverTime):
             raise failed("service_unavailable", f"{self.title} cannot be reached: {type(error).__name__}.")
 
-    def wait_or_give_up(self, status: int, headers: httpx.Headers, attempt: int, last: bool) -> None:
+    def wait_or_give_up(self, status: int, headers: httpx2.Headers, attempt: int, last: bool) -> None:
         wait = retry_after(headers)
         if status == 429 and (last or (wait or 0) > PATIENCE_S):
             raise Throttled(self.title, wait or 60.0)
@@ -146,7 +146,7 @@ class Api:
 def read_json(body: bytes) -> Any:
     """The value, or None if it is not JSON. Broken characters are replaced."""
     try:
-        return httpx.Response(200, content=body.decode("utf-8", "replace").encode()).json() if body.strip() else None
+        return httpx2.Response(200, content=body.decode("utf-8", "replace").encode()).json() if body.strip() else None
     except ValueError:
         return None
 
@@ -172,7 +172,7 @@ def lacks_scope(error: dict[str, str]) -> bool:
     return bool(LACKS.search(f"{error.get('code', '')} {error.get('message', '')}"))
 
 
-def retry_after(headers: httpx.Headers, now: datetime | None = None) -> float | None:
+def retry_after(headers: httpx2.Headers, now: datetime | None = None) -> float | None:
     """Seconds to wait, from seconds or a date; None if the header is absent or invalid."""
     text = headers.get("retry-after", "").strip()
     if not text:

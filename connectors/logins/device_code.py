@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-import httpx
+import httpx2
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -27,7 +27,7 @@ def begin(user: Any, provider: str, *, access: Iterable[str] = (), name: str = "
         answer = post(service.login, "device", scope=" ".join(scopes))
     except OAuthRefused as refused:
         raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")
-    except httpx.HTTPError as broken:
+    except httpx2.HTTPError as broken:
         raise Unavailable(
             f"{service.title} cannot be reached: {type(broken).__name__}.",
             hint="Try again. If it lasts, check the network of the server.",
@@ -73,7 +73,7 @@ def poll(user: Any, provider: str, authorization_id: int) -> Connection | None:
     except OAuthRefused as refused:
         still_pending(authorization, refused, service)
         return None
-    except httpx.HTTPError as broken:
+    except httpx2.HTTPError as broken:
         raise Unavailable(
             f"{service.title} cannot be reached: {type(broken).__name__}.",
             hint="Try again. If it lasts, check the network of the server.",

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx
+import httpx2
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
@@ -143,7 +143,7 @@ def complete(
         if refused.code == NO_CLIENT and isinstance(login, ServerLogin):
             authorization.connection.forget_client()
         raise Invalid(f"{title} refused the login: {refused}", code="login_refused", hint="Start again.")
-    except httpx.HTTPError as broken:
+    except httpx2.HTTPError as broken:
         raise Unavailable(
             f"{title} cannot be reached: {type(broken).__name__}.",
             hint="Try again. If it lasts, check the network of the server.",
@@ -202,6 +202,6 @@ def tell_revoked(connection: Connection) -> bool:
         return False
     try:
         post(login, "revoke", token=token)
-    except (OAuthRefused, httpx.HTTPError):
+    except (OAuthRefused, httpx2.HTTPError):
         return False  # the user sees a warning; our copy is deleted in any case
     return True

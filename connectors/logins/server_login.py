@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
-import httpx
+import httpx2
 from django.conf import settings
 
 from agents.exceptions import Invalid, Unavailable
@@ -97,7 +97,7 @@ def found(connection: Connection, user: Any, redirect_uri: str) -> ServerLogin:
             login = Search(client, connection, user, redirect_uri).login()
     except outbound.AddressRefused as error:
         raise Invalid(str(error), code="private_address")
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         raise Unavailable(
             f"The server's login service cannot be reached: {type(error).__name__}.",
             hint="Try again. If it lasts, check the address of the server.",
@@ -124,7 +124,7 @@ def keep(connection: Connection, login: ServerLogin) -> None:
 class Search:
     """The discovery of one server's login, in the order of the specification."""
 
-    def __init__(self, client: httpx.Client, connection: Connection, user: Any, redirect_uri: str) -> None:
+    def __init__(self, client: httpx2.Client, connection: Connection, user: Any, redirect_uri: str) -> None:
         self._client = client
         self._connection, self._user = connection, user
         self._url, self._redirect_uri = connection.base_url, redirect_uri

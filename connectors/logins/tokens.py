@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 
-import httpx
+import httpx2
 from django.db.models import Q
 from django.utils import timezone
 
@@ -86,7 +86,7 @@ def refresh(connection: Connection, refused: str = "") -> str:
         token = post(login, "token", grant_type="refresh_token", refresh_token=connection.refresh_token)
     except OAuthRefused as error:
         raise refusal(connection, error)
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         release(connection)
         raise failed("login_unavailable", f"The login cannot be renewed now: {type(error).__name__}.")
     take_token(connection, token)
@@ -147,7 +147,7 @@ def after(now: datetime, seconds: Any) -> datetime | None:
 
 
 def post(login: Login | ServerLogin, what: str, **form: str) -> dict[str, Any]:
-    """One form request of the client. Raises OAuthRefused, httpx.HTTPError."""
+    """One form request of the client. Raises OAuthRefused, httpx2.HTTPError."""
     url = login.url(what)
     more, headers = login.credentials()
     with (
@@ -159,9 +159,9 @@ def post(login: Login | ServerLogin, what: str, **form: str) -> dict[str, Any]:
         return read_answer(response, body, what)
 
 
-def read_answer(response: httpx.Response, body: bytes, what: str) -> dict[str, Any]:
+def read_answer(response: httpx2.Response, body: bytes, what: str) -> dict[str, Any]:
     try:
-        answer = httpx.Response(200, content=body).json() if body.strip() else {}
+        answer = httpx2.Response(200, content=body).json() if body.strip() else {}
     except ValueError:
         answer = None
     if isinstance(answer, dict) and answer.get("error"):
@@ -169,7 +169,7 @@ def read_answer(response: httpx.Response, body: bytes, what: str) -> dict[str, A
         code = str(error.get("status", "error") if isinstance(error, dict) else error)
         raise OAuthRefused(code, str(answer.get("error_description") or code)[:300])
     if response.status_code >= 400 or not isinstance(answer, dict):
-        raise httpx.RemoteProtocolError(f"The login service answered {response.status_code}.")
+        raise httpx2.RemoteProtocolError(f"The login service answered {response.status_code}.")
     if what == "token" and not isinstance(answer.get("access_token"), str):
-        raise httpx.RemoteProtocolError("The answer of the login service contains no token.")
+        raise httpx2.RemoteProtocolError("The answer of the login service contains no token.")
     return answer

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
-import httpx
+import httpx2
 
 from plumbing import waits
 from plumbing.http import outbound
@@ -38,7 +38,7 @@ class HttpTransport:
         self._headers = headers
         self._bearer = bearer
         self._token = ""
-        self._client = outbound.client(allowed, timeout=httpx.Timeout(None, connect=outbound.CONNECT_S))
+        self._client = outbound.client(allowed, timeout=httpx2.Timeout(None, connect=outbound.CONNECT_S))
         self.session_id = ""
         self.version = ""
 
@@ -68,7 +68,7 @@ class HttpTransport:
             try:
                 with outbound.until(2.0):
                     self._client.delete(self._url, headers=self._own_headers())
-            except httpx.HTTPError:
+            except httpx2.HTTPError:
                 pass  # the connection is closed already, and so is the session
         self.leave()
 
@@ -77,7 +77,7 @@ class HttpTransport:
         self._client.close()
 
     @contextmanager
-    def posted(self, message: Message, headers: dict[str, str]) -> Iterator[httpx.Response]:
+    def posted(self, message: Message, headers: dict[str, str]) -> Iterator[httpx2.Response]:
         more = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json", **headers}
         if self.version == MODERN:
             more |= metadata.of_message(message)
@@ -85,13 +85,13 @@ class HttpTransport:
             yield response
 
     @contextmanager
-    def continued(self, position: Position) -> Iterator[httpx.Response]:
+    def continued(self, position: Position) -> Iterator[httpx2.Response]:
         more = {"Accept": "text/event-stream", "Last-Event-ID": position.event_id}
         with self._accepted("GET", more) as response:
             yield response
 
     @contextmanager
-    def _accepted(self, method: str, headers: dict[str, str], content: str = "") -> Iterator[httpx.Response]:
+    def _accepted(self, method: str, headers: dict[str, str], content: str = "") -> Iterator[httpx2.Response]:
         """Open the answer. After a 401 the token is renewed and the request sent again, once."""
         if self._bearer:
             self._token = self._bearer("")
@@ -113,7 +113,7 @@ class HttpTransport:
             own["MCP-Protocol-Version"] = self.version
         return own
 
-    def _check(self, response: httpx.Response) -> None:
+    def _check(self, response: httpx2.Response) -> None:
         status = response.status_code
         if status in (401, 403):
             raise self._login_refused(response)
@@ -127,7 +127,7 @@ class HttpTransport:
         if identity and self.version != MODERN:
             self.session_id = identity[:256]
 
-    def _refuse(self, response: httpx.Response) -> None:
+    def _refuse(self, response: httpx2.Response) -> None:
         """Raises SessionLost, McpRefused for a JSON-RPC error that rejects the request, else McpFailed."""
         error = error_in(response)
         if self.session_id and is_session_lost(response.status_code, error):
@@ -136,7 +136,7 @@ class HttpTransport:
             raise McpRefused(error)
         raise McpFailed("server_refused", f"The server answered {response.status_code}.")
 
-    def _login_refused(self, response: httpx.Response) -> McpFailed:
+    def _login_refused(self, response: httpx2.Response) -> McpFailed:
         challenge = response.headers.get("www-authenticate", "")[:4000]
         if "insufficient_scope" in challenge:
             return LoginWanted("The login does not grant this access.", parameter_of(challenge, "scope").split())
@@ -230,7 +230,7 @@ class SliceOver(Exception):
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """httpx's exceptions as ours."""
+    """httpx2's exceptions as ours."""
     try:
         yield
     except outbound.AddressRefused as error:
@@ -239,11 +239,11 @@ def errors() -> Iterator[None]:
         raise McpFailed("too_large", str(error))
     except outbound.Cancelled:
         raise McpFailed("cancelled", "The run was cancelled during this call.")
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+    except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
         raise McpFailed("server_unreachable", f"The server cannot be reached: {type(error).__name__}.", was_sent=False)
-    except httpx.TimeoutException:
+    except httpx2.TimeoutException:
         raise McpFailed("timeout", "The server did not answer in time.")
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         raise Broken(f"The connection to the server broke: {type(error).__name__}.")
 
 
@@ -256,11 +256,11 @@ def pause(seconds: float, until: float) -> None:
         outbound.check_cancelled()
 
 
-def error_in(response: httpx.Response) -> Any:
+def error_in(response: httpx2.Response) -> Any:
     """The JSON-RPC error of a refusal, or None."""
     try:
         value = json.loads(outbound.read_body(response, ERROR_LIMIT))
-    except (ValueError, RecursionError, httpx.HTTPError):
+    except (ValueError, RecursionError, httpx2.HTTPError):
         return None
     error = value.get("error") if isinstance(value, dict) and value.get("jsonrpc") == "2.0" else None
     return error if isinstance(error, dict) else None

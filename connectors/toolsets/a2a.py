@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 from django.conf import settings
 
 from agents.exceptions import Invalid
@@ -328,10 +328,10 @@ def exchange(connection: Connection, user_id: int | None, method: str, url: str,
         raise failed("private_address", str(error))
     except outbound.TooMuch as error:
         raise failed("too_large", f"{connection.name}: {error}")
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
+    except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as error:
         connection.mark_broken("The agent cannot be reached.")
         raise Unreached(f"{connection.name} cannot be reached: {type(error).__name__}.")
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         connection.mark_broken("The agent cannot be reached.")
         if body is None or body["method"] != "SendMessage":
             raise Away(f"{connection.name} does not answer: {type(error).__name__}.")

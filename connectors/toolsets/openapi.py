@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import httpx
+import httpx2
 from django.conf import settings
 
 from agents.exceptions import Invalid
@@ -102,7 +102,7 @@ def fetched(url: str) -> str:
             if response.status_code != 200:
                 raise Invalid(f"The document's address answered {response.status_code}.", code="document_missing")
             return outbound.read_body(response, MAX_TEXT).decode("utf-8", "replace")
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         log.info("An OpenAPI document cannot be fetched: %r", error)
         raise Invalid("The document cannot be fetched: its address does not answer.", code="document_missing")
 
@@ -152,7 +152,7 @@ class HttpToolset:
             raise failed("private_address", str(error))
         except outbound.TooMuch as error:
             raise failed("too_large", f"{connection.name}: {error}")
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise broken(connection, tool, error)
         connection.mark_ok()
         if response.status_code == 429 and (wait := retry_after(response.headers)):
@@ -206,19 +206,19 @@ def form_of(body: JSON) -> dict[str, str]:
     return {name: text_of(value) for name, value in body.items()}
 
 
-def broken(connection: Connection, tool: ToolSpec, error: httpx.HTTPError) -> ToolError:
+def broken(connection: Connection, tool: ToolSpec, error: httpx2.HTTPError) -> ToolError:
     """A request that may have arrived is not repeated."""
     connection.mark_broken("The server cannot be reached.")
-    never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+    never_sent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
     if never_sent or tool.is_repeatable:
-        code = "timeout" if isinstance(error, httpx.TimeoutException) else "service_unavailable"
+        code = "timeout" if isinstance(error, httpx2.TimeoutException) else "service_unavailable"
         return failed(code, f"{connection.name} cannot be reached: {type(error).__name__}.")
     return OutcomeUnknown(
         f"{connection.name} closed the connection; it is unknown whether the request was carried out."
     )
 
 
-def result_of(response: httpx.Response, body: bytes) -> ToolResult:
+def result_of(response: httpx2.Response, body: bytes) -> ToolResult:
     """JSON as it is, else text; an error of the service becomes the tool's error, with its message."""
     text = decode(body, response.charset_encoding or "") if is_text(response) else ""
     shown = cut(text, TEXT_LIMIT)[0]
@@ -229,7 +229,7 @@ def result_of(response: httpx.Response, body: bytes) -> ToolResult:
     return ToolResult(ok=True, value={"status": status, "body": json_in(response, body, shown)}, untrusted=True)
 
 
-def json_in(response: httpx.Response, body: bytes, text: str) -> JSON:
+def json_in(response: httpx2.Response, body: bytes, text: str) -> JSON:
     if "json" in response.headers.get("content-type", "") and len(text) < TEXT_LIMIT:
         try:
             return json.loads(body)
@@ -239,6 +239,6 @@ def json_in(response: httpx.Response, body: bytes, text: str) -> JSON:
     return text if is_text(response) else f"[left out: {kind}, {len(body)} bytes]"
 
 
-def is_text(response: httpx.Response) -> bool:
+def is_text(response: httpx2.Response) -> bool:
     kind = response.headers.get("content-type", "text/plain")
     return kind.startswith("text/") or any(word in kind for word in ("json", "xml", "javascript", "urlencoded"))

@@ -14,16 +14,16 @@ from django.utils.translation import gettext_lazy as later
 
 from agents.admin import VersionedAdmin, VersionedForm
 from agents.admin.authored import OWNER_FILTERS, SHARING
-from agents.admin.fields import JsonField, NamedForm, fieldsets_of, in_language
+from agents.admin.fields import JsonField, NamedForm, make_fieldsets, translate_choices
 from agents.admin.owned import shorten
-from agents.admin.versioned import reason_of
+from agents.admin.versioned import describe_error
 from agents.diff import as_text
 from agents.exceptions import Forbidden, MusterError
 from agents.models import Tool
 from functions import catalogue, checks, store
 from functions.models import FunctionTest, FunctionVersion, StoredFunction
 from functions.spec import FunctionSpec
-from plumbing.texts import name_shown, shown
+from plumbing.texts import translate, translate_name
 
 from .fields import CodeWidget, SchemaEditor
 from .pages import TryPages
@@ -72,7 +72,7 @@ class FunctionForm(VersionedForm):
         help_text=later("Empty: the docstring is used."),
     )
     effect = forms.ChoiceField(
-        choices=partial(in_language, Tool.Effect.choices), initial="read",
+        choices=partial(translate_choices, Tool.Effect.choices), initial="read",
         help_text=later("The effect of a call outside the function."),
     )  # fmt: skip
     input_schema = SchemaEditor(
@@ -130,22 +130,22 @@ class FunctionForm(VersionedForm):
             refusals = checks.check(function, user=self.user)
         except Forbidden as error:
             field = error.details[0]["limit"] if error.details else "safe_mode"
-            self.add_error(field, f"{shown(str(error))} {shown(error.hint)}")
+            self.add_error(field, f"{translate(str(error))} {translate(error.hint)}")
             return
         except MusterError as error:
-            self.add_error(None, f"{shown(str(error))} {shown(error.hint)}")
+            self.add_error(None, f"{translate(str(error))} {translate(error.hint)}")
             return
         for one in refusals:
             field = one.get("field", "source")
             where = _("line %(line)s:") % {"line": one["line"]} + " " if field == "source" else ""
-            words = f"{where}{shown(one['message']).rstrip('.')}. {shown(one['hint'])}"
+            words = f"{where}{translate(one['message']).rstrip('.')}. {translate(one['hint'])}"
             self.add_error(field if field in self.fields else None, words)
 
     def check_name(self, function: StoredFunction) -> None:
         try:
             catalogue.require_free_name(function)
         except MusterError as error:
-            self.add_error("name", f"{shown(str(error))} {shown(error.hint)}")
+            self.add_error("name", f"{translate(str(error))} {translate(error.hint)}")
 
 
 @admin.register(StoredFunction)
@@ -168,7 +168,7 @@ class FunctionAdmin(TryPages, VersionedAdmin):
     row_actions = ["show_versions", "try_out", "show_tests", "show_replay"]
     inlines = [TestInline]
     fieldsets = [
-        *fieldsets_of(StoredFunction, instead={"description": ["description", "seen"]}),
+        *make_fieldsets(StoredFunction, instead={"description": ["description", "seen"]}),
         (later("Publish"), {"fields": ["version_note", "keep_as_draft", "override"]}),
         SHARING,
     ]
@@ -230,20 +230,20 @@ class FunctionAdmin(TryPages, VersionedAdmin):
             try:
                 store.deprecate(function, True, user=request.user, source=address(request))
             except MusterError as error:
-                messages.error(request, reason_of(error))
+                messages.error(request, describe_error(error))
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         try:
             return super().delete_view(request, object_id, extra_context)
         except MusterError as error:
-            messages.error(request, reason_of(error))
+            messages.error(request, describe_error(error))
             return redirect(reverse("admin:functions_storedfunction_change", args=[object_id]))
 
 
 def in_words(use: dict[str, Any]) -> str:
     """What uses a function, such as “agent clerk”; others' agents and chains have no name."""
     name = use["name"] or _("(you cannot see it)")
-    return f"{name_shown(use['kind'])} {name}"
+    return f"{translate_name(use['kind'])} {name}"
 
 
 def address(request: HttpRequest) -> str:

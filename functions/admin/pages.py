@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
 
 from agents.admin.base import row_action
-from agents.admin.versioned import reason_of
+from agents.admin.versioned import describe_error
 from agents.exceptions import MusterError
 from agents.models.version import earlier
 from functions import callers, store, testing
@@ -58,7 +58,7 @@ class TryPages:
         try:
             answer = answered(request, version, arguments)
         except MusterError as error:
-            return {"refused": reason_of(error), "details": error.details}
+            return {"refused": describe_error(error), "details": error.details}
         if "keep" in request.POST and self.has_change_permission(request, function):  # type: ignore[attr-defined]
             test = testing.test_from(answer, "")
             test.function = function

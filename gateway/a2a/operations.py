@@ -151,7 +151,7 @@ def begun(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
     pushes.check_asked(body)
     parts = requests.parts_of(call.user, message)  # before the transaction: files are scanned, names resolved
     with transaction.atomic():
-        session = session_for(call, message.context_id) if message.context_id else None
+        session = find_or_open_session(call, message.context_id) if message.context_id else None
         turn = turns.begin(
             user=call.user,
             key=call.key,
@@ -166,7 +166,7 @@ def begun(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
     return turn
 
 
-def session_for(call: Call, context: str) -> Session:
+def find_or_open_session(call: Call, context: str) -> Session:
     return requests.session_of(call.user, context) or requests.opened(call.user, context)
 
 

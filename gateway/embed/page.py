@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.views.decorators.http import etag, require_safe
 
 from agents.exceptions import NotFound
-from plumbing.texts import shown
+from plumbing.texts import translate
 
 from . import visitors
 
@@ -28,7 +28,7 @@ def public_page(request: HttpRequest, key: str) -> HttpResponse:
     try:
         embed = visitors.opened(key, to_show=True)
     except NotFound as error:
-        return render(request, "muster/gone.html", {"words": shown(str(error))}, status=404)
+        return render(request, "muster/gone.html", {"words": translate(str(error))}, status=404)
     response = render(request, "muster/visitor.html", {"embed": embed})
     response["Content-Security-Policy"] = POLICY.format(ancestors=" ".join(embed.origins) or "'none'")
     response["Referrer-Policy"] = "no-referrer"  # the key is in the address

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import transaction
 
 from agents.exceptions import Conflict
-from agents.http.authentication import key_of
+from agents.http.authentication import find_key
 from agents.models import Agent
 from gateway import turns
 from gateway.sse import PERSON
@@ -105,7 +105,7 @@ def begun(request: Any, session: Session, agent: Agent | None, body: dict[str, J
         on_busy = strategy
     turn = turns.begin(
         user=request.user,
-        key=key_of(request),
+        key=find_key(request),
         agent=agent,
         parts=parts,
         session=session,

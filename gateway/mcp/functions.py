@@ -90,7 +90,7 @@ def keeper(files: list[dict[str, JSON]]) -> Callable[[str, bytes, str], dict[str
         if len(data) > content.LARGEST or sum(sizes) + len(data) > content.LARGEST_TOTAL:
             raise ValueError(f"files in a result can have {content.LARGEST} bytes, {content.LARGEST_TOTAL} together")
         sizes.append(len(data))
-        name, media_type = storage.clean_name(name), storage.type_of(data, declared)
+        name, media_type = storage.clean_name(name), storage.detect_type(data, declared)
         files.append(content.of_unstored(name, media_type, data))
         return {"file": None, "name": name, "media_type": media_type, "size": len(data)}
 

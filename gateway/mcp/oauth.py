@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import httpx
+import httpx2
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -180,7 +180,7 @@ class Documents(SafeMetadataFetcher):
                 http.stream("GET", client_id, headers=headers) as response,
             ):
                 body = outbound.read_body(response, oauth2_settings.CIMD_MAX_DOCUMENT_SIZE)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             raise CIMDError(f"The client's document could not be fetched: {error}")
         answer = SimpleNamespace(status=response.status_code, headers=response.headers, read=lambda _: body)
         document, seconds = self._read_document(answer)
@@ -234,8 +234,8 @@ class RegistrationView(DynamicClientRegistrationView):
 
     def post(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
         """The limits come first: no row is read or written for a request beyond them."""
-        address = throttles.address_of(request)
-        [registrations] = throttles.count([f"register:{address}"])
+        address = throttles.client_address(request)
+        [registrations] = throttles.count_in_windows([f"register:{address}"])
         if registrations > REGISTRATIONS or not throttles.is_within(request.user, None, address):
             return HttpResponse(status=429, headers={"Retry-After": str(throttles.WINDOW_S)})
         return unsafe_redirects(request) or super().post(request, *args, **more)

@@ -111,11 +111,11 @@ def of_value(target: Target, value: JSON) -> dict[str, JSON]:
 
 
 def filled(target: Target, values: dict[str, JSON], texts: dict[str, str]) -> str:
-    values, problems = prompts.filled(target.spec.variables, values)
+    values, problems = prompts.fill_values(target.spec.variables, values)
     if problems:
         raise Fault(PARAMS, f"{problems[0]['field']}: {problems[0]['message']}")
     try:
-        instructions = prompts.rendered(target.spec.system_prompt, values)
+        instructions = prompts.render_prompt(target.spec.system_prompt, values)
     except Invalid as error:
         raise Fault(PARAMS, str(error))
     return "\n\n".join(filter(None, [instructions, texts.get("task")]))

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.models.audit import changes_of
+from agents.models.audit import change_channel
 from connectors.mcp.messages import notification
 from connectors.mcp.session import PREFIX
 from gateway.sse import HEARTBEAT, sse
@@ -28,7 +28,7 @@ MOST = 100  # of one session or stream
 PAUSE_S = 0.5  # between two looks, however much is announced
 QUIET_S = 15.0
 LISTS = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
-OFFERED = [changes_of(kind) for kind in ("agent", "chain", "storedfunction", "team", "membership", "invitation")]
+OFFERED = [change_channel(kind) for kind in ("agent", "chain", "storedfunction", "team", "membership", "invitation")]
 RETRY = b"retry: 3000\n\n"
 SUBSCRIPTION = f"{PREFIX}/subscriptionId"
 

@@ -11,7 +11,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
-from agents.http.authentication import key_of
+from agents.http.authentication import find_key
 from agents.http.later import later
 from gateway import turns
 from gateway.histories import SentMessage
@@ -72,7 +72,7 @@ def started(request: Any, prompt: Prompt, metadata: dict[str, str], *, is_watche
         return turn
     return turns.begin(
         user=request.user,
-        key=key_of(request),
+        key=find_key(request),
         agent=prompt.model,
         parts=prompt.parts,
         earlier=prompt.earlier,

@@ -12,7 +12,7 @@ from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
-from agents.http.authentication import key_of
+from agents.http.authentication import find_key
 from agents.http.later import later
 from gateway import histories, turns
 from gateway.parts import refused
@@ -75,7 +75,7 @@ def started(request: Any, body: dict[str, JSON], prompt: Prompt) -> Turn:
         histories.add_sent(session, prompt.earlier)
     more["asked"] = {**more["asked"], "tool_policy": {"allowed": []}}
     return turns.begin(
-        user=request.user, key=key_of(request), agent=prompt.model,
+        user=request.user, key=find_key(request), agent=prompt.model,
         parts=prompt.parts, earlier=() if session else prompt.earlier, session=session,
         metadata={ECHO: {"store": False}}, **more,
     )  # fmt: skip

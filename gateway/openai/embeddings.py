@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
 from agents.exceptions import NotFound
-from agents.http.authentication import key_of
+from agents.http.authentication import find_key
 from agents.models import Agent, Provider
 from gateway.parts import refused
 from registry.routing.classifier import provider_named
@@ -34,7 +34,7 @@ class EmbeddingsView(OpenAIView):
         body = body_of(request)
         texts, dimensions, encoded = read(body)
         provider, model = model_named(request.user, body.get("model"))
-        key = key_of(request)
+        key = find_key(request)
         with WAITS.take(request.user.pk):
             embeddings, tokens = vectors.embed(request.user, key, provider, model, texts, dimensions=dimensions)
         data = [

@@ -13,7 +13,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
-from agents.http.authentication import key_of, require_scope
+from agents.http.authentication import find_key, require_scope
 from agents.http.later import later
 from agents.http.pagination import read_page
 from agents.models.key import DECIDE
@@ -100,7 +100,7 @@ def started(
         return turn
     return turns.begin(
         user=request.user,
-        key=key_of(request),
+        key=find_key(request),
         agent=prompt.model,
         parts=prompt.parts,
         earlier=prompt.earlier,

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.parsers import FileParser, JSONParser
-from agents.http.resources import located
+from agents.http.resources import location_header
 from agents.http.versioned import NUMBER, WITHOUT_LISTS
 from agents.http.viewsets import NamedViewSet, read
 from agents.models import StoredFile
@@ -113,7 +113,7 @@ class DocumentViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, InCollec
             row, is_new = add(collection, request.user, read(NewDocumentSerializer, request))
         if is_new:
             self.audit("added", row, collection=str(collection), kind=row.source)
-        headers = located(request, row.pk) if is_new else None
+        headers = location_header(request, row.pk) if is_new else None
         return Response(DocumentSerializer(row).data, status=202 if is_new else 200, headers=headers)
 
     def destroy(self, request: Any, name: str, pk: Any) -> Response:

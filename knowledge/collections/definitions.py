@@ -15,7 +15,7 @@ from django.utils.translation import gettext_noop as _
 from agents import storage as stored
 from agents.definitions import shapes
 from agents.definitions.agents import share
-from agents.definitions.contents import bytes_of, written
+from agents.definitions.contents import read_content, write_content
 from agents.definitions.files import Definition
 from agents.documents import LONE
 from agents.exceptions import Conflict, Invalid, TooLarge
@@ -117,7 +117,7 @@ class CollectionKind:
             raise TooLarge(f"These are more than {MOST} new documents.", hint="Apply one collection at a time.")
         for name, one in new.items():
             untrusted = wanted(one, now.get(name))["untrusted"]
-            file = stored.prepared(
+            file = stored.store_bytes(
                 owner.pk, name, content_of(name, one), declared=declared_of(one), untrusted=untrusted
             )
             self.files[definition["name"], name] = file
@@ -240,9 +240,9 @@ def exported(row: Document) -> Any:
     content = stored.read(row.file) if row.file else None
     if content is None:
         raise Invalid(f"The file of the document “{row.name[:100]}” is not in the storage.", code="file_gone")
-    usual = stored.type_of(content) == row.media_type
+    usual = stored.detect_type(content) == row.media_type
     more = {**({} if usual else {"media_type": row.media_type}), **({} if row.untrusted else {"untrusted": False})}
-    plain = written(content)
+    plain = write_content(content)
     if isinstance(plain, str):
         return {"text": plain, **more} if more else plain
     return {**plain, **more}
@@ -259,7 +259,7 @@ def wanted(one: Any, old: Document | None) -> Definition:
     if is_page(one):
         return {"url": one["url"]}
     content = content_of("", one)
-    new = {"sha256": sha256(content).hexdigest(), "media_type": stored.type_of(content, declared_of(one))}
+    new = {"sha256": sha256(content).hexdigest(), "media_type": stored.detect_type(content, declared_of(one))}
     is_same = old is not None and old.checksum == new["sha256"]
     usual = old.untrusted if old is not None and is_same else True
     marked = one.get("untrusted", usual) if isinstance(one, dict) else usual
@@ -281,7 +281,7 @@ def is_page(one: Any) -> bool:
 
 def content_of(name: str, one: Any) -> bytes:
     """Raises Invalid."""
-    return bytes_of(name, one["text"] if isinstance(one, dict) and "text" in one else one)
+    return read_content(name, one["text"] if isinstance(one, dict) and "text" in one else one)
 
 
 def declared_of(one: Any) -> str:

@@ -4,7 +4,7 @@ from rest_framework import serializers
 
 from agents.http.strict import Choice, Flag, StrictSerializer, Text, Whole
 from agents.models import Provider
-from agents.serializers.owned import OWNED, OwnedSerializer, named
+from agents.serializers.owned import OWNED, OwnedSerializer, find_by_name
 from knowledge.models import Collection, Document, Evaluation, EvaluationQuestion
 from knowledge.models.collection import MODEL, NAME, URL
 
@@ -36,7 +36,7 @@ class CollectionSerializer(OwnedSerializer):
         name, _, model = text.partition(":")
         if text and not model:
             raise serializers.ValidationError("Send “provider:model”.")
-        if text and named(Provider, self.context["request"].user, name).kind not in EMBEDDING:
+        if text and find_by_name(Provider, self.context["request"].user, name).kind not in EMBEDDING:
             raise serializers.ValidationError("Providers of this kind have no embeddings here.", code="no_embeddings")
         return text
 

@@ -37,10 +37,10 @@ def add_content(
     collection: Collection, user_id: Any, name: str, content: Any, *, declared: str, untrusted: bool, source: str
 ) -> tuple[Document, bool]:
     """A document with this content, bytes or a file of Django; see `add_file`. Must not be called in a transaction."""
-    digest = sha256(content).hexdigest() if isinstance(content, bytes) else files.digest_of(content)
+    digest = sha256(content).hexdigest() if isinstance(content, bytes) else files.hash_content(content)
     if document := same(collection, name, digest):
         return document, False
-    file = files.prepared(user_id, name, content, declared=declared, untrusted=untrusted)
+    file = files.store_bytes(user_id, name, content, declared=declared, untrusted=untrusted)
     return add_prepared(collection, file, name=name, source=source, untrusted=untrusted)
 
 

@@ -150,7 +150,7 @@ def keep(account: CollectionAccount, name: str, head: dict[str, Any], message: d
     """The document and what is known of the message together. Raises MusterError."""
     content = storable(text_of(message)).encode()
     is_there = storage.same(account.collection, name, sha256(content).hexdigest()) is not None
-    file = None if is_there else files.prepared(account.owner_id, name, content, declared="text/plain")
+    file = None if is_there else files.store_bytes(account.owner_id, name, content, declared="text/plain")
     with transaction.atomic():
         if not CollectionAccount.objects.select_for_update().filter(pk=account.pk).exists():
             return  # removed meanwhile

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
 
-import httpx
+import httpx2
 from django.conf import settings
 
 from agents import storage as files
@@ -157,7 +157,7 @@ def read_document(document: Document) -> Read | None:
             storage.drop(document)
             return None
         if document.collection.owner_id:  # the site has no files
-            file = files.prepared(document.collection.owner_id, document.name, content, declared=declared)
+            file = files.store_bytes(document.collection.owner_id, document.name, content, declared=declared)
     else:
         content = content_of(document.file)
     parts = parts_of(str(document.pk), name, media_type, content)
@@ -196,5 +196,5 @@ def fetch(url: str) -> tuple[bytes, str]:
             return content, response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     except outbound.AddressRefused as error:
         raise Unreadable("private_address", str(error))
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise Unreadable("not_fetched", f"The page cannot be fetched: {error or type(error).__name__}"[:300])

@@ -11,12 +11,12 @@ from agents import diff
 from agents.exceptions import Invalid, NotFound
 from agents.http import viewsets
 from agents.http.openapi import IF_MATCH
-from agents.http.resources import located, version_seen
+from agents.http.resources import location_header, version_seen
 from agents.http.strict import without_echo
-from agents.http.throttles import address_of
+from agents.http.throttles import client_address
 from agents.http.version_serializers import DiffSerializer
-from agents.http.versioned import NUMBER, WITHOUT_LISTS, number_in
-from agents.http.viewsets import kept, read
+from agents.http.versioned import NUMBER, WITHOUT_LISTS, read_number
+from agents.http.viewsets import read, shared_serializer
 from knowledge.models import Memory, MemoryVersion
 from knowledge.models.memory import MemoryQuerySet
 
@@ -69,8 +69,8 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
         body = read(NewMemorySerializer, request)
         scope, agent, team = (body.pop(name, "") for name in ("scope", "agent", "team"))
         place = review.place_for(request.user, scope, agent=agent, team=team)
-        row, is_new = review.create(request.user, place, body, source=address_of(request))
-        return answer(row, 201, located(request, row.pk)) if is_new else answer(row)
+        row, is_new = review.create(request.user, place, body, source=client_address(request))
+        return answer(row, 201, location_header(request, row.pk)) if is_new else answer(row)
 
     @extend_schema(request=ChangeSerializer, responses={200: MemorySerializer, **STALE}, parameters=[IF_MATCH])
     def partial_update(self, request: Any, pk: Any) -> Response:
@@ -78,7 +78,7 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
         row = self.get_object()
         fixed = set(MemorySerializer.Meta.fields) - set(Memory.CONTENT)
         sent = without_echo(request.data, MemorySerializer(row).data, fixed)
-        body = kept(ChangeSerializer).run_validation({} if sent is None else sent)
+        body = shared_serializer(ChangeSerializer).run_validation({} if sent is None else sent)
         return answer(review.edit(row, body, **self.by()))
 
     @extend_schema(responses={204: None, **STALE}, parameters=[IF_MATCH])
@@ -123,9 +123,9 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
     def diff(self, request: Any, pk: Any) -> Response:
         """What changed between two versions."""
         row = self.get_object()
-        first, second = (number_in(request, name) for name in ("from", "to"))
+        first, second = (read_number(request, name) for name in ("from", "to"))
         old, new = (content_of(row, number) for number in (first, second))
-        text = diff.unified(diff.as_text(old), diff.as_text(new), f"version {first}", f"version {second}")
+        text = diff.unified_diff(diff.as_text(old), diff.as_text(new), f"version {first}", f"version {second}")
         body = {"from": first, "to": second, "changes": diff.changes(old, new), "text": text}
         return Response(DiffSerializer(body).data)
 
@@ -154,7 +154,7 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
     @action(detail=False, methods=["delete"], **WITHOUT_LISTS)
     def erase(self, request: Any) -> Response:
         """Delete all your memories with their versions, also those that you wrote for agents and teams."""
-        return Response({"erased": review.erase(request.user, source=address_of(request))})
+        return Response({"erased": review.erase(request.user, source=client_address(request))})
 
     @extend_schema(request=AgentFileSerializer, responses={200: ImportedSerializer}, operation_id="memory_import")
     @action(detail=False, methods=["post"], **WITHOUT_LISTS)
@@ -164,11 +164,11 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
         agent = body.get("agent", "")
         scope = Memory.Scope.PERSON_AGENT if agent else Memory.Scope.PERSON
         place = review.place_for(request.user, scope, agent=agent)
-        return Response(review.bring_in(request.user, place, body["file"], source=address_of(request)))
+        return Response(review.bring_in(request.user, place, body["file"], source=client_address(request)))
 
     def by(self) -> dict[str, Any]:
         return {
-            "user": self.request.user, "expected": version_seen(self.request), "source": address_of(self.request),
+            "user": self.request.user, "expected": version_seen(self.request), "source": client_address(self.request),
         }  # fmt: skip
 
 

@@ -13,9 +13,9 @@ from rest_framework.response import Response
 from agents.exceptions import Invalid, NotFound, TooLarge
 from agents.http.openapi import IF_MATCH
 from agents.http.parsers import JSONParser
-from agents.http.resources import located
-from agents.http.throttles import address_of
-from agents.http.versioned import NUMBER, WITHOUT_LISTS, VersionedViewSet, number_in, versions_as
+from agents.http.resources import location_header
+from agents.http.throttles import client_address
+from agents.http.versioned import NUMBER, WITHOUT_LISTS, VersionedViewSet, read_number, versions_as
 from agents.http.viewsets import read, readable_name, refusals
 from knowledge.models import Skill, SkillVersion
 from plumbing.untrusted.archives import MOST_BYTES, MOST_FILES
@@ -93,7 +93,7 @@ class SkillViewSet(VersionedViewSet):
     def create(self, request: Any) -> Response:
         """A new skill, which SKILL.md names: written as JSON, or imported by a form and then `untrusted`."""
         skill = self.stored(Skill(owner=request.user))
-        return Response(self.get_serializer(skill).data, status=201, headers=located(request, skill.name))
+        return Response(self.get_serializer(skill).data, status=201, headers=location_header(request, skill.name))
 
     @extend_schema(
         request={**BODIES, "application/json": ReplacedSkillSerializer},
@@ -113,7 +113,9 @@ class SkillViewSet(VersionedViewSet):
         with refusals("skill", request.user):
             fields = self.shared(skill, request.data)
             if "text" in fields:
-                store.save(skill, fields["text"], None, user=request.user, untrusted=False, source=address_of(request))
+                store.save(
+                    skill, fields["text"], None, user=request.user, untrusted=False, source=client_address(request)
+                )
         return Response(self.get_serializer(skill).data)
 
     def shared(self, skill: Skill, sent: Any) -> dict[str, Any]:
@@ -122,16 +124,16 @@ class SkillViewSet(VersionedViewSet):
         serializer.is_valid(raise_exception=True)
         fields: dict[str, Any] = serializer.validated_data
         if "team" in fields and fields["team"] != skill.team:
-            store.share(skill, fields["team"], user=self.request.user, source=address_of(self.request))
+            store.share(skill, fields["team"], user=self.request.user, source=client_address(self.request))
         return fields
 
     def perform_destroy(self, skill: Skill) -> None:
         with refusals("skill", self.request.user):
-            store.delete(skill, user=self.request.user, source=address_of(self.request))
+            store.delete(skill, user=self.request.user, source=client_address(self.request))
 
     def stored(self, skill: Skill) -> Skill:
         """The working row with what the request contains."""
-        user, source = self.request.user, address_of(self.request)
+        user, source = self.request.user, client_address(self.request)
         if not hasattr(self.request.data, "getlist"):  # JSON, and no form
             body = read(ReplacedSkillSerializer if skill.pk else WrittenSkillSerializer, self.request)
             contents = files.checked(files.with_kept(skill, body["files"])) if "files" in body else None
@@ -142,10 +144,10 @@ class SkillViewSet(VersionedViewSet):
         return store.save(skill, text, contents, user=user, untrusted=True, source=source, folder=folder)
 
     def freeze(self, skill: Skill, body: dict[str, Any]) -> SkillVersion:
-        return store.publish(skill, user=self.request.user, source=address_of(self.request), **body)
+        return store.publish(skill, user=self.request.user, source=client_address(self.request), **body)
 
     def go_back(self, skill: Skill, number: int) -> SkillVersion:
-        return store.rollback(skill, number, user=self.request.user, source=address_of(self.request))
+        return store.rollback(skill, number, user=self.request.user, source=client_address(self.request))
 
     def contents(self, version: SkillVersion) -> dict[str, Any]:
         return version.whole()
@@ -173,7 +175,7 @@ class SkillViewSet(VersionedViewSet):
     def chosen(self, skill: Skill) -> Skill | SkillVersion:
         if "version" not in self.request.query_params:
             return skill
-        return self.find_version(skill, number_in(self.request, "version"))
+        return self.find_version(skill, read_number(self.request, "version"))
 
     @extend_schema(responses=SkillUsersSerializer)
     @action(detail=True, **WITHOUT_LISTS)

@@ -5,7 +5,7 @@ from typing import Any
 
 from agents.definitions import shapes
 from agents.definitions.agents import share, sharing
-from agents.definitions.contents import bytes_of, written
+from agents.definitions.contents import read_content, write_content
 from agents.definitions.files import Definition
 from agents.exceptions import Invalid
 from agents.sharing import carry
@@ -87,14 +87,14 @@ def content_of(row: Any) -> Definition:
     contents.pop(files.MAIN)
     return {
         "text": row.text,
-        **({"files": {path: written(content) for path, content in sorted(contents.items())}} if contents else {}),
+        **({"files": {path: write_content(content) for path, content in sorted(contents.items())}} if contents else {}),
         **({"untrusted": True} if row.untrusted else {}),
     }
 
 
 def plain(definition: Definition) -> Definition:
     sent = definition.get("files") or {}
-    content = {path: written(bytes_of(path, one)) for path, one in sorted(sent.items())}
+    content = {path: write_content(read_content(path, one)) for path, one in sorted(sent.items())}
     untrusted = {"untrusted": True} if definition.get("untrusted") else {}
     return {"text": definition.get("text", ""), **({"files": content} if content else {}), **untrusted}
 
@@ -115,7 +115,7 @@ def is_base64(one: Any) -> bool:
 def keep(row: Skill, definition: Definition, actor: Any) -> None:
     """Store the working row. Raises Invalid, Conflict, TooLarge."""
     sent = definition.get("files") or {}
-    contents = files.checked({path: bytes_of(path, one) for path, one in sent.items()})
+    contents = files.checked({path: read_content(path, one) for path, one in sent.items()})
     if files.MAIN in contents:
         raise Invalid(f"{files.MAIN} is the field “text”, not a file.", code="invalid")
     untrusted = bool(definition.get("untrusted"))

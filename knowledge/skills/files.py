@@ -53,7 +53,8 @@ def from_parts(parts: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
 def checked(parts: dict[str, bytes]) -> dict[str, bytes]:
     """The same files, if their paths and sizes are allowed. Raises Invalid."""
     try:
-        return dict(archives.kept((archives.check_path(path), partial(first, data)) for path, data in parts.items()))
+        entries = ((archives.check_path(path), partial(first, data)) for path, data in parts.items())
+        return dict(archives.read_within_limits(entries))
     except apart.Refused as error:
         raise Invalid(str(error), code=error.code or "invalid", hint=error.hint)
 
@@ -79,7 +80,7 @@ def divided(files: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
 def listed(files: dict[str, bytes]) -> list[dict[str, Any]]:
     return [
         {"path": path, "size": len(content), "sha256": hashlib.sha256(content).hexdigest(),
-         "media_type": storage.type_of(content, MEDIA.get(path.rpartition(".")[2].lower(), ""))}
+         "media_type": storage.detect_type(content, MEDIA.get(path.rpartition(".")[2].lower(), ""))}
         for path, content in sorted(files.items())
     ]  # fmt: skip
 
@@ -106,7 +107,7 @@ def read_all(row: Any) -> dict[str, bytes]:
     content = storage.read(row.bundle)
     if content is None:
         raise Invalid(_("The files of this skill are not in the storage."), code="file_gone")
-    return {MAIN: row.text.encode(), **archives.unpacked(content)}
+    return {MAIN: row.text.encode(), **archives.read_pack(content)}
 
 
 def read_one(row: Any, path: str) -> bytes | None:
@@ -116,7 +117,7 @@ def read_one(row: Any, path: str) -> bytes | None:
     if path not in row.paths or row.bundle is None:
         return None
     content = storage.read(row.bundle)
-    return None if content is None else archives.one_of(content, path)
+    return None if content is None else archives.read_file(content, path)
 
 
 def exported(row: Any, name: str) -> bytes:

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import require_scope
 from agents.http.strict import StrictSerializer, Text
-from agents.http.throttles import address_of
+from agents.http.throttles import client_address
 from agents.http.viewsets import APIView, ByName, read
 from functions import store
 from functions.models import StoredFunction
@@ -38,7 +38,9 @@ class ScriptView(ByName, APIView):
         body = read(ScriptSerializer, request)
         skill = self.named(Skill.objects.select_related("bundle"))
         skill.require_use(request.user)
-        function = draft_of(skill, body["path"], body.get("name", ""), user=request.user, source=address_of(request))
+        function = draft_of(
+            skill, body["path"], body.get("name", ""), user=request.user, source=client_address(request)
+        )
         shown = FunctionSerializer(function, context={"request": request}).data
         return Response(shown, status=201, headers={"Location": f"/api/v1/functions/{function.name}"})
 

@@ -133,6 +133,6 @@ class Announcements:
                 waiter.tell(body)
 
 
-def line_of(key: Any, news: dict[str, Any] | None) -> bytes:
+def format_line(key: Any, news: dict[str, Any] | None) -> bytes:
     body = b"" if news is None else json_values.write(news)  # no raw line breaks
     return b"%s %s" % (str(key).encode(), body if len(body) <= MAX_INLINE else b"")

@@ -17,7 +17,7 @@ Message = dict[str, Any] | bytes  # a dictionary is sent as JSON
 
 
 @lru_cache(maxsize=1)
-def line() -> Line:
+def server_connection() -> Line:
     """Send commands to the broker's server, PUBLISH or others."""
     return Line(settings.CHANNEL_URL, timeout_s=5)
 
@@ -35,7 +35,7 @@ def publish(channel: bytes, message: Message) -> bool:
 def publish_many(messages: list[tuple[bytes, Message]]) -> bool:
     """Send several in one round trip, for callers that do something else when the broker is unavailable (False)."""
     try:
-        line().ask(*map(as_command, messages))
+        server_connection().ask(*map(as_command, messages))
     except redis.RedisError:
         return False
     return True
@@ -46,7 +46,7 @@ def publish_unconfirmed(messages: list[tuple[bytes, Message]]) -> None:
     command, or are lost: their readers look at the rows.
     """
     try:
-        line().send(*map(as_command, messages))
+        server_connection().send(*map(as_command, messages))
     except redis.RedisError:
         pass
 
@@ -63,6 +63,6 @@ def as_bytes(message: Message) -> bytes:
 def is_reachable() -> bool:
     """Whether the broker's server answers. Also for commands that work while nothing is served."""
     try:
-        return bool(line().ask(("PING",)))
+        return bool(server_connection().ask(("PING",)))
     except redis.RedisError:
         return False

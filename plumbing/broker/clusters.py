@@ -21,7 +21,7 @@ NOT_HERE = (AskError, ClusterDownError, TryAgainError, redis.ReadOnlyError)  # A
 Address = tuple[str, int]
 
 
-def pool_of(url: str, **options: Any) -> redis.ConnectionPool:
+def make_pool(url: str, **options: Any) -> redis.ConnectionPool:
     """Makes connections to the server that has Muster's keys. Raises ValueError."""
     servers, login = read_cluster(url)
     kind = TlsConnection if url.startswith(f"{OVER_TLS}://") else Connection
@@ -72,7 +72,7 @@ class Connection(redis.Connection):
         self.send_command("CLUSTER", "SLOTS")
         for first, last, (host, port, *_more), *_replicas in super().read_response():
             if first <= SLOT <= last:
-                return text_of(host) or self.host, port
+                return decode_host(host) or self.host, port
         raise redis.ConnectionError(f"no server has the slot {SLOT}")
 
     def read_response(self, *arguments: Any, **options: Any) -> Any:
@@ -88,6 +88,6 @@ class TlsConnection(Connection, redis.SSLConnection):
     """The same over TLS."""
 
 
-def text_of(host: str | bytes | None) -> str:
+def decode_host(host: str | bytes | None) -> str:
     """Empty if the server does not know its own address."""
     return host.decode() if isinstance(host, bytes) else host or ""

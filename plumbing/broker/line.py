@@ -13,7 +13,7 @@ from typing import Any
 
 import redis
 
-from plumbing.broker.servers import pool_of
+from plumbing.broker.servers import make_pool
 
 Command = tuple[str | bytes | int | float, ...]
 MOST_UNREAD = 64  # groups of commands whose replies wait to be read
@@ -23,7 +23,7 @@ class Line:
     """Connections to one server, each made by the first command of its thread."""
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
-        self.pool = pool_of(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        self.pool = make_pool(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
         self.timeout_s = timeout_s
         self.own = threading.local()
 

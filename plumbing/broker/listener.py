@@ -19,7 +19,7 @@ from typing import Any
 import redis
 from django.conf import settings
 
-from plumbing.broker.servers import pool_of
+from plumbing.broker.servers import make_pool
 from plumbing.threads import ProcessThread
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Listener:
 
     def listen_for_ever(self) -> None:
         while True:
-            line = pool_of(settings.CHANNEL_URL, socket_timeout=None).make_connection()
+            line = make_pool(settings.CHANNEL_URL, socket_timeout=None).make_connection()
             try:
                 self.listen(line)
             except (redis.RedisError, OSError) as error:

@@ -24,14 +24,14 @@ class Servers:
 
     @staticmethod
     def from_url(url: str, **options: Any) -> redis.ConnectionPool:
-        return pool_of(url, **options)
+        return make_pool(url, **options)
 
 
-def pool_of(url: str, **options: Any) -> redis.ConnectionPool:
+def make_pool(url: str, **options: Any) -> redis.ConnectionPool:
     """Makes connections to the server of this address. Raises ValueError."""
-    if kind_of(url) in clusters.KINDS:
-        return clusters.pool_of(url, **options)
-    if kind_of(url) != SENTINEL:
+    if scheme(url) in clusters.KINDS:
+        return clusters.make_pool(url, **options)
+    if scheme(url) != SENTINEL:
         return redis.ConnectionPool.from_url(url, **options)
     hosts, service, login = read_sentinel(url)
     limits = {name: options[name] for name in ("socket_timeout", "socket_connect_timeout") if options.get(name)}
@@ -43,9 +43,9 @@ def is_clustered(url: str) -> bool:
     """Whether a single server is named that belongs to a Redis Cluster; False if it does not answer within two
     seconds.
     """
-    if kind_of(url) in clusters.KINDS:
+    if scheme(url) in clusters.KINDS:
         return False
-    pool = pool_of(url, socket_timeout=2, socket_connect_timeout=2)
+    pool = make_pool(url, socket_timeout=2, socket_connect_timeout=2)
     try:
         info: Any = redis.Redis(connection_pool=pool).info("cluster")
         return bool(info.get("cluster_enabled"))
@@ -55,7 +55,7 @@ def is_clustered(url: str) -> bool:
         pool.disconnect()
 
 
-def kind_of(url: str) -> str:
+def scheme(url: str) -> str:
     return url.partition("://")[0]
 
 

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-from plumbing.waits import elsewhere
+from plumbing.waits import run_blocking
 
 LOOKUP_S = 10.0
 KNOWN_HOSTS: ContextVar[dict[str, list[str] | Exception]] = ContextVar("known_hosts", default={})  # noqa: B039
@@ -57,7 +57,7 @@ def host_refusal(host: str, allowed: Iterable[str], *, must_resolve: bool = True
 
 
 @contextmanager
-def resolved_before(urls: Iterable[str]) -> Iterator[None]:
+def resolve_hosts_first(urls: Iterable[str]) -> Iterator[None]:
     """Resolve the hosts of these addresses now, so that `url_refusal` need not do so inside a transaction."""
     answers: dict[str, list[str] | Exception] = {}
     for url in urls:
@@ -102,7 +102,7 @@ def resolve(host: str, port: int | None = None, *, within: float | None = LOOKUP
     """The addresses of a host, each once, in the order to try them. Raises OSError (TimeoutError),
     UnicodeError.
     """
-    entries = elsewhere(look_up, host, port, LOOKUP_S if within is None else within)
+    entries = run_blocking(look_up, host, port, LOOKUP_S if within is None else within)
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 

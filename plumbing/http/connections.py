@@ -1,6 +1,6 @@
 """Open HTTP connections, kept for the next request to the same origin.
 
-httpcore's pool looks at every open connection several times for each request and blocks a thread
+httpcore2's pool looks at every open connection several times for each request and blocks a thread
 when it is full; with ten thousand requests in flight it does little else. This one opens a
 connection for each request that finds none idle.
 """
@@ -9,17 +9,18 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import httpcore2
+
 Place = tuple[bytes, bytes, int]
 
 
 class Connections:
-    """Has the interface of httpcore's pool that httpx needs. `maker` is such a pool; it only makes
+    """Has the interface of httpcore2's pool that httpx2 needs. `maker` is such a pool; it only makes
     connections. At most `kept` idle connections are kept for an origin.
     """
 
-    def __init__(self, maker: Any, library: Any, *, kept: int) -> None:
+    def __init__(self, maker: Any, *, kept: int) -> None:
         self._maker = maker
-        self._library = library  # httpcore or httpcore2
         self._kept = kept
         self._idle: dict[Place, list[Any]] = {}
         self._lock = threading.Lock()
@@ -27,20 +28,20 @@ class Connections:
     def handle_request(self, request: Any) -> Any:
         """The response, whose connection is kept once its stream was closed."""
         if request.url.scheme not in (b"http", b"https"):
-            raise self._library.UnsupportedProtocol("The address must begin with http:// or https://.")
+            raise httpcore2.UnsupportedProtocol("The address must begin with http:// or https://.")
         origin = request.url.origin
         place = (origin.scheme, origin.host, origin.port)
         while True:
             connection = self._take(place) or self._maker.create_connection(origin)
             try:
                 answer = connection.handle_request(request)
-            except self._library.ConnectionNotAvailable:
+            except httpcore2.ConnectionNotAvailable:
                 continue
             except BaseException:
                 connection.close()
                 raise
             body = Body(answer.stream, self, place, connection)
-            return self._library.Response(
+            return httpcore2.Response(
                 status=answer.status, headers=answer.headers, content=body, extensions=answer.extensions
             )
 

@@ -1,7 +1,7 @@
 """HTTP to addresses given by users: every connection goes to a checked address, including
 redirects.
 
-Plain Python, no Django. `client(settings.PRIVATE_HOSTS_ALLOWED)` is the httpx client for all
+Plain Python, no Django. `client(settings.PRIVATE_HOSTS_ALLOWED)` is the httpx2 client for all
 outbound requests.
 """
 
@@ -15,8 +15,8 @@ from functools import lru_cache
 from time import monotonic
 from typing import Any
 
-import httpcore
-import httpx
+import httpcore2
+import httpx2
 
 from plumbing.http import streams
 from plumbing.http.addresses import LOOKUP_S, is_allowed, matches, private, resolve
@@ -66,19 +66,19 @@ _sockets: ContextVar[Sockets | None] = ContextVar("outbound_sockets", default=No
 _is_cancelled: ContextVar[Callable[[], bool] | None] = ContextVar("outbound_is_cancelled", default=None)
 
 
-class AddressRefused(httpx.RequestError):
+class AddressRefused(httpx2.RequestError):
     """The address is private, and no setting allows it."""
 
 
-class OverTime(httpx.ReadTimeout):
+class OverTime(httpx2.ReadTimeout):
     """The time limit of the whole exchange has passed."""
 
 
-class TooMuch(httpx.RequestError):
+class TooMuch(httpx2.RequestError):
     """The answer is larger than the caller accepts."""
 
 
-class Cancelled(httpx.RequestError):
+class Cancelled(httpx2.RequestError):
     """Nobody waits for the answer any more."""
 
 
@@ -119,7 +119,7 @@ def check_cancelled() -> None:
 
 
 @contextmanager
-def closed_by(sockets: Sockets) -> Iterator[None]:
+def close_with(sockets: Sockets) -> Iterator[None]:
     """Every connection opened inside ends when `sockets` is closed."""
     token = _sockets.set(sockets)
     try:
@@ -128,32 +128,32 @@ def closed_by(sockets: Sockets) -> Iterator[None]:
         _sockets.reset(token)
 
 
-def client(allowed: Iterable[str], **more: Any) -> httpx.Client:
+def client(allowed: Iterable[str], **more: Any) -> httpx2.Client:
     """A client that connects to public addresses, or to those in `allowed` (hosts or networks).
 
-    `more` goes to httpx.Client. Redirects are followed only on request, at most 5, each checked
+    `more` goes to httpx2.Client. Redirects are followed only on request, at most 5, each checked
     like the first address. Proxies of the environment are ignored: they would resolve names
     unchecked.
     """
     defaults = {
-        "timeout": httpx.Timeout(SILENCE_S, connect=CONNECT_S),
+        "timeout": httpx2.Timeout(SILENCE_S, connect=CONNECT_S),
         "max_redirects": MAX_REDIRECTS,
         "trust_env": False,
     }
-    return httpx.Client(transport=PinnedTransport(allowed), **{**defaults, **more})
+    return httpx2.Client(transport=PinnedTransport(allowed), **{**defaults, **more})
 
 
-class PinnedTransport(httpx.HTTPTransport):
-    """httpx's transport, connected through `PinnedBackend`. `resolver` replaces the system's in tests."""
+class PinnedTransport(httpx2.HTTPTransport):
+    """httpx2's transport, connected through `PinnedBackend`. `resolver` replaces the system's in tests."""
 
     def __init__(self, allowed: Iterable[str], resolver: Resolver | None = None) -> None:
         # instead of super().__init__, which would create a pool that resolves names itself
         backend = PinnedBackend(allowed, resolver)
-        maker = httpcore.ConnectionPool(ssl_context=tls(), keepalive_expiry=30, network_backend=backend)
-        self._pool = Connections(maker, httpcore, kept=KEPT)  # type: ignore[assignment]
+        maker = httpcore2.ConnectionPool(ssl_context=tls(), keepalive_expiry=30, network_backend=backend)
+        self._pool = Connections(maker, kept=KEPT)  # type: ignore[assignment]
 
 
-class PinnedBackend(httpcore.NetworkBackend):
+class PinnedBackend(httpcore2.NetworkBackend):
     """Resolves a name once, checks every address, and connects to one of those."""
 
     def __init__(self, allowed: Iterable[str], resolver: Resolver | None = None) -> None:
@@ -167,21 +167,21 @@ class PinnedBackend(httpcore.NetworkBackend):
         timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Any = None,
-    ) -> httpcore.NetworkStream:
-        timeout = left(timeout)
-        failed: Exception = httpcore.ConnectError(f"The host “{host}” cannot be found.")
-        for address in checked(host, self._allowed, self._resolver):
+    ) -> httpcore2.NetworkStream:
+        timeout = limit_timeout(timeout)
+        failed: Exception = httpcore2.ConnectError(f"The host “{host}” cannot be found.")
+        for address in check_host(host, self._allowed, self._resolver):
             try:
-                return noted(streams.connect(address, port, timeout, local_address, socket_options, httpcore))
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                return register_stream(streams.connect(address, port, timeout, local_address, socket_options))
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failed = error
         raise failed
 
-    def connect_unix_socket(self, path: str, *_: Any, **__: Any) -> httpcore.NetworkStream:
+    def connect_unix_socket(self, path: str, *_: Any, **__: Any) -> httpcore2.NetworkStream:
         raise AddressRefused("Unix sockets are not allowed.")
 
 
-class TimedStream(httpcore.NetworkStream):
+class TimedStream(httpcore2.NetworkStream):
     """A stream whose reads and writes end with the time limit of `until`."""
 
     def __init__(self, inner: streams.Stream) -> None:
@@ -190,28 +190,28 @@ class TimedStream(httpcore.NetworkStream):
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         check_cancelled()
         try:
-            return self._inner.read(max_bytes, left(timeout), _is_cancelled.get())
-        except httpcore.ReadTimeout:
+            return self._inner.read(max_bytes, limit_timeout(timeout), _is_cancelled.get())
+        except httpcore2.ReadTimeout:
             check_cancelled()
-            left(timeout)  # says so if the time of the whole exchange is over
+            limit_timeout(timeout)  # says so if the time of the whole exchange is over
             raise
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, left(timeout))
+        self._inner.write(buffer, limit_timeout(timeout))
 
     def close(self) -> None:
         self._inner.close()
 
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        return noted(self._inner.start_tls(ssl_context, server_hostname, left(timeout)))
+    ) -> httpcore2.NetworkStream:
+        return register_stream(self._inner.start_tls(ssl_context, server_hostname, limit_timeout(timeout)))
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
 
 
-def noted(stream: streams.Stream) -> TimedStream:
+def register_stream(stream: streams.Stream) -> TimedStream:
     sockets = _sockets.get()
     if sockets is not None:
         try:
@@ -222,20 +222,20 @@ def noted(stream: streams.Stream) -> TimedStream:
     return TimedStream(stream)
 
 
-def checked(host: str, allowed: list[str], resolver: Resolver | None = None) -> list[str]:
-    """The addresses of a host, all of them allowed. Raises AddressRefused, OverTime, httpcore.ConnectError."""
+def check_host(host: str, allowed: list[str], resolver: Resolver | None = None) -> list[str]:
+    """The addresses of a host, all of them allowed. Raises AddressRefused, OverTime, httpcore2.ConnectError."""
     try:
-        addresses = (resolver or resolve)(host, within=left(LOOKUP_S))
+        addresses = (resolver or resolve)(host, within=limit_timeout(LOOKUP_S))
     except TimeoutError:
         raise OverTime(f"The host “{host}” was not resolved in time.")
     except (OSError, UnicodeError):
-        raise httpcore.ConnectError(f"The host “{host}” cannot be found.")
+        raise httpcore2.ConnectError(f"The host “{host}” cannot be found.")
     if not matches(host, allowed) and not all(is_allowed(address, allowed) for address in addresses):
         raise AddressRefused(private(host))
     return addresses
 
 
-def left(timeout: float | None) -> float | None:
+def limit_timeout(timeout: float | None) -> float | None:
     """A time-out that does not exceed `until`. Raises OverTime."""
     end = _until.get()
     if end is None:
@@ -246,7 +246,7 @@ def left(timeout: float | None) -> float | None:
     return remaining if timeout is None else min(timeout, remaining)
 
 
-def read_body(response: httpx.Response, limit: int, keep_on: Callable[[], bool] | None = None) -> bytes:
+def read_body(response: httpx2.Response, limit: int, keep_on: Callable[[], bool] | None = None) -> bytes:
     """The body of a streamed response, decoded. Raises TooMuch beyond `limit` bytes; stops when
     `keep_on` returns False.
     """

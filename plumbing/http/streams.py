@@ -1,7 +1,4 @@
-"""Network streams for httpcore's connections, whose waits hold no thread inside a hub (waits.py).
-
-`errors` is the package whose exceptions a stream raises: httpcore, or httpcore2 for model servers.
-"""
+"""Network streams for httpcore2's connections, whose waits hold no thread inside a hub (waits.py)."""
 
 import select
 import socket
@@ -12,6 +9,8 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+import httpcore2
+
 from plumbing import waits
 from plumbing.http.addresses import resolve
 from plumbing.waits import READ, WRITE, IsOver
@@ -20,17 +19,17 @@ Options = Iterable[tuple[Any, ...]]
 
 
 def connect(
-    host: str, port: int, timeout: float | None, local_address: str | None, options: Options | None, errors: Any
+    host: str, port: int, timeout: float | None, local_address: str | None = None, options: Options | None = None
 ) -> "Stream":
     """A stream to the first address of the host that accepts a connection. Raises ConnectError,
     ConnectTimeout.
     """
     ends = None if timeout is None else monotonic() + timeout
-    with raised_as(errors.ConnectTimeout, errors.ConnectError):
+    with translate_errors(httpcore2.ConnectTimeout, httpcore2.ConnectError):
         failed: OSError = OSError("the host has no address")
-        for address in addresses_of(host, port, timeout):
+        for address in find_addresses(host, port, timeout):
             try:
-                opened = connected((address, port), left(ends), local_address)
+                opened = open_socket((address, port), left(ends), local_address)
             except TimeoutError:
                 raise
             except OSError as error:
@@ -39,11 +38,11 @@ def connect(
             for option in options or ():
                 opened.setsockopt(*option)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return Stream(opened, errors)
+            return Stream(opened)
         raise failed
 
 
-def addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
+def find_addresses(host: str, port: int, timeout: float | None) -> list[str]:
     try:
         return [numeric(host)]
     except OSError:
@@ -56,7 +55,7 @@ def numeric(host: str) -> str:
     return host
 
 
-def connected(address: tuple[str, int], timeout: float | None, local_address: str | None) -> socket.socket:
+def open_socket(address: tuple[str, int], timeout: float | None, local_address: str | None) -> socket.socket:
     """Raises OSError, TimeoutError."""
     family, kind, protocol, _, place = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
     opened = socket.socket(family, kind, protocol)
@@ -77,22 +76,21 @@ def connected(address: tuple[str, int], timeout: float | None, local_address: st
 
 
 class Stream:
-    """httpcore's NetworkStream on a socket that does not block."""
+    """httpcore2's NetworkStream on a socket that does not block."""
 
-    def __init__(self, opened: socket.socket, errors: Any) -> None:
+    def __init__(self, opened: socket.socket) -> None:
         self._socket = opened
-        self._errors = errors
 
     def read(self, max_bytes: int, timeout: float | None = None, is_over: IsOver | None = None) -> bytes:
         """Raises ReadTimeout also when `is_over` was true."""
-        with raised_as(self._errors.ReadTimeout, self._errors.ReadError):
-            return at_last(self._socket, READ, timeout, partial(self._socket.recv, max_bytes), is_over)
+        with translate_errors(httpcore2.ReadTimeout, httpcore2.ReadError):
+            return retry_until_ready(self._socket, READ, timeout, partial(self._socket.recv, max_bytes), is_over)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        with raised_as(self._errors.WriteTimeout, self._errors.WriteError):
+        with translate_errors(httpcore2.WriteTimeout, httpcore2.WriteError):
             rest = memoryview(buffer)
             while rest:
-                rest = rest[at_last(self._socket, WRITE, timeout, partial(self._socket.send, rest)) :]
+                rest = rest[retry_until_ready(self._socket, WRITE, timeout, partial(self._socket.send, rest)) :]
 
     def close(self) -> None:
         self._socket.close()
@@ -100,18 +98,18 @@ class Stream:
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> "Stream":
-        with raised_as(self._errors.ConnectTimeout, self._errors.ConnectError):
+        with translate_errors(httpcore2.ConnectTimeout, httpcore2.ConnectError):
             try:
                 if isinstance(self._socket, ssl.SSLSocket):
                     raise OSError("TLS inside TLS is not supported: name the proxy with http://")
                 secured = ssl_context.wrap_socket(
                     self._socket, server_hostname=server_hostname, do_handshake_on_connect=False
                 )
-                at_last(secured, READ, timeout, secured.do_handshake)
+                retry_until_ready(secured, READ, timeout, secured.do_handshake)
             except BaseException:
                 self.close()
                 raise
-        return Stream(secured, self._errors)
+        return Stream(secured)
 
     def get_extra_info(self, info: str) -> Any:
         if info == "ssl_object":
@@ -127,7 +125,7 @@ class Stream:
         return None
 
 
-def at_last(
+def retry_until_ready(
     opened: socket.socket, event: int, timeout: float | None, work: Callable[[], Any], is_over: IsOver | None = None
 ) -> Any:
     """What `work` returns, once the socket lets it; TLS may have to read in order to write."""
@@ -135,11 +133,11 @@ def at_last(
         try:
             return work()
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
-            wants = wanted_by(error) or event
+            wants = find_wanted_event(error) or event
         await_socket(opened, wants, timeout, is_over)
 
 
-def wanted_by(error: OSError) -> int | None:
+def find_wanted_event(error: OSError) -> int | None:
     """What TLS waits for, which is not always what the caller does."""
     if isinstance(error, ssl.SSLWantReadError):
         return READ
@@ -165,7 +163,7 @@ def left(ends: float | None) -> float | None:
 
 
 @contextmanager
-def raised_as(timeout: type[Exception], failure: type[Exception]) -> Iterator[None]:
+def translate_errors(timeout: type[Exception], failure: type[Exception]) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:

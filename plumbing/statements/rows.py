@@ -30,7 +30,7 @@ class Column:
         return self.field.get_db_prep_save(value, db)
 
 
-def column_of(field: models.Field, vendor: str) -> Column:
+def make_column(field: models.Field, vendor: str) -> Column:
     """Django asks five methods for each value; for texts, truth values and, on SQLite, integers they change nothing."""
     plain_type: type | None = None
     stored = field.target_field if isinstance(field, models.ForeignKey) else field
@@ -63,7 +63,7 @@ def insert(*rows: models.Model) -> None:
     if not rows:
         return
     db = database()
-    statement = insert_of(type(rows[0]), db.vendor)
+    statement = make_insert(type(rows[0]), db.vendor)
     at_once = max(1, PARAMETERS // len(statement.columns))
     for start in range(0, len(rows), at_once):
         insert_few(statement, rows[start : start + at_once], db)
@@ -71,7 +71,7 @@ def insert(*rows: models.Model) -> None:
 
 def insert_few(statement: Insert, rows: Sequence[models.Model], db: Any) -> None:
     is_wide = len(statement.columns) > REMEMBERED
-    placed = [placed_values(values_of(statement.columns, row, db, add=True), names_null=is_wide) for row in rows]
+    placed = [placed_values(read_values(statement.columns, row, db, add=True), names_null=is_wide) for row in rows]
     with cursor_of_kept(db) as cursor:
         places = ", ".join(one for one, _ in placed)
         cursor.execute(
@@ -90,13 +90,13 @@ def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None =
     if not rows:
         return
     db = database()
-    statement = insert_of(type(rows[0]), db.vendor)
+    statement = make_insert(type(rows[0]), db.vendor)
     places = [
         (place, column)
         for place, column in enumerate(statement.columns)
         if varying is None or column.field.name in varying
     ]
-    common = values_of(statement.columns, rows[0], db, add=True)
+    common = read_values(statement.columns, rows[0], db, add=True)
     values = [common]
     for row in rows[1:]:
         mine = common.copy()
@@ -130,10 +130,10 @@ def insert_plain(model: type[models.Model], rows: Sequence[Any]) -> None:
     of the insert.
     """
     db = database()
-    statement = insert_of(model, db.vendor, tuple(type(rows[0]).__slots__))
+    statement = make_insert(model, db.vendor, tuple(type(rows[0]).__slots__))
     with cursor_of_kept(db) as cursor:
         cursor.executemany(
-            f"{statement.head} {statement.places}", [values_of(statement.columns, row, db, add=False) for row in rows]
+            f"{statement.head} {statement.places}", [read_values(statement.columns, row, db, add=False) for row in rows]
         )
 
 
@@ -158,9 +158,9 @@ def update_each(
         return 0
     db, where = database(), where or {}
     kind: Any = model or type(rows[0])
-    sql, changed, tested = update_of(kind, tuple(names), tuple(where), db.vendor)
+    sql, changed, tested = make_update(kind, tuple(names), tuple(where), db.vendor)
     conditions = [field.get_db_prep_save(value, db) for field, value in zip(tested, where.values(), strict=True)]
-    values = [[*values_of(changed, row, db, add=False), *conditions] for row in rows]
+    values = [[*read_values(changed, row, db, add=False), *conditions] for row in rows]
     with cursor_of_kept(db) as cursor:
         if len(values) == 1:
             cursor.execute(sql, values[0])
@@ -170,7 +170,7 @@ def update_each(
 
 
 @cache
-def insert_of(model: type[models.Model], vendor: str, names: tuple[str, ...] = ()) -> Insert:
+def make_insert(model: type[models.Model], vendor: str, names: tuple[str, ...] = ()) -> Insert:
     """`names`: the columns; by default all except a key made by the database."""
     quote, meta = database().ops.quote_name, model._meta
     is_made_there = isinstance(meta.pk, models.AutoField)
@@ -181,12 +181,12 @@ def insert_of(model: type[models.Model], vendor: str, names: tuple[str, ...] = (
         head=f"INSERT INTO {quote(meta.db_table)} ({', '.join(quote(field.column) for field in fields)}) VALUES",
         places=f"({', '.join(['%s'] * len(fields))})",
         tail=f" RETURNING {quote(meta.pk.column)}" if is_made_there else "",
-        columns=tuple(column_of(field, vendor) for field in fields),
+        columns=tuple(make_column(field, vendor) for field in fields),
     )
 
 
 @cache
-def update_of(
+def make_update(
     model: type[models.Model], names: tuple[str, ...], tested: tuple[str, ...], vendor: str
 ) -> tuple[str, tuple[Any, ...], tuple[Any, ...]]:
     """The statement, the columns it sets followed by the key, and the fields it tests."""
@@ -196,10 +196,10 @@ def update_of(
     sets = ", ".join(f"{quote(field.column)} = %s" for field in changed)
     tests = " AND ".join(f"{quote(field.column)} = %s" for field in (meta.pk, *conditions))
     sql = f"UPDATE {quote(meta.db_table)} SET {sets} WHERE {tests}"  # noqa: S608 (names come from the model)
-    return sql, tuple(column_of(field, vendor) for field in (*changed, meta.pk)), conditions
+    return sql, tuple(make_column(field, vendor) for field in (*changed, meta.pk)), conditions
 
 
-def values_of(columns: Sequence[Column], row: Any, db: Any, *, add: bool) -> list[Any]:
+def read_values(columns: Sequence[Column], row: Any, db: Any, *, add: bool) -> list[Any]:
     return [column.read(row, db, add=add) for column in columns]
 
 

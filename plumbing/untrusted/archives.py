@@ -46,14 +46,14 @@ def unpack_here(encoded: str, marker: str, folder: str) -> tuple[str, list[tuple
     content = base64.b64decode(encoded)
     try:
         entries = list(read_zip(content) if content[:2] == b"PK" else read_tar(content))
-        root = root_of([path for path, _ in entries], marker, folder)
-        files = kept((path.removeprefix(root), read) for path, read in entries if path.startswith(root))
+        root = find_root([path for path, _ in entries], marker, folder)
+        files = read_within_limits((path.removeprefix(root), read) for path, read in entries if path.startswith(root))
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError, OSError) as error:
         raise Refused(f"The archive cannot be read: {str(error)[:200]}", code="broken_archive") from None
     return root.rstrip("/").rpartition("/")[2], [(path, base64.b64encode(data).decode()) for path, data in files]
 
 
-def kept(entries: Iterable[Entry]) -> list[tuple[str, bytes]]:
+def read_within_limits(entries: Iterable[Entry]) -> list[tuple[str, bytes]]:
     """The contents, as long as they are within the limits together."""
     files: list[tuple[str, bytes]] = []
     room = MOST_BYTES
@@ -69,7 +69,7 @@ def kept(entries: Iterable[Entry]) -> list[tuple[str, bytes]]:
     return files
 
 
-def root_of(paths: list[str], marker: str, folder: str) -> str:
+def find_root(paths: list[str], marker: str, folder: str) -> str:
     """The folder with the marker, as a prefix of paths. Raises Refused unless there is exactly one."""
     roots = list({path.removesuffix(marker): None for path in paths if f"/{path}".endswith(f"/{marker}")})
     if folder:
@@ -124,7 +124,7 @@ def read_zip(content: bytes) -> Iterator[Entry]:
 
 
 def read_tar(content: bytes) -> Iterator[Entry]:
-    archive = tarfile.open(fileobj=io.BytesIO(inflated(content)), mode="r:")  # noqa: SIM115  (in memory)
+    archive = tarfile.open(fileobj=io.BytesIO(inflate(content)), mode="r:")  # noqa: SIM115  (in memory)
     for number, entry in enumerate(archive):
         if number == MOST_ENTRIES:
             raise Refused(f"The archive has more than {MOST_ENTRIES} entries.", code="too_many_files")
@@ -136,7 +136,7 @@ def read_tar(content: bytes) -> Iterator[Entry]:
         yield check_path(path), lambda most, entry=entry: archive.extractfile(entry).read(most)  # type: ignore[misc,union-attr]
 
 
-def inflated(content: bytes) -> bytes:
+def inflate(content: bytes) -> bytes:
     if content[:2] != GZIP:
         return content
     machine = zlib.decompressobj(31)
@@ -164,13 +164,13 @@ def pack(files: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def unpacked(content: bytes) -> dict[str, bytes]:
+def read_pack(content: bytes) -> dict[str, bytes]:
     """The files of an archive that `pack` wrote."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {entry.filename: archive.read(entry) for entry in archive.infolist()}
 
 
-def one_of(content: bytes, path: str) -> bytes | None:
+def read_file(content: bytes, path: str) -> bytes | None:
     """One file of an archive that `pack` wrote; None if it is not there."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         try:

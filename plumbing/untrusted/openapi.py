@@ -39,8 +39,8 @@ def read_here(text: str, only: list[str] | None, base_url: str, found_at: str) -
     that the serving process decodes one at a time.
     """
     try:
-        document = checked(json.loads(text) if text.lstrip().startswith("{") else yaml_value_here(text))
-        where = base_url_of(document, base_url, found_at)
+        document = check_document(json.loads(text) if text.lstrip().startswith("{") else yaml_value_here(text))
+        where = find_base_url(document, base_url, found_at)
         return {"base_url": where, "operations": list(operations(document, only))}
     except Refused:
         raise
@@ -48,7 +48,7 @@ def read_here(text: str, only: list[str] | None, base_url: str, found_at: str) -
         raise Refused(f"The document cannot be read: {str(error)[:200]}", code="malformed_document") from None
 
 
-def checked(value: JSON) -> dict[str, JSON]:
+def check_document(value: JSON) -> dict[str, JSON]:
     if not isinstance(value, dict):
         raise Refused("The document is not an object.", code="malformed_document")
     if not str(value.get("openapi", "")).startswith("3."):
@@ -60,7 +60,7 @@ def checked(value: JSON) -> dict[str, JSON]:
     return value
 
 
-def base_url_of(document: dict[str, JSON], address: str = "", found_at: str = "") -> str:
+def find_base_url(document: dict[str, JSON], address: str = "", found_at: str = "") -> str:
     """The base address: the given one, else the first server. Raises Refused."""
     servers = document.get("servers") or [{}]
     server = servers[0] if isinstance(servers, list) and isinstance(servers[0], dict) else {}
@@ -79,8 +79,8 @@ def operations(document: dict[str, JSON], only: list[str] | None) -> Iterator[st
     many operations, and for too much text.
     """
     room, definitions = MAX_ANSWER, Definitions(document)
-    for path, method, item in chosen(document, only):
-        text = json.dumps(described(document, definitions, path, method, item), allow_nan=False)
+    for path, method, item in choose_operations(document, only):
+        text = json.dumps(describe_operation(document, definitions, path, method, item), allow_nan=False)
         room -= len(json.dumps(text))
         if room < 0:
             message = f"Its operations and their schemas have more than {MAX_ANSWER} characters in all."
@@ -88,13 +88,13 @@ def operations(document: dict[str, JSON], only: list[str] | None) -> Iterator[st
         yield text
 
 
-def chosen(document: dict[str, JSON], only: list[str] | None) -> list[tuple[str, str, dict[str, JSON]]]:
+def choose_operations(document: dict[str, JSON], only: list[str] | None) -> list[tuple[str, str, dict[str, JSON]]]:
     """Path, method and path item of each operation that is wanted."""
     operations = {}
     for path, item in document["paths"].items():
         for method in METHODS:
             if isinstance(item, dict) and isinstance(item.get(method), dict):
-                operations[name_of(str(path), method, item[method])] = (str(path), method, item)
+                operations[name_operation(str(path), method, item[method])] = (str(path), method, item)
     if only is not None and (missing := [name for name in only if name not in operations]):
         raise Refused(f"The document has no operation “{missing[0][:100]}”.", code="unknown_operation")
     selection = [operations[name] for name in only] if only is not None else list(operations.values())
@@ -107,19 +107,19 @@ def chosen(document: dict[str, JSON], only: list[str] | None) -> list[tuple[str,
     return selection
 
 
-def name_of(path: str, method: str, operation: dict[str, JSON]) -> str:
+def name_operation(path: str, method: str, operation: dict[str, JSON]) -> str:
     return str(operation.get("operationId") or re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_"))
 
 
-def described(
+def describe_operation(
     document: dict[str, JSON], definitions: "Definitions", path: str, method: str, item: dict[str, JSON]
 ) -> dict[str, JSON]:
     operation = item[method]
-    parameters = parameters_of(document, item, operation)
-    body = body_of(document, operation)
+    parameters = merge_parameters(document, item, operation)
+    body = find_body(document, operation)
     words = clean("\n".join(str(word) for word in (operation.get("summary"), operation.get("description")) if word))
     return {
-        "name": name_of(path, method, operation),
+        "name": name_operation(path, method, operation),
         "description": words[:MAX_DESCRIPTION] or f"{method.upper()} {path}"[:MAX_DESCRIPTION],
         "input_schema": input_schema(definitions, parameters, body),
         "effect": EFFECTS[method],
@@ -132,7 +132,7 @@ def described(
     }
 
 
-def parameters_of(
+def merge_parameters(
     document: dict[str, JSON], item: dict[str, JSON], operation: dict[str, JSON]
 ) -> list[dict[str, JSON]]:
     """The parameters of the path and the operation; the operation's take precedence. Cookies and
@@ -140,7 +140,7 @@ def parameters_of(
     """
     parameters: dict[tuple[str, str], dict[str, JSON]] = {}
     for entry in [*(item.get("parameters") or []), *(operation.get("parameters") or [])]:
-        parameter = resolved(document, entry)
+        parameter = resolve_reference(document, entry)
         name, place = parameter.get("name"), parameter.get("in")
         if not isinstance(name, str) or place not in ("path", "query", "header"):
             continue
@@ -150,8 +150,8 @@ def parameters_of(
     return list({parameter["name"]: parameter for parameter in parameters.values()}.values())
 
 
-def body_of(document: dict[str, JSON], operation: dict[str, JSON]) -> dict[str, JSON] | None:
-    request = resolved(document, operation.get("requestBody") or {})
+def find_body(document: dict[str, JSON], operation: dict[str, JSON]) -> dict[str, JSON] | None:
+    request = resolve_reference(document, operation.get("requestBody") or {})
     content = request.get("content") or {}
     for media in ("application/json", "application/x-www-form-urlencoded"):
         for key, value in content.items():
@@ -194,7 +194,7 @@ class Definitions:
     def added_to(self, schema: dict[str, JSON]) -> dict[str, JSON]:
         """References into components become $defs of the schema itself, as far as they are used."""
         references: list[str] = []
-        plain = translated(schema, references)
+        plain = convert_schema(schema, references)
         definitions: dict[str, JSON] = {}
         room = MAX_COPIED
         while references and room > 0:
@@ -209,7 +209,7 @@ class Definitions:
         """The schema, the names that it refers to, and its size as JSON."""
         if name not in self.translations:
             more: list[str] = []
-            schema = translated(self.defined[name], more)
+            schema = convert_schema(self.defined[name], more)
             self.translations[name] = schema, more, len(json.dumps(schema, default=str))
         return self.translations[name]
 
@@ -217,17 +217,17 @@ class Definitions:
 REFERENCE = "#/components/schemas/"
 
 
-def translated(value: JSON, references: list[str], depth: int = 0) -> JSON:
+def convert_schema(value: JSON, references: list[str], depth: int = 0) -> JSON:
     """OpenAPI's schema as JSON Schema 2020-12: local references, without `nullable` and 3.0 boolean
     bounds.
     """
     if depth > 60:
         raise Refused("The document is nested too deeply.", code="malformed_document")
     if isinstance(value, list):
-        return [translated(one, references, depth + 1) for one in value]
+        return [convert_schema(one, references, depth + 1) for one in value]
     if not isinstance(value, dict):
         return value
-    schema = {key: translated(one, references, depth + 1) for key, one in value.items() if key not in DROPPED}
+    schema = {key: convert_schema(one, references, depth + 1) for key, one in value.items() if key not in DROPPED}
     if isinstance(reference := schema.get("$ref"), str) and reference.startswith(REFERENCE):
         name = reference.removeprefix(REFERENCE)
         references.append(name.replace("~1", "/").replace("~0", "~"))
@@ -245,7 +245,7 @@ def translated(value: JSON, references: list[str], depth: int = 0) -> JSON:
 DROPPED = frozenset(["nullable", "discriminator", "xml", "externalDocs", "example"])
 
 
-def resolved(document: dict[str, JSON], entry: JSON) -> dict[str, JSON]:
+def resolve_reference(document: dict[str, JSON], entry: JSON) -> dict[str, JSON]:
     """The target of a local reference; {} for any other."""
     for _ in range(8):
         if not isinstance(entry, dict):

@@ -222,7 +222,7 @@ def read_arguments(arguments: JSON, finish: str) -> dict[str, JSON]:
         return {}
     if isinstance(arguments, str):
         arguments = parse(arguments)
-    elif fault := parsers.fault_in(arguments):
+    elif fault := parsers.find_fault(arguments):
         raise ValueError(f"The arguments are not valid JSON: {fault}.")
     if not isinstance(arguments, dict):
         raise ValueError("The arguments must be a JSON object.")

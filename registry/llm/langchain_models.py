@@ -61,7 +61,7 @@ class LangChainModel:
             bind_tools(model, tools)
 
     def ask(self, question: Question) -> Answer:
-        return waits.on(BLOCKING, self._ask, question) if self._blocks else self._ask(question)
+        return waits.run_blocking_on(BLOCKING, self._ask, question) if self._blocks else self._ask(question)
 
     def _ask(self, question: Question) -> Answer:
         messages = [as_langchain(message) for message in self._instructed(question)]

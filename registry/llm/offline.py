@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agents.http.parsers import fault_in
+from agents.http.parsers import find_fault
 from agents.tools import ToolSpec
-from plumbing.words import words_of
+from plumbing.words import find_words
 
 from . import offline_script
 from .arguments import Finder
@@ -104,7 +104,7 @@ def wanted_calls(text: str, tools: Sequence[ToolSpec], salt: int) -> tuple[Model
         finder = Finder(without(text, tool.name))
         arguments = finder.fill(tool.input_schema)
         if not finder.missing(tool.input_schema, arguments):
-            fault = fault_in(arguments)
+            fault = find_fault(arguments)
             calls.append(ModelToolCall(f"offline_{salt}_{len(calls)}", tool.name, {} if fault else arguments, fault))
         if calls and not named:
             break
@@ -113,10 +113,10 @@ def wanted_calls(text: str, tools: Sequence[ToolSpec], salt: int) -> tuple[Model
 
 def points(text: str, tool: ToolSpec) -> float:
     """Words of the name count double; words of the description and the parameters count once."""
-    words = set(words_of(text))
-    name = set(words_of(tool.name.replace("-", " ")))
-    about = set(words_of(tool.description)) - name
-    parameters = set(words_of(" ".join(tool.input_schema.get("properties", {})))) - name - about
+    words = set(find_words(text))
+    name = set(find_words(tool.name.replace("-", " ")))
+    about = set(find_words(tool.description)) - name
+    parameters = set(find_words(" ".join(tool.input_schema.get("properties", {})))) - name - about
     return 2.0 * len(words & name) + len(words & about) + 0.5 * len(words & parameters)
 
 

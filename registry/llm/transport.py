@@ -1,4 +1,4 @@
-"""Our connection pool for packages that insist on their own httpx2 client (Anthropic's)."""
+"""Our connection pool for packages that bring their own client (Anthropic's)."""
 
 import httpx2
 

@@ -213,7 +213,7 @@ def _pool(proxy: str | None) -> Connections:
         network_backend=WatchedBackend(is_guarded=proxy is None),
         **more,
     )
-    return Connections(maker, httpcore2, kept=KEPT)
+    return Connections(maker, kept=KEPT)
 
 
 class WatchedBackend(httpcore2.NetworkBackend):
@@ -236,7 +236,7 @@ class WatchedBackend(httpcore2.NetworkBackend):
     ) -> httpcore2.NetworkStream:
         watch = current()
         limit = timeout if watch is None else watch.at_most(timeout)
-        stream = streams.connect(host, port, limit, local_address, socket_options, httpcore2)
+        stream = streams.connect(host, port, limit, local_address, socket_options)
         address = stream.get_extra_info("server_addr")[0]
         allowed = settings.PRIVATE_HOSTS_ALLOWED
         if self._is_guarded and host not in allowed and not is_allowed(address, allowed):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plumbing.words import words_of
+from plumbing.words import find_words
 
 from .profiles import Profile
 
@@ -30,7 +30,7 @@ def ranked(profiles: Sequence[Profile], text: str, among: Sequence[Profile] | No
     """The agents that share a word with the text, best first. `among` limits the ranking;
     `profiles` give the rarity of words.
     """
-    rarity = {stem: rareness(stem, profiles) for stem in set(words_of(text))}
+    rarity = {stem: rareness(stem, profiles) for stem in set(find_words(text))}
     scored = []
     for profile in profiles if among is None else among:
         if common := profile.weights.keys() & rarity.keys():
@@ -61,7 +61,7 @@ def confidence(score: float, other: float) -> float:
 
 def capability_hits(profiles: Sequence[Profile], text: str) -> list[tuple[Profile, str, frozenset[str]]]:
     """(agent, capability, its words) for capabilities whose words all occur in the text."""
-    stems = set(words_of(text))
+    stems = set(find_words(text))
     return [
         (profile, capability, words)
         for profile in profiles
@@ -82,7 +82,7 @@ def able(profiles: Sequence[Profile], capability: str) -> list[Profile]:
     """Agents with this capability: the same text, else one with all its words, else one that shares
     a word.
     """
-    capability_words = frozenset(words_of(capability))
+    capability_words = frozenset(find_words(capability))
     phrase = capability.strip().lower()
     same = [one for one in profiles if any(text.strip().lower() == phrase for text, _ in one.capabilities)]
     whole = [

@@ -12,7 +12,7 @@ from django.db.models import IntegerField
 from agents.models import Agent, AgentSpec
 from agents.models.team import closed_to
 from plumbing.statements import Select
-from plumbing.words import words_of
+from plumbing.words import find_words
 
 WEIGHTS = {"capabilities": 3.0, "name": 2.0, "examples": 1.5, "description": 1.0}
 
@@ -113,14 +113,14 @@ def profile_of(spec: AgentSpec, id: int = 0, hash: str = "") -> Profile:
         "description": [spec.description],
     }
     for field, phrases in texts.items():
-        for stem in set(words_of(" . ".join(map(str, phrases)))):
+        for stem in set(find_words(" . ".join(map(str, phrases)))):
             weights[stem] = max(weights.get(stem, 0.0), WEIGHTS[field])
     return Profile(
         id=id,
         name=spec.name,
         hash=hash,
         description=spec.description,
-        capabilities=tuple((text, frozenset(words_of(text))) for text in spec.capabilities),
+        capabilities=tuple((text, frozenset(find_words(text))) for text in spec.capabilities),
         examples=tuple(spec.examples),
         weights=weights,
     )

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from agents.exceptions import Conflict
 from agents.http import viewsets
 from agents.http.strict import Choice, StrictModelSerializer, StrictSerializer, Text
-from agents.http.throttles import address_of
+from agents.http.throttles import client_address
 from agents.http.viewsets import APIView, Audited, read
 from agents.models import AuditEvent, Preference
 from runs.models import PushSubscription
@@ -81,7 +81,9 @@ def change(request: Any, data: Any) -> Preference:
     serializer.is_valid(raise_exception=True)
     preference = serializer.save()
     changed = sorted(serializer.validated_data)
-    AuditEvent.record("account.changed", request.user, actor=request.user, source=address_of(request), fields=changed)
+    AuditEvent.record(
+        "account.changed", request.user, actor=request.user, source=client_address(request), fields=changed
+    )
     return preference
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.conf import settings
 
-from agents.graph import fallback_keys, needs_of, ordered
+from agents.graph import fallback_keys, find_needs, order_steps
 from agents.spec import ChainSpec, StepSpec
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 168, 56, 56, 24, 16
@@ -54,7 +54,7 @@ class Edge:
 
 def layout(spec: ChainSpec) -> tuple[dict[str, Node], list[Edge]]:
     """The position of each step, and the edges."""
-    needs, edges = needs_of(spec), edges_of(spec)
+    needs, edges = find_needs(spec), edges_of(spec)
     before = {step.key: list(needs[step.key]) for step in spec.steps}
     for step in spec.steps:
         if step.key not in fallback_keys(spec) and step.on_error == "fallback" and step.fallback in before:
@@ -74,7 +74,7 @@ def columns_of(spec: ChainSpec, before: dict[str, list[str]]) -> dict[str, int]:
     """One more than the furthest step it waits for; steps of a circle are placed on the left."""
     columns: dict[str, int] = {step.key: 0 for step in spec.steps}
     for _ in range(2):  # the second pass moves the steps that follow a fallback
-        for key in ordered(spec):
+        for key in order_steps(spec):
             columns[key] = max((columns.get(need, 0) + 1 for need in before[key]), default=0)
     return columns
 
@@ -82,7 +82,7 @@ def columns_of(spec: ChainSpec, before: dict[str, list[str]]) -> dict[str, int]:
 def edges_of(spec: ChainSpec) -> list[Edge]:
     keys = {step.key for step in spec.steps}
     edges = [
-        Edge(need, key, "needs") for key, all_needs in needs_of(spec).items() for need in all_needs if need in keys
+        Edge(need, key, "needs") for key, all_needs in find_needs(spec).items() for need in all_needs if need in keys
     ]
     for step in spec.steps:
         if step.on_error == "fallback" and step.fallback in keys:

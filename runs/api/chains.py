@@ -11,8 +11,8 @@ from rest_framework.response import Response
 
 from agents.exceptions import Conflict
 from agents.http import viewsets
-from agents.http.authentication import key_of
-from agents.http.idempotency import key_in
+from agents.http.authentication import find_key
+from agents.http.idempotency import read_key
 from agents.http.later import later
 from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
 from agents.http.viewsets import read, refusals
@@ -138,8 +138,8 @@ class ChainViewSet(GrantedViewSet):
             chain=chain,
             input=body.get("input"),
             version=self.find_version(chain, number) if number else None,
-            idempotency_key=key_in(request),
-            key=key_of(request),
+            idempotency_key=read_key(request),
+            key=find_key(request),
             metadata=body.get("metadata"),
             priority=body.get("priority"),
             timeout=body.get("timeout"),
@@ -189,9 +189,9 @@ class ChainRunViewSet(viewsets.GenericViewSet):
         has continued (then in a fork of it).
         """
         run = self.get_object()
-        key = key_of(request)
+        key = find_key(request)
         again = retries.retry(
-            run, user=request.user, key=key, idempotency_key=key_in(request), **read(RetrySerializer, request)
+            run, user=request.user, key=key, idempotency_key=read_key(request), **read(RetrySerializer, request)
         )
         return as_run(again, 202)
 

@@ -13,7 +13,7 @@ from agents.definitions import files
 from agents.definitions.agents import provider_named
 from agents.exceptions import Forbidden, Invalid, TooLarge
 from agents.http.strict import StrictSerializer, Text
-from agents.http.throttles import address_of
+from agents.http.throttles import client_address
 from agents.http.viewsets import APIView, read
 from agents.models import ApiKey, Provider
 from agents.serializers.agents import AgentSerializer
@@ -142,7 +142,7 @@ class Checker:
     """The rules of the other endpoints for one definition, before it is written."""
 
     def __init__(self, request: Request) -> None:
-        self.context = {"request": request, "address": address_of(request)}
+        self.context = {"request": request, "address": client_address(request)}
         self.user = request.user
 
     def __call__(self, definition: files.Definition, row: Any) -> None:

@@ -18,7 +18,7 @@ from agents.http.resources import Tagged
 from agents.http.strict import StrictModelSerializer, Text, Words
 from agents.http.viewsets import Audited, lock_row
 from agents.models import Agent
-from agents.serializers.owned import named
+from agents.serializers.owned import find_by_name
 from runs.models import Budget, Embed
 from runs.models.embed import ORIGINS, SUGGESTION, SUGGESTIONS
 
@@ -89,7 +89,7 @@ class EmbedViewSet(Tagged, Audited, viewsets.ModelViewSet):
 
     def perform_create(self, serializer: Any) -> None:
         fields = serializer.validated_data
-        agent = named(Agent, self.request.user, fields.pop("agent")["name"])
+        agent = find_by_name(Agent, self.request.user, fields.pop("agent")["name"])
         agent.require_edit(self.request.user)
         costs = {"daily_cost": DAILY_COST, "monthly_cost": None, **taken(fields)}
         embed = serializer.instance = saved(Embed(owner=self.request.user, agent=agent), fields, costs)

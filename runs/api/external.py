@@ -10,8 +10,8 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid
 from agents.http import strict, viewsets
-from agents.http.idempotency import key_in
-from agents.http.resources import located
+from agents.http.idempotency import read_key
+from agents.http.resources import location_header
 from agents.http.standing import Standing
 from agents.http.viewsets import APIView, ByName, read
 from agents.models import Agent
@@ -124,7 +124,7 @@ class PreparedRunViewSet(RunViewSet):
             metadata=body.get("metadata"),
             session=str(body["session"]) if body.get("session") else None,
             device=str(body["device"]) if body.get("device") else None,
-            idempotency_key=key_in(request),
+            idempotency_key=read_key(request),
             trigger=Run.Trigger.EXTERNAL,
             asked=asked_in(body),
             context=body.get("context"),
@@ -132,7 +132,9 @@ class PreparedRunViewSet(RunViewSet):
         if acceptance.is_new:
             external.set_deadline(acceptance.run, body.get("timeout"))
         status = 201 if acceptance.is_new else 200
-        return Response(RunSerializer(acceptance.run).data, status=status, headers=located(request, acceptance.run.pk))
+        return Response(
+            RunSerializer(acceptance.run).data, status=status, headers=location_header(request, acceptance.run.pk)
+        )
 
 
 class ExternalViewSet(viewsets.GenericViewSet):

@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import NotFound
 from agents.http.strict import Choice, StrictSerializer, Text
-from agents.http.throttles import address_of
+from agents.http.throttles import client_address
 from agents.http.viewsets import APIView, read
 from agents.models import AuditEvent
 from runs.models import Feedback, Run
@@ -59,4 +59,4 @@ class FeedbackView(APIView):
         return feedback
 
     def audit(self, verb: str, run: Run, **details: Any) -> None:
-        AuditEvent.record(f"run.{verb}", run, actor=self.request.user, source=address_of(self.request), **details)
+        AuditEvent.record(f"run.{verb}", run, actor=self.request.user, source=client_address(self.request), **details)

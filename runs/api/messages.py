@@ -10,12 +10,12 @@ from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound
-from agents.http.authentication import key_of
-from agents.http.idempotency import key_in
+from agents.http.authentication import find_key
+from agents.http.idempotency import read_key
 from agents.http.later import later
-from agents.http.openapi import stream_of
+from agents.http.openapi import stream_schema
 from agents.http.standing import Standing, while_good
-from agents.http.viewsets import APIView, ByName, kept, owner_in, read
+from agents.http.viewsets import APIView, ByName, read, read_owner, shared_serializer
 from devices.models import Device
 from plumbing.statements import Select
 from runs.calls import routing
@@ -41,7 +41,7 @@ AFTER = OpenApiParameter(
     "after", {"type": "integer", "minimum": 0, "maximum": 999_999_999}, description="Events after this number."
 )
 LAST_EVENT = OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER, description="Resume after this event.")
-SSE = stream_of("Event")
+SSE = stream_schema("Event")
 
 
 class StreamOrJson(DefaultContentNegotiation):
@@ -93,7 +93,7 @@ class MessagesView(ByName, APIView):
 
     def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
         message = body["message"]
-        agent = name if owner_in(request) is None else self.named_for_use(intake.NAMED)
+        agent = name if read_owner(request) is None else self.named_for_use(intake.NAMED)
         return intake.accept_message(
             user=request.user,
             text=message if isinstance(message, str) else None,
@@ -102,9 +102,9 @@ class MessagesView(ByName, APIView):
             session=str(body["session"]) if body.get("session") else None,
             input=body.get("input"),
             metadata=body.get("metadata"),
-            idempotency_key=key_in(request),
+            idempotency_key=read_key(request),
             on_busy=body["on_busy"],
-            key=key_of(request),
+            key=find_key(request),
             timeout=body.get("timeout"),
             tools=body.get("tools"),
             version=body.get("version") if name else None,
@@ -119,7 +119,7 @@ class MessagesView(ByName, APIView):
         """The same body as of 200: without a reply yet, unless the run of a repeated request has ended."""
         run = NOW.first(run=acceptance.run.pk) or acceptance.run
         body = {
-            "run": kept(RunSerializer).to_representation(run),
+            "run": shared_serializer(RunSerializer).to_representation(run),
             "session": str(acceptance.session.pk),
             "reply": reply_of(run),
             "output": run.output,
@@ -129,7 +129,7 @@ class MessagesView(ByName, APIView):
 
     def answered(self, acceptance: intake.Accepted, ended: dict[str, Any]) -> Response:
         body = {
-            "run": kept(RunSerializer).to_representation(waiting.apply_end(acceptance.run, ended)),
+            "run": shared_serializer(RunSerializer).to_representation(waiting.apply_end(acceptance.run, ended)),
             "session": str(acceptance.session.pk),
             "reply": ended["reply"],
             "output": ended["output"],

@@ -15,7 +15,7 @@ from rest_framework.utils.urls import replace_query_param
 from agents.http import viewsets
 from agents.http.authentication import require_scope
 from agents.http.pagination import Cursor, read_page
-from agents.http.throttles import address_of
+from agents.http.throttles import client_address
 from agents.http.viewsets import Audited, read
 from agents.models.key import DECIDE
 from runs.calls import pending
@@ -106,7 +106,7 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
         if decided:
             require_scope(request, DECIDE)
         with transaction.atomic():
-            pending.resume(requests, decided, answers, by=request.user, source=address_of(request))
+            pending.resume(requests, decided, answers, by=request.user, source=client_address(request))
             self.audit("resumed", run, inputs=[str(one) for one in answers])
         fresh = self.get_queryset().get(pk=run.pk)
         return Response(RunSerializer(fresh).data, status=202, headers={"Location": urls_of(run)["self"]})

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Forbidden, NotFound
 from agents.http.strict import Flag, StrictSerializer
-from agents.http.throttles import address_of
+from agents.http.throttles import client_address
 from agents.http.viewsets import APIView, read
 from agents.models import AuditEvent
 from runs.models import Session, SharedLink
@@ -74,5 +74,5 @@ class SharedLinkView(APIView):
 
     def audit(self, verb: str, session: Session, **details: Any) -> None:
         AuditEvent.record(
-            f"session.{verb}", session, actor=self.request.user, source=address_of(self.request), **details
+            f"session.{verb}", session, actor=self.request.user, source=client_address(self.request), **details
         )

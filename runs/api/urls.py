@@ -3,7 +3,7 @@ from typing import Any
 
 from django.urls import path
 
-from agents.http.viewsets import routed
+from agents.http.viewsets import make_view
 
 from . import (
     account,
@@ -27,22 +27,22 @@ from . import (
     shares,
 )
 
-run = partial(routed, runs.RunViewSet)
-prepared = partial(routed, external.PreparedRunViewSet)
-outside = partial(routed, external.ExternalViewSet)
-claimed = partial(routed, executor.ExecutorViewSet)
-session = partial(routed, sessions.SessionViewSet)
-push = partial(routed, account.PushViewSet)
-approval = partial(routed, approvals.ApprovalViewSet)
-input_request = partial(routed, inputs.InputRequestViewSet)
-budget = partial(routed, budgets.BudgetViewSet)
-embed = partial(routed, embeds.EmbedViewSet)
-file = partial(routed, files.FileViewSet)
-chain = partial(routed, chains.ChainViewSet)
-chain_run = partial(routed, chains.ChainRunViewSet)
-schedule = partial(routed, schedules.ScheduleViewSet)
-trigger = partial(routed, schedules.TriggerViewSet)
-webhook = partial(routed, schedules.WebhookViewSet)
+run = partial(make_view, runs.RunViewSet)
+prepared = partial(make_view, external.PreparedRunViewSet)
+outside = partial(make_view, external.ExternalViewSet)
+claimed = partial(make_view, executor.ExecutorViewSet)
+session = partial(make_view, sessions.SessionViewSet)
+push = partial(make_view, account.PushViewSet)
+approval = partial(make_view, approvals.ApprovalViewSet)
+input_request = partial(make_view, inputs.InputRequestViewSet)
+budget = partial(make_view, budgets.BudgetViewSet)
+embed = partial(make_view, embeds.EmbedViewSet)
+file = partial(make_view, files.FileViewSet)
+chain = partial(make_view, chains.ChainViewSet)
+chain_run = partial(make_view, chains.ChainRunViewSet)
+schedule = partial(make_view, schedules.ScheduleViewSet)
+trigger = partial(make_view, schedules.TriggerViewSet)
+webhook = partial(make_view, schedules.WebhookViewSet)
 
 LIST: dict[str, Any] = {"get": "list", "post": "create"}
 ROW: dict[str, Any] = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}

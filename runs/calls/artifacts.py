@@ -31,7 +31,7 @@ def save(
         raise ToolFailed(f"a run can make at most {LIMIT} files", code="too_many_artifacts")
     untrusted = desk.run.has_untrusted or record.untrusted or tool.untrusted
     try:
-        file = storage.prepared(
+        file = storage.store_bytes(
             desk.run.principal_id, name, content, declared=declared, untrusted=untrusted, source=StoredFile.Source.RUN
         )
         with transaction.atomic():

@@ -12,7 +12,7 @@ from django.db import DataError, IntegrityError, transaction
 from django.db.models import F
 
 from agents.http.parsers import MAX_DEPTH
-from agents.schema import depth_of
+from agents.schema import measure_depth
 from agents.tools import ToolResult
 from plumbing import clock, json_values
 from plumbing.statements import update_each
@@ -58,7 +58,7 @@ def settle(run: Run, record: ToolCallRecord, result: ToolResult, *, where: dict[
 
 def storable(result: ToolResult) -> ToolResult:
     """The result as it can be stored, sent and shown to a model, whoever made it."""
-    if depth_of(result.value, MAX_DEPTH) > MAX_DEPTH:
+    if measure_depth(result.value, MAX_DEPTH) > MAX_DEPTH:
         return replace(result, ok=False, value=None, error=TOO_DEEP)
     return replace(
         result,

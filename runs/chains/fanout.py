@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, F, Min, Q
 
-from agents.mapping import MappingError, items_of
+from agents.mapping import MappingError, find_items
 from agents.spec import ChainSpec, StepSpec
 from devices.tools import has_settled
 from plumbing import clock
@@ -37,7 +37,7 @@ PROGRESS_STEPS = 50
 
 def items_for(step: StepSpec, scope: dict[str, Any]) -> list[Any]:
     try:
-        return items_of(step.for_each, scope)
+        return find_items(step.for_each, scope)
     except MappingError as error:
         raise StepFailed(error.code, f"step “{step.key}”: {error}", {"hint": error.hint} if error.hint else None)
 

@@ -14,7 +14,7 @@ from django.db import transaction
 
 from plumbing import clock
 from plumbing.broker import broadcast
-from plumbing.broker.announcements import line_of
+from plumbing.broker.announcements import format_line
 from plumbing.broker.broadcast import channel_of
 from plumbing.statements import Question, insert, take_numbers
 from runs.models import EventPayload, Run, RunEvent
@@ -159,9 +159,9 @@ def write(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> N
         messages: list[tuple[bytes, broadcast.Message]] = [(events_of(run.pk), as_json(row)) for row in rows]
         ended = next((row.data for row in rows if row.type == "run.finished"), None)
         if ended is not None:
-            messages.append((ENDS.channel, line_of(run.pk, None if ended.get("is_cut") else ended)))
+            messages.append((ENDS.channel, format_line(run.pk, None if ended.get("is_cut") else ended)))
         elif any(row.type == "run.waiting" and row.data.get("waiting_for") in FOR_SOMEBODY for row in rows):
-            messages.append((ENDS.channel, line_of(run.pk, None)))
+            messages.append((ENDS.channel, format_line(run.pk, None)))
         transaction.on_commit(lambda: broadcast.publish_unconfirmed(messages))
 
 
@@ -223,7 +223,7 @@ class Deltas:
 def keep_text(run_id: Any, turn: int, text: str) -> None:
     key, kept = channel_of("text", run_id), json.dumps({"turn": turn, "text": text})
     try:
-        broadcast.line().ask(("SET", key, kept, "EX", TEXT_KEPT_S))
+        broadcast.server_connection().ask(("SET", key, kept, "EX", TEXT_KEPT_S))
     except redis.RedisError:
         pass  # only late joiners miss something, and the finished message contains all of it
 
@@ -231,7 +231,7 @@ def keep_text(run_id: Any, turn: int, text: str) -> None:
 def text_so_far(run_id: Any) -> dict[str, Any] | None:
     """{"turn", "text"} of the reply being written now, or None."""
     try:
-        (kept,) = broadcast.line().ask(("GET", channel_of("text", run_id)))
+        (kept,) = broadcast.server_connection().ask(("GET", channel_of("text", run_id)))
     except redis.RedisError:
         return None
     return json.loads(kept) if kept else None
@@ -243,7 +243,7 @@ def has_watchers(run_id: Any) -> bool:
     """
     numsub = ("PUBSUB", "NUMSUB", deltas_of(run_id))
     try:
-        (_, count), expected = broadcast.line().ask(numsub, ("EXISTS", channel_of("watched", run_id)))
+        (_, count), expected = broadcast.server_connection().ask(numsub, ("EXISTS", channel_of("watched", run_id)))
     except redis.RedisError:
         return False
     return bool(count or expected)
@@ -252,6 +252,6 @@ def has_watchers(run_id: Any) -> bool:
 def expect_watcher(run_id: Any) -> None:
     """Announce a reader before the run is queued: a worker may be faster than the subscription."""
     try:
-        broadcast.line().ask(("SET", channel_of("watched", run_id), "1", "EX", EXPECTED_S))
+        broadcast.server_connection().ask(("SET", channel_of("watched", run_id), "1", "EX", EXPECTED_S))
     except redis.RedisError:
         pass  # they receive the whole answer

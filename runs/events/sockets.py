@@ -12,11 +12,11 @@ from django.utils import translation
 from agents import roles
 from agents.exceptions import RateLimited
 from agents.http import parsers, throttles
-from agents.http.renderers import in_language
+from agents.http.renderers import translate_texts
 from agents.http.standing import Standing
 from agents.models import ApiKey
 from plumbing.sockets import RESTART, ClosesWhenBroken
-from plumbing.texts import asked_language
+from plumbing.texts import find_language
 from plumbing.threads import in_thread
 from runs.events import stream
 from runs.events.feed import FeedBroken
@@ -59,7 +59,7 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
 
     async def end_with_credential(self) -> None:
         """A key that is revoked or expires, and a login that is logged out, take their sockets with them."""
-        await Standing.of(self.key, self.scope.get("session"), roles.rank_of(self.user)).ends()
+        await Standing.of(self.key, self.scope.get("session"), roles.find_rank(self.user)).ends()
         await self.turn_away(UNKNOWN, "Your key or your login is no longer valid, or your role on the site changed.")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
@@ -112,7 +112,7 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
     def refusal(self, scope: str) -> str:
         if self.key is not None and not self.key.allows(scope):
             return f"This key lacks the scope {scope}."
-        return f"Your role on this site is “{roles.role_of(self.user)}”, which does not allow {scope}."
+        return f"Your role on this site is “{roles.find_role(self.user)}”, which does not allow {scope}."
 
     def put_down(self) -> None:
         if self.is_counted:
@@ -153,8 +153,8 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
 
     async def send_error(self, code: str, message: str, hint: str = "", details: Any = ()) -> None:
         error = {"code": code, "message": message, "hint": hint, "details": list(details)}
-        with translation.override(asked_language(self.header(b"accept-language"))):
-            error = in_language(error)
+        with translation.override(find_language(self.header(b"accept-language"))):
+            error = translate_texts(error)
         await self.send_json({"type": "error", "error": error})
 
     def header(self, name: bytes) -> str:
@@ -166,7 +166,7 @@ def caller(scope: dict[str, Any]) -> tuple[Any, ApiKey | None]:
     """The person with the rank of their role, and the key."""
     user, key = sender(scope)
     if user is not None:
-        roles.rank_of(user)
+        roles.find_rank(user)
     return user, key
 
 

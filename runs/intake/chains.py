@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from agents.exceptions import Conflict, Invalid
-from agents.graph import needs_of
+from agents.graph import find_needs
 from agents.models import Chain, ChainVersion
 from agents.spec import ChainSpec
 from plumbing import clock, tracing
@@ -266,7 +266,7 @@ def downstream(spec: ChainSpec, begin: set[str]) -> set[str]:
 
 def needs_map(spec: ChainSpec) -> dict[str, list[str]]:
     followers: dict[str, list[str]] = {}
-    for key, needs in needs_of(spec).items():
+    for key, needs in find_needs(spec).items():
         for need in needs:
             followers.setdefault(need, []).append(key)
     for step in spec.steps:

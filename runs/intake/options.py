@@ -104,7 +104,7 @@ def settle(run: Run, spec: AgentSpec | None, *, timeout: float | None = None, re
     if spec is None or not (fields or spec.variables):
         return
     assert run.agent is not None
-    values, problems = prompts.filled(spec.variables, fields.get("variables", {}))
+    values, problems = prompts.fill_values(spec.variables, fields.get("variables", {}))
     problems += [
         *model_problems(run, spec, fields),
         *tool_problems(spec, fields, reserved),
@@ -128,7 +128,7 @@ def settle(run: Run, spec: AgentSpec | None, *, timeout: float | None = None, re
         "budget": fields.get("budget"),
     }
     if spec.variables:
-        merged["system_prompt"] = prompts.rendered(spec.system_prompt, shown(values, run))
+        merged["system_prompt"] = prompts.render_prompt(spec.system_prompt, shown(values, run))
     run.options = {**run.options, "asked": fields, "merged": merged}
     run.policy = {**run.policy, **narrowed(run.policy, fields)}
 

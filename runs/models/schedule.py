@@ -3,7 +3,6 @@
 from datetime import datetime
 from typing import Any
 
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import OuterRef, Q, Subquery
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
@@ -11,6 +10,7 @@ from uuid_utils.compat import uuid7
 
 from agents.fields import check_moment
 from agents.models import Agent, Chain, SiteHold
+from agents.models.options import between, option
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from plumbing import clock
 from runs.rules.crontab_words import in_words
@@ -33,6 +33,11 @@ class ScheduleQuerySet(OwnedQuerySet):
         return self.filter(SiteHold.absent(), enabled=True, next_due_at__lte=now)
 
 
+def one_of(model: Any, related_name: str) -> Any:
+    """A target or a timing: of each a row has exactly one."""
+    return models.ForeignKey(model, on_delete=models.PROTECT, null=True, blank=True, related_name=related_name)
+
+
 class Schedule(Owned):
     """The timing is exactly one row of django-celery-beat: a crontab, an interval or a clocked one."""
 
@@ -48,38 +53,54 @@ class Schedule(Owned):
         ALLOW = "allow", "Start it in parallel"
 
     name = models.CharField(max_length=64, validators=[check_name])
-    description = models.TextField(blank=True)
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, related_name="schedules")
-    chain = models.ForeignKey(Chain, on_delete=models.PROTECT, null=True, blank=True, related_name="schedules")
-    text = models.TextField(blank=True, help_text="The message to the agent.")
-    input = models.JSONField(null=True, blank=True, help_text="The input of the agent or chain.")
-    options = models.JSONField(
+    # fmt: off
+    description = option(models.TextField(blank=True), "", rest={"max_length": 10_000})
+    agent = option(one_of(Agent, "schedules"), "")
+    chain = option(one_of(Chain, "schedules"), "")
+    text = option(
+        models.TextField(blank=True, help_text="The message to the agent."), "", kind="long",
+        rest={"max_length": 100_000},
+    )
+    input = option(
+        models.JSONField(null=True, blank=True, help_text="The input of the agent or chain."), "", kind="json"
+    )
+    options = option(models.JSONField(
         default=dict, blank=True, help_text="What its messages ask for beside the agent's definition."
+    ), None, kind="json")
+    crontab = option(one_of(CrontabSchedule, "+"), "When")
+    interval = option(one_of(IntervalSchedule, "+"), "When")
+    clocked = one_of(ClockedSchedule, "+")
+    timezone = option(
+        models.CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin."), "When"
     )
-    crontab = models.ForeignKey(CrontabSchedule, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
-    interval = models.ForeignKey(IntervalSchedule, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
-    clocked = models.ForeignKey(ClockedSchedule, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
-    timezone = models.CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin.")
-    starts_at = models.DateTimeField(
+    starts_at = option(models.DateTimeField(
         null=True, blank=True, validators=[check_moment], help_text="Start of the interval."
-    )
-    ends_at = models.DateTimeField(null=True, blank=True, validators=[check_moment])
-    jitter_s = models.FloatField(
-        default=0.0,
-        validators=[MinValueValidator(0), MaxValueValidator(3600)],
+    ), "When")
+    ends_at = option(models.DateTimeField(null=True, blank=True, validators=[check_moment]), "When")
+    jitter_s = option(models.FloatField(
+        default=0.0, validators=between(0, 3600),
         help_text="Each start is delayed by up to this many seconds, always the same for one due time.",
+    ), "When")
+    missed_policy = option(models.CharField(max_length=4, choices=Missed.choices, default=Missed.ONCE), "Missed")
+    missed_window_s = option(
+        models.FloatField(default=86400.0, validators=between(0)), "Missed", rest={"max_value": 366 * 86_400}
     )
-    missed_policy = models.CharField(max_length=4, choices=Missed.choices, default=Missed.ONCE)
-    missed_window_s = models.FloatField(default=86400.0, validators=[MinValueValidator(0)])
-    overlap_policy = models.CharField(max_length=6, choices=Overlap.choices, default=Overlap.SKIP)
-    wait_for_device = models.BooleanField(default=False, help_text="Start only while the device is online.")
-    device = models.UUIDField(null=True, blank=True, help_text="Which device; empty: any of the owner's.")
-    pause_after_failures = models.PositiveSmallIntegerField(
+    overlap_policy = option(models.CharField(max_length=6, choices=Overlap.choices, default=Overlap.SKIP), "Missed")
+    wait_for_device = option(
+        models.BooleanField(default=False, help_text="Start only while the device is online."), "Missed"
+    )
+    device = option(
+        models.UUIDField(null=True, blank=True, help_text="Which device; empty: any of the owner's."), "Missed"
+    )
+    pause_after_failures = option(models.PositiveSmallIntegerField(
         default=5, help_text="The schedule pauses itself after this many failures in a row; 0: never."
+    ), "Missed", rest={"min_value": 0, "max_value": 1000})
+    notify_email = option(
+        models.EmailField(blank=True, help_text="Notified when the schedule pauses itself."), "Missed"
     )
+    enabled = option(models.BooleanField(default=True), "")
+    # fmt: on
     failures = models.PositiveIntegerField(default=0, editable=False, help_text="Consecutive ones.")
-    notify_email = models.EmailField(blank=True, help_text="Notified when the schedule pauses itself.")
-    enabled = models.BooleanField(default=True)
     paused_reason = models.CharField(max_length=200, blank=True, editable=False)
     next_due_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_due_at = models.DateTimeField(null=True, blank=True, editable=False)

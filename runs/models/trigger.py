@@ -6,18 +6,19 @@ import secrets
 from typing import Any
 
 from django.conf import settings
-from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
 from uuid_utils.compat import uuid7
 
 from agents.fields import EncryptedTextField
 from agents.models import Agent, Chain
+from agents.models.options import between, option
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from plumbing import clock
 from plumbing.stored_rows import StoredRow
 
 from .run import Run
+from .schedule import one_of
 
 
 def new_secret() -> str:
@@ -33,28 +34,41 @@ class Trigger(Owned):
         DEVICE_ONLINE = "device_online", "A device comes online"
 
     name = models.CharField(max_length=64, validators=[check_name])
-    description = models.TextField(blank=True)
-    kind = models.CharField(max_length=13, choices=Kind.choices)
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, related_name="triggers")
-    chain = models.ForeignKey(Chain, on_delete=models.PROTECT, null=True, blank=True, related_name="triggers")
-    text = models.TextField(blank=True, help_text="The message to the agent; the event is in the input.")
-    input = models.JSONField(
+    # fmt: off
+    description = option(models.TextField(blank=True), "", rest={"max_length": 10_000})
+    kind = option(models.CharField(max_length=13, choices=Kind.choices), "")
+    agent = option(one_of(Agent, "triggers"), "")
+    chain = option(one_of(Chain, "triggers"), "")
+    text = option(
+        models.TextField(blank=True, help_text="The message to the agent; the event is in the input."), "", kind="long",
+        rest={"max_length": 100_000},
+    )
+    input = option(models.JSONField(
         null=True, blank=True, help_text="Parameter → JMESPath over {event}; empty: the whole event."
-    )
-    options = models.JSONField(
+    ), "", kind="json")
+    options = option(models.JSONField(
         default=dict, blank=True, help_text="What its messages ask for beside the agent's definition."
-    )
+    ), "", kind="json")
     hook = models.UUIDField(default=uuid7, unique=True, editable=False)
     secret = EncryptedTextField(default=new_secret, help_text="Key for checking incoming signatures; shown once.")
-    replay_window_s = models.PositiveIntegerField(default=300, validators=[MinValueValidator(1)])
-    on_status = models.JSONField(default=list, blank=True, help_text="run_ended: these statuses; empty: all.")
-    on_agent = models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
-    on_chain = models.ForeignKey(Chain, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
-    device = models.UUIDField(null=True, blank=True, help_text="device_online: this one; empty: any of the owner's.")
-    cooldown_s = models.FloatField(
-        default=0.0, validators=[MinValueValidator(0)], help_text="Minimum seconds between two starts."
+    replay_window_s = option(
+        models.PositiveIntegerField(default=300, validators=between(1)), "", rest={"max_value": 86_400}
     )
-    enabled = models.BooleanField(default=True)
+    on_status = option(
+        models.JSONField(default=list, blank=True, help_text="run_ended: these statuses; empty: all."), "",
+        kind="lines", rest={"each": 16},
+    )
+    on_agent = option(models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, blank=True, related_name="+"), "")
+    on_chain = option(models.ForeignKey(Chain, on_delete=models.CASCADE, null=True, blank=True, related_name="+"), "")
+    device = option(models.UUIDField(
+        null=True, blank=True, help_text="device_online: this one; empty: any of the owner's."
+    ), "")
+    cooldown_s = option(
+        models.FloatField(default=0.0, validators=between(0), help_text="Minimum seconds between two starts."), "",
+        rest={"max_value": 366 * 86_400},
+    )
+    enabled = option(models.BooleanField(default=True), "")
+    # fmt: on
     last_fired_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     USED_BY = ()  # it starts runs as its owner

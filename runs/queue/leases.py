@@ -21,6 +21,7 @@ from django.db.models import Subquery
 from plumbing import clock
 from plumbing.broker import broadcast
 from plumbing.broker.listener import LISTENER
+from plumbing.threads import ProcessThread
 from runs.exceptions import LeaseLost
 from runs.models import Run, StepRun
 
@@ -102,7 +103,7 @@ class Keeper:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.leases: dict[str, set[Lease | StepLease]] = {}  # by run
-        self.started_in = 0
+        self.thread = ProcessThread("leases", self.renew_for_ever)
 
     def add(self, lease: Lease | StepLease) -> None:
         with self.lock:
@@ -115,9 +116,8 @@ class Keeper:
     def start(self) -> None:
         """Begin to renew, to report this worker and to listen, once in each process."""
         with self.lock:
-            if self.started_in != os.getpid():
-                self.started_in = os.getpid()
-                threading.Thread(target=self.renew_for_ever, name="leases", daemon=True).start()
+            if not self.thread.is_started():
+                self.thread.start()
                 LISTENER.subscribe(CANCELS, self.hear)
 
     def remove(self, lease: Lease | StepLease) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.graph import alternatives, fallback_keys, needs_of
+from agents.graph import alternatives, fallback_keys, find_needs
 from agents.mapping import MappingError, holds, search
 from agents.spec import ChainSpec, Retry, StepSpec
 
@@ -58,7 +58,7 @@ def plan(spec: ChainSpec, states: dict[str, State], base: dict[str, Any]) -> Pla
             result.status = "failed"
         return result
     scope = scope_of(states, settled, base)
-    needs, spare = needs_of(spec), fallback_keys(spec)
+    needs, spare = find_needs(spec), fallback_keys(spec)
     for step in spec.steps:
         if step.key not in states and step.key not in spare:
             consider(step, needs[step.key], settled, scope, result)

@@ -18,7 +18,7 @@ from agents.exceptions import Conflict, Invalid
 from agents.models import SiteHold
 from plumbing import clock
 from plumbing.statements import Select, update_each
-from plumbing.texts import shown
+from plumbing.texts import translate
 from runs.models import Schedule, ScheduleOccurrence
 from runs.rules.missed import jittered, settle_missed
 from runs.rules.timing import Missed, TimingError, come_due, next_due, upcoming
@@ -177,19 +177,19 @@ def set_enabled(schedule: Schedule, enabled: bool, *, reason: str = "") -> Sched
 def why_not(schedule: Schedule) -> str:
     """One sentence: why nothing starts, or when it will."""
     if not schedule.enabled:
-        reason = shown(schedule.paused_reason) or gettext("somebody switched it off")
+        reason = translate(schedule.paused_reason) or gettext("somebody switched it off")
         return gettext("It is paused: %(reason)s.") % {"reason": reason}
     last = schedule.occurrences.first()
     if last and last.outcome in (Outcome.WAITING_DEVICE, Outcome.WAITING_OVERLAP):
         return gettext("The due time %(at)s UTC %(reason)s.") % {
             "at": date_format(last.due_at, "DATETIME_FORMAT"),
-            "reason": shown(last.reason),
+            "reason": translate(last.reason),
         }
     if last and last.outcome in (Outcome.MISSED, Outcome.SKIPPED, Outcome.REFUSED, Outcome.FAILED):
         values = {
             "at": date_format(last.due_at, "DATETIME_FORMAT"),
             "outcome": gettext(last.outcome),
-            "reason": shown(last.reason),
+            "reason": translate(last.reason),
         }
         return gettext("The due time %(at)s UTC was %(outcome)s: %(reason)s.") % values
     if schedule.next_due_at is None:

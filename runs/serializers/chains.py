@@ -11,9 +11,9 @@ from agents.http.grant_serializers import GrantSerializer, read_grants, replace_
 from agents.http.strict import Flag, Named, Number, ObjectField, StrictSerializer, Text, Whole
 from agents.http.version_serializers import NumberedSerializer
 from agents.models import Chain, ChainStep, ChainVersion, Tool, ToolGrant
-from agents.models.chain import columns_of
+from agents.models.chain import read_step
 from agents.models.chain_targets import Targets
-from agents.models.options import options_of
+from agents.models.options import find_options
 from agents.models.tool import MOST_GRANTS
 from agents.serializers.owned import OWNED, OwnedSerializer
 from runs.models import StepRun
@@ -80,7 +80,7 @@ def check_step(step: dict[str, Any]) -> None:
     """Types and limits of one step's fields. Raises Invalid, naming the step."""
     if not isinstance(step.get("key"), str):
         raise serializers.ValidationError("Every step needs a key.", code="no_key")
-    columns = columns_of(step)
+    columns = read_step(step)
     row = ChainStep(**columns)
     spec = row.spec(None)
     for name, limit in (("when", 2000), ("for_each", 2000), ("target", 64), ("key", 64)):
@@ -104,7 +104,7 @@ class ChainSerializer(OwnedSerializer):
 
     class Meta:
         model = Chain
-        fields = ["name", *options_of(Chain), "steps", "grants", "published_version", *OWNED]
+        fields = ["name", *find_options(Chain), "steps", "grants", "published_version", *OWNED]
 
     def validate_grants(self, grants: list[dict[str, Any]]) -> list[ToolGrant]:
         return read_grants(self.context["request"].user, grants)

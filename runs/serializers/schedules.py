@@ -14,7 +14,6 @@ from agents.graph import MAX_PARAMETERS, Problem
 from agents.http.strict import (
     Choice,
     Moment,
-    Number,
     RowId,
     StrictModelSerializer,
     StrictSerializer,
@@ -22,10 +21,11 @@ from agents.http.strict import (
     Whole,
     Words,
 )
-from agents.http.viewsets import kept
+from agents.http.viewsets import shared_serializer
 from agents.mapping import MappingError, parse, read_source
 from agents.models import Agent, Chain
-from agents.serializers.owned import OWNED, OwnedSerializer, named
+from agents.models.options import find_options
+from agents.serializers.owned import OWNED, OwnedSerializer, find_by_name
 from devices.models import Device
 from plumbing.http.addresses import url_refusal
 from runs.events import outbox
@@ -49,7 +49,7 @@ class OptionsField(serializers.JSONField):
     """Options of what it starts; a chain takes only `priority`."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        options = kept(OptionsSerializer).run_validation(data)
+        options = shared_serializer(OptionsSerializer).run_validation(data)
         return {name: value for name, value in options.items() if value is not None}
 
 
@@ -67,7 +67,7 @@ class TargetMixin(serializers.Serializer):
             nested = data.pop(field, None)
             if nested is not None:
                 current = getattr(instance, field, None)
-                targets[field] = named(model, user, nested["name"], current) if nested["name"] else None
+                targets[field] = find_by_name(model, user, nested["name"], current) if nested["name"] else None
         if any(targets.values()) and len(targets) == 1:
             targets = {"agent": None, "chain": None, **targets}
         merged = targets or ({"agent": instance.agent, "chain": instance.chain} if instance else {})
@@ -89,24 +89,14 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
     last_run_at = serializers.DateTimeField(read_only=True, allow_null=True, help_text="When its last run was created.")
     timing_in_words = serializers.CharField(read_only=True)
     why_not = serializers.SerializerMethodField(help_text="Why nothing starts, or when it will.")
-    missed_window_s = Number(required=False, min_value=0, max_value=366 * 86_400)
-    jitter_s = Number(required=False, min_value=0, max_value=3600)
 
     class Meta:
         model = Schedule
         fields = [
-            "name", "description", "agent", "chain", "text", "input", "options", "crontab", "interval", "at",
-            "timezone", "starts_at", "ends_at", "jitter_s", "missed_policy", "missed_window_s", "overlap_policy",
-            "wait_for_device", "device", "pause_after_failures", "notify_email", "enabled", "failures",
-            "paused_reason", "next_due_at", "next_due_local", "last_due_at", "last_run_at", "timing_in_words",
-            "why_not", *OWNED,
+            "name", *find_options(Schedule), "at", "failures", "paused_reason", "next_due_at", "next_due_local",
+            "last_due_at", "last_run_at", "timing_in_words", "why_not", *OWNED,
         ]  # fmt: skip
         read_only_fields = ["failures", "paused_reason", "next_due_at", "last_due_at"]
-        extra_kwargs = {
-            "description": {"max_length": 10_000},
-            "text": {"max_length": 100_000},
-            "pause_after_failures": {"min_value": 0, "max_value": 1000},
-        }
 
     def get_next_due_local(self, schedule: Schedule) -> str | None:
         return local(schedule.next_due_at, schedule.timezone) if schedule.next_due_at else None
@@ -245,20 +235,13 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
     input = serializers.JSONField(required=False, allow_null=True, help_text="Parameter → JMESPath over {event}.")
     on_agent = Text(max_length=64, required=False, allow_null=True, source="on_agent.name", default=None)
     on_chain = Text(max_length=64, required=False, allow_null=True, source="on_chain.name", default=None)
-    on_status = Words(required=False, each=16)
-    replay_window_s = Whole(required=False, min_value=1, max_value=86_400)
-    cooldown_s = Number(required=False, min_value=0, max_value=366 * 86_400)
     url = serializers.SerializerMethodField(help_text="Address for the webhook's calls.")
     echoed = ("secret",)
 
     class Meta:
         model = Trigger
-        fields = [
-            "name", "description", "kind", "agent", "chain", "text", "input", "options", "on_agent", "on_chain",
-            "on_status", "device", "replay_window_s", "cooldown_s", "enabled", "last_fired_at", "url", *OWNED,
-        ]  # fmt: skip
+        fields = ["name", *find_options(Trigger), "last_fired_at", "url", *OWNED]
         read_only_fields = ["last_fired_at"]
-        extra_kwargs = {"description": {"max_length": 10_000}, "text": {"max_length": 100_000}}
 
     def get_url(self, trigger: Trigger) -> str | None:
         if trigger.kind != Trigger.Kind.WEBHOOK:
@@ -290,7 +273,7 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
         for field, model in (("on_agent", Agent), ("on_chain", Chain)):
             if field in data:
                 name, current = (data[field] or {}).get("name"), getattr(self.instance, field, None)
-                data[field] = named(model, self.context["request"].user, name, current) if name else None
+                data[field] = find_by_name(model, self.context["request"].user, name, current) if name else None
         return data
 
 

@@ -215,7 +215,7 @@ def add_file(run: Run, *, name: str, content: bytes, declared: str = "") -> Arti
             hint="Put several into an archive.",
         )
     source = StoredFile.Source.RUN
-    file = storage.prepared(run.principal_id, name, content, declared=declared, untrusted=True, source=source)
+    file = storage.store_bytes(run.principal_id, name, content, declared=declared, untrusted=True, source=source)
     with transaction.atomic():
         entry = ("artifact.created", {**described(file), "untrusted": True, "call": None})
         if events.record_with(run, [entry], where=ClaimLease(run).conditions()) is None:

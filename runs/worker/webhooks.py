@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 from django.conf import settings
 from django.db.models import Exists, F, OuterRef
 
@@ -257,9 +257,11 @@ def post(delivery: WebhookDelivery) -> tuple[int | None, str]:
             return answer.status_code, f"answered {answer.status_code}"
     except outbound.AddressRefused as error:
         return None, f"refused: {error}"
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         log.info("Delivery %s: %r", delivery.pk, error)
-        return None, "the address cannot be reached" if isinstance(error, httpx.TransportError) else "it cannot be sent"
+        return None, "the address cannot be reached" if isinstance(
+            error, httpx2.TransportError
+        ) else "it cannot be sent"
 
 
 def send_again(delivery: WebhookDelivery) -> WebhookDelivery:

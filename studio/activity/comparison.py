@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 from runs.models import Message, ModelCall, Run, StepRun, ToolCallRecord
 from runs.models.figures import money, totals
 
-from ..base import page, pretty, signed_in, uuid_in
+from ..base import page, pretty, read_uuid, signed_in
 from ..labels import words
 from .runs import JOINS
-from .waterfall import name_of
+from .waterfall import name_target
 
 MOST = 200  # steps, and tool calls, of each run
 LONGEST = 20_000  # characters of one value
@@ -39,7 +39,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     """`?run=…&run=…`: two runs that the person can see."""
     left, right = found(request)
     usages = totals.with_children([left, right])
-    models, words = models_of(left, right), words_of(left, right)
+    models, words = find_models(left, right), find_words(left, right)
     return page(
         request,
         "run_compare.html",
@@ -54,7 +54,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 def found(request: HttpRequest) -> tuple[Run, Run]:
-    ids = [uuid_in(text) for text in request.GET.getlist("run")[:3]]
+    ids = [read_uuid(text) for text in request.GET.getlist("run")[:3]]
     if len(ids) != 2 or None in ids or ids[0] == ids[1]:
         raise Http404("Choose two runs.")
     rows = Run.objects.all() if request.user.is_superuser else Run.objects.visible_to(request.user)
@@ -65,7 +65,7 @@ def found(request: HttpRequest) -> tuple[Run, Run]:
     return by_id[first], by_id[second]
 
 
-def models_of(*runs: Run) -> dict[UUID, str]:
+def find_models(*runs: Run) -> dict[UUID, str]:
     names: dict[UUID, list[str]] = defaultdict(list)
     rows = ModelCall.objects.filter(run__in=runs).order_by("provider", "model_name")
     for pk, provider, model in rows.values_list("run_id", "provider", "model_name").distinct():
@@ -73,7 +73,7 @@ def models_of(*runs: Run) -> dict[UUID, str]:
     return {pk: ", ".join(model_names) for pk, model_names in names.items()}
 
 
-def words_of(*runs: Run) -> dict[tuple[UUID, str], str]:
+def find_words(*runs: Run) -> dict[tuple[UUID, str], str]:
     """The first message of the person, and the last answer."""
     rows = Message.objects.filter(run__in=runs, role__in=(Message.Role.USER, Message.Role.ASSISTANT)).order_by("seq")
     words: dict[tuple[UUID, str], str] = {}
@@ -89,8 +89,8 @@ def figures(left: Run, right: Run, usages: dict[UUID, Any], models: dict[UUID, s
         return Row(name, str(value(left)), str(value(right)))
 
     return [
-        row(_("Agent or chain"), name_of),
-        row(_("Version"), version_of),
+        row(_("Agent or chain"), name_target),
+        row(_("Version"), version_label),
         row(_("Model"), lambda run: models.get(run.pk, "–")),
         row(_("State"), lambda run: words(run.status)),
         row(_("Started by"), lambda run: words(run.trigger)),
@@ -102,7 +102,7 @@ def figures(left: Run, right: Run, usages: dict[UUID, Any], models: dict[UUID, s
     ]
 
 
-def version_of(run: Run) -> str:
+def version_label(run: Run) -> str:
     version = run.version or run.chain_version
     if version is None:
         return "–"

@@ -46,14 +46,14 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         anomalies=[*figures.anomalies(history.days), *(one.message for one in anomalies.today(runs))],
         failing=figures.failing_tools(runs, everyone, request.user),
         violations=violations(request, everyone),
-        recent=recent(runs),
+        recent=recent_runs(runs),
         schedules=schedule_figures(request),
         devices=device_figures(request),
         has_agents=Agent.objects.visible_to(request.user).published().exists(),
     )
 
 
-def recent(runs: QuerySet[Run]) -> list[Run]:
+def recent_runs(runs: QuerySet[Run]) -> list[Run]:
     fields = ["agent__name", "chain_version__chain__name", "status", "waiting_for", "created_at", "trigger", "error"]
     return list(runs.select_related("agent", "chain_version__chain").only("id", *fields).order_by("-pk")[:8])
 

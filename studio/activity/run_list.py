@@ -20,7 +20,7 @@ from runs.models import Message, Run, SavedFilter
 from runs.models.figures import totals
 from runs.models.figures.earlier import first_id_at
 
-from ..base import PAGE, keyset, page, seen_runs, sees_everyone, signed_in, uuid_in
+from ..base import PAGE, keyset, page, read_uuid, seen_runs, sees_everyone, signed_in
 
 JOINS = ("agent", "chain_version__chain", "principal")
 SHOWN = (
@@ -45,13 +45,13 @@ class PageFilter(RunFilter):
         fields = {"status": ["exact"], "trigger": ["exact"]}
 
     def from_day(self, runs: QuerySet[Run], name: str, day: date) -> QuerySet[Run]:
-        return runs.filter(pk__gte=first_id_at(start_of(day)))
+        return runs.filter(pk__gte=first_id_at(start_of_day(day)))
 
     def to_day(self, runs: QuerySet[Run], name: str, day: date) -> QuerySet[Run]:
-        return runs.filter(pk__lt=first_id_at(start_of(day) + timedelta(days=1)))
+        return runs.filter(pk__lt=first_id_at(start_of_day(day) + timedelta(days=1)))
 
 
-def start_of(day: date) -> datetime:
+def start_of_day(day: date) -> datetime:
     """In the viewer's zone; days that no UUIDv7 can name are moved to one that it can."""
     near = min(max(day, date(1971, 1, 1)), date(2200, 1, 1))
     return datetime.combine(near, time.min, tzinfo=timezone.get_current_timezone())
@@ -60,9 +60,9 @@ def start_of(day: date) -> datetime:
 @signed_in
 def run_list(request: HttpRequest) -> HttpResponse:
     """Newest first. `?part=rows` returns only rows: those named in `watch`, and new ones."""
-    filtered = PageFilter(asked(request), queryset=rows_of(request))
+    filtered = PageFilter(filter_runs(request), queryset=select_row_columns(request))
     if request.GET.get("part") == "rows":
-        rows = changed(request, filtered.qs)
+        rows = find_changed_runs(request, filtered.qs)
         return page(request, "run_rows.html", _("Runs"), runs=with_details(rows), everyone=sees_everyone(request))
     runs, older = keyset(request, filtered.qs)
     return page(
@@ -76,20 +76,20 @@ def run_list(request: HttpRequest) -> HttpResponse:
         chosen={name: request.GET.get(name, "")[:200] for name in FIELDS},
         more_chosen=sum(bool(request.GET.get(name)) for name in FIELDS[4:]),
         wrong=[f"{name}: {' '.join(errors)}" for name, errors in filtered.form.errors.items()],
-        query=filters_in(request.GET),
+        query=read_filters(request.GET),
         saved=SavedFilter.objects.visible_to(request.user)[: SavedFilter.MOST],
         everyone=sees_everyone(request),
         is_first_page="before" not in request.GET,
     )
 
 
-def rows_of(request: HttpRequest) -> QuerySet[Run]:
+def select_row_columns(request: HttpRequest) -> QuerySet[Run]:
     """With the columns that a row shows, and the beginning of a chain's input."""
     start = Left(Cast("input", TextField()), 300)
     return seen_runs(request).select_related(*JOINS).only(*SHOWN).annotate(input_start=start)
 
 
-def asked(request: HttpRequest) -> dict[str, str]:
+def filter_runs(request: HttpRequest) -> dict[str, str]:
     """An empty field of the form is no filter. Only a superuser looks for another person's runs."""
     values = {name: request.GET.get(name, "")[:200].strip() for name in FIELDS}
     if not sees_everyone(request):
@@ -97,7 +97,7 @@ def asked(request: HttpRequest) -> dict[str, str]:
     return {name: value for name, value in values.items() if value}
 
 
-def filters_in(query: QueryDict) -> str:
+def read_filters(query: QueryDict) -> str:
     """The filters of an address, without the page's other parameters."""
     kept = QueryDict(mutable=True)
     for name in FIELDS:
@@ -112,11 +112,11 @@ def with_details(runs: Iterable[Run]) -> list[Run]:
     whole = totals.with_children(rows)
     first = first_words(rows)
     for run in rows:
-        run.usage, run.words = whole[run.pk], first.get(run.pk) or meant(run.input_start)
+        run.usage, run.words = whole[run.pk], first.get(run.pk) or describe_input(run.input_start)
     return rows
 
 
-def meant(start: str | None) -> str:
+def describe_input(start: str | None) -> str:
     """What a chain got; "" for an empty input, so that the row shows the name of the chain."""
     return "" if start in (None, "{}", "null") else start
 
@@ -126,17 +126,17 @@ def first_words(runs: list[Run]) -> dict[UUID, str]:
     return {row.run_id: row.words for row in rows.order_by("-seq")}
 
 
-def changed(request: HttpRequest, matching: QuerySet[Run]) -> list[Run]:
+def find_changed_runs(request: HttpRequest, matching: QuerySet[Run]) -> list[Run]:
     """Runs that started since the newest one shown, and those that were not done when they were shown."""
-    watched = [one for text in request.GET.get("watch", "").split(",")[:PAGE] if (one := uuid_in(text))]
-    rows = list(rows_of(request).filter(pk__in=watched)) if watched else []
-    newest = uuid_in(request.GET.get("newest", ""))
-    since = first_id_at(moment_of(newest) - OVERLAP) if newest else first_id_at(timezone.now() - OVERLAP)
+    watched = [one for text in request.GET.get("watch", "").split(",")[:PAGE] if (one := read_uuid(text))]
+    rows = list(select_row_columns(request).filter(pk__in=watched)) if watched else []
+    newest = read_uuid(request.GET.get("newest", ""))
+    since = first_id_at(read_moment(newest) - OVERLAP) if newest else first_id_at(timezone.now() - OVERLAP)
     fresh = matching.filter(pk__gte=since).exclude(pk__in=watched).order_by("-pk")[:PAGE]
     return sorted([*rows, *fresh], key=lambda run: run.pk, reverse=True)
 
 
-def moment_of(pk: UUID) -> datetime:
+def read_moment(pk: UUID) -> datetime:
     """When a UUIDv7 was made; an id of another kind counts as now."""
     try:
         return datetime.fromtimestamp((pk.int >> 80) / 1000, tz=timezone.get_current_timezone())
@@ -149,7 +149,7 @@ def moment_of(pk: UUID) -> datetime:
 def save_filter(request: HttpRequest) -> HttpResponse:
     """Keep the filters under a name; the same name replaces them."""
     name = request.POST.get("name", "").replace("\0", "").strip()[:64]
-    query = filters_in(QueryDict(request.POST.get("query", "")[:2000]))
+    query = read_filters(QueryDict(request.POST.get("query", "")[:2000]))
     mine = SavedFilter.objects.visible_to(request.user)
     if not name or not query:
         messages.error(request, _("Choose filters and give them a name first."))

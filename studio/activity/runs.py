@@ -1,5 +1,6 @@
 """The page of one run: waterfall, conversation, chain graph, live updates."""
 
+import re
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import Conflict, MusterError
-from agents.models import Chain, Provider
+from agents.models import Chain, Provider, Tool
 from runs.api import chain_pictures
 from runs.intake import again as retries
 from runs.intake import messages as intake
@@ -20,12 +21,13 @@ from runs.models.figures import totals
 from runs.queue import endings, workers
 
 from ..base import page, signed_in, tell
-from ..conversations import artifacts, attached, memory
-from ..namesakes import marked
-from .sources import sources_of
+from ..conversations import memory, message_files
+from ..namesakes import mark_namesake
 from .waterfall import waterfall
 
 MODEL_CODES = ("model_", "provider_", "private_address", "base_url_missing")  # how they begin
+DOCUMENT_PLACE = re.compile(r"/collections/[a-z0-9-]+/documents/[0-9a-f-]{36}/\?at=\d+")
+KNOWLEDGE_CALLS = 50  # whose results are looked through
 JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "principal")
 
 
@@ -34,7 +36,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One run. `?part=live` returns only what changes while it is in progress."""
     run = find_run(request, pk)
     run_messages = list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20])
-    attached.place(run_messages, request.user.pk)
+    message_files.place_attachments(run_messages, request.user.pk)
     context = {
         "run": run,
         "starts_runs": run.children.exists(),
@@ -43,8 +45,8 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         "options": options.as_json(run),
         "why_queued": workers.why_queued(run),
         "fall": waterfall(run),
-        "sources": sources_of(run),
-        "artifacts": list(Artifact.objects.of_tree(run).select_related("file").order_by("id")[: artifacts.LIMIT]),
+        "sources": find_sources(run),
+        "artifacts": list(Artifact.objects.of_tree(run).select_related("file").order_by("id")[: message_files.LIMIT]),
         "graph": chain_pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
         "memory": memory.of_run(request, run),
         "may_read_raw": request.user.has_perm("runs.read_raw"),
@@ -56,6 +58,22 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     return page(request, template, run_title(run), **context)
 
 
+def find_sources(run: Run) -> list[dict[str, str]]:
+    """[{"url", "title"}] of the places of documents that the run searched or read, in its order."""
+    rows = run.tool_calls.filter(kind=Tool.Kind.KNOWLEDGE, outcome="ok").order_by("pk").values_list("result", flat=True)
+    seen = {one["url"]: one for result in rows[:KNOWLEDGE_CALLS] for one in find_places(result)}
+    return list(seen.values())
+
+
+def find_places(result: Any) -> list[dict[str, str]]:
+    listed = result.get("results", [result]) if isinstance(result, dict) else []
+    return [
+        {"url": one["url"], "title": str(one.get("title", ""))}
+        for one in (listed if isinstance(listed, list) else [])
+        if isinstance(one, dict) and isinstance(one.get("url"), str) and DOCUMENT_PLACE.fullmatch(one["url"])
+    ]
+
+
 def provider_to_check(request: HttpRequest, run: Run) -> Provider | None:
     """The provider of the agent of a run that failed with its model, if this person has its page."""
     code = (run.error or {}).get("code", "")
@@ -63,7 +81,7 @@ def provider_to_check(request: HttpRequest, run: Run) -> Provider | None:
         return None
     providers = Provider.objects.visible_to(request.user).select_related("owner")
     provider = providers.filter(pk=run.agent.provider_id).first()
-    return provider and marked(request.user, provider)
+    return provider and mark_namesake(request.user, provider)
 
 
 def find_run(request: HttpRequest, pk: UUID) -> Run:

@@ -32,7 +32,7 @@ from runs.schedules import tick as schedules
 
 from ..base import page, signed_in, tell
 from ..labels import in_language, words
-from ..namesakes import address, mark_namesakes, opened
+from ..namesakes import address, find_by_name, mark_namesakes
 from ..start import NamedForm
 
 LISTED, PER_SCHEDULE, OCCURRENCES = 200, 62, 600
@@ -100,7 +100,7 @@ class ScheduleForm(NamedForm):
         try:
             return model.objects.for_use(self.user, name) if name else None
         except MusterError as error:
-            raise forms.ValidationError(texts.shown(str(error)))
+            raise forms.ValidationError(texts.translate(str(error)))
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -118,20 +118,20 @@ class ScheduleForm(NamedForm):
         try:
             zone_named(self.cleaned_data["timezone"])
         except TimingError as error:
-            raise forms.ValidationError(texts.shown(str(error)))
+            raise forms.ValidationError(texts.translate(str(error)))
         return self.cleaned_data["timezone"]
 
     def clean_crontab(self) -> str:
         try:
             read_line(self.cleaned_data["crontab"])
         except TimingError as error:
-            raise forms.ValidationError(texts.shown(str(error)))
+            raise forms.ValidationError(texts.translate(str(error)))
         return self.cleaned_data["crontab"]
 
     def save(self) -> Schedule:
         about = dict(self.cleaned_data)
         if "crontab" in about:
-            about["crontab"] = crontab_of(about["crontab"], about["timezone"])
+            about["crontab"] = find_or_make_crontab(about["crontab"], about["timezone"])
         schedule = self.row or Schedule(owner=self.user)
         for name, value in about.items():
             setattr(schedule, name, value)
@@ -142,7 +142,7 @@ class ScheduleForm(NamedForm):
         return schedule
 
 
-def crontab_of(line: str, zone: str) -> CrontabSchedule:
+def find_or_make_crontab(line: str, zone: str) -> CrontabSchedule:
     minute, hour, day, month, weekday = line.split()
     row, _created = CrontabSchedule.objects.get_or_create(
         minute=minute, hour=hour, day_of_month=day, month_of_year=month, day_of_week=weekday, timezone=zone
@@ -158,7 +158,7 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
         try:
             schedule = form.save()
         except MusterError as error:
-            form.add_error("crontab", texts.shown(str(error)))
+            form.add_error("crontab", texts.translate(str(error)))
         else:
             messages.success(
                 request,
@@ -168,31 +168,31 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
             return redirect("page:schedules")
     rows = list(visible(request).order_by("name", "pk")[:LISTED])
     mark_namesakes(Schedule, rows, request.user)
-    blank = ScheduleForm(user=request.user, initial={**FIRST, "timezone": zone(), **chosen(request)})
+    blank = ScheduleForm(user=request.user, initial={**FIRST, "timezone": viewer_zone(), **initial_target(request)})
     answer = page(
         request, "schedules.html", _("Schedules"), schedules=rows, calendar=calendar(request, rows),
-        form=form or blank, zone=zone(), agents=offered(request.user), chains=offered_chains(request.user),
+        form=form or blank, zone=viewer_zone(), agents=offer_agents(request.user), chains=offer_chains(request.user),
     )  # fmt: skip
     answer.status_code = 200 if form is None else 422
     return answer
 
 
-def offered(user: Any) -> list[str]:
+def offer_agents(user: Any) -> list[str]:
     """Names suggested by the agent field; others can be typed."""
     return list(Agent.objects.usable_by(user).published().order_by("name").values_list("name", flat=True)[:LISTED])
 
 
-def offered_chains(user: Any) -> list[str]:
+def offer_chains(user: Any) -> list[str]:
     rows = Chain.objects.usable_by(user).filter(published__isnull=False, enabled=True)
     return list(rows.order_by("name").values_list("name", flat=True)[:LISTED])
 
 
-def zone() -> str:
+def viewer_zone() -> str:
     """The viewer's time zone from the cookie: an IANA name."""
     return timezone.get_current_timezone_name()
 
 
-def chosen(request: HttpRequest) -> dict[str, str]:
+def initial_target(request: HttpRequest) -> dict[str, str]:
     """`?agent=` or `?chain=` begins a schedule for it."""
     for kind in ("agent", "chain"):
         if name := request.GET.get(kind, "")[:64].replace("\0", ""):
@@ -205,9 +205,9 @@ def due_times(request: HttpRequest) -> JsonResponse:
     """What a crontab line means, and its next five times: {"words", "times"}, or {"error"}."""
     line, named = (request.GET.get(name, "")[:200].replace("\0", "") for name in ("crontab", "timezone"))
     try:
-        times = upcoming(read_line(line, named or zone()), timezone.now(), 5)
+        times = upcoming(read_line(line, named or viewer_zone()), timezone.now(), 5)
     except (TimingError, OverflowError) as error:
-        return JsonResponse({"error": texts.shown(str(error))})
+        return JsonResponse({"error": texts.translate(str(error))})
     return JsonResponse({"words": in_words(line, get_language()), "times": [at.isoformat() for at in times]})
 
 
@@ -220,7 +220,7 @@ def calendar(request: HttpRequest, rows: list[Schedule], now: datetime | None = 
     times.
     """
     now = timezone.localtime(now)
-    first = month_in(request.GET.get("month", ""), now)
+    first = read_month(request.GET.get("month", ""), now)
     days = list(Calendar().itermonthdates(first.year, first.month))
     entries: dict[date, list[dict[str, Any]]] = defaultdict(list)
     start = datetime(days[0].year, days[0].month, days[0].day, tzinfo=now.tzinfo)
@@ -232,7 +232,7 @@ def calendar(request: HttpRequest, rows: list[Schedule], now: datetime | None = 
     return {"title": date_format(first, "F Y"), "cells": cells, "before": f"{before:%Y-%m}", "after": f"{after:%Y-%m}"}
 
 
-def month_in(text: str, now: datetime) -> date:
+def read_month(text: str, now: datetime) -> date:
     try:
         day = datetime.strptime(text, "%Y-%m").date()
     except ValueError:
@@ -273,32 +273,32 @@ def coming(rows: list[Schedule], start: datetime, end: datetime) -> list[dict[st
 @signed_in
 def schedule_page(request: HttpRequest, name: str) -> HttpResponse:
     """One schedule. POST changes it."""
-    schedule = opened(request, visible(request).with_last_run(), name)
+    schedule = find_by_name(request, visible(request).with_last_run(), name)
     form = None
     if request.method == "POST":
         schedule.require_edit(request.user)
         form = ScheduleForm(request.POST, user=request.user, row=schedule)
-        if changed(form):
+        if save_form(form):
             messages.success(request, _("Saved."))
             return redirect(address("page:schedule", schedule))
-        schedule = opened(request, visible(request).with_last_run(), name)  # without what was refused
-    answer = shown(request, schedule, form or filled(schedule, request.user))
+        schedule = find_by_name(request, visible(request).with_last_run(), name)  # without what was refused
+    answer = render_schedule(request, schedule, form or fill_form(schedule, request.user))
     answer.status_code = 200 if form is None else 422
     return answer
 
 
-def changed(form: ScheduleForm) -> bool:
+def save_form(form: ScheduleForm) -> bool:
     if not form.is_valid():
         return False
     try:
         form.save()
     except MusterError as error:
-        form.add_error("crontab" if "crontab" in form.fields else None, texts.shown(str(error)))
+        form.add_error("crontab" if "crontab" in form.fields else None, texts.translate(str(error)))
         return False
     return True
 
 
-def filled(schedule: Schedule, user: Any) -> ScheduleForm:
+def fill_form(schedule: Schedule, user: Any) -> ScheduleForm:
     """The form with the schedule's values."""
     names = ("name", "text", "input", "timezone", "missed_policy", "overlap_policy")
     values = {name: getattr(schedule, name) for name in names}
@@ -306,7 +306,7 @@ def filled(schedule: Schedule, user: Any) -> ScheduleForm:
     return ScheduleForm(user=user, row=schedule, initial={**values, "agent": agent, "crontab": schedule.line})
 
 
-def shown(request: HttpRequest, schedule: Schedule, form: ScheduleForm) -> HttpResponse:
+def render_schedule(request: HttpRequest, schedule: Schedule, form: ScheduleForm) -> HttpResponse:
     try:
         upcoming = schedules.preview(schedule, 5) if schedule.enabled else []
     except Invalid as error:
@@ -315,7 +315,7 @@ def shown(request: HttpRequest, schedule: Schedule, form: ScheduleForm) -> HttpR
     return page(
         request, "schedule.html", schedule.name, schedule=schedule, why=schedules.why_not(schedule), upcoming=upcoming,
         occurrences=schedule.occurrences.select_related("run").order_by("-due_at")[:60],
-        may_edit=schedule.may_edit(request.user), form=form, agents=offered(request.user),
+        may_edit=schedule.may_edit(request.user), form=form, agents=offer_agents(request.user),
     )  # fmt: skip
 
 
@@ -323,7 +323,7 @@ def shown(request: HttpRequest, schedule: Schedule, form: ScheduleForm) -> HttpR
 @signed_in
 def delete(request: HttpRequest, name: str) -> HttpResponse:
     """Delete a schedule with its due times. Its runs are kept."""
-    schedule = opened(request, visible(request), name)
+    schedule = find_by_name(request, visible(request), name)
     schedule.require_edit(request.user)
     with transaction.atomic():
         AuditEvent.record("schedule.deleted", schedule, actor=request.user)
@@ -337,7 +337,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
 @signed_in
 def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     """run-now, pause or resume."""
-    schedule = opened(request, visible(request), name)
+    schedule = find_by_name(request, visible(request), name)
     schedule.require_edit(request.user)
     try:
         message = VERBS[verb](schedule, request.user)
@@ -353,7 +353,7 @@ def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
 
 def run_now(schedule: Schedule, user: Any) -> str:
     occurrence = schedules.run_now(schedule, by=user)
-    outcome = f"{words(occurrence.outcome)} {texts.shown(occurrence.reason)}".strip()
+    outcome = f"{words(occurrence.outcome)} {texts.translate(occurrence.reason)}".strip()
     return _("Started manually: %(outcome)s") % {"outcome": outcome}
 
 

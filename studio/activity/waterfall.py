@@ -56,9 +56,9 @@ class Waterfall:
 def waterfall(run: Run, now: datetime | None = None) -> Waterfall:
     """Bars in order of their start, with their parts below them. Six bounded queries."""
     now = now or clock.near()
-    steps = steps_of(run)
-    calls = tool_calls_of(run, steps)
-    groups = [steps, model_calls_of(run), calls, device_calls_of(run, calls), children_of(run, steps)]
+    steps = find_steps(run)
+    calls = find_tool_calls(run, steps)
+    groups = [steps, find_model_calls(run), calls, find_device_calls(run, calls), find_children(run, steps)]
     bars = sorted((bar for group in groups for bar in group), key=lambda bar: (bar.started_at or now, bar.depth))
     begin, end = run.created_at, run.finished_at or now
     if bars:
@@ -80,7 +80,7 @@ def place(bar: Bar, begin: datetime, end: datetime, now: datetime) -> None:
     bar.width = min(bar.width, WIDTH - bar.x)
 
 
-def model_calls_of(run: Run) -> list[Bar]:
+def find_model_calls(run: Run) -> list[Bar]:
     calls = ModelCall.objects.filter(run=run).defer("request", "response").order_by("id")[:LIMIT]
     return [
         Bar(
@@ -97,7 +97,7 @@ def model_calls_of(run: Run) -> list[Bar]:
     ]
 
 
-def tool_calls_of(run: Run, steps: list[Bar]) -> list[Bar]:
+def find_tool_calls(run: Run, steps: list[Bar]) -> list[Bar]:
     below = {step.row.call_id: step.depth + 1 for step in steps if step.row.call_id}
     calls, _more = read_page(ToolCallRecord.objects.filter(run=run).order_by("id"), LIMIT)
     approvals = {approval.call_id: approval for approval in Approval.objects.filter(run=run)[:LIMIT]}
@@ -123,7 +123,7 @@ def tool_calls_of(run: Run, steps: list[Bar]) -> list[Bar]:
     return bars
 
 
-def device_calls_of(run: Run, calls: list[Bar]) -> list[Bar]:
+def find_device_calls(run: Run, calls: list[Bar]) -> list[Bar]:
     """Calls sent to a device; each has the id of its tool call."""
     depths = {call.row.pk: call.depth + 1 for call in calls}
     rows, _more = read_page(DeviceCall.objects.filter(run_id=run.pk).select_related("device").order_by("id"), LIMIT)
@@ -143,14 +143,14 @@ def device_calls_of(run: Run, calls: list[Bar]) -> list[Bar]:
     ]
 
 
-def children_of(run: Run, steps: list[Bar]) -> list[Bar]:
+def find_children(run: Run, steps: list[Bar]) -> list[Bar]:
     below = {step.row.child_id: step.depth + 1 for step in steps if step.row.child_id}
     children, _more = read_page(run.children.select_related("agent", "chain_version__chain").order_by("id"), LIMIT)
     return [
         Bar(
             f"child-{child.pk}",
             "child",
-            name_of(child),
+            name_target(child),
             child.status,
             child.created_at,
             child.finished_at,
@@ -161,7 +161,7 @@ def children_of(run: Run, steps: list[Bar]) -> list[Bar]:
     ]
 
 
-def steps_of(run: Run) -> list[Bar]:
+def find_steps(run: Run) -> list[Bar]:
     if run.chain_version_id is None:
         return []
     steps, _more = read_page(StepRun.objects.filter(run=run).order_by("id"), LIMIT)
@@ -180,7 +180,7 @@ def steps_of(run: Run) -> list[Bar]:
     ]
 
 
-def name_of(run: Run) -> str:
+def name_target(run: Run) -> str:
     if run.agent:
         return run.agent.name
     return run.chain_version.chain.name if run.chain_version else _("not routed yet")

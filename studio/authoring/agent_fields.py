@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as later
 
-from agents.models.options import control_of, options_of
+from agents.models.options import find_control, find_options
 
 # name, label, help. A name with a dot leads into an object.
 MODEL_PARAMS = [
@@ -35,19 +35,19 @@ class Field:
 def fields_by_tab(row: Any) -> dict[str, list[Field]]:
     """The fields of each tab with the row's values as texts."""
     tabs: dict[str, list[Field]] = {}
-    for column in options_of(row.__class__).values():
+    for column in find_options(row.__class__).values():
         if tab := column.option.tab:
-            tabs.setdefault(tab, []).append(field_of(row, column))
+            tabs.setdefault(tab, []).append(make_field(row, column))
     return tabs
 
 
-def field_of(row: Any, column: Any) -> Field:
-    option, kind = column.option, control_of(column)
+def make_field(row: Any, column: Any) -> Field:
+    option, kind = column.option, find_control(column)
     value = text_for_form(getattr(row, column.name), kind)
     return Field(column.name, option.label, kind, option.help, value, column.choices or [])
 
 
-def model_params_of(agent: Any) -> list[Field]:
+def make_model_param_fields(agent: Any) -> list[Field]:
     """The parameters of its model that the page offers."""
     values = agent.model_params
     return [

@@ -11,9 +11,9 @@ from agents.models.team import SLUG, Owned
 from runs.models.figures import agents as figures
 
 from ..base import page, signed_in
-from ..namesakes import opened
-from .agent_fields import fields_by_tab, model_params_of
-from .lists import listed, namesake
+from ..namesakes import find_by_name
+from .agent_fields import fields_by_tab, make_model_param_fields
+from .lists import list_page, namesake
 
 HEAVY = ("system_prompt", "input_schema", "output_schema", "variables", "published__spec")
 OFFERED = 200
@@ -23,7 +23,7 @@ OFFERED = 200
 def agent_list(request: HttpRequest) -> HttpResponse:
     """Filters: see `listed`."""
     rows = Agent.objects.visible_to(request.user).select_related("published", "owner", "team", "provider")
-    agents, around = listed(request, rows.defer(*HEAVY))
+    agents, around = list_page(request, rows.defer(*HEAVY))
     months = figures.months(agents, request.user)
     for agent in agents:
         agent.month = months.get(agent.pk, figures.Month())
@@ -40,11 +40,16 @@ def new_agent(request: HttpRequest) -> HttpResponse:
     copied = request.GET.get("from", "")[:64]
     title = _("Copy of %(name)s") % {"name": copied} if copied else _("New agent")
     return page(
-        request, "agent_new.html", title, copied=copied, providers=providers_of(request.user), may_write=writes(request)
+        request,
+        "agent_new.html",
+        title,
+        copied=copied,
+        providers=find_providers(request.user),
+        may_write=writes(request),
     )
 
 
-def providers_of(user: Any) -> list[str]:
+def find_providers(user: Any) -> list[str]:
     """Real models first: the offline provider is for trying things out."""
     rows = Provider.objects.usable_by(user).filter(enabled=True).order_by("name").values_list("name", "kind")
     providers = sorted(rows[:OFFERED], key=lambda row: row[1] == Provider.Kind.OFFLINE)
@@ -56,16 +61,16 @@ def agent_page(request: HttpRequest, name: str) -> HttpResponse:
     """The studio of one agent; read-only for people who may not change it. `?owner=`: see `opened`."""
     if not SLUG.regex.match(name):
         raise Http404("There is no agent with that name.")
-    agent = opened(request, Agent.objects.select_related("published", "owner", "team", "provider"), name)
+    agent = find_by_name(request, Agent.objects.select_related("published", "owner", "team", "provider"), name)
     if getattr(agent, "address", ""):
         return namesake(request, agent, grants=agent.grants.select_related("tool"))
     may_edit = agent.may_edit(request.user) and writes(request)
     may_use = agent.may_use(request.user) and roles.allows(request.user, "messages:write")
     fields = fields_by_tab(agent)
-    fields["model"] += model_params_of(agent)
+    fields["model"] += make_model_param_fields(agent)
     return page(
         request, "agent.html", agent.name, agent=agent, may_edit=may_edit, may_use=may_use,
-        fields=fields, providers=providers_of(request.user), teams=teams_of(request.user, agent),
+        fields=fields, providers=find_providers(request.user), teams=find_teams(request.user, agent),
         without=unshared_tools(request.user, agent, may_edit), examples=agent.examples[:3],
         tool_kinds=Tool.Kind.choices, modes=ToolGrant.Mode.choices,
     )  # fmt: skip
@@ -83,7 +88,7 @@ def unshared_tools(user: Any, agent: Agent, may_edit: bool) -> list[str]:
     return list(tools.order_by("name").values_list("name", flat=True))
 
 
-def teams_of(user: Any, row: Owned | None = None) -> list[str]:
+def find_teams(user: Any, row: Owned | None = None) -> list[str]:
     """Teams that this person may share with, and the one that the row is shared with."""
     mine = Membership.objects.filter(user_id=user.pk, role__in=Membership.SHARERS).order_by("team__name")
     names = list(mine.values_list("team__name", flat=True)[:OFFERED])

@@ -14,10 +14,10 @@ from runs.models import Run
 from runs.models.figures import agents as figures
 
 from ..base import page, signed_in
-from ..namesakes import opened
+from ..namesakes import find_by_name
 from .agent_fields import fields_by_tab
-from .agents import teams_of
-from .lists import listed, namesake
+from .agents import find_teams
+from .lists import list_page, namesake
 
 BLANK = {"string": "", "number": 0, "integer": 0, "boolean": False, "array": [], "object": {}, "null": None}
 HEAVY = ("input_schema", "output_schema", "published__spec")
@@ -27,7 +27,7 @@ HEAVY = ("input_schema", "output_schema", "published__spec")
 def chain_list(request: HttpRequest) -> HttpResponse:
     """Filters: see `listed`."""
     rows = Chain.objects.visible_to(request.user).select_related("published", "owner", "team").defer(*HEAVY)
-    chains, around = listed(request, rows.annotate(total=Count("steps")))
+    chains, around = list_page(request, rows.annotate(total=Count("steps")))
     months = figures.months_of_chains(chains, request.user)
     for chain in chains:
         chain.month = months.get(chain.pk, figures.Month())
@@ -51,7 +51,7 @@ def chain_page(request: HttpRequest, name: str) -> HttpResponse:
     """The editor of one chain; read-only for people who may not change it. `?owner=`: see `opened`."""
     if not SLUG.regex.match(name):
         raise Http404("There is no chain with that name.")
-    chain = opened(request, Chain.objects.select_related("published", "owner", "team"), name)
+    chain = find_by_name(request, Chain.objects.select_related("published", "owner", "team"), name)
     if getattr(chain, "address", ""):
         return namesake(request, chain)
     newest = Run.objects.visible_to(request.user).filter(chain_version__chain=chain)
@@ -59,7 +59,7 @@ def chain_page(request: HttpRequest, name: str) -> HttpResponse:
         request, "chain.html", chain.name, chain=chain, fields=fields_by_tab(chain)["settings"],
         may_edit=chain.may_edit(request.user) and writes(request), may_write=writes(request),
         may_use=chain.may_use(request.user) and roles.allows(request.user, "runs:write"),
-        teams=teams_of(request.user, chain), origin=f"{request.scheme}://{request.get_host()}",
+        teams=find_teams(request.user, chain), origin=f"{request.scheme}://{request.get_host()}",
         blank=json.dumps(blank(chain.input_schema)),
         runs=list(newest.select_related("agent", "chain_version__chain").order_by("-pk")[:8]),
     )  # fmt: skip

@@ -93,7 +93,7 @@ def embed_list(request: HttpRequest) -> HttpResponse:
 @signed_in(writes=WRITES)
 def embed_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One embed: what to paste, and its form."""
-    embed = own(request, pk)
+    embed = find_own(request, pk)
     form = EmbedForm(request.POST if request.method == "POST" else None, instance=embed)
     if request.method == "POST" and form.is_valid():
         fields = dict(form.cleaned_data)
@@ -103,7 +103,7 @@ def embed_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         messages.success(request, _("Saved."))
         return redirect("page:embed", embed.pk)
     about = {"snippet": SNIPPET.format(server=settings.PUBLIC_URL.rstrip("/"), key=embed.key), "url": page_url(embed)}
-    answer = page(request, "embed.html", str(own(request, pk)), embed=embed, form=form, **about)
+    answer = page(request, "embed.html", str(find_own(request, pk)), embed=embed, form=form, **about)
     answer.status_code = 422 if form.errors else 200
     return answer
 
@@ -112,7 +112,7 @@ def embed_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 @signed_in(writes=WRITES)
 def act(request: HttpRequest, pk: UUID, verb: str) -> HttpResponse:
     """Give it another key, or delete it."""
-    embed = own(request, pk)
+    embed = find_own(request, pk)
     AuditEvent.record({"rotate": "embed.rotated", "delete": "embed.deleted"}[verb], embed, actor=request.user)
     if verb == "delete":
         embed.delete()
@@ -122,7 +122,7 @@ def act(request: HttpRequest, pk: UUID, verb: str) -> HttpResponse:
     return redirect("page:embed", embed.pk)
 
 
-def own(request: HttpRequest, pk: UUID) -> Embed:
+def find_own(request: HttpRequest, pk: UUID) -> Embed:
     rows = Embed.objects.visible_to(request.user).select_related("agent", "owner").prefetch_related("budgets")
     embed = rows.filter(pk=pk).first()
     if embed is None:

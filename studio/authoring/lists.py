@@ -15,20 +15,20 @@ from ..base import by_name, page
 WHOSE = {"": "All", "own": "Mine", "team": "Shared with a team", "site": "The site's"}
 
 
-def listed(request: HttpRequest, rows: QuerySet[Any]) -> tuple[list[Any], dict[str, Any]]:
+def list_page(request: HttpRequest, rows: QuerySet[Any]) -> tuple[list[Any], dict[str, Any]]:
     """One page of rows, ordered by name, and what the template needs. `?search=` covers names and
     descriptions, `?whose=own|team|site`, `?archived=1`.
     """
     archived = bool(request.GET.get("archived"))
     whose = request.GET.get("whose", "")
     whose = whose if whose in WHOSE else ""
-    shown, around = by_name(request, belonging_to(rows.filter(enabled=not archived), whose, request.user))
+    shown, around = by_name(request, filter_by_owner(rows.filter(enabled=not archived), whose, request.user))
     kept = {"whose": whose, "archived": "1" if archived else "", "search": around["search"]}
     query = urlencode({name: value for name, value in kept.items() if value})
     return shown, {"whose": whose, "kinds": WHOSE.items(), "archived": archived, "query": query, **around}
 
 
-def belonging_to(rows: QuerySet[Any], whose: str, user: Any) -> QuerySet[Any]:
+def filter_by_owner(rows: QuerySet[Any], whose: str, user: Any) -> QuerySet[Any]:
     if whose == "own":
         return rows.filter(owner=user)
     if whose == "team":

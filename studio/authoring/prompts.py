@@ -43,7 +43,7 @@ class PromptForm(forms.Form):
 
 @signed_in
 def prompt_list(request: HttpRequest) -> HttpResponse:
-    return shown(request, PromptForm(request.user, initial={"text": request.GET.get("text", "")[:LENGTH]}))
+    return render_prompts(request, PromptForm(request.user, initial={"text": request.GET.get("text", "")[:LENGTH]}))
 
 
 @require_POST
@@ -52,12 +52,12 @@ def save(request: HttpRequest) -> HttpResponse:
     """Create a prompt, or replace the one of that name."""
     form = PromptForm(request.user, request.POST)
     if not form.is_valid():
-        return shown(request, form)
+        return render_prompts(request, form)
     body = {**form.cleaned_data, "team": form.cleaned_data["team"] or None}
     existing = Prompt.objects.filter(owner_id=request.user.pk, name=body["name"]).first()
     serializer = PromptSerializer(existing, data=body, partial=True, context={"request": request})
     if not serializer.is_valid():
-        return shown(request, with_problems(form, serializer.errors))
+        return render_prompts(request, with_problems(form, serializer.errors))
     with refusals("prompt", request.user):
         prompt = serializer.save()
         AuditEvent.record(f"prompt.{'changed' if existing else 'created'}", prompt, actor=request.user)
@@ -77,7 +77,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("page:prompts")
 
 
-def shown(request: HttpRequest, form: PromptForm) -> HttpResponse:
+def render_prompts(request: HttpRequest, form: PromptForm) -> HttpResponse:
     rows = Prompt.objects.visible_to(request.user).select_related("owner", "team")
     prompts, paging = by_name(request, rows)
     return page(request, "prompts.html", _("Prompts"), prompts=prompts, form=form, **paging)

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from agents.diff import side_by_side
 from agents.exceptions import Conflict, Invalid, MusterError, TooLarge
 from agents.http import parsers
-from agents.models import Membership, Team
+from agents.models import Team
 from agents.models.team import SLUG
 from knowledge.models import Skill, SkillVersion
 from knowledge.models.skill import TEXT
@@ -23,7 +23,8 @@ from plumbing.untrusted.archives import MOST_BYTES, MOST_FILES
 from plumbing.untrusted.formats import clean
 
 from .. import namesakes
-from ..base import by_name, page, signed_in, tell
+from ..base import by_name, page, read_number, signed_in, tell
+from .agents import find_teams
 
 WRITES = "skills:write"
 SLIM = ("text", "files", "published__text", "published__files", "published__front")
@@ -37,51 +38,47 @@ NEW = "---\nname: \ndescription: \n---\n"
 def skill_list(request: HttpRequest) -> HttpResponse:
     """Ordered by name. POST writes a skill, or imports one."""
     if request.method == "POST":
-        return added(request)
-    return listed(request, NEW)
+        return add_skill(request)
+    return render_skills(request, NEW)
 
 
-def listed(request: HttpRequest, text: str) -> HttpResponse:
+def render_skills(request: HttpRequest, text: str) -> HttpResponse:
     rows = Skill.objects.visible_to(request.user).select_related("published", "owner", "team").defer(*SLIM)
     skills, around = by_name(request, rows)
     return page(request, "skills.html", _("Skills"), skills=skills, text=text, most=MOST_BYTES, longest=TEXT, **around)
 
 
-def added(request: HttpRequest) -> HttpResponse:
+def add_skill(request: HttpRequest) -> HttpResponse:
     try:
-        skill = stored(request, Skill(owner=request.user))
+        skill = store_form(request, Skill(owner=request.user))
     except MusterError as error:
         tell(request, error)
-        answer = listed(request, request.POST.get("text") or NEW)
+        answer = render_skills(request, request.POST.get("text") or NEW)
         answer.status_code = error.status
         return answer
     messages.success(request, _("The skill “%(name)s” is stored as a draft.") % {"name": skill})
     return redirect(namesakes.address("page:skill", skill))
 
 
-def stored(request: HttpRequest, skill: Skill) -> Skill:
+def store_form(request: HttpRequest, skill: Skill) -> Skill:
     """The working row with the text or with the files of the form. Raises Invalid, Conflict, TooLarge."""
     by: dict[str, Any] = {"user": request.user, "source": request.META.get(SOURCE, "")}
     if not request.FILES:
         if "text" not in request.POST:
             raise Invalid(_("Choose an archive or a folder."), code="nothing_found")
-        return store.save(skill, lines(request.POST["text"]), None, untrusted=False, **by)
-    folder, text, contents = received(request)
+        text = request.POST["text"].replace("\r\n", "\n")  # browsers send the ends of lines of a text area as CRLF
+        return store.save(skill, text, None, untrusted=False, **by)
+    folder, text, contents = read_upload(request)
     return store.save(skill, text, contents, untrusted=True, folder=folder, **by)
 
 
-def lines(text: str) -> str:
-    """Browsers send the ends of lines of a text area as CRLF."""
-    return text.replace("\r\n", "\n")
-
-
-def received(request: HttpRequest) -> tuple[str, str, dict[str, bytes]]:
+def read_upload(request: HttpRequest) -> tuple[str, str, dict[str, bytes]]:
     """(name of the folder, SKILL.md, the other files) of an archive or of the files of a folder."""
     if sum(file.size or 0 for _name, group in request.FILES.lists() for file in group) > MOST_BYTES:
         raise TooLarge(f"A skill may have {MOST_BYTES >> 20} MB.", hint="Leave out large files.")
     if archive := request.FILES.get("archive"):
         return files.from_archive(archive.read(), request.POST.get("folder", "")[:240])
-    parts, paths = request.FILES.getlist("files"), paths_in(request)
+    parts, paths = request.FILES.getlist("files"), read_paths(request)
     if not parts or len(parts) > MOST_FILES or len(paths) != len(parts):
         raise Invalid(f"Send an archive, or 1 to {MOST_FILES} files.", code="nothing_found")
     folder = paths[0].partition("/")[0]
@@ -89,7 +86,7 @@ def received(request: HttpRequest) -> tuple[str, str, dict[str, bytes]]:
     return (folder, *files.from_parts(sent))
 
 
-def paths_in(request: HttpRequest) -> list[str]:
+def read_paths(request: HttpRequest) -> list[str]:
     """The paths of the files of a folder, which the script of the page sends: browsers send names only."""
     try:
         sent = parsers.read(request.POST.get("paths", "[]").encode())
@@ -106,13 +103,13 @@ def skill_page(request: HttpRequest, name: str) -> HttpResponse:
     """One skill. `?file=` shows a file, `?from=&to=` compares. POST saves SKILL.md."""
     skill = find(request, name)
     if request.method != "POST":
-        return shown(request, skill, skill.text)
+        return render_skill(request, skill, skill.text)
     try:
         with transaction.atomic():
-            stored(request, unchanged(request, skill))
+            store_form(request, lock_unchanged(request, skill))
     except MusterError as error:
         tell(request, error)
-        answer = shown(request, find(request, name), request.POST.get("text", ""))
+        answer = render_skill(request, find(request, name), request.POST.get("text", ""))
         answer.status_code = error.status
         return answer
     messages.success(request, _("Saved."))
@@ -122,33 +119,26 @@ def skill_page(request: HttpRequest, name: str) -> HttpResponse:
 def find(request: HttpRequest, name: str) -> Skill:
     if not SLUG.regex.match(name):
         raise Http404("There is no skill with that name.")
-    return namesakes.opened(request, Skill.objects.select_related("published", "owner", "team", "bundle"), name)
+    return namesakes.find_by_name(request, Skill.objects.select_related("published", "owner", "team", "bundle"), name)
 
 
-def shown(request: HttpRequest, skill: Skill, text: str) -> HttpResponse:
+def render_skill(request: HttpRequest, skill: Skill, text: str) -> HttpResponse:
     may_edit = skill.may_edit(request.user)
     versions = list(skill.versions.select_related("author").defer("text", "files", "front")[:VERSIONS])
     return page(
-        request, "skill.html", skill.name, skill=skill, given=text, body=body_of(skill.text), longest=TEXT,
+        request, "skill.html", skill.name, skill=skill, given=text, body=find_body(skill.text), longest=TEXT,
         may_edit=may_edit, versions=versions, users=store.used_by(skill, request.user) if may_edit else (),
-        teams=teams_for(request.user, skill) if may_edit else (), file=opened(request, skill),
-        difference=compared(request, skill), most=MOST_BYTES, seen=skill.updated_at.isoformat(),
+        teams=find_teams(request.user, skill) if may_edit else (), file=open_file(request, skill),
+        difference=compare_versions(request, skill), most=MOST_BYTES, seen=skill.updated_at.isoformat(),
     )  # fmt: skip
 
 
-def body_of(text: str) -> str:
+def find_body(text: str) -> str:
     """The instructions without the front matter."""
     return document.parted(text)[1]
 
 
-def teams_for(user: Any, skill: Skill) -> list[str]:
-    """Names of the teams that this person may share with, and of that which has it."""
-    mine = Membership.objects.filter(user_id=user.pk, role__in=Membership.SHARERS).order_by("team__name")
-    names = list(mine.values_list("team__name", flat=True)[:100])
-    return names if skill.team is None or skill.team.name in names else [skill.team.name, *names]
-
-
-def opened(request: HttpRequest, skill: Skill) -> dict[str, Any] | None:
+def open_file(request: HttpRequest, skill: Skill) -> dict[str, Any] | None:
     """The file that the address names: {path, text, is_cut}; `text` is None if it is no text."""
     path = request.GET.get("file", "")
     if not path:
@@ -163,11 +153,11 @@ def opened(request: HttpRequest, skill: Skill) -> dict[str, Any] | None:
     return {"path": path, "text": text[:SHOWN], "is_cut": len(text) > SHOWN}
 
 
-def compared(request: HttpRequest, skill: Skill) -> dict[str, Any] | None:
+def compare_versions(request: HttpRequest, skill: Skill) -> dict[str, Any] | None:
     """What differs between two versions, or between a version and the draft."""
     if "from" not in request.GET:
         return None
-    older, newer = at(skill, request.GET["from"]), at(skill, request.GET.get("to", "draft"))
+    older, newer = find_version(skill, request.GET["from"]), find_version(skill, request.GET.get("to", "draft"))
     left, right = older.whole()["files"], newer.whole()["files"]
     changed = [
         (path, "removed" if path not in right else "changed" if path in left else "added")
@@ -177,17 +167,13 @@ def compared(request: HttpRequest, skill: Skill) -> dict[str, Any] | None:
     return {"older": older, "newer": newer, "rows": side_by_side(older.text, newer.text), "files": changed}
 
 
-def at(skill: Skill, number: str) -> Skill | SkillVersion:
+def find_version(skill: Skill, number: str) -> Skill | SkillVersion:
     if number == "draft":
         return skill
-    row = skill.versions.filter(number=number_in(number)).first()
+    row = skill.versions.filter(number=read_number(number)).first()
     if row is None:
         raise Http404("The skill has no such version.")
     return row
-
-
-def number_in(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 # -- what is done with it ----------------------------------------------------------------------------------------------
@@ -210,7 +196,7 @@ def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     return redirect("page:skills") if verb == "delete" else redirect(namesakes.address("page:skill", skill))
 
 
-def unchanged(request: HttpRequest, skill: Skill) -> Skill:
+def lock_unchanged(request: HttpRequest, skill: Skill) -> Skill:
     """The locked row, if it is what the person has seen. Raises Conflict."""
     skill.require_edit(request.user)
     locked = Skill.objects.select_for_update().get(pk=skill.pk)
@@ -222,21 +208,21 @@ def unchanged(request: HttpRequest, skill: Skill) -> Skill:
 
 
 def replace(request: HttpRequest, skill: Skill) -> str:
-    stored(request, unchanged(request, skill))
+    store_form(request, lock_unchanged(request, skill))
     return _("The draft is replaced by what you imported.")
 
 
 def publish(request: HttpRequest, skill: Skill) -> str:
     """A review is a statement about exactly the row that the person has seen."""
     version = store.publish(
-        unchanged(request, skill), note=request.POST.get("note", "")[:500],
-        reviewed=request.POST.get("reviewed") == "yes", **by(request),
+        lock_unchanged(request, skill), note=request.POST.get("note", "")[:500],
+        reviewed=request.POST.get("reviewed") == "yes", **audit_source(request),
     )  # fmt: skip
     return _("Version %(number)s is published.") % {"number": version.number}
 
 
 def roll_back(request: HttpRequest, skill: Skill) -> str:
-    version = store.rollback(skill, number_in(request.POST.get("version", "")), **by(request))
+    version = store.rollback(skill, read_number(request.POST.get("version", "")), **audit_source(request))
     return _("Version %(number)s is live again.") % {"number": version.number}
 
 
@@ -246,22 +232,22 @@ def share(request: HttpRequest, skill: Skill) -> str:
     team = Team.objects.filter(name=name, memberships__user_id=request.user.pk).first() if name else None
     if name and team is None:
         raise Invalid(_("You are in no such team."), code="unknown_team")
-    store.share(skill, team, **by(request))
+    store.share(skill, team, **audit_source(request))
     return _("Shared with %(team)s.") % {"team": team} if team else _("Nobody else sees it now.")
 
 
 def make_function(request: HttpRequest, skill: Skill) -> str:
     skill.require_use(request.user)
-    function = draft_of(skill, request.POST.get("path", ""), "", **by(request))
+    function = draft_of(skill, request.POST.get("path", ""), "", **audit_source(request))
     return _("The function “%(name)s” is a draft. Read it, then publish it under Functions.") % {"name": function}
 
 
 def delete(request: HttpRequest, skill: Skill) -> str:
-    store.delete(skill, **by(request))
+    store.delete(skill, **audit_source(request))
     return _("The skill “%(name)s” is deleted.") % {"name": skill}
 
 
-def by(request: HttpRequest) -> dict[str, Any]:
+def audit_source(request: HttpRequest) -> dict[str, Any]:
     return {"user": request.user, "source": request.META.get(SOURCE, "")}
 
 

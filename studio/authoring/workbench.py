@@ -11,9 +11,9 @@ from agents.models.team import SLUG
 from functions.models import StoredFunction
 
 from ..base import by_name, page, signed_in
-from ..namesakes import opened
+from ..namesakes import find_by_name
 from ..start import EXAMPLE
-from .agents import teams_of
+from .agents import find_teams
 
 SLIM = ("source", "input_schema", "output_schema", "published__source", "published__spec")
 # What else a draft is checked and tried with; the page has no field for them.
@@ -37,7 +37,7 @@ def new_function(request: HttpRequest) -> HttpResponse:
     roles.require(request.user, "functions:write")
     return page(
         request, "workbench.html", _("New function"), function=None, source=EXAMPLE, may_edit=True,
-        settings=StoredFunction(), effects=Tool.Effect.choices, teams=teams_of(request.user),
+        settings=StoredFunction(), effects=Tool.Effect.choices, teams=find_teams(request.user),
     )  # fmt: skip
 
 
@@ -46,10 +46,10 @@ def function_page(request: HttpRequest, name: str) -> HttpResponse:
     """The workbench of one function. `?owner=`: see `opened`."""
     if not SLUG.regex.match(name):
         raise Http404("There is no function with that name.")
-    function = opened(request, StoredFunction.objects.select_related("published", "owner", "team"), name)
+    function = find_by_name(request, StoredFunction.objects.select_related("published", "owner", "team"), name)
     return page(
         request, "workbench.html", function.name, function=function, source=function.source,
         may_edit=function.may_edit(request.user), tests=function.tests.count(), settings=function,
-        effects=Tool.Effect.choices, teams=teams_of(request.user, function),
+        effects=Tool.Effect.choices, teams=find_teams(request.user, function),
         others={name: getattr(function, name) for name in OTHERS},
     )  # fmt: skip

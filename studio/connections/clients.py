@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from agents.models import ApiKey, AuditEvent
 from agents.models.key import DECIDE, EVERYTHING
-from plumbing.texts import name_shown
+from plumbing.texts import translate_name
 
 from ..base import page, posted, signed_in
 
@@ -87,7 +87,7 @@ CLIENTS = (
 
 @signed_in
 def client_list(request: HttpRequest) -> HttpResponse:
-    return shown(request)
+    return render_clients(request)
 
 
 @never_cache
@@ -101,7 +101,7 @@ def new_key(request: HttpRequest, word: str) -> HttpResponse:
     scopes = [*client.scopes, *([DECIDE] if request.POST.get("decides") else [])]
     key, secret = ApiKey.make(request.user, scopes, name=client.title)
     AuditEvent.record("apikey.created", key, actor=request.user, scopes=scopes)
-    return shown(request, client=client, secret=secret)
+    return render_clients(request, client=client, secret=secret)
 
 
 @require_POST
@@ -116,7 +116,7 @@ def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("page:clients")
 
 
-def shown(request: HttpRequest, client: Client | None = None, secret: str = "") -> HttpResponse:
+def render_clients(request: HttpRequest, client: Client | None = None, secret: str = "") -> HttpResponse:
     entries = [
         {"client": one, "text": one.pasted(secret if one == client else "YOUR_KEY"), "is_made": one == client}
         for one in CLIENTS
@@ -133,7 +133,7 @@ def in_words(scopes: list[str]) -> str:
         return _("everything") if DECIDE in scopes else _("everything except deciding approvals")
     pairs = [scope.split(":", 1) for scope in scopes if ":" in scope]
     reads, writes, runs = (
-        ", ".join(name_shown(resource) for resource, held in pairs if held in verbs)
+        ", ".join(translate_name(resource) for resource, held in pairs if held in verbs)
         for verbs in (("read", "*"), ("write", "*"), ("execute",))
     )
     parts = [

@@ -42,11 +42,11 @@ def connection_page(request: HttpRequest, pk: int) -> HttpResponse:
     return page(
         request, "connection.html", connection.name, connection=connection, tools=tools, effects=Tool.Effect.choices,
         may_edit=connection.may_edit(request.user), login_link=reconnect_link(connection),
-        fix=fix_of(connection),
+        fix=find_fix(connection),
     )  # fmt: skip
 
 
-def fix_of(connection: Connection) -> Fix | None:
+def find_fix(connection: Connection) -> Fix | None:
     """The setting that allows a private address. A missing login is mended by the button for it."""
     refused = connection.base_url and url_refusal(
         connection.base_url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False

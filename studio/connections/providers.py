@@ -28,7 +28,7 @@ from agents.sharing import let_go
 
 from ..base import page, signed_in
 from ..labels import in_language
-from ..namesakes import address, mark_namesakes, opened
+from ..namesakes import address, find_by_name, mark_namesakes
 from ..start import NamedForm
 
 WRITES = "providers:write"
@@ -87,8 +87,8 @@ class ProviderForm(NamedForm):
         if cleaned.get("kind") == Provider.Kind.COMPATIBLE and not cleaned.get("base_url") and not self.errors:
             self.add_error("base_url", _("An OpenAI-compatible server needs its address."))
         try:
-            typed = prices_in(self.data)
-            prices = {model: {end: amount(cost) for end, cost in row.items()} for model, row in typed.items()}
+            typed = read_prices(self.data)
+            prices = {model: {end: read_amount(cost) for end, cost in row.items()} for model, row in typed.items()}
             cleaned["prices"] = PricesField().run_validation(prices)
         except (Refused, ValueError):
             self.add_error(None, _("A price is a number of US dollars per million tokens, from 0."))
@@ -110,7 +110,7 @@ class ProviderForm(NamedForm):
         return provider
 
 
-def prices_in(data: Any) -> dict[str, dict[str, Any]]:
+def read_prices(data: Any) -> dict[str, dict[str, Any]]:
     """The rows of the table of prices. Rows without a model are left out."""
     columns = (data.getlist(f"price_{name}")[:400] for name in ("model", "input", "output"))
     rows = zip(*columns, strict=False)
@@ -119,7 +119,7 @@ def prices_in(data: Any) -> dict[str, dict[str, Any]]:
     }
 
 
-def amount(text: Any) -> float:
+def read_amount(text: Any) -> float:
     """Raises ValueError for what is no number, also for an infinite one."""
     value = float(text)
     if not isfinite(value):
@@ -168,27 +168,27 @@ def provider_page(request: HttpRequest, name: str) -> HttpResponse:
             return redirect(address("page:provider", saved))
         provider = find(request, name)  # without what was refused
     answer = page(
-        request, "provider.html", provider.name, provider=provider, form=form or filled(provider, request.user),
-        prices=prices_in(request.POST) if form else provider.prices, preset=presets()["kinds"].get(provider.kind),
+        request, "provider.html", provider.name, provider=provider, form=form or fill_form(provider, request.user),
+        prices=read_prices(request.POST) if form else provider.prices, preset=presets()["kinds"].get(provider.kind),
         as_of=presets()["as_of"], may_edit=provider.may_edit(request.user) and roles.allows(request.user, WRITES),
         trial=request.session.pop(f"trial-{provider.pk}", None),
-        agents=agents_of(provider, request.user),
+        agents=find_agents(provider, request.user),
     )  # fmt: skip
     answer.status_code = 200 if form is None else 422
     return answer
 
 
-def agents_of(provider: Provider, user: Any) -> list[Agent]:
+def find_agents(provider: Provider, user: Any) -> list[Agent]:
     agents = list(provider.agents.visible_to(user).select_related("owner").order_by("name", "pk")[:LISTED])
     mark_namesakes(Agent, agents, user)
     return agents
 
 
 def find(request: HttpRequest, name: str) -> Provider:
-    return opened(request, Provider.objects.select_related("owner"), name)
+    return find_by_name(request, Provider.objects.select_related("owner"), name)
 
 
-def filled(provider: Provider, user: Any) -> ProviderForm:
+def fill_form(provider: Provider, user: Any) -> ProviderForm:
     names = ("name", "kind", "base_url", "default_model", "tool_calling", "enabled")
     return ProviderForm(user=user, row=provider, initial={name: getattr(provider, name) for name in names})
 
@@ -200,11 +200,11 @@ def remember_trial(request: HttpRequest, provider: Provider) -> None:
         return
     trial = served.verdict(provider)
     AuditEvent.record("provider.tested", provider, actor=request.user, ok=trial["ok"], code=trial["code"])
-    fix = fix_of(provider, trial["code"])
+    fix = find_fix(provider, trial["code"])
     request.session[f"trial-{provider.pk}"] = {**trial, "fix": vars(fix) if fix else None}
 
 
-def fix_of(provider: Provider, code: str) -> Fix | None:
+def find_fix(provider: Provider, code: str) -> Fix | None:
     if code == "private_address":
         return private_fix(provider.base_url)
     if code == "provider_key_refused" and provider.kind in KEY_PAGES:

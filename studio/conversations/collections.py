@@ -1,4 +1,6 @@
-"""The pages of collections: documents with their state, adding and removing them, search, and the text at a place."""
+"""The pages of collections: documents, search, the text at a place, the evaluation set, and the folders of devices and
+the accounts that a person has put into a collection.
+"""
 
 from typing import Any
 from uuid import UUID
@@ -13,18 +15,25 @@ from agents import storage as files
 from agents.exceptions import Invalid, MusterError
 from agents.http.viewsets import refusals
 from agents.models import AuditEvent
-from knowledge.collections import catalog, storage
+from connectors.models import ACCOUNTS, Connection
+from devices.models import Device
+from knowledge.collections import catalog, device_folders, evaluation, storage
 from knowledge.collections.device_folders import Asker
 from knowledge.collections.folders import Results, search_all
-from knowledge.collections.serializers import CollectionSerializer, NewDocumentSerializer
-from knowledge.models import Collection, Document
+from knowledge.collections.serializers import (
+    CollectionSerializer,
+    NewDocumentSerializer,
+    NewEvaluationQuestionSerializer,
+)
+from knowledge.indexing import accounts
+from knowledge.models import Collection, CollectionAccount, CollectionFolder, Document
 
-from ..base import by_name, keyset, page, signed_in, tell
-from ..namesakes import address, marked, opened
-from . import accounts, evaluations, folders
+from ..base import by_name, keyset, page, read_number, signed_in, tell
+from ..namesakes import address, find_by_name, mark_namesake
 
 WRITES = "collections:write"
 RESULTS = 10
+QUESTION = ("question", "document", "place")  # the fields of its form
 AROUND = 3  # pieces before and after the place that is opened
 SOURCE = "REMOTE_ADDR"
 
@@ -58,7 +67,7 @@ def create(request: HttpRequest) -> HttpResponse:
 @signed_in(writes=WRITES)
 def collection_page(request: HttpRequest, name: str) -> HttpResponse:
     """Its documents, newest first, and what a search finds. POST adds a document."""
-    row = opened(request, Collection.objects.all(), name)
+    row = find_by_name(request, Collection.objects.all(), name)
     if request.method == "POST":
         return add(request, row)
     documents, older = keyset(request, Document.objects.filter(collection=row).current().select_related("file"))
@@ -70,7 +79,7 @@ def collection_page(request: HttpRequest, name: str) -> HttpResponse:
     return page(
         request, "collection.html", row.name, collection=row, documents=documents, older=older, question=question,
         found=answer.hits, not_searched=answer.absent, may_edit=row.may_edit(request.user),
-        **folders.context_of(request, row), **accounts.context_of(request, row), **evaluations.context_of(row),
+        **folder_context(request, row), **account_context(request, row), **evaluation_context(row),
         is_busy=any(one.status in ("waiting", "indexing") for one in documents),
     )  # fmt: skip
 
@@ -78,9 +87,9 @@ def collection_page(request: HttpRequest, name: str) -> HttpResponse:
 def add(request: HttpRequest, row: Collection) -> HttpResponse:
     row.require_edit(request.user)
     try:
-        for document, is_new in added(request, row):
+        for document, is_new in add_documents(request, row):
             if is_new:
-                note(request, "added", document, collection=str(row), kind=document.source)
+                note(request, "added", document, collection=row.name, kind=document.source)
             else:
                 messages.info(request, _("“%(name)s” is here with this content already.") % {"name": document.name})
     except MusterError as error:
@@ -88,7 +97,7 @@ def add(request: HttpRequest, row: Collection) -> HttpResponse:
     return redirect(address("page:collection", row))
 
 
-def added(request: HttpRequest, row: Collection) -> Any:
+def add_documents(request: HttpRequest, row: Collection) -> Any:
     """Each document of the form: files, or an address. Raises Invalid, Conflict, TooLarge."""
     is_untrusted = request.POST.get("own") != "yes"
     if url := request.POST.get("url", "").strip():
@@ -111,9 +120,8 @@ def added(request: HttpRequest, row: Collection) -> Any:
 @signed_in(writes=WRITES)
 def act(request: HttpRequest, name: str, pk: UUID, verb: str) -> HttpResponse:
     """Read a document again, remove it from the next version on, or erase it from all versions."""
-    row = opened(request, Collection.objects.all(), name)
-    row.require_edit(request.user)
-    document = found_in(row, pk)
+    row = editable(request, name)
+    document = find_document(row, pk)
     try:
         {"reindex": storage.index_again, "remove": storage.remove, "erase": storage.erase}[verb](document)
     except MusterError as error:
@@ -127,8 +135,7 @@ def act(request: HttpRequest, name: str, pk: UUID, verb: str) -> HttpResponse:
 @require_POST
 @signed_in(writes=WRITES)
 def delete(request: HttpRequest, name: str) -> HttpResponse:
-    row = opened(request, Collection.objects.all(), name)
-    row.require_edit(request.user)
+    row = editable(request, name)
     catalog.remove(row, request.user, audit=lambda verb, gone: note(request, verb, gone))
     messages.success(request, _("The collection and its documents are deleted."))
     return redirect("page:collections")
@@ -150,17 +157,23 @@ def document_page(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     if document is None:
         row = Collection.objects.for_use(request.user, name, request.GET.get("owner"))
         raise Http404(f"There is no such document in the collection “{row.name}”.")
-    at = number_in(request.GET.get("at", ""))
+    at = read_number(request.GET.get("at", ""))
     pieces = list(document.chunks.defer("words").filter(position__gte=max(0, at - AROUND))[: 2 * AROUND + 1])
     return page(
-        request, "document.html", document.name, collection=marked(request.user, document.collection),
+        request, "document.html", document.name, collection=mark_namesake(request.user, document.collection),
         document=document, pieces=pieces, at=at, is_chosen="at" in request.GET,
         earlier=max(0, at - 2 * AROUND - 1) if at > AROUND else None,
         later=at + 2 * AROUND + 1 if at + AROUND + 1 < document.chunk_count else None,
     )  # fmt: skip
 
 
-def found_in(row: Collection, pk: UUID) -> Document:
+def editable(request: HttpRequest, name: str) -> Collection:
+    row: Collection = find_by_name(request, Collection.objects.all(), name)
+    row.require_edit(request.user)
+    return row
+
+
+def find_document(row: Collection, pk: UUID) -> Document:
     try:
         return Document.objects.select_related("file", "collection").get(collection=row, pk=pk)
     except Document.DoesNotExist:
@@ -172,5 +185,159 @@ def note(request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
     AuditEvent.record(action, row, actor=request.user, source=request.META.get(SOURCE, ""), **details)
 
 
-def number_in(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+# -- the evaluation set ------------------------------------------------------------------------------------------------
+
+
+def evaluation_context(row: Collection) -> dict[str, Any]:
+    """Each question with its rank in the last evaluation: a number, None for not found, or "" for not asked yet."""
+    last = row.evaluations.first()
+    ranks = {evaluation.key(entry): entry["rank"] for entry in last.ranks} if last else {}
+    questions = list(row.questions.all()[: evaluation.QUESTIONS])
+    for question in questions:
+        question.rank = ranks.get((question.question, question.document, question.place), "")
+    return {"questions": questions, "evaluation": last}
+
+
+@require_POST
+@signed_in(writes=WRITES)
+def add_question(request: HttpRequest, name: str) -> HttpResponse:
+    row = editable(request, name)
+    serializer = NewEvaluationQuestionSerializer(
+        data={field: request.POST.get(field, "").strip() for field in QUESTION}
+    )
+    try:
+        if not serializer.is_valid():
+            raise Invalid(next(str(errors[0]) for errors in serializer.errors.values()))
+        note(request, "added", evaluation.add_question(row, **serializer.validated_data), collection=row.name)
+    except MusterError as error:
+        tell(request, error)
+    return redirect(address("page:collection", row))
+
+
+@require_POST
+@signed_in(writes=WRITES)
+def remove_question(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
+    row = editable(request, name)
+    question = row.questions.filter(pk=pk).first()
+    if question is None:
+        raise Http404("There is no such question in this collection.")
+    note(request, "removed", question, collection=row.name)
+    question.delete()
+    return redirect(address("page:collection", row))
+
+
+@require_POST
+@signed_in(writes=WRITES)
+def evaluate(request: HttpRequest, name: str) -> HttpResponse:
+    row = editable(request, name)
+    try:
+        result = evaluation.evaluate(row)
+    except MusterError as error:
+        tell(request, error)
+    else:
+        note(request, "made", result, collection=row.name, version=result.version)
+        if not result.warning:
+            messages.success(request, _("The questions were searched."))
+    return redirect(address("page:collection", row))
+
+
+# -- folders of the person's own devices -------------------------------------------------------------------------------
+
+
+def folder_context(request: HttpRequest, row: Collection) -> dict[str, Any]:
+    """The person's folders in this collection, each with its device or None, and what they could add."""
+    devices = {device.pk: device for device in Device.objects.visible_to(request.user).live()}
+    mine = list(CollectionFolder.objects.visible_to(request.user).filter(collection=row))
+    return {
+        "folders": [{"row": one, "device": devices.get(one.device_id)} for one in mine],
+        "shared_folders": [
+            {"value": f"{device.pk}/{name}", "device": device.name, "name": name}
+            for device in devices.values()
+            for name in device.folders
+        ],
+    }
+
+
+@require_POST
+@signed_in(writes=WRITES)
+def add_folder(request: HttpRequest, name: str) -> HttpResponse:
+    row = editable(request, name)
+    device, _slash, top = request.POST.get("folder", "").partition("/")
+    path = f"{top}/{request.POST.get('path', '').strip()}".replace("\0", "").rstrip("/")
+    try:
+        folder, is_new = device_folders.add(row, request.user, read_device_id(device), path)
+    except MusterError as error:
+        tell(request, error)
+    else:
+        if is_new:
+            note(request, "added", folder, collection=row.name)
+    return redirect(address("page:collection", row))
+
+
+@require_POST
+@signed_in(writes=WRITES)
+def remove_folder(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
+    """Also where the person may not change the collection."""
+    row = find_by_name(request, Collection.objects.all(), name)
+    folder = CollectionFolder.objects.visible_to(request.user).filter(collection=row, pk=pk).first()
+    if folder is None:
+        raise Http404("You have no such folder in this collection.")
+    note(request, "removed", folder, collection=row.name)
+    folder.delete()
+    return redirect(address("page:collection", row))
+
+
+def read_device_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise Invalid(_("Choose a folder."), code="unknown_device")
+
+
+# -- the person's mail and chat accounts -------------------------------------------------------------------------------
+
+
+def account_context(request: HttpRequest, row: Collection) -> dict[str, Any]:
+    """The person's accounts in this collection, and those that they could add."""
+    connections = list(Connection.objects.filter(owner=request.user, provider__in=ACCOUNTS, enabled=True))
+    names = {connection.pk: connection.name for connection in connections}
+    mine = CollectionAccount.objects.visible_to(request.user).filter(collection=row)
+    read = [
+        {
+            "row": account,
+            "account": names.get(account.connection_id, ""),
+            "failed": account.items.exclude(error="").count(),
+        }
+        for account in mine
+    ]
+    return {"mail_accounts": read, "connections": connections}
+
+
+@require_POST
+@signed_in(writes=WRITES)
+def add_account(request: HttpRequest, name: str) -> HttpResponse:
+    row = editable(request, name)
+    query = request.POST.get("query", "").replace("\0", "").strip()[:500]
+    try:
+        if not query:
+            raise Invalid(_("Write what to search for."))
+        account, is_new = accounts.add(row, request.user, request.POST.get("account", ""), query)
+    except MusterError as error:
+        tell(request, error)
+    else:
+        if is_new:
+            note(request, "added", account, collection=row.name)
+    return redirect(address("page:collection", row))
+
+
+@require_POST
+@signed_in(writes=WRITES)
+def remove_account(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
+    """Also where the person may not change the collection."""
+    row = find_by_name(request, Collection.objects.all(), name)
+    account = CollectionAccount.objects.visible_to(request.user).filter(collection=row, pk=pk).first()
+    if account is None:
+        raise Http404("You have no such account in this collection.")
+    note(request, "removed", account, collection=row.name)
+    accounts.remove(account)
+    return redirect(address("page:collection", row))

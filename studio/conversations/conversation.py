@@ -13,7 +13,7 @@ from runs.events import record as events
 from runs.models import Feedback, Message, Run, RunEvent, Session
 from runs.models.session import SCHEDULED
 
-from . import artifacts, attached
+from . import message_files
 
 REPLAYED = 40  # newest runs whose tool calls and approvals are shown
 ENTRIES = 2000  # events of them
@@ -47,12 +47,12 @@ class Turn:
     branches: Branches | None = None
 
 
-def turns_of(session: Session, limit: int) -> list[Turn]:
+def find_turns(session: Session, limit: int) -> list[Turn]:
     """The newest messages, by the message that caused them. A session in progress has live turns."""
     newest, _more = read_page(session.messages.order_by("-seq"), limit)
     session_messages = newest[::-1]
-    artifacts.place(session_messages)
-    attached.place(session_messages, session.owner_id)
+    message_files.place_artifacts(session_messages)
+    message_files.place_attachments(session_messages, session.owner_id)
     turns: list[Turn] = []
     for message in session_messages:
         if message.role == Message.Role.USER or not turns:
@@ -62,7 +62,7 @@ def turns_of(session: Session, limit: int) -> list[Turn]:
         elif message.role == Message.Role.ASSISTANT:
             turns[-1].replies.append(message)
     live = set(Run.objects.live().filter(session=session).values_list("pk", flat=True))
-    around = branches_of(session)
+    around = find_branches(session)
     for turn in turns:
         turn.is_live = turn.run_id in live
         turn.branches = around(turn.seq) if turn.user else None
@@ -76,7 +76,7 @@ def stored_events(user: Any, turns: Sequence[Turn]) -> dict[str, list[dict[str, 
     rows = RunEvent.objects.filter(run__in=own, type__in=SHOWN).order_by("-run", "seq")
     by_run: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for run_id, type, data in rows.values_list("run_id", "type", "data")[:ENTRIES]:
-        by_run[str(run_id)].append({"type": type, "data": shortened(type, data)})
+        by_run[str(run_id)].append({"type": type, "data": shorten_call(type, data)})
     whole = {run: entries for run, entries in by_run.items() if entries[-1]["type"] == "run.finished"}
     for run_id, rating, note in Feedback.objects.filter(run__in=whole).values_list("run_id", "rating", "note"):
         whole[str(run_id)].append({"type": "feedback", "data": {"rating": rating, "note": note}})
@@ -119,16 +119,17 @@ def folders(listed: list[Session]) -> list[Folder]:
         if one.folder and not one.pinned:
             by_folder[one.folder].append(one)
     return [
-        Folder(name, label_of(name), rows, any(getattr(row, "is_here", False) for row in rows))
+        Folder(
+            name,
+            _("Scheduled runs") if name == SCHEDULED else name,
+            rows,
+            any(getattr(row, "is_here", False) for row in rows),
+        )
         for name, rows in sorted(by_folder.items())
     ]
 
 
-def label_of(folder: str) -> str:
-    return _("Scheduled runs") if folder == SCHEDULED else folder
-
-
-def shortened(type: str, data: dict[str, Any]) -> dict[str, Any]:
+def shorten_call(type: str, data: dict[str, Any]) -> dict[str, Any]:
     """Without what the page does not show; long values are cut, and the run's page has them whole."""
     if type == "model.finished":
         return {"turn": data.get("turn"), "text": data.get("text"), "is_cut": data.get("is_cut", False)}
@@ -137,7 +138,7 @@ def shortened(type: str, data: dict[str, Any]) -> dict[str, Any]:
     return {name: events.cut(value) for name, value in data.items()}
 
 
-def branches_of(session: Session) -> Callable[[int], Branches | None]:
+def find_branches(session: Session) -> Callable[[int], Branches | None]:
     """A function of a message's number: its branches, or None where there is only one. One query."""
     trunk = session.trunk or session.pk
     rows = Session.objects.filter(owner_id=session.owner_id).family(trunk)[:FAMILY]

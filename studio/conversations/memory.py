@@ -18,7 +18,7 @@ from knowledge.models import Memory, MemoryVersion
 from runs.loop.memory import CHOSEN
 from runs.models import Run
 
-from ..base import keyset, page, signed_in, tell
+from ..base import keyset, page, read_number, signed_in, tell
 from ..several import decide_several
 
 CHOICES = ("search", "status", "scope", "untrusted")
@@ -65,7 +65,7 @@ def remember(request: HttpRequest) -> HttpResponse:
     kind = fields["kind"] if fields["kind"] in Memory.Kind.values else Memory.Kind.FACT
     place = review.place_for(request.user, Memory.Scope.PERSON)
     try:
-        _row, is_new = review.create(request.user, place, {**fields, "kind": kind}, source=source_of(request))
+        _row, is_new = review.create(request.user, place, {**fields, "kind": kind}, source=find_source(request))
     except MusterError as error:
         tell(request, error)
     else:
@@ -78,24 +78,24 @@ def memory_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One memory with its history. POST saves its text."""
     row = find(request, pk)
     if request.method != "POST":
-        return shown(request, row)
+        return render_memory(request, row)
     content = {name: request.POST.get(name, "") for name in ("text", "subject")}
     if request.POST.get("kind") in Memory.Kind.values:
         content["kind"] = request.POST["kind"]
     try:
-        row = review.edit(row, content, **by(request, request.POST.get("version", "")))
+        row = review.edit(row, content, **audit_source(request, request.POST.get("version", "")))
         if request.POST.get("then") == "approve":
-            row = review.approve(row, **by(request, str(row.version)))
+            row = review.approve(row, **audit_source(request, str(row.version)))
     except MusterError as error:
         tell(request, error)
-        answer = shown(request, find(request, pk), content)
+        answer = render_memory(request, find(request, pk), content)
         answer.status_code = error.status
         return answer
     messages.success(request, _("Saved."))
     return redirect("page:memory", pk=row.pk)
 
 
-def shown(request: HttpRequest, row: Memory, fields: dict[str, str] | None = None) -> HttpResponse:
+def render_memory(request: HttpRequest, row: Memory, fields: dict[str, str] | None = None) -> HttpResponse:
     versions = list(row.versions.all()[:VERSIONS])
     mark_runs(request, versions)
     for newer, older in zip(versions, versions[1:], strict=False):
@@ -136,17 +136,17 @@ def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
 def decide_one(request: HttpRequest, row: Memory, version: str) -> Memory | None:
     """Approve or reject exactly the version that the person has seen; what there is afterwards."""
     if request.POST.get("decision") == "approve":
-        return review.approve(row, **by(request, version))
-    review.reject(row, **by(request, version))
+        return review.approve(row, **audit_source(request, version))
+    review.reject(row, **audit_source(request, version))
     return None
 
 
 @require_POST
 @signed_in
 def roll_back(request: HttpRequest, pk: UUID) -> HttpResponse:
-    number = number_in(request.POST.get("to", ""))
+    number = read_number(request.POST.get("to", ""))
     try:
-        review.roll_back(find(request, pk), number, **by(request, request.POST.get("version", "")))
+        review.roll_back(find(request, pk), number, **audit_source(request, request.POST.get("version", "")))
     except MusterError as error:
         tell(request, error)
     else:
@@ -157,7 +157,7 @@ def roll_back(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @signed_in
 def delete(request: HttpRequest, pk: UUID) -> HttpResponse:
-    review.remove(find(request, pk), user=request.user, source=source_of(request))
+    review.remove(find(request, pk), user=request.user, source=find_source(request))
     messages.success(request, _("The memory and its versions are deleted."))
     return redirect("page:memories")
 
@@ -170,14 +170,9 @@ def find(request: HttpRequest, pk: Any) -> Memory:
         raise Http404("You have no such memory.")
 
 
-def by(request: HttpRequest, version: str) -> dict[str, Any]:
-    return {"user": request.user, "expected": number_in(version), "source": source_of(request)}
+def audit_source(request: HttpRequest, version: str) -> dict[str, Any]:
+    return {"user": request.user, "expected": read_number(version), "source": find_source(request)}
 
 
-def source_of(request: HttpRequest) -> str:
+def find_source(request: HttpRequest) -> str:
     return request.META.get(SOURCE, "")
-
-
-def number_in(text: str) -> int:
-    """The version that the person has seen; 0, which no memory has, if the form does not say."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

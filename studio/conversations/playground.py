@@ -13,7 +13,7 @@ from agents.models import Agent
 from runs.api.shares import SharedLinkSerializer
 from runs.models import Session, SharedLink
 
-from ..base import may_author, page, signed_in, uuid_in
+from ..base import may_author, page, read_uuid, signed_in
 from . import conversation
 from .sessions import find_session
 
@@ -32,14 +32,14 @@ def playground(request: HttpRequest) -> HttpResponse:
     if not name and not session and len(offered) == 1:
         name = offered[0].name
     listed = conversation.history(request.user, session, find_words)
-    turns = conversation.turns_of(session, SHOWN) if session else []
+    turns = conversation.find_turns(session, SHOWN) if session else []
     title = _("Playground") if may_author(request.user) else _("Chat")
     return page(
         request, "playground.html", title, agents=offered, agent=name, session=session, turns=turns,
         stored=conversation.stored_events(request.user, turns), find=find_words,
         history=[one for one in listed if one.pinned or not one.folder], folders=conversation.folders(listed),
         may_share=settings.SHARED_LINKS, shared=shared_now(session), upload_bytes=settings.FILE_BYTES,
-        compare=bool(request.GET.get("compare")), examples=examples_of(request.user, name),
+        compare=bool(request.GET.get("compare")), examples=find_examples(request.user, name),
     )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def shared_now(session: Session | None) -> dict[str, Any] | None:
     return dict(SharedLinkSerializer(link).data) if link else None
 
 
-def examples_of(user: Any, name: str) -> list[str]:
+def find_examples(user: Any, name: str) -> list[str]:
     """Example messages of the agent with that name; empty if there is none."""
     try:
         return Agent.objects.published().named(user, name).examples[:3]
@@ -58,7 +58,7 @@ def examples_of(user: Any, name: str) -> list[str]:
 
 
 def find(request: HttpRequest) -> Session | None:
-    pk = uuid_in(request.GET.get("session", ""))
+    pk = read_uuid(request.GET.get("session", ""))
     return find_session(request, pk) if pk else None
 
 
@@ -70,8 +70,8 @@ def fork(request: HttpRequest) -> HttpResponse:
     """
     try:
         body = parsers.read(request.body)
-        session_id = uuid_in(str(body["session"]))
-        which = {"seq": min(int(body["seq"]), 2**31 - 1)} if "seq" in body else {"run": uuid_in(str(body["run"]))}
+        session_id = read_uuid(str(body["session"]))
+        which = {"seq": min(int(body["seq"]), 2**31 - 1)} if "seq" in body else {"run": read_uuid(str(body["run"]))}
     except (ValueError, KeyError, TypeError, OverflowError):
         return JsonResponse({"error": {"message": "Send a JSON object with “session” and “seq” or “run”."}}, status=400)
     session = Session.objects.visible_to(request.user).filter(pk=session_id).first()

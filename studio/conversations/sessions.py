@@ -12,7 +12,7 @@ from agents.http.pagination import read_page
 from runs.models import Message, Session
 
 from ..base import keyset, may_author, page, signed_in
-from . import artifacts, attached
+from . import message_files
 
 SHOWN = 400  # messages on one page
 
@@ -37,8 +37,8 @@ def session_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     session = find_session(request, pk)
     newest, is_cut = read_page(session.messages.select_related("run").order_by("-seq"), SHOWN)
     session_messages = newest[::-1]
-    artifacts.place(session_messages)
-    attached.place(session_messages, request.user.pk)
+    message_files.place_artifacts(session_messages)
+    message_files.place_attachments(session_messages, request.user.pk)
     return page(
         request,
         "session.html",

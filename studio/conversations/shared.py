@@ -26,7 +26,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
     newest, is_cut = read_page(rows, SHOWN)
     session_messages = newest[::-1]
     for message in session_messages:
-        message.calls = [shown(call) for call in message.tool_calls] if link.shows_tools else []
+        message.calls = [describe_call(call) for call in message.tool_calls] if link.shows_tools else []
     context = {"title": link.session.title, "session_messages": session_messages, "is_cut": is_cut}
     answer = render(request, "muster/shared.html", context)
     answer["X-Robots-Tag"] = "noindex, nofollow"
@@ -34,5 +34,5 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
     return answer
 
 
-def shown(call: dict[str, Any]) -> dict[str, str]:
+def describe_call(call: dict[str, Any]) -> dict[str, str]:
     return {"name": call.get("name", ""), "arguments": pretty(call.get("arguments", {}))}

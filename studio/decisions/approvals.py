@@ -1,9 +1,10 @@
-"""The approvals page: open ones of this user, and decided ones."""
+"""The approvals page: open ones of this user, and decided ones; and the page of a signed link to one of them."""
 
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -12,17 +13,19 @@ from django.utils.translation import gettext_lazy as later
 from django.views.decorators.http import require_POST
 
 from agents import roles
-from agents.exceptions import MusterError
+from agents.exceptions import Forbidden, MusterError
 from agents.http import parsers
 from agents.http.pagination import read_page
 from agents.models import Tool, ToolGrant
 from agents.models.key import DECIDE
-from plumbing.texts import shown
+from plumbing.texts import translate
 from runs.calls import approvals, inputs
+from runs.events import links
+from runs.exceptions import LinkExpired
 from runs.models import Approval, InputRequest, Run
 from studio.templatetags.muster import who_ran
 
-from ..base import open_count, page, posted, pretty, signed_in, tell, uuid_in
+from ..base import open_count, page, posted, pretty, read_uuid, signed_in, tell
 from ..labels import words as in_words
 
 OPEN_SHOWN, DECIDED_SHOWN = 100, 30
@@ -45,7 +48,7 @@ def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, sta
     waiting, _more = read_page(mine.open().order_by("expires_at"), OPEN_SHOWN)
     decidable = set(mine.open().decidable_by(request.user).values_list("pk", flat=True))
     for approval in waiting:
-        prepared(approval, request.user, approval.pk in decidable, failed)
+        prepare_card(approval, request.user, approval.pk in decidable, failed)
     ended = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")
     decided, _more = read_page(ended, DECIDED_SHOWN)
     shown = page(
@@ -68,7 +71,9 @@ def open_questions(user: Any) -> list[dict[str, Any]]:
     return [{**inputs.requested_data(one), "run": str(one.run_id), "agent": who_ran(one.run)} for one in requests]
 
 
-def prepared(approval: Approval, user: Any, may_decide: bool, failed: tuple[UUID, str, str] | None = None) -> Approval:
+def prepare_card(
+    approval: Approval, user: Any, may_decide: bool, failed: tuple[UUID, str, str] | None = None
+) -> Approval:
     """With what its card shows."""
     approval.typed, approval.complaint = pretty(approval.arguments), ""
     approval.is_mine = approval.run.principal_id == user.pk
@@ -107,7 +112,7 @@ def count(request: HttpRequest) -> JsonResponse:
 @signed_in
 def decide_several(request: HttpRequest) -> HttpResponse:
     """The same decision, with the same note, for each that was chosen; what is refused does not stop the others."""
-    chosen = [pk for pk in map(uuid_in, request.POST.getlist("chosen")[:OPEN_SHOWN]) if pk]
+    chosen = [pk for pk in map(read_uuid, request.POST.getlist("chosen")[:OPEN_SHOWN]) if pk]
     done = 0
     for approval in Approval.objects.visible_to(request.user).select_related("run").filter(pk__in=chosen):
         try:
@@ -131,13 +136,13 @@ def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
     approval = Approval.objects.visible_to(request.user).select_related("run").filter(pk=pk).first()
     if approval is None:
         raise Http404("You have no such approval.")
-    complaint = attempt(request, approval)
+    complaint = try_to_decide(request, approval)
     if complaint is not None:
         return inbox(request, failed=(pk, *complaint), status=422)
     return redirect("page:approvals")
 
 
-def attempt(request: HttpRequest, approval: Approval) -> tuple[str, str] | None:
+def try_to_decide(request: HttpRequest, approval: Approval) -> tuple[str, str] | None:
     """Decide as the form says, with a message; (text, complaint) if its arguments were refused."""
     typed = request.POST.get("arguments", "")
     try:
@@ -152,7 +157,7 @@ def attempt(request: HttpRequest, approval: Approval) -> tuple[str, str] | None:
     except MusterError as error:
         if error.status == 422:
             sentences = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict))]
-            return typed, " ".join(map(shown, sentences))
+            return typed, " ".join(map(translate, sentences))
         tell(request, error)
     else:
         messages.success(
@@ -171,3 +176,40 @@ def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:
     if not isinstance(arguments, dict):
         raise ValueError(_("write {…}"))
     return None if arguments == approval.arguments else arguments
+
+
+@signed_in
+def linked_approval(request: HttpRequest, token: str) -> HttpResponse:
+    """The page of a signed link, which belongs to one approval and one person. POST decides it."""
+    row = find_by_link(request, token)
+    complaint, status = None, 200
+    if request.method == "POST":
+        complaint = try_to_decide(request, row)
+        if complaint is None:
+            return redirect("page:approval-link", token=token)
+        status = 422
+    decidable = Approval.objects.open().decidable_by(request.user).filter(pk=row.pk).exists()
+    failed = (row.pk, *complaint) if complaint else None
+    shown = prepare_card(row, request.user, decidable, failed)
+    answer = page(request, "approval_link.html", _("Approval"), approval=shown)
+    answer.status_code = status
+    return answer
+
+
+def find_by_link(request: HttpRequest, token: str) -> Approval:
+    """Raises LinkExpired, Forbidden, Http404."""
+    try:
+        link = links.read(token)
+    except signing.SignatureExpired:
+        raise LinkExpired(_("This link has expired."), hint=_("Open the page Approvals. It lists what still waits."))
+    except (signing.BadSignature, ValueError, TypeError):
+        raise Http404(_("This link is not complete, or was changed."))
+    if link.person != request.user.pk:
+        raise Forbidden(_("This link is for somebody else."), hint=_("Sign in as the person who received it."))
+    rows = Approval.objects.visible_to(request.user).select_related(
+        "run__agent", "run__chain_version__chain", "run__principal", "decider", "decider_team", "decided_by"
+    )
+    row = rows.filter(pk=link.approval).first()
+    if row is None:
+        raise Http404(_("You have no such approval any more."))
+    return row

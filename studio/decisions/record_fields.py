@@ -46,14 +46,14 @@ class Field:
         return max(4, min(16, self.value.count("\n") + 2 + len(self.value) // 90))
 
 
-def fields_of(shape: Shape, values: dict[str, JSON], user: Any) -> list[Field]:
+def make_fields(shape: Shape, values: dict[str, JSON], user: Any) -> list[Field]:
     """The fields of an existing record; `values` are what the person typed or what is stored."""
     schema = shape.update.input_schema["properties"]
-    return [field(shape, name, schema[name], values, user) for name in schema if name != shape.id_argument]
+    return [make_field(shape, name, schema[name], values, user) for name in schema if name != shape.id_argument]
 
 
-def field(shape: Shape, name: str, schema: dict[str, JSON], values: dict[str, JSON], user: Any) -> Field:
-    choices = choices_of(name, schema, user)
+def make_field(shape: Shape, name: str, schema: dict[str, JSON], values: dict[str, JSON], user: Any) -> Field:
+    choices = find_choices(name, schema, user)
     kind = "choice" if choices else "long" if name in LONG else "date" if name.endswith("_date") else "text"
     default = shape.create.input_schema["properties"][name].get("default", "")
     return Field(
@@ -62,7 +62,7 @@ def field(shape: Shape, name: str, schema: dict[str, JSON], values: dict[str, JS
     )  # fmt: skip
 
 
-def choices_of(name: str, schema: dict[str, JSON], user: Any) -> tuple[tuple[str, str], ...]:
+def find_choices(name: str, schema: dict[str, JSON], user: Any) -> tuple[tuple[str, str], ...]:
     if name == "project_id":
         projects = Record.objects.visible_to(user).filter(kind="project").order_by("-updated_at")[:PROJECTS]
         return (("", _("none")), *((str(one.pk), str(one)) for one in projects))
@@ -82,12 +82,12 @@ def as_shown(name: str, value: JSON) -> str:
     return words(value) if name in CHOSEN else as_text(value)
 
 
-def typed(post: QueryDict, fields: Iterable[Field]) -> dict[str, JSON]:
+def read_typed(post: QueryDict, fields: Iterable[Field]) -> dict[str, JSON]:
     """What the person typed, as the tools take it."""
-    return {one.name: value_of(one.name, str(post[one.name])) for one in fields if one.name in post}
+    return {one.name: read_value(one.name, str(post[one.name])) for one in fields if one.name in post}
 
 
-def value_of(name: str, text: str) -> JSON:
+def read_value(name: str, text: str) -> JSON:
     if name in LISTS:
         return [word.strip() for word in text.split(",") if word.strip()]
     return text.replace("\r\n", "\n")

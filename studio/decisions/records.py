@@ -17,10 +17,10 @@ from devices.records.filters import RecordFilter
 from devices.records.shapes import COMMENT, SHAPES, Shape
 from runs.models import Run
 
-from ..base import keyset, page, signed_in, tell
+from ..base import keyset, page, read_number, signed_in, tell
 from ..labels import words
 from ..several import decide_several
-from .record_fields import as_shown, fields_of, label, typed
+from .record_fields import as_shown, label, make_fields, read_typed
 
 REVIEWS = {"waiting": "To decide", **{value: value.capitalize() for value in Record.Review.values}}
 TEXTS = ("search", "kind", "assignee", "review")
@@ -34,7 +34,7 @@ def record_list(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         return decide_several(request, lambda id, version: decide_one(request, find(request, id), version))
     chosen = {name: request.GET.get(name, "")[:200].replace("\0", "") for name in TEXTS}
-    rows = narrowed(Record.objects.visible_to(request.user), chosen)
+    rows = narrow_rows(Record.objects.visible_to(request.user), chosen)
     records, older = keyset(request, rows)
     for record in records:
         record.stage = record.data.get("state") or record.data.get("status") or "–"
@@ -46,7 +46,7 @@ def record_list(request: HttpRequest) -> HttpResponse:
     )  # fmt: skip
 
 
-def narrowed(rows: Any, chosen: dict[str, str]) -> Any:
+def narrow_rows(rows: Any, chosen: dict[str, str]) -> Any:
     by = {name: value for name, value in chosen.items() if value}
     if by.get("review") == "waiting":
         by = {**by, "review": "", "waiting": "true"}
@@ -66,15 +66,15 @@ def keeps_on_device(user: Any) -> Device | None:
 def new_record(request: HttpRequest, kind: str) -> HttpResponse:
     if (shape := SHAPES.get(kind)) is None:
         raise Http404("There is no such kind of record.")
-    fields = fields_of(shape, {}, request.user)
+    fields = make_fields(shape, {}, request.user)
     if request.method != "POST":
         return new_record_form(request, kind, fields)
-    values = typed(request.POST, fields)
+    values = read_typed(request.POST, fields)
     try:
         record = review.create(request.user, kind, values, source=request.META.get(SOURCE, ""))
     except MusterError as error:
         tell(request, error)
-        form = new_record_form(request, kind, fields_of(shape, values, request.user))
+        form = new_record_form(request, kind, make_fields(shape, values, request.user))
         form.status_code = error.status
         return form
     return redirect("page:record", pk=record.pk)
@@ -93,21 +93,21 @@ def record_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         return redirect(f"{reverse('page:record', args=[record.about_id])}#comment-{record.pk}")
     shape = SHAPES[record.kind]
     if request.method != "POST":
-        return shown(request, record, shape, record.data)
-    values = typed(request.POST, fields_of(shape, {}, request.user))
+        return render_record(request, record, shape, record.data)
+    values = read_typed(request.POST, make_fields(shape, {}, request.user))
     changed = {name: value for name, value in values.items() if value != record.data.get(name)}
     try:
-        saved(request, record, changed)
+        save_record(request, record, changed)
     except MusterError as error:
         tell(request, error)
-        answer = shown(request, find(request, pk), shape, values)
+        answer = render_record(request, find(request, pk), shape, values)
         answer.status_code = error.status
         return answer
     return redirect("page:record", pk=pk)
 
 
-def saved(request: HttpRequest, record: Record, changed: dict[str, Any]) -> None:
-    expected, source = version_in(request.POST.get("version", "")), request.META.get(SOURCE, "")
+def save_record(request: HttpRequest, record: Record, changed: dict[str, Any]) -> None:
+    expected, source = read_number(request.POST.get("version", "")), request.META.get(SOURCE, "")
     if changed:
         record = review.edit(record, changed, by=request.user, expected=expected, source=source)
         expected = record.version
@@ -118,7 +118,7 @@ def saved(request: HttpRequest, record: Record, changed: dict[str, Any]) -> None
         messages.success(request, _("Saved.") if changed else _("Nothing was changed."))
 
 
-def shown(request: HttpRequest, record: Record, shape: Shape, values: dict[str, Any]) -> HttpResponse:
+def render_record(request: HttpRequest, record: Record, shape: Shape, values: dict[str, Any]) -> HttpResponse:
     changes = list(record.changes.all()[:CHANGES])
     runs = {change.run_id for change in changes if change.run_id}
     linked = set(Run.objects.visible_to(request.user).filter(pk__in=runs).values_list("pk", flat=True))
@@ -127,7 +127,7 @@ def shown(request: HttpRequest, record: Record, shape: Shape, values: dict[str, 
         change.lines = lines(change.fields)
     suggested = {name: [record.data.get(name), value] for name, value in (record.suggested or {}).items()}
     return page(
-        request, "record.html", str(record), record=record, fields=fields_of(shape, values, request.user),
+        request, "record.html", str(record), record=record, fields=make_fields(shape, values, request.user),
         changes=changes, created=changes[-1] if changes else None,
         suggested=lines(suggested),
         comments=record.comments.order_by("id")[:COMMENTS], source=record.data.get("source", ""),
@@ -158,7 +158,7 @@ def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def decide_one(request: HttpRequest, record: Record, version: str) -> Record:
     """Approve or reject exactly the version that the person has seen."""
-    expected, source = version_in(version), request.META.get(SOURCE, "")
+    expected, source = read_number(version), request.META.get(SOURCE, "")
     if request.POST.get("decision") == "approve":
         return review.approve(record, by=request.user, expected=expected, source=source)
     reason = request.POST.get("reason", "").strip()
@@ -194,8 +194,3 @@ def find(request: HttpRequest, pk: Any) -> Record:
         return Record.objects.visible_to(request.user).get(pk=UUID(str(pk)))
     except (Record.DoesNotExist, ValueError):
         raise Http404("You have no such record.")
-
-
-def version_in(text: str) -> int:
-    """The version that the person has seen; 0, which no record has, if the form does not say."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -94,7 +94,7 @@ class SecretForm(forms.Form):
 
 @signed_in
 def account(request: HttpRequest) -> HttpResponse:
-    return shown(request)
+    return render_account(request)
 
 
 @sensitive_post_parameters()
@@ -104,7 +104,7 @@ def password(request: HttpRequest) -> HttpResponse:
     """Every other browser of this person is signed out; API keys and devices go on working."""
     form = PasswordForm(request, request.POST)
     if not form.is_valid():
-        return shown(request, password=form)
+        return render_account(request, password=form)
     form.save()
     update_session_auth_hash(request, form.user)
     AuditEvent.record("user.password_changed", form.user, actor=form.user)
@@ -143,7 +143,7 @@ def own_sessions(request: HttpRequest) -> list[BrowserSession]:
 def email(request: HttpRequest) -> HttpResponse:
     form = EmailForm(request.POST)
     if not form.is_valid():
-        return shown(request, email=form)
+        return render_account(request, email=form)
     user: Any = request.user
     user.email = form.cleaned_data["email"]
     user.save(update_fields=["email"])
@@ -161,12 +161,12 @@ def settings_form(request: HttpRequest) -> HttpResponse:
     form: Any = NoticesForm(request.POST) if is_notices else SettingsForm(request.POST)
     name = "notices" if is_notices else "settings"
     if not form.is_valid():
-        return shown(request, **{name: form})
+        return render_account(request, **{name: form})
     try:
         change(request, form.as_body() if is_notices else form.cleaned_data)
     except ValidationError as error:
         problems: Any = error.detail
-        return shown(request, **{name: with_problems(form, problems)})
+        return render_account(request, **{name: with_problems(form, problems)})
     messages.success(request, _("The settings are saved."))
     return redirect("page:account")
 
@@ -178,11 +178,11 @@ def save_secret(request: HttpRequest) -> HttpResponse:
     """Create a secret of one's own, or replace the one of that name."""
     form = SecretForm(request.POST)
     if not form.is_valid():
-        return shown(request, secret=form)
+        return render_account(request, secret=form)
     existing = own_secrets(request).filter(name=form.cleaned_data["name"]).first()
     serializer = SecretSerializer(existing, data=form.as_body(), partial=True, context={"request": request})
     if not serializer.is_valid():
-        return shown(request, secret=with_problems(form, serializer.errors))
+        return render_account(request, secret=with_problems(form, serializer.errors))
     with refusals("secret", request.user):
         secret = serializer.save()
         AuditEvent.record(f"secret.{'changed' if existing else 'created'}", secret, actor=request.user)
@@ -214,7 +214,7 @@ def with_problems(form: Any, problems: dict[str, Any]) -> Any:
     return form
 
 
-def shown(request: HttpRequest, **forms: Any) -> HttpResponse:
+def render_account(request: HttpRequest, **forms: Any) -> HttpResponse:
     """The page, with a refused form in place of an empty one."""
     user: Any = request.user
     preference = Preference.of(user)

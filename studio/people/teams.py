@@ -60,7 +60,7 @@ def team_page(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @signed_in(writes="teams:write")
 def invite(request: HttpRequest, name: str) -> HttpResponse:
-    team = administered(request, name)
+    team = find_administered(request, name)
     role = request.POST.get("role", "")
     if role not in Membership.Role.values:
         raise NotFound(_("There is no role “%(role)s”.") % {"role": role[:40]})
@@ -74,7 +74,7 @@ def invite(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @signed_in(writes="teams:write")
 def withdraw(request: HttpRequest, name: str, pk: int) -> HttpResponse:
-    team = administered(request, name)
+    team = find_administered(request, name)
     invitation = team.invitations.open().filter(pk=pk).select_related("user").first()
     if invitation is None:
         raise Http404("This team has no such open invitation.")
@@ -89,7 +89,7 @@ def withdraw(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 @signed_in(writes="teams:write")
 def set_role(request: HttpRequest, name: str) -> HttpResponse:
     """Give one member another role, or remove them with the role “remove”."""
-    team = administered(request, name)
+    team = find_administered(request, name)
     who, role = request.POST.get("username", ""), request.POST.get("role", "")
     roles = {member.user.get_username(): member.role for member in team.memberships.select_related("user")}
     if who not in roles or role not in [*Membership.Role.values, "remove"]:
@@ -113,7 +113,7 @@ def seen_team(request: HttpRequest, name: str) -> Any:
     return team
 
 
-def administered(request: HttpRequest, name: str) -> Any:
+def find_administered(request: HttpRequest, name: str) -> Any:
     team = seen_team(request, name)
     team.require_edit(request.user)
     return team

@@ -10,9 +10,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext
 
-from plumbing.texts import shown
+from plumbing.texts import translate
 from runs.models.figures import money
-from studio.activity.waterfall import name_of
+from studio.activity.waterfall import name_target
 from studio.base import pretty
 from studio.labels import timing, words
 from studio.namesakes import address
@@ -22,7 +22,7 @@ SEPARATORS = {"de": str.maketrans(".,", ",.")}  # in place of those of English
 register.filter("pretty", pretty)
 register.filter("words", words)
 register.filter("timing", timing)
-register.filter("shown", shown)
+register.filter("translate", translate)
 register.simple_tag(address)
 
 
@@ -35,7 +35,7 @@ def in_short(details: dict[str, Any]) -> str:
     return line if len(line) <= 140 else f"{line[:139]}…"
 
 
-def localized(number: str) -> str:
+def localize_number(number: str) -> str:
     """A number that is written in English, with the separators of the page's language; numbers.js does the same."""
     return number.translate(SEPARATORS.get(get_language() or "", {}))
 
@@ -43,19 +43,19 @@ def localized(number: str) -> str:
 @register.filter
 def decimal(value: float | None, digits: int) -> str:
     """1.5 → 1.50 with two digits, and 1,50 on German pages."""
-    return "–" if value is None else localized(f"{value:.{digits}f}")
+    return "–" if value is None else localize_number(f"{value:.{digits}f}")
 
 
 @register.filter
 def size(value: int) -> str:
     """2097152 bytes → 2.0 MB, and 2,0 MB on German pages."""
-    return localized(filesizeformat(value))
+    return localize_number(filesizeformat(value))
 
 
 @register.filter
 def whole(value: int) -> str:
     """1234 → 1,234"""
-    return localized(f"{value:,}")
+    return localize_number(f"{value:,}")
 
 
 @register.filter
@@ -66,7 +66,7 @@ def seconds(value: float | None) -> str:
     if value < 1:
         return f"{value * 1000:.0f} ms"
     if value < 60:
-        return localized(f"{value:.1f} s")
+        return localize_number(f"{value:.1f} s")
     minutes, rest = divmod(round(value), 60)
     if minutes < 60:
         return f"{minutes} min {rest} s"
@@ -84,7 +84,7 @@ def dollars(value: Any) -> str:
     text = money.dollars(value)
     if get_language() != "de" or "$" not in text:
         return text
-    return f"{localized(text.replace('$', ''))}\N{NO-BREAK SPACE}$"
+    return f"{localize_number(text.replace('$', ''))}\N{NO-BREAK SPACE}$"
 
 
 @register.filter
@@ -121,4 +121,4 @@ def split(text: str, by: str) -> list[str]:
 @register.filter
 def who_ran(run: Any) -> str:
     """The name of the agent or chain of a run."""
-    return name_of(run)
+    return name_target(run)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.graph import alternatives, needs_of, ordered, problems, upstream
+from agents.graph import alternatives, find_needs, order_steps, problems, upstream
 from agents.spec import ChainSpec, StepSpec
 
 
@@ -19,7 +19,7 @@ def test_a_diamond_is_fine_and_joins():
         output="steps.d.output",
     )
     assert problems(spec) == []
-    assert ordered(spec) == ["a", "b", "c", "d"]
+    assert order_steps(spec) == ["a", "b", "c", "d"]
     assert upstream(spec)["d"] == {"a", "b", "c"}
 
 
@@ -27,7 +27,7 @@ def test_the_sequential_preset_chains_the_steps_and_leaves_fallbacks_out():
     spec = chain(
         {"key": "a", "on_error": "fallback", "fallback": "spare"}, {"key": "spare"}, {"key": "b"}, strategy="sequential"
     )
-    assert needs_of(spec) == {"a": (), "spare": (), "b": ("a",)}
+    assert find_needs(spec) == {"a": (), "spare": (), "b": ("a",)}
     assert problems(spec) == []
 
 
@@ -83,7 +83,7 @@ def test_a_step_maps_at_most_so_many_values():
 
 def test_each_step_comes_after_its_needs_in_the_order_of_the_steps():
     spec = chain({"key": "d", "needs": ["c", "a"]}, {"key": "c", "needs": ["b"]}, {"key": "b"}, {"key": "a"})
-    assert ordered(spec) == ["b", "a", "c", "d"]
+    assert order_steps(spec) == ["b", "a", "c", "d"]
 
 
 def test_a_cycle_is_told_as_a_path():

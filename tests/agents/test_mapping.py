@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.mapping import MAX_ITEMS, MappingError, holds, items_of, map_input, search, steps_in
+from agents.mapping import MAX_ITEMS, MappingError, find_items, find_steps, holds, map_input, search
 
 SCOPE = {
     "input": {"count": 3, "names": ["ann", "ben"], "nothing": None},
@@ -83,8 +83,8 @@ def test_conditions_follow_the_truth_of_jmespath(expression, expected):
 
 
 def test_for_each_takes_a_list_or_an_object_as_key_value_items():
-    assert items_of("input.names", SCOPE) == ["ann", "ben"]
-    assert items_of("steps.fetch", SCOPE) == [{"key": "output", "value": SCOPE["steps"]["fetch"]["output"]}]
+    assert find_items("input.names", SCOPE) == ["ann", "ben"]
+    assert find_items("steps.fetch", SCOPE) == [{"key": "output", "value": SCOPE["steps"]["fetch"]["output"]}]
 
 
 @pytest.mark.parametrize(
@@ -93,16 +93,16 @@ def test_for_each_takes_a_list_or_an_object_as_key_value_items():
 )
 def test_for_each_over_something_else_is_refused(expression, code):
     with pytest.raises(MappingError) as caught:
-        items_of(expression, SCOPE)
+        find_items(expression, SCOPE)
     assert caught.value.code == code
 
 
 def test_for_each_over_a_million_items_is_refused_with_the_limit():
     with pytest.raises(MappingError) as caught:
-        items_of("input", {"input": [0] * 1_000_000})
+        find_items("input", {"input": [0] * 1_000_000})
     assert caught.value.code == "too_many_items"
     assert str(MAX_ITEMS) in str(caught.value)
 
 
 def test_it_finds_the_steps_an_expression_reads():
-    assert steps_in('steps.a.output[?x > `3`] || steps."b-c".error && length(steps.d.output)') == {"a", "b-c", "d"}
+    assert find_steps('steps.a.output[?x > `3`] || steps."b-c".error && length(steps.d.output)') == {"a", "b-c", "d"}

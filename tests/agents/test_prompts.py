@@ -11,17 +11,17 @@ NAME = {"customer": {"type": "string"}}
 
 
 def problems(template, variables=NAME):
-    return [(one["field"], one["code"]) for one in prompts.problems_in(template, variables)]
+    return [(one["field"], one["code"]) for one in prompts.check_template(template, variables)]
 
 
 def test_a_template_may_only_read_declared_variables():
     assert problems("Hello {{ customer }}") == []
     assert problems("Hello {{ custmer }} {{ lipsum() }} {{ range(3) }}") == [("system_prompt", "unknown_variable")] * 3
-    assert "did you mean “customer”" in prompts.problems_in("{{ custmer }}", NAME)[0]["message"]
+    assert "did you mean “customer”" in prompts.check_template("{{ custmer }}", NAME)[0]["message"]
 
 
 def test_a_broken_template_names_its_line():
-    [problem] = prompts.problems_in("Hello\n{% if customer %}", NAME)
+    [problem] = prompts.check_template("Hello\n{% if customer %}", NAME)
     assert problem["code"] == "template_syntax" and problem["message"].startswith("Line 2")
 
 
@@ -37,7 +37,7 @@ def test_a_broken_template_names_its_line():
     ],
 )
 def test_declarations_are_checked(variables, place):
-    assert prompts.problems_of(variables)[0]["field"] == place
+    assert prompts.check_variables(variables)[0]["field"] == place
 
 
 ATTACKS = [
@@ -57,7 +57,7 @@ ATTACKS = [
 @pytest.mark.parametrize("template", ATTACKS)
 def test_a_template_reaches_nothing_but_its_values(template):
     try:
-        text = prompts.rendered(template, {"customer": "Ada"})
+        text = prompts.render_prompt(template, {"customer": "Ada"})
     except Invalid as refused:
         assert refused.code == "prompt_failed"
     else:
@@ -78,7 +78,7 @@ BOMBS = [
 def test_a_template_that_asks_for_too_much_is_stopped(template):
     started = time.monotonic()
     with pytest.raises(Invalid) as refused:
-        prompts.rendered(template, {"x": list(range(1000)), "customer": "a" * 2000})
+        prompts.render_prompt(template, {"x": list(range(1000)), "customer": "a" * 2000})
     assert refused.value.code == "prompt_failed" and time.monotonic() - started < 60
 
 
@@ -87,10 +87,10 @@ def test_a_deep_template_is_refused_and_not_a_crash():
 
 
 def test_what_was_rendered_is_kept_by_its_content(monkeypatch):
-    first = prompts.rendered("Hello {{ customer }}", {"customer": "Bob"})
+    first = prompts.render_prompt("Hello {{ customer }}", {"customer": "Bob"})
     monkeypatch.setattr(prompts.apart, "read", lambda *_: pytest.fail("rendered again"))
-    assert prompts.rendered("Hello {{ customer }}", {"customer": "Bob"}) == first == "Hello Bob"
+    assert prompts.render_prompt("Hello {{ customer }}", {"customer": "Bob"}) == first == "Hello Bob"
 
 
 def test_unseen_characters_do_not_come_out_of_a_template():
-    assert prompts.rendered('{{ "a\\u0000b\\ud800\\u200bc" }}{{ customer }}', {"customer": "x"}) == "abcx"
+    assert prompts.render_prompt('{{ "a\\u0000b\\ud800\\u200bc" }}{{ customer }}', {"customer": "x"}) == "abcx"

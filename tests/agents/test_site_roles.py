@@ -16,7 +16,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from agents import roles
-from agents.http.authentication import ApiKeyAuthentication, HasScope, scope_for
+from agents.http.authentication import ApiKeyAuthentication, HasScope, find_scope
 from agents.http.standing import Standing
 from agents.models import Agent, ApiKey, Chain
 from agents.models.key import RESOURCES
@@ -130,7 +130,7 @@ def test_no_unsafe_request_of_the_api_is_a_viewer_s(person, api):
             view = callback.cls()
             view.action = action
             request = type("Request", (), {"method": verb.upper()})()
-            scope = str(scope_for(request, view))
+            scope = str(find_scope(request, view))
             if scope.endswith(":read") or scope.partition(":")[0] in roles.WRITTEN_BY_ALL:
                 continue
             url = "/" + filled(path)
@@ -197,7 +197,7 @@ def test_the_role_costs_a_request_with_a_key_no_query(person, django_assert_num_
     ApiKey.objects.get().mark_used()
     with django_assert_num_queries(1):
         key = ApiKey.find(secret)
-        assert key is not None and roles.role_of(key.user) == "operator"
+        assert key is not None and roles.find_role(key.user) == "operator"
 
 
 # -- sockets
@@ -241,7 +241,7 @@ def test_in_a_socket(person, site_rows, role):
 def test_a_socket_ends_when_the_role_changes(person):
     user = person("operator")
     key, _ = ApiKey.make(user, ["*"])
-    standing = Standing.of(key, None, roles.rank_of(user))
+    standing = Standing.of(key, None, roles.find_rank(user))
     assert standing.is_good()
     user.groups.set([Group.objects.get(name="viewer")])
     assert not standing.is_good() and Standing.of(key, None).is_good()  # a stream that only reads goes on

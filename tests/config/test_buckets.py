@@ -43,7 +43,7 @@ def test_a_file_lives_in_the_bucket(alice_api, bucket, django_capture_on_commit_
 @pytest.mark.django_db
 def test_bytes_without_a_row_are_swept_from_the_bucket(alice, bucket):
     assert storage.sweep() == 0
-    storage.prepared(alice.pk, "a.txt", b"its program was killed")
+    storage.store_bytes(alice.pk, "a.txt", b"its program was killed")
     kept = storage.save(alice.pk, "b.txt", b"with a row")
     assert storage.sweep() == 0 and len(bucket()) == 2
     assert storage.sweep(timezone.now() + timedelta(hours=2)) == 1

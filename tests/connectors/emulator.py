@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
+import httpx2
 
 from tests.servers import free_port, wait_for
 
@@ -49,7 +49,7 @@ def why_no_client() -> str:
 class Emulator:
     def __init__(self, url: str) -> None:
         self.url = url
-        self.client = httpx.Client(base_url=url, timeout=30, trust_env=False)
+        self.client = httpx2.Client(base_url=url, timeout=30, trust_env=False)
 
     def log_in(self, authorize_url: str) -> dict[str, str]:
         """What a person does in the browser: choose the account; the query that comes back."""

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from tests.live import ROOT, wait_for
 
@@ -15,7 +15,7 @@ from tests.live import ROOT, wait_for
 class Machine:
     """`Machine(tmp_path, live.url, live.http)` is paired; `start()` comes back when it is connected."""
 
-    def __init__(self, home: Path, url: str, http: httpx.Client, *, name: str = "laptop", config: str = "") -> None:
+    def __init__(self, home: Path, url: str, http: httpx2.Client, *, name: str = "laptop", config: str = "") -> None:
         self.home = home / f"home-{name}"
         self.folder = home / f"files-{name}"
         self.folder.mkdir()
@@ -47,7 +47,7 @@ class Machine:
     def is_online(self) -> bool:
         try:
             answer = self.http.get(f"/api/v1/devices/{self.id}")
-        except httpx.HTTPError:  # the server is just being started again
+        except httpx2.HTTPError:  # the server is just being started again
             return False
         return answer.status_code == 200 and answer.json()["is_online"]
 

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.devices.flapping import FlappingProxy
@@ -72,7 +72,7 @@ def patiently(ask):
     """An answer of a server that may just be starting again."""
     try:
         return ask()
-    except (OSError, ValueError, KeyError, httpx.HTTPError):
+    except (OSError, ValueError, KeyError, httpx2.HTTPError):
         return None
 
 
@@ -227,7 +227,7 @@ class SecondServer:
             [sys.executable, "-m", "daphne", *options],
             cwd=ROOT, env=known | live.environment | own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        wait_for(lambda: patiently(lambda: httpx.get(f"http://127.0.0.1:{self.port}/healthz")), within=120)
+        wait_for(lambda: patiently(lambda: httpx2.get(f"http://127.0.0.1:{self.port}/healthz")), within=120)
 
     def stop(self) -> None:
         self.process.kill()

@@ -182,11 +182,12 @@ def events() -> list[tuple[str, str]]:
 
 def options() -> list[tuple[str, str, str, str, str]]:
     """(kind.name, type, default, where it takes effect, meaning) of every option of a definition."""
-    from agents.models import Agent, AgentSpec, Chain, Provider
-    from agents.models.options import control_of, options_of, versioned_options
+    from agents.models import Agent, AgentSpec, Chain, Hook, Provider, Tool
+    from agents.models.options import find_control, find_options, versioned_options
     from agents.spec import ChainSpec
     from functions.models import StoredFunction
     from functions.spec import FunctionSpec
+    from runs.models import Schedule, Trigger
 
     rows = []
     for kind, model, spec in (
@@ -194,14 +195,18 @@ def options() -> list[tuple[str, str, str, str, str]]:
         ("chain", Chain, ChainSpec),
         ("function", StoredFunction, FunctionSpec),
         ("provider", Provider, None),
+        ("tool", Tool, None),
+        ("hook", Hook, None),
+        ("schedule", Schedule, None),
+        ("trigger", Trigger, None),
     ):
         frozen = {} if spec is None else versioned_options(model, spec)
-        for name, column in options_of(model).items():
-            effect = "when it is published" if name in frozen or column.is_relation else "at once"
+        for name, column in find_options(model).items():
+            effect = "when it is published" if name in frozen or (frozen and column.is_relation) else "at once"
             effect += f", since format {column.option.since}" if column.option.since > 1 else ""
             default = "" if column.get_default() in (None, "", [], {}) else f"`{json.dumps(column.get_default())}`"
             told = str(column.option.help or column.help_text or column.option.rest.get("help_text", ""))
-            rows.append((f"{kind}.{name}", type_of(control_of(column), column), default, effect, told))
+            rows.append((f"{kind}.{name}", type_of(find_control(column), column), default, effect, told))
     return rows
 
 
@@ -275,7 +280,7 @@ def pages() -> dict[str, str]:
         ),
         "options.md": table(
             "Options",
-            "The options of agents, chains, functions and providers. They have these names in REST, in definition files and in versions.",
+            "The options of agents, chains, functions, providers, tools, hooks, schedules and triggers. They have these names in REST, in definition files and in versions.",
             ("option", "type", "default", "takes effect", "meaning"),
             options(),
         ),

@@ -4,7 +4,7 @@ accepts.
 
 import json
 
-import httpx
+import httpx2
 import pytest
 from ag_ui.core import Event
 from pydantic import TypeAdapter
@@ -26,7 +26,7 @@ def run(agents, model):
     def run(agent, *messages, thread="t1", key=key, status=200, **more):
         """Run the agent: its events, each checked."""
         body = {"threadId": thread, "runId": "r1", "messages": [numbered(*one) for one in enumerate(messages)], **more}
-        answer = httpx.post(
+        answer = httpx2.post(
             f"{live.url}/agui/{agent}", json=body, headers={"Authorization": f"Bearer {key}"}, timeout=60
         )
         assert answer.status_code == status, answer.text
@@ -149,7 +149,7 @@ def test_a_page_that_comes_back_gets_the_messages(run, model, agents):
     live, key = agents
     model.script(says("Hello."))
     run("plain", "hi", thread="again")
-    answer = httpx.get(f"{live.url}/agui/plain/threads/again", headers={"Authorization": f"Bearer {key}"})
+    answer = httpx2.get(f"{live.url}/agui/plain/threads/again", headers={"Authorization": f"Bearer {key}"})
     events = checked(answer.text)
     assert [one["content"] for one in events[1]["messages"]] == ["hi", "Hello."]
     assert names(events) == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "STATE_SNAPSHOT", "RUN_FINISHED"]
@@ -160,7 +160,7 @@ def test_another_person_has_neither_the_thread_nor_its_interrupts(run, model, ag
     model.script(calls(("weather", {})), says("secret"))
     pending = run("plain", "mine", thread="private", tools=[WEATHER])[-1]["outcome"]["pendingToolCallIds"]
     stranger = new_key(live, "agui_stranger", "*", "approvals:decide")
-    answer = httpx.get(f"{live.url}/agui/plain/threads/private", headers={"Authorization": f"Bearer {stranger}"})
+    answer = httpx2.get(f"{live.url}/agui/plain/threads/private", headers={"Authorization": f"Bearer {stranger}"})
     assert answer.status_code == 404
     result = {"role": "tool", "toolCallId": pending[0], "content": "lie"}
     assert run("plain", result, thread="private", key=stranger, status=422)["code"] == "unknown_call"
@@ -170,5 +170,5 @@ def test_another_person_has_neither_the_thread_nor_its_interrupts(run, model, ag
 @pytest.mark.parametrize("body", [{}, [], {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "x"}]}])
 def test_what_is_no_run_input_is_refused(agents, body):
     live, key = agents
-    answer = httpx.post(f"{live.url}/agui/plain", json=body, headers={"Authorization": f"Bearer {key}"})
+    answer = httpx2.post(f"{live.url}/agui/plain", json=body, headers={"Authorization": f"Bearer {key}"})
     assert answer.status_code == 422 and answer.json()["error"]["details"]

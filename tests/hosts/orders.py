@@ -4,7 +4,7 @@ import time
 from itertools import count
 from typing import Any
 
-import httpx
+import httpx2
 
 from tests.fakes import StubOpenAI
 from tests.live import wait_for
@@ -42,9 +42,9 @@ class Orders:
         self.site, self.till, self.model = site, till, model
         self.numbers = count(1)
         self.runs: dict[str, str] = {}  # order → run, of those accepted since the last settling
-        self.clients: dict[str, httpx.Client] = {}
+        self.clients: dict[str, httpx2.Client] = {}
 
-    def client(self, host: Host) -> httpx.Client:
+    def client(self, host: Host) -> httpx2.Client:
         return self.clients.setdefault(host.name, self.site.client(host))
 
     def post(self, path: str, **body: Any) -> Any:
@@ -80,7 +80,7 @@ class Orders:
                     self.runs[text] = answer.json()["run"]["id"]
                     return self.runs[text]
                 said = answer.text
-            except httpx.HTTPError as error:
+            except httpx2.HTTPError as error:
                 said = repr(error)
             assert time.monotonic() < until, f"{text} was never accepted: {said}"
             time.sleep(0.1)

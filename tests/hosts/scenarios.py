@@ -5,7 +5,7 @@ comparison of the rows with the ledger (`Orders.settle`).
 import time
 from collections.abc import Callable
 
-import httpx
+import httpx2
 
 from tests.live import wait_for
 
@@ -28,7 +28,7 @@ def readiness(world: World, host: Host) -> int:
     """The status of its answer; 0 without one."""
     try:
         return world.orders.client(host).get("/readyz").status_code
-    except httpx.HTTPError:
+    except httpx2.HTTPError:
         return 0
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import psutil
 import psycopg
 import redis
@@ -254,8 +254,8 @@ class Site:
         for program in ending:
             program.stop()
 
-    def client(self, host: Host) -> httpx.Client:
-        return httpx.Client(
+    def client(self, host: Host) -> httpx2.Client:
+        return httpx2.Client(
             base_url=f"http://{host.address}:{PORT}", headers={"Authorization": f"Bearer {self.key}"}, timeout=30
         )
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 
-import httpx
+import httpx2
 import pytest
 
 from tests.connectors.loopback import Loopback
@@ -98,7 +98,7 @@ def send(muster, order, until):
     while time.monotonic() < until:
         try:
             answer = muster.http.post("/api/v1/agents/payer/messages", json={"message": order}, headers=headers)
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             time.sleep(0.1)
             continue
         if answer.status_code == 202:
@@ -110,7 +110,7 @@ def send(muster, order, until):
 def state_of(muster, run_id):
     try:
         return muster.http.get(f"/api/v1/runs/{run_id}").json()
-    except (httpx.HTTPError, ValueError):
+    except (httpx2.HTTPError, ValueError):
         return {}
 
 

@@ -3,7 +3,7 @@
 import base64
 import secrets
 
-import httpx
+import httpx2
 import pytest
 
 from tests.fakes import StubOpenAI, calls, says
@@ -188,7 +188,7 @@ def test_a_conversation_is_moved_shared_and_read_by_a_stranger(open_page, agent,
     assert stranger.locator("form, input, button").count() == 0
     page.get_by_role("button", name="Stop sharing").click()
     page.get_by_role("button", name="Create the link").wait_for()
-    assert httpx.get(live.url + path).status_code == 404
+    assert httpx2.get(live.url + path).status_code == 404
     context.close()
     page.locator("#sharing").get_by_role("button", name="Close").click()
     page.reload()

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from secrets import token_hex
 
-import httpx
+import httpx2
 import pytest
 
 from tests.live import ROOT, environment_of, wait_for
@@ -118,7 +118,7 @@ def people(live):
     done = subprocess.run(command, cwd=ROOT, env=environment_of(live), capture_output=True, text=True, timeout=120)
     key = re.search(r"mk_\S+", done.stdout)
     assert key, done.stderr
-    with httpx.Client(base_url=live.url, headers={"Authorization": f"Bearer {key[0]}"}, timeout=60) as http:
+    with httpx2.Client(base_url=live.url, headers={"Authorization": f"Bearer {key[0]}"}, timeout=60) as http:
         yield names | {"http": http}
 
 

@@ -9,7 +9,7 @@ import ssl
 import subprocess
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from websockets.sync.client import connect
 
@@ -70,8 +70,8 @@ def fill_in(machine: Machine) -> None:
 
 def answers(machine: Machine, port: str) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{machine.ports[port]}/readyz", timeout=20).status_code == 200
-    except httpx.HTTPError:
+        return httpx2.get(f"http://127.0.0.1:{machine.ports[port]}/readyz", timeout=20).status_code == 200
+    except httpx2.HTTPError:
         return False
 
 

@@ -5,7 +5,7 @@ import secrets
 import subprocess
 import sys
 
-import httpx
+import httpx2
 import pytest
 
 from tests.live import ROOT, environment_of
@@ -71,7 +71,7 @@ def other(live):
     command = [sys.executable, "manage.py", "create_key", "work-other", "--scope", "*", "--scope", "approvals:decide"]
     done = subprocess.run(command, cwd=ROOT, env=environment_of(live), capture_output=True, text=True, timeout=120)
     key = re.search(r"mk_\S+", done.stdout)[0]
-    with httpx.Client(base_url=live.url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
+    with httpx2.Client(base_url=live.url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
         yield client
 
 

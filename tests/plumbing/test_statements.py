@@ -141,7 +141,7 @@ def test_only_the_named_columns_are_written(alice, provider):
 
 
 def test_more_rows_than_a_statement_takes_are_written_in_turns(alice, provider, monkeypatch, django_assert_num_queries):
-    width = len(statement_rows.insert_of(Agent, "any").columns)
+    width = len(statement_rows.make_insert(Agent, "any").columns)
     monkeypatch.setattr(statement_rows, "PARAMETERS", 3 * width)
     agents = [Agent(owner=alice, name=f"a{number}", provider=provider) for number in range(7)]
     with django_assert_num_queries(3):

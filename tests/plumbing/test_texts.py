@@ -7,7 +7,7 @@ import polib
 import pytest
 from django.utils import translation
 
-from plumbing.texts import MOST, PLACE, shown, texts_in
+from plumbing.texts import MOST, PLACE, load_texts, translate
 from tests.docs.messages import ROOT
 
 CATALOG = polib.pofile(str(ROOT / "locale/de/LC_MESSAGES/code.po"))
@@ -25,8 +25,8 @@ def test_every_text_of_the_code_is_recognized_with_values_in_it(german):
         names = PLACE.findall(entry.msgid)
         values = {name: f"<{number}>" for number, name in enumerate(names)}
         text = entry.msgid % values if names else entry.msgid
-        if shown(text) != (entry.msgstr % values if names else entry.msgstr):
-            wrong[entry.msgid] = shown(text)
+        if translate(text) != (entry.msgstr % values if names else entry.msgstr):
+            wrong[entry.msgid] = translate(text)
     assert wrong == {}
 
 
@@ -45,11 +45,11 @@ def test_every_text_of_the_code_is_recognized_with_values_in_it(german):
     ],
 )
 def test_values_and_sentences_are_translated_too(german, text, words):
-    assert words in shown(text) if words else shown(text) == ""
+    assert words in translate(text) if words else translate(text) == ""
 
 
 def test_an_english_page_shows_the_text_as_it_is():
-    assert shown("Step “a” needs itself.") == "Step “a” needs itself."
+    assert translate("Step “a” needs itself.") == "Step “a” needs itself."
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_an_english_page_shows_the_text_as_it_is():
 )
 def test_a_long_text_of_somebody_else_takes_no_time(german, text):
     started = time.process_time()
-    assert shown(text).endswith(text[-100:])
+    assert translate(text).endswith(text[-100:])
     assert time.process_time() - started < 0.5
 
 
 def test_no_text_is_divided_in_many_ways(german):
     """A text that repeats what stands between the values of a pattern, and does not end as the pattern does."""
-    for pattern in chain(*texts_in("de").patterns.values()):
+    for pattern in chain(*load_texts("de").patterns.values()):
         first, *others, last = pattern.literals
         repeated = "".join(literal * 300 for literal in others)[:MOST]
         started = time.process_time()

@@ -114,21 +114,21 @@ def test_what_blocks_runs_on_another_thread_with_the_same_context_and_raises_her
 
     def work():
         NAME.set("ann")
-        assert waits.elsewhere(blocking, "a", times=2) == "aa"
+        assert waits.run_blocking(blocking, "a", times=2) == "aa"
         with pytest.raises(ValueError, match="bad"):
-            waits.elsewhere(blocking, "bad", times=1)
+            waits.run_blocking(blocking, "bad", times=1)
         assert threading.get_ident() not in {thread for _, thread in seen}
 
     Works().do(work)
     assert [name for name, _ in seen] == ["ann", "ann"]
-    assert waits.elsewhere(blocking, "b", times=1) == "b" and seen[-1][1] == threading.get_ident()
+    assert waits.run_blocking(blocking, "b", times=1) == "b" and seen[-1][1] == threading.get_ident()
 
 
 def test_what_blocks_does_not_hold_up_siblings():
     may_end, after = threading.Event(), []
 
     def held():
-        assert waits.elsewhere(may_end.wait, 20)
+        assert waits.run_blocking(may_end.wait, 20)
 
     def sibling():
         waits.pause(0.01)

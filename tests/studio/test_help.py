@@ -11,12 +11,12 @@ from studio import help, help_topics
 
 @pytest.mark.parametrize("name", sorted(help.places()))
 def test_every_link_of_every_document_leads_somewhere(name):
-    document = help.document_of(name)
+    document = help.find_document(name)
     for href in re.findall(r'href="([^"]*)"', document.html):
         if href.startswith(("http://", "https://", "mailto:")):
             continue
         path, _, anchor = href.partition("#")
-        target = document if not path else help.document_of(path.removeprefix("/help/").strip("/") or help.START)
+        target = document if not path else help.find_document(path.removeprefix("/help/").strip("/") or help.START)
         assert target is not None, href
         assert not anchor or f'id="{anchor}"' in target.html, href
 

@@ -84,13 +84,13 @@ def test_numbers_in_attributes_have_a_point_in_every_language():
 
 
 def test_the_zone_that_a_person_chose_goes_before_the_browsers(rf, alice):
-    from studio.base import zone_of
+    from studio.base import find_zone
 
     request = rf.get("/")
     request.COOKIES["zone"] = "Europe/Berlin"
-    assert str(zone_of(request)) == "Europe/Berlin"
+    assert str(find_zone(request)) == "Europe/Berlin"
     request.preference = Preference(user=alice, zone="Asia/Tokyo")
-    assert str(zone_of(request)) == "Asia/Tokyo"
+    assert str(find_zone(request)) == "Asia/Tokyo"
 
 
 def test_figures_are_written_as_in_the_language_of_the_page():

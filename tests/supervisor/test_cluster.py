@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-import httpx
+import httpx2
 import pytest
 
 from tests.clusters import PATIENCE_S, Cluster
@@ -36,6 +36,6 @@ def test_messages_are_answered_also_after_the_server_of_the_keys_has_died(cluste
 
 
 def reply(muster) -> str:
-    answer: httpx.Response = muster.http.post("/api/v1/agents/assistant/messages", json=MESSAGE)
+    answer: httpx2.Response = muster.http.post("/api/v1/agents/assistant/messages", json=MESSAGE)
     assert answer.status_code == 200, answer.text
     return answer.json()["reply"]["text"]

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-import httpx
+import httpx2
 import pytest
 
 from tests.docs.signs import ROOT
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.live
 
 
 def in_chunks(body):
-    """A body without a length: httpx sends it with Transfer-Encoding: chunked."""
+    """A body without a length: httpx2 sends it with Transfer-Encoding: chunked."""
     yield body[:9]
     yield body[9:]
 
@@ -91,13 +91,13 @@ def nginx(live, tmp_path):
 
 def is_served(url):
     try:
-        return httpx.get(f"{url}/healthz").status_code == 200
-    except httpx.HTTPError:
+        return httpx2.get(f"{url}/healthz").status_code == 200
+    except httpx2.HTTPError:
         return False
 
 
 def test_bodies_that_are_refused_behind_nginx_stop_nobody_else(nginx):
-    with httpx.Client(base_url=nginx, timeout=60) as web:
+    with httpx2.Client(base_url=nginx, timeout=60) as web:
         sent = [web.post("/api/v1/agents/", content=b"x" * 8_000_000) for _ in range(6)]
         others = [web.get("/healthz").status_code for _ in range(6)]
 
@@ -107,6 +107,6 @@ def test_bodies_that_are_refused_behind_nginx_stop_nobody_else(nginx):
 
 
 def test_what_nginx_refuses_by_itself_has_the_form_of_our_errors(nginx):
-    answer = httpx.post(f"{nginx}/api/v1/agents/", content=b"x" * 17_000_000, timeout=60)
+    answer = httpx2.post(f"{nginx}/api/v1/agents/", content=b"x" * 17_000_000, timeout=60)
 
     assert answer.status_code == 413 and answer.json()["error"]["code"] == "too_large"

@@ -8,7 +8,7 @@ import sqlite3
 import stat
 from contextlib import closing
 
-import httpx
+import httpx2
 import psutil
 import pytest
 
@@ -115,7 +115,7 @@ def test_a_broker_that_falls_while_it_is_written_to_takes_nobody_with_it(served)
 def test_callers_wait_while_the_web_server_is_started_again(served):
     served.programs()["web"].kill()
 
-    assert httpx.get(f"{served.url}/login/", timeout=120).status_code == 200
+    assert httpx2.get(f"{served.url}/login/", timeout=120).status_code == 200
 
 
 def test_keys_and_secrets_are_for_their_owner_alone(served):

@@ -39,7 +39,7 @@ def read_signature(source: str, entry: str) -> dict[str, Any]:
 
 
 def validate(rules: Any, value: Any) -> list[dict[str, str]]:
-    return schema.validate_here(schema.key_of(rules), value, all_errors=False)
+    return schema.validate_here(schema_rules.cache_key(rules), value, all_errors=False)
 
 
 def side_by_side(old: str, new: str) -> list[dict[str, Any]]:
@@ -48,12 +48,12 @@ def side_by_side(old: str, new: str) -> list[dict[str, Any]]:
 
 TASKS: dict[str, Callable[..., Any]] = {
     "signature": read_signature,
-    "check_schema": schema_rules.problems_in,
+    "check_schema": schema_rules.find_problems,
     "validate": validate,
     "search": mapping.search_here,
     "map_input": mapping.map_here,
     "side_by_side": side_by_side,
-    "unified": diff.unified_here,
+    "unified": diff.diff_texts_here,
     "as_text": diff.text_here,
     "html": formats.html_text_here,
     "openapi": openapi.read_here,

@@ -2,7 +2,6 @@
 happen.
 """
 
-import uuid
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
@@ -13,6 +12,8 @@ from prometheus_client.registry import Collector
 
 from plumbing import clock
 from runs.models import Approval, Run
+
+from .earlier import first_id_at
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 RECENT = timedelta(minutes=5)
@@ -62,11 +63,6 @@ def by_status(name: str, text: str, runs: QuerySet[Run]) -> GaugeMetricFamily:
     for row in runs.order_by().values("status").annotate(number=Count("pk")):
         family.add_metric([row["status"]], row["number"])
     return family
-
-
-def first_id_at(moment: datetime) -> uuid.UUID:
-    """The smallest UUIDv7 of that millisecond: ids are ordered by time and indexed."""
-    return uuid.UUID(int=int(moment.timestamp() * 1000) << 80)
 
 
 def age_of_oldest_queued(now: datetime) -> float:

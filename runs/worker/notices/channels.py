@@ -5,7 +5,7 @@ import smtplib
 from collections.abc import Callable
 from typing import Any
 
-import httpx
+import httpx2
 from django.conf import settings
 from django.core.mail import EmailMessage
 from django.utils.translation import gettext as _
@@ -102,9 +102,9 @@ def post(url: str, body: bytes, headers: dict[str, Any]) -> int:
             return answer.status_code
     except outbound.AddressRefused as error:
         raise Undeliverable(f"refused: {error}")
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
         raise Undeliverable("the address cannot be used")
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         raise NotSent(f"the address cannot be reached: {type(error).__name__}")
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
+import httpx2
 import pytest
 from django.core.management import call_command
 from django.db import connection as database
@@ -362,7 +362,7 @@ def reference(settings, closed_sessions):
 def test_the_reference_servers_login_is_found_used_renewed_and_taken_back(alice, alice_api, reference):
     row = Connection.objects.create(owner=alice, name="notes", provider="mcp", base_url=f"{reference}/mcp")
     url = alice_api.post(f"{API}/mcp/authorize", {"connection": row.pk}).json()["url"]
-    back = httpx.get(url, follow_redirects=False)
+    back = httpx2.get(url, follow_redirects=False)
     assert back.status_code == 302, back.text
     query = {key: values[0] for key, values in parse_qs(urlsplit(back.headers["location"]).query).items()}
     done = alice_api.get(f"{API}/mcp/callback", query)

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from time import monotonic
 
-import httpx
+import httpx2
 import pytest
 
 from connectors.mcp import session
@@ -99,6 +99,6 @@ def test_a_page_to_visit_before_the_call_is_a_question(opened):
 
 def test_a_session_that_the_server_has_ended_is_recognised(address):
     one = session.opened(http(address), soon())
-    httpx.delete(address, headers={"Mcp-Session-Id": one.transport.session_id, "MCP-Protocol-Version": LEGACY})
+    httpx2.delete(address, headers={"Mcp-Session-Id": one.transport.session_id, "MCP-Protocol-Version": LEGACY})
     with pytest.raises(SessionLost):
         one.call_tool("echo", {"message": "hi"}, soon())

@@ -31,7 +31,7 @@ def post(monkeypatch):
         sent.append((url, json.loads(content), headers))
         return Sent()
 
-    monkeypatch.setattr("httpx.Client.stream", stream)
+    monkeypatch.setattr("httpx2.Client.stream", stream)
 
     def deliver():
         for delivery in WebhookDelivery.objects.filter(state="pending").order_by("id"):

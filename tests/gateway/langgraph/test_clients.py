@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.fakes import calls, says
@@ -24,7 +24,7 @@ def http(agents, model):
     live, key = agents
     model.turns.clear()
     model.requests.clear()
-    with httpx.Client(base_url=f"{live.url}/langgraph", headers={"X-Api-Key": key}, timeout=60) as http:
+    with httpx2.Client(base_url=f"{live.url}/langgraph", headers={"X-Api-Key": key}, timeout=60) as http:
         yield http
 
 
@@ -120,7 +120,7 @@ def test_after_a_cancelled_run_the_page_goes_on_from_what_it_knows(agents, http,
 
 def test_a_page_of_another_origin_may_read_where_the_run_is(agents):
     live, key = agents
-    answer = httpx.options(
+    answer = httpx2.options(
         f"{live.url}/langgraph/threads",
         headers={"Origin": "http://localhost:3000", "Access-Control-Request-Method": "POST"},
     )

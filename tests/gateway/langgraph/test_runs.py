@@ -1,6 +1,6 @@
 """Runs through LangGraph's SDK: waited for, in the background, streamed, cancelled, refused."""
 
-import httpx
+import httpx2
 import pytest
 from langgraph_sdk import errors
 
@@ -171,7 +171,7 @@ def test_what_muster_does_not_have_is_refused(client, more, message):
 
 def test_unknown_paths_and_fields(client, agents):
     live, key = agents
-    with httpx.Client(base_url=f"{live.url}/langgraph", headers={"x-api-key": key}) as http:
+    with httpx2.Client(base_url=f"{live.url}/langgraph", headers={"x-api-key": key}) as http:
         for path in ("/threads/x/stream/events", "/nothing"):
             answer = http.get(path)
             assert (answer.status_code, answer.json()["code"]) == (404, "not_supported"), path

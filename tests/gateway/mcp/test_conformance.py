@@ -10,7 +10,7 @@ import os
 import subprocess
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from connectors.mcp.messages import LEGACY, MODERN
@@ -40,7 +40,7 @@ ABLE = {"elicitation": {}, "sampling": {}, "roots": {}}
 def suite(live):
     """The site, with a key of the person whose rows the suite finds."""
     key = new_key(live, "mcp-suite", "*", "approvals:decide")
-    with httpx.Client(base_url=live.url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
+    with httpx2.Client(base_url=live.url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
         conformance.make_rows(client)
     return Site(live, key)
 
@@ -146,7 +146,7 @@ def newest_run(client):
 
 def test_a_listener_hears_that_a_run_has_changed(suite):
     asked = ask(suite, "test_input_required_result_request_state")
-    with httpx.Client(headers={"Authorization": f"Bearer {suite.key}"}, base_url=suite.live.url) as client:
+    with httpx2.Client(headers={"Authorization": f"Bearer {suite.key}"}, base_url=suite.live.url) as client:
         run = newest_run(client)
         uris = [f"muster://runs/{run}", "muster://runs/00000000-0000-7000-8000-000000000000"]
         body = {"jsonrpc": "2.0", "id": 5, "method": "subscriptions/listen", "params": {

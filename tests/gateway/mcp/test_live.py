@@ -4,7 +4,7 @@ import asyncio
 import json
 from time import monotonic
 
-import httpx
+import httpx2
 import pytest
 from mcp import types
 
@@ -176,7 +176,7 @@ def begin(site, headers=None):
 def leave(site, message, headers):
     """Send a request and go away after the stream's first bytes, which are returned."""
     own = {"Accept": BOTH, "Authorization": f"Bearer {site.key}", **headers}
-    with httpx.stream("POST", site.url, json={"jsonrpc": "2.0", **message}, headers=own, timeout=60) as answer:
+    with httpx2.stream("POST", site.url, json={"jsonrpc": "2.0", **message}, headers=own, timeout=60) as answer:
         for line in answer.iter_lines():
             if line.startswith("id: ") or "Waits for the approval" in line:
                 return line
@@ -190,7 +190,7 @@ def test_a_client_of_the_earlier_version_comes_back_to_its_stream(site, model):
     [run] = runs_of(site, "careful")[:1]
     approve(site, run["id"])
     last = {"Authorization": f"Bearer {site.key}", "Accept": "text/event-stream", "Last-Event-ID": line[4:], **headers}
-    rest = messages(httpx.get(site.url, headers=last, timeout=60))
+    rest = messages(httpx2.get(site.url, headers=last, timeout=60))
     assert rest[-1]["id"] == 7 and rest[-1]["result"]["structuredContent"]["run"] == run["id"]
     again = messages(site.post({"method": "tools/call", "params": params, "id": 7}, headers))
     assert again[-1]["result"]["structuredContent"]["run"] == run["id"]  # the same request starts no second run
@@ -257,7 +257,7 @@ def test_an_ended_session_is_not_found(site, stranger):
     headers = begin(site)
     assert site.post({"method": "ping", "id": 1}, headers).json()["result"] == {}
     own = {"Authorization": f"Bearer {site.key}", **headers}
-    assert httpx.delete(site.url, headers=own).status_code == 204
+    assert httpx2.delete(site.url, headers=own).status_code == 204
     assert site.post({"method": "ping", "id": 2}, headers).status_code == 404
     assert site.post({"method": "ping", "id": 3}, begin(site), key=stranger).status_code == 404
 
@@ -288,7 +288,7 @@ def test_a_listener_hears_that_an_agent_was_published(site, version):
     else:
         own |= begin(site)
         asked = {"method": "GET"}
-    with httpx.stream(**asked, url=site.url, headers=own, timeout=60) as stream:
+    with httpx2.stream(**asked, url=site.url, headers=own, timeout=60) as stream:
         lines = stream.iter_lines()
         if version == MODERN:
             first = next(json.loads(line[6:]) for line in lines if line.startswith("data: "))

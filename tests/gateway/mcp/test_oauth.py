@@ -4,7 +4,7 @@ import json
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 from django.utils import timezone
 from oauth2_provider.cimd import CIMDError
@@ -235,8 +235,8 @@ def test_a_client_document_is_fetched_from_public_addresses_alone(alice, signed_
 
 def serves(monkeypatch, answer):
     """Public addresses answer like this."""
-    line = httpx.MockTransport(lambda request: answer)
-    monkeypatch.setattr(outbound, "client", lambda allowed: httpx.Client(transport=line))
+    line = httpx2.MockTransport(lambda request: answer)
+    monkeypatch.setattr(outbound, "client", lambda allowed: httpx2.Client(transport=line))
 
 
 DOCUMENT = "https://desk.example/client.json"
@@ -245,9 +245,9 @@ DOCUMENT = "https://desk.example/client.json"
 @pytest.mark.parametrize(
     "answer",
     [
-        httpx.Response(302, headers={"Location": "http://127.0.0.1/"}), httpx.Response(200, text="no JSON"),
-        httpx.Response(200, json={"client_id": DOCUMENT, "more": "x" * 20_000}), httpx.Response(200, json=[]),
-        httpx.Response(404, json={}),
+        httpx2.Response(302, headers={"Location": "http://127.0.0.1/"}), httpx2.Response(200, text="no JSON"),
+        httpx2.Response(200, json={"client_id": DOCUMENT, "more": "x" * 20_000}), httpx2.Response(200, json=[]),
+        httpx2.Response(404, json={}),
     ],
 )  # fmt: skip
 def test_what_is_no_client_document_is_refused(monkeypatch, answer):
@@ -257,7 +257,7 @@ def test_what_is_no_client_document_is_refused(monkeypatch, answer):
 
 
 def test_a_client_is_known_by_its_document(alice, signed_in, client, db, monkeypatch):
-    serves(monkeypatch, httpx.Response(200, json={
+    serves(monkeypatch, httpx2.Response(200, json={
         "client_id": DOCUMENT, "client_name": "Desk", "redirect_uris": [BACK], "token_endpoint_auth_method": "none",
     }))  # fmt: skip
     code = consent(signed_in(alice), DOCUMENT)["code"]

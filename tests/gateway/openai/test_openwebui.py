@@ -7,7 +7,7 @@ message, executes every `function_call` without an output, and stops by closing 
 import json
 from uuid import UUID
 
-import httpx
+import httpx2
 import pytest
 
 from tests.fakes import calls, says
@@ -31,7 +31,7 @@ def webui(agents, model):
     live, key = agents
     model.turns.clear()
     model.requests.clear()
-    with httpx.Client(base_url=f"{live.url}/v1", headers={"Authorization": f"Bearer {key}"}, timeout=60) as http:
+    with httpx2.Client(base_url=f"{live.url}/v1", headers={"Authorization": f"Bearer {key}"}, timeout=60) as http:
         yield http
 
 

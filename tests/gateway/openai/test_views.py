@@ -1,6 +1,6 @@
 """The models, embeddings of the offline provider, and errors in OpenAI's form."""
 
-import httpx
+import httpx2
 import openai
 import pytest
 
@@ -54,11 +54,11 @@ def test_an_unknown_key_and_an_unknown_agent(agents, client):
 
 
 def test_errors_have_openais_form(agents):
-    said = httpx.post(
+    said = httpx2.post(
         f"{agents[0].url}/v1/responses", json={"model": "plain"}, headers={"Authorization": f"Bearer {agents[0].key}"}
     )
     assert said.status_code == 400 and said.json()["error"].keys() == {"message", "type", "param", "code"}
-    assert httpx.post(f"{agents[0].url}/v1/responses", json={}).status_code == 401
+    assert httpx2.post(f"{agents[0].url}/v1/responses", json={}).status_code == 401
 
 
 def test_the_status_of_a_failed_run_says_what_failed():

@@ -50,7 +50,7 @@ def found(owner, question="How are goods returned?"):
 
 
 def kept_bytes(owner):
-    return stored.names_of(str(owner.pk))
+    return stored.list_names(str(owner.pk))
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from plumbing.broker import broadcast, clusters
 from plumbing.broker.broadcast import channel_of
 from plumbing.broker.line import Line
 from plumbing.broker.listener import Listener
-from plumbing.broker.servers import Servers, pool_of
+from plumbing.broker.servers import Servers, make_pool
 from runs.queue.carriers.redis_list import RedisList
 from tests.clusters import PATIENCE_S, Cluster, goes_on
 from tests.live import wait_for
@@ -37,7 +37,7 @@ def site(cluster, monkeypatch):
         monkeypatch.setattr(settings, name, cluster.url)
     one = {**settings.CACHES["default"], "LOCATION": [cluster.url]}
     monkeypatch.setattr(caches, "settings", {"default": one})
-    kept = (broadcast.line, throttles.line, slots.connection)
+    kept = (broadcast.server_connection, throttles.cache_connection, slots.connection)
     for each in kept:
         each.cache_clear()
     yield caches.create_connection("default")
@@ -48,7 +48,7 @@ def site(cluster, monkeypatch):
 def test_everything_that_is_kept_there_works_and_is_on_one_server(cluster, site):
     site.set_many({"one": 1, "two": 2}, 60)
     assert site.get_many(["one", "two"]) == {"one": 1, "two": 2}
-    assert throttles.count(["k1", "a127.0.0.1"]) == [1, 1] and throttles.count(["k1"]) == [2]
+    assert throttles.count_in_windows(["k1", "a127.0.0.1"]) == [1, 1] and throttles.count_in_windows(["k1"]) == [2]
     with slots.one_of(7, 1, 60) as first, slots.one_of(7, 1, 60) as second:
         assert first and not second
     carrier, rung, stopping = RedisList(), queue.Queue(), threading.Event()
@@ -72,7 +72,7 @@ def heard(site):
 
 
 def test_messages_and_commands_go_on_when_the_server_of_the_keys_has_died(cluster, site, heard):
-    line = broadcast.line()
+    line = broadcast.server_connection()
     assert line.ask(("SET", channel_of("kept"), "yes"), ("WAIT", 1, 5000))[1] == 1
     cluster.processes[cluster.owner].kill()
     wait_for(lambda: goes_on(partial(line.ask, ("INCR", channel_of("number")))), PATIENCE_S)
@@ -104,20 +104,20 @@ def test_a_single_server_is_no_cluster():
     url = settings.CHANNEL_URL
     assert url.startswith("unix://"), "the tests' own server"
     with pytest.raises(ValueError, match="write cluster://"):
-        pool_of("cluster:///tmp/socket")
+        make_pool("cluster:///tmp/socket")
 
 
 def test_an_address_is_read():
     servers, options = clusters.read_cluster("clusters://ann:p%40ss@one:7000,two?ssl_ca_certs=/ca.pem")
     assert servers == [("one", 7000), ("two", 6379)]
     assert (options["username"], options["password"], options["ssl_ca_certs"]) == ("ann", "p@ss", "/ca.pem")
-    assert isinstance(pool_of("clusters://one").make_connection(), redis.SSLConnection)
+    assert isinstance(make_pool("clusters://one").make_connection(), redis.SSLConnection)
 
 
 @pytest.mark.parametrize("url", ["cluster://", "cluster://one,,two", "cluster://one:x", "cluster://one/3"])
 def test_an_address_that_cannot_work_is_refused(url):
     with pytest.raises(ValueError):  # noqa: PT011 (int() words it differently)
-        pool_of(url)
+        make_pool(url)
 
 
 def test_the_carrier_list_takes_a_cluster_and_celery_does_not():

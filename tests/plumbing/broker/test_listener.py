@@ -11,7 +11,7 @@ import redis
 from django.conf import settings
 
 from plumbing.broker import broadcast
-from plumbing.broker.announcements import Announcements, Waiter, line_of
+from plumbing.broker.announcements import Announcements, Waiter, format_line
 from plumbing.broker.broadcast import channel_of
 from plumbing.broker.listener import Listener
 
@@ -34,7 +34,7 @@ def heard(listener):
 
 
 def subscribers(channel):
-    return broadcast.line().ask(("PUBSUB", "NUMSUB", channel))[0][1]
+    return broadcast.server_connection().ask(("PUBSUB", "NUMSUB", channel))[0][1]
 
 
 def test_the_private_part_of_redis_py_is_as_it_was_checked():
@@ -78,7 +78,7 @@ def test_a_channel_without_subscribers_is_given_up(listener, heard):
 
 def test_after_a_break_all_subscribers_learn_that_they_may_have_missed_something(listener, heard, monkeypatch):
     monkeypatch.setattr("plumbing.broker.listener.AGAIN_S", 0)
-    broadcast.line().ask(("CLIENT", "KILL", "TYPE", "pubsub"))
+    broadcast.server_connection().ask(("CLIENT", "KILL", "TYPE", "pubsub"))
     assert heard() is None
     broadcast.publish(channel_of("test"), b"again")
     assert heard() == b"again"
@@ -128,7 +128,7 @@ def test_a_waiter_gets_the_news_of_its_own_key():
     news = Announcements("test-news")
     assert news.listen()
     with news.waiter("a", Waiter) as mine, news.waiter("a", Waiter) as too, news.waiter("b", Waiter) as other:
-        broadcast.publish(news.channel, b"\n".join([line_of("x", {}), line_of("a", {"text": "é\n"})]))
+        broadcast.publish(news.channel, b"\n".join([format_line("x", {}), format_line("a", {"text": "é\n"})]))
         assert mine.wait(PATIENCE_S) and too.wait(PATIENCE_S)
         assert mine.news == too.news == {"text": "é\n"}
         assert not other.wait(0)
@@ -139,14 +139,14 @@ def test_news_that_is_long_is_read_from_its_row():
     news = Announcements("test-long-news")
     news.listen()
     with news.waiter("a", Waiter) as mine:
-        broadcast.publish(news.channel, line_of("a", {"text": "x" * 100_000}))
+        broadcast.publish(news.channel, format_line("a", {"text": "x" * 100_000}))
         assert mine.wait(PATIENCE_S) and mine.news is None
 
 
 def test_the_latest_news_is_kept_for_a_waiter_that_comes_late():
     news = Announcements("test-late-news", remembered=2)
     for key in "abc":
-        news.hear(line_of(key, {"key": key}))
+        news.hear(format_line(key, {"key": key}))
     with news.waiter("a", Waiter) as first, news.waiter("c", Waiter) as last:
         assert not first.wait(0) and last.wait(0)
         assert last.news == {"key": "c"}

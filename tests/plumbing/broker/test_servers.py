@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config import brokers
 from plumbing.broker.line import Line
-from plumbing.broker.servers import Servers, is_clustered, pool_of, read_sentinel
+from plumbing.broker.servers import Servers, is_clustered, make_pool, read_sentinel
 from supervisor import refusals, valkey
 from tests.clusters import goes_on
 from tests.live import wait_for
@@ -27,7 +27,7 @@ def test_an_address_of_sentinels_is_read():
 @pytest.mark.parametrize("url", ["sentinel://", "sentinel://one:1", "sentinel:///main", "sentinel://one:x/main"])
 def test_an_address_without_host_or_service_is_refused(url):
     with pytest.raises(ValueError):  # noqa: PT011 (int() words it differently)
-        pool_of(url)
+        make_pool(url)
 
 
 def test_celery_gets_the_sentinels_in_its_own_words():

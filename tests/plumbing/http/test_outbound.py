@@ -2,7 +2,7 @@ import http.server
 import threading
 from time import monotonic, sleep
 
-import httpx
+import httpx2
 import pytest
 
 from plumbing.http import addresses, outbound
@@ -76,7 +76,7 @@ def test_it_connects_to_the_address_that_was_checked_not_to_the_next_one(server,
 def test_it_refuses_a_name_of_which_one_address_is_private(monkeypatch):
     monkeypatch.setattr(outbound, "resolve", lambda host, **_: ["93.184.216.34", "10.0.0.1"])
     with pytest.raises(outbound.AddressRefused):
-        outbound.checked("two-faced.example", [])
+        outbound.check_host("two-faced.example", [])
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_it_knows_private_addresses_in_every_dress(address):
 
 def test_an_exchange_ends_in_its_time_however_slowly_the_other_side_drips(server):
     started = monotonic()
-    with outbound.client(["127.0.0.1"]) as client, pytest.raises(httpx.TimeoutException), outbound.until(0.3):
+    with outbound.client(["127.0.0.1"]) as client, pytest.raises(httpx2.TimeoutException), outbound.until(0.3):
         client.get(f"{server}/drip")
     assert monotonic() - started < 8  # it would have dripped for ten seconds
 

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from time import monotonic
 
-import httpcore
 import httpcore2
 import pytest
 from cryptography import x509
@@ -89,17 +88,16 @@ class Server:
         self.listening.close()
 
 
-@pytest.mark.parametrize("library", [httpcore, httpcore2])
-def test_tls_is_negotiated_and_read(run, certificate, library):
+def test_tls_is_negotiated_and_read(run, certificate):
     context = ssl.create_default_context(cafile=certificate)
 
     def work():
-        plain = streams.connect("127.0.0.1", server.port, 20, None, None, library)
+        plain = streams.connect("127.0.0.1", server.port, 20)
         secured = plain.start_tls(context, "127.0.0.1", 20)
         assert secured.get_extra_info("ssl_object") is not None
         secured.write(b"x" * 1000, 20)
         assert secured.read(65536, 20) == ANSWER
-        with pytest.raises(library.ReadTimeout):
+        with pytest.raises(httpcore2.ReadTimeout):
             secured.read(65536, 0.05)
         assert not secured.get_extra_info("is_readable")
         secured.close()
@@ -110,7 +108,7 @@ def test_tls_is_negotiated_and_read(run, certificate, library):
 
 def test_a_certificate_that_is_not_trusted_is_refused(run, certificate):
     def work():
-        plain = streams.connect("127.0.0.1", server.port, 20, None, None, httpcore2)
+        plain = streams.connect("127.0.0.1", server.port, 20)
         with pytest.raises(httpcore2.ConnectError, match="certificate"):
             plain.start_tls(ssl.create_default_context(), "127.0.0.1", 20)
         assert plain.get_extra_info("socket").fileno() < 0
@@ -122,7 +120,7 @@ def test_a_certificate_that_is_not_trusted_is_refused(run, certificate):
 def test_a_handshake_that_stands_still_ends_in_its_time(run):
     def work():
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            plain = streams.connect("127.0.0.1", silent.getsockname()[1], 20, None, None, httpcore2)
+            plain = streams.connect("127.0.0.1", silent.getsockname()[1], 20)
             with pytest.raises(httpcore2.ConnectTimeout):
                 plain.start_tls(ssl.create_default_context(), "127.0.0.1", 0.1)
 
@@ -137,7 +135,7 @@ def test_a_refused_connection_and_an_unknown_host_are_connect_errors(run, monkey
     def work():
         for host in ("127.0.0.1", "nowhere.example"):
             with pytest.raises(httpcore2.ConnectError):
-                streams.connect(host, port, 20, None, None, httpcore2)
+                streams.connect(host, port, 20)
 
     run(work)
 
@@ -146,7 +144,7 @@ def test_the_second_address_is_tried_when_the_first_refuses(run, monkeypatch):
     monkeypatch.setattr(streams, "resolve", lambda *_, **__: ["127.0.0.2", "127.0.0.1"])
 
     def work():
-        stream = streams.connect("two.example", server.port, 20, None, None, httpcore2)
+        stream = streams.connect("two.example", server.port, 20)
         assert stream.get_extra_info("server_addr") == ("127.0.0.1", server.port)
         stream.close()
 
@@ -162,7 +160,7 @@ def test_a_read_ends_when_it_is_over(run):
     def work():
         here.setblocking(False)
         with pytest.raises(httpcore2.ReadTimeout):
-            streams.Stream(here, httpcore2).read(100, 60, is_over.is_set)
+            streams.Stream(here).read(100, 60, is_over.is_set)
 
     began = monotonic()
     run(work)
@@ -172,7 +170,7 @@ def test_a_read_ends_when_it_is_over(run):
 
 def connections(kept=16):
     maker = httpcore2.ConnectionPool(keepalive_expiry=60)
-    return Connections(maker, httpcore2, kept=kept)
+    return Connections(maker, kept=kept)
 
 
 def ask(pool, port):

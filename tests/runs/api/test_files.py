@@ -114,8 +114,8 @@ def test_a_form_needs_a_key(db):
     ],
 )
 def test_the_type_follows_the_content(content, declared, media_type):
-    assert storage.type_of(content, declared) == media_type
-    assert storage.type_of(ContentFile(content), declared) == media_type
+    assert storage.detect_type(content, declared) == media_type
+    assert storage.detect_type(ContentFile(content), declared) == media_type
 
 
 def test_a_letter_that_two_pieces_share_is_still_text():
@@ -221,7 +221,7 @@ def test_an_administrator_who_deletes_a_person_deletes_their_bytes_at_once(admin
 
 def test_bytes_of_a_program_that_was_killed_before_their_row_are_swept(alice, settings):
     words = b"its row never came"
-    storage.prepared(alice.pk, "a.txt", words)
+    storage.store_bytes(alice.pk, "a.txt", words)
     assert storage.sweep() == 0 and in_storage(settings, words)
     assert storage.sweep(timezone.now() + timedelta(hours=2)) == 1 and not in_storage(settings, words)
 

@@ -270,7 +270,7 @@ def test_two_files_at_once_do_not_exceed_the_quota_together(alice, settings):
     both = threading.Barrier(2)
 
     def save(name):
-        file = storage.prepared(alice.pk, name, b"x" * 8)
+        file = storage.store_bytes(alice.pk, name, b"x" * 8)
         both.wait(10)
         try:
             with transaction.atomic():

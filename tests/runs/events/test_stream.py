@@ -90,7 +90,7 @@ async def at_end(*watchers):
 async def until_subscribed(run, times):
     numsub = ("PUBSUB", "NUMSUB", events.events_of(run.pk))
     async with asyncio.timeout(60):
-        while (await in_thread(broadcast.line().ask, numsub))[0][1] != times:
+        while (await in_thread(broadcast.server_connection().ask, numsub))[0][1] != times:
             await asyncio.sleep(0)
 
 

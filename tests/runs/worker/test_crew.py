@@ -120,7 +120,7 @@ def test_a_tool_that_blocks_does_not_hold_up_its_siblings(crew):
     gate, released = Gate(), threading.Event()
     for _ in range(3 * HUBS):
         crew.has_room(20)
-        crew.submit(waits.elsewhere, released.wait, 30)
+        crew.submit(waits.run_blocking, released.wait, 30)
     gate.is_open = True
     for number in range(50):
         assert crew.has_room(20)

@@ -106,7 +106,7 @@ def turn_of(body):
 
 def blocking_and_waiting(tool, call, context):
     waits.pause(0.05)
-    return ToolResult(ok=True, value=waits.elsewhere(sum, [call.arguments["a"], call.arguments["b"]]))
+    return ToolResult(ok=True, value=waits.run_blocking(sum, [call.arguments["a"], call.arguments["b"]]))
 
 
 def test_a_lease_that_is_lost_stops_the_model_and_writes_nothing(launch, crew, stub):

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from runs.models import Message, Run, SavedFilter, StepRun, ToolCallRecord
-from studio.activity.run_list import meant
+from studio.activity.run_list import describe_input
 
 
 def listed(browser, query=""):
@@ -213,4 +213,4 @@ def test_the_waterfall_links_a_span_to_its_raw_request(alice, staff, signed_in, 
 
 @pytest.mark.parametrize(("start", "shown"), [("{}", ""), (None, ""), ('{"a": 1}', '{"a": 1}')])
 def test_an_empty_input_of_a_chain_is_no_message(start, shown):
-    assert meant(start) == shown
+    assert describe_input(start) == shown

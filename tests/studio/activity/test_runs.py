@@ -12,7 +12,7 @@ from knowledge.collections.device_folders import Asker
 from knowledge.models import Collection, Document
 from runs.intake import messages as intake
 from runs.models import Approval, Run
-from studio.activity.sources import sources_of
+from studio.activity.runs import find_sources
 from studio.activity.waterfall import waterfall
 from tests.fakes import fails, says
 from tests.knowledge.documents import collection_with
@@ -178,7 +178,7 @@ def test_the_sources_of_an_answer_open_the_documents_at_their_place(alice, bob, 
     ):
         run.tool_calls.create(name="search-handbook", kind="knowledge", outcome="ok", result={"results": [place]})
     run.tool_calls.create(name="lookup", kind="function", outcome="ok", result={"url": url, "title": "not a source"})
-    assert sources_of(run) == [{"url": url, "title": "returns.md, Returns"}]
+    assert find_sources(run) == [{"url": url, "title": "returns.md, Returns"}]
     html = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
     assert f'<li><a href="{url}">returns.md, Returns</a></li>' in html and html.count("<h2>Sources</h2>") == 1
     for person, status in ((alice, 200), (bob, 200), (charlie, 404)):
@@ -189,4 +189,4 @@ def test_what_is_no_result_of_a_search_has_no_sources(make_run):
     run = make_run()
     for result in (None, [], "text", {"results": "a"}, {"results": [5, {}]}, {"url": 5}):
         run.tool_calls.create(name="search-x", kind="knowledge", outcome="ok", result=result)
-    assert sources_of(run) == []
+    assert find_sources(run) == []

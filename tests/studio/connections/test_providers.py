@@ -77,7 +77,7 @@ def test_known_prices_have_a_date_a_source_and_numbers():
     ],
 )  # fmt: skip
 def test_each_failure_has_a_fix_to_copy(fields, code, text):
-    assert providers.fix_of(Provider(name="x", **fields), code).text == text
+    assert providers.find_fix(Provider(name="x", **fields), code).text == text
 
 
 def test_a_failed_test_says_why_and_keeps_the_provider(alice, signed_in, model_server):

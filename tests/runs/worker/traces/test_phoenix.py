@@ -10,7 +10,7 @@ import subprocess
 import time
 from uuid import uuid4
 
-import httpx
+import httpx2
 import pytest
 
 from agents.models import Tool
@@ -40,7 +40,7 @@ def phoenix(tmp_path_factory):
         program = subprocess.Popen([PHOENIX, "serve"], env={**os.environ, **own}, stdout=log, stderr=log)
     url = f"http://127.0.0.1:{port}"
     try:
-        wait_until(lambda: httpx.get(f"{url}/healthz").is_success, program, folder / "log")
+        wait_until(lambda: httpx2.get(f"{url}/healthz").is_success, program, folder / "log")
         yield url
     finally:
         program.terminate()
@@ -53,7 +53,7 @@ def wait_until(is_ready, program=None, log=None):
         try:
             if found := is_ready():
                 return found
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             pass
         time.sleep(0.2)
     raise AssertionError("Phoenix did not answer")
@@ -67,7 +67,7 @@ class Shown:
 
     def spans(self, number):
         def all_there():
-            answer = httpx.get(f"{self.url}/v1/projects/{self.project}/spans", params={"limit": 1000})
+            answer = httpx2.get(f"{self.url}/v1/projects/{self.project}/spans", params={"limit": 1000})
             found = answer.json()["data"] if answer.is_success else []
             return found if len(found) >= number else None
 
@@ -76,9 +76,9 @@ class Shown:
         return {span["name"]: span for span in sorted(found, key=lambda one: one["start_time"], reverse=True)}
 
     def totals(self):
-        project = httpx.get(f"{self.url}/v1/projects/{self.project}").json()["data"]["id"]
+        project = httpx2.get(f"{self.url}/v1/projects/{self.project}").json()["data"]["id"]
         body = {"query": TOKENS, "variables": {"id": project}}
-        return httpx.post(f"{self.url}/graphql", json=body).json()["data"]["node"]
+        return httpx2.post(f"{self.url}/graphql", json=body).json()["data"]["node"]
 
 
 @pytest.fixture
