@@ -130,7 +130,7 @@ def earlier_calls(row: Message) -> list[dict[str, Any]]:
         {"role": "tool", "tool_call_id": call["id"], "name": call["name"], "content": call.get("result", "")}
         for call in row.tool_calls
     ]
-    return [{"role": "assistant", "content": "", "tool_calls": calls}, *results]
+    return [{"role": "assistant", "content": "", "tool_calls": calls, "is_earlier": True}, *results]
 
 
 def is_silent(row: Message) -> bool:
@@ -166,7 +166,7 @@ def turns(run: Run, answered: Iterable[ModelCall]) -> list[dict[str, Any]]:
     shown: list[dict[str, Any]] = []
     for call in answered:
         response = call.response or {}
-        shown += turn_messages(response.get("text", ""), records.get(call.turn, []))
+        shown += turn_messages(response.get("text", ""), records.get(call.turn, []), response.get("kept"))
         if note := response.get("note"):
             shown.append({"role": "user", "content": note})
         if warned.get("turn") == call.turn:
@@ -174,10 +174,15 @@ def turns(run: Run, answered: Iterable[ModelCall]) -> list[dict[str, Any]]:
     return shown
 
 
-def turn_messages(text: str, records: Iterable[ToolCallRecord]) -> list[dict[str, Any]]:
+def turn_messages(
+    text: str, records: Iterable[ToolCallRecord], kept: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """`kept`: what the model's server wants back with this turn."""
     records = list(records)
     calls = [{"id": call_id(record), "name": record.name, "arguments": record.arguments} for record in records]
     message: dict[str, Any] = {"role": "assistant", "content": text}
+    if kept:
+        message["kept"] = kept
     if calls:
         message["tool_calls"] = calls
     return [message, *(result_message(record) for record in records)]

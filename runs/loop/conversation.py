@@ -182,11 +182,12 @@ class Conversation:
             cost=cost,
             attempts=reply.attempts,
             request=reply.request if settings.KEEP_RAW else None,
-            response={"text": reply.text, "tool_calls": calls, "raw": reply.response if settings.KEEP_RAW else None},
+            response=response_of(reply, calls),
             **figures,
         )
         insert(call)
         data = {"turn": run.turns, "model": reply.model_name, "text": reply.text, "tool_calls": calls}
+        data["finish"] = reply.finish
         return "model.finished", {**data, **figures, "cost": str(cost)}
 
     def spent(self) -> dict[str, Any]:
@@ -240,7 +241,7 @@ class Conversation:
         self.records += records
         self.desk.perform(records)
         self.stop_or_wait(records)
-        self.messages += shown.turn_messages(reply.text, records)
+        self.messages += shown.turn_messages(reply.text, records, reply.kept)
         self.look_for_circles()
 
     def stop_or_wait(self, records: list[ToolCallRecord]) -> None:
@@ -348,6 +349,13 @@ class Conversation:
             return Status.SUCCEEDED, None
         was_any_made = any(record.outcome == "ok" and record.kind != COMPLETE.kind for record in self.records)
         return Status.PARTIAL if was_any_made else Status.FAILED, error
+
+
+def response_of(reply: ModelReply, calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """The answer as its row keeps it: what it said, what the model thought, and what its server wants back."""
+    response = {"text": reply.text, "tool_calls": calls, "raw": reply.response if settings.KEEP_RAW else None}
+    more = {"finish": reply.finish, "reasoning": reply.reasoning, "kept": reply.kept}
+    return {**response, **{name: value for name, value in more.items() if value}}
 
 
 def check_alive(run: Run, lease: Lease, *, reply: str | None = None) -> None:
