@@ -17,6 +17,8 @@ JSON = Any
 # them.
 KEPT_FIELDS = ("reasoning_content", "reasoning_details", "thinking_blocks")
 KEPT_OF_CALLS = ("extra_content", "provider_specific_fields")  # Gemini's thought signature is in them
+# Google's own word for a call that none of its models made.
+NO_SIGNATURE = "skip_thought_signature_validator"
 NOTHING_THOUGHT = " "  # in place of reasoning that another model did: Kimi refuses an empty text
 FEATURES = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
@@ -80,6 +82,8 @@ def write_message(message: dict[str, JSON], refused: frozenset[str]) -> dict[str
     if "absent_reasoning" in refused and not written.get("reasoning_content"):
         written["reasoning_content"] = NOTHING_THOUGHT
     written["tool_calls"] = [write_call(call) for call in calls]
+    if "absent_signature" in refused:
+        written["tool_calls"][0].setdefault("extra_content", {"google": {"thought_signature": NO_SIGNATURE}})
     return written
 
 

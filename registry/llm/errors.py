@@ -28,6 +28,8 @@ NO_TOOLS = re.compile(
 NO_QUOTA = re.compile(
     r"insufficient_quota|exceeded your current quota|billing|insufficient (balance|credits)", re.IGNORECASE
 )
+BROKEN_CALL = re.compile(r"tool_use_failed|failed to (call a function|parse tool call)", re.I)
+INVALID = ("invalid_request", "invalid_argument", "unprocessable", "bad_request")
 TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 FIELDS = ("message", "msg", "detail", "error", "error_message", "description", "reason")
 LONGEST = 500  # characters of a server's reason
@@ -49,6 +51,8 @@ def judge(status: int, message: str, body: bytes, retry_after: str = "") -> Atte
         return AttemptFailed("model_unavailable", message, is_retryable=True, **more)
     if status in (401, 403):
         return AttemptFailed("model_key_refused", message, **more)
+    if BROKEN_CALL.search(text):  # the model wrote a call that its own server could not read
+        return AttemptFailed("bad_answer", message, is_retryable=True, **more)
     if NO_TOOLS.search(text):
         message += " Set the provider's tool calling to “schema” for models without tool calls."
     return AttemptFailed("model_refused", message, **more)
@@ -81,7 +85,8 @@ def find_status(error: dict[str, JSON]) -> int:
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600:
             return value
-    return 0
+    kind = str(error.get("type") or "").lower()
+    return 400 if kind.startswith(INVALID) else 0
 
 
 def reason_in(body: bytes) -> str:

@@ -7,7 +7,7 @@ from agents.tools import ToolSpec
 from plumbing import json_values
 
 from .answer_builder import AnswerBuilder, CallPiece
-from .completions import count_tokens
+from .completions import NO_SIGNATURE, count_tokens
 from .history import describe_part
 from .wire import Endpoint
 from .wire_model import Request, declare_parameters
@@ -15,8 +15,6 @@ from .wire_model import Request, declare_parameters
 JSON = Any
 VERSION = "v1beta"
 LIMIT_NAMES = {"temperature": "temperature", "top_p": "topP", "max_tokens": "maxOutputTokens"}
-# Google's word for a call that none of its models made, or whose signature is lost; without one it refuses the turn.
-NO_SIGNATURE = "skip_thought_signature_validator"
 
 
 class Google:

@@ -6,6 +6,7 @@ directly skips the callback manager, which costs 0.2 ms a call and has nothing t
 adds up the pieces of a stream, it completes JSON that was cut off; so we do that ourselves.
 """
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -162,6 +163,8 @@ def understood(error: Exception) -> AttemptFailed:
             return cause
         if isinstance(cause, ModelCancelled | ModelFailed):
             raise cause
+        if isinstance(cause, json.JSONDecodeError):
+            return AttemptFailed("bad_answer", "The model server's answer is not JSON.", is_retryable=True)
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     if isinstance(status, int) and status >= 300:
         response = getattr(error, "response", None)

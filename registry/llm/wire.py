@@ -9,7 +9,7 @@ import ssl
 import zlib
 from collections.abc import Generator, Iterable, Iterator
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -31,6 +31,7 @@ TOGETHER = 64 * 1024  # bytes of a request that are sent in one write
 KEPT = 256  # idle connections to one server
 MAX_ANSWER = 32 * 1024 * 1024  # bytes
 JSON = Any
+REASON_BYTES = 4_000  # of a refusal that are read
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DONE = object()  # the event in which a server says that its stream is complete
 
@@ -93,7 +94,7 @@ class Exchange:
 
     def _refuse(self, response: httpcore2.Response) -> None:
         try:
-            text = b"".join(islice(read_body(response), 16))[:4000]
+            text = beginning_of(read_body(response), REASON_BYTES)
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError):
             text = b""
         response.close()
@@ -103,6 +104,15 @@ class Exchange:
         self._response.close()
         if isinstance(error, httpcore2.NetworkError | httpcore2.TimeoutException | httpcore2.ProtocolError):
             raise broken(error) from None
+
+
+def beginning_of(parts: Iterable[bytes], size: int) -> bytes:
+    beginning = b""
+    for part in parts:
+        beginning += part
+        if len(beginning) >= size:
+            break
+    return beginning[:size]
 
 
 def broken(error: BaseException) -> AttemptFailed:
@@ -142,8 +152,8 @@ def unpacked(parts: Iterable[bytes], encoding: bytes) -> Iterator[bytes]:
     if encoding.strip().lower() not in (b"gzip", b"x-gzip", b"deflate"):
         yield from parts
         return
-    beginning = b""
     parts = iter(parts)
+    beginning = b""
     for part in parts:
         beginning += part
         if len(beginning) >= 2:

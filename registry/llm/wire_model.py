@@ -63,6 +63,8 @@ def says(*words: str) -> re.Pattern[str]:
 REFUSALS: dict[str, re.Pattern[str]] = {
     # DeepSeek and Kimi, where another model or an earlier run made the calls
     "absent_reasoning": says("reasoning_content.*(missing|must be passed|required)", "missing.*reasoning_content"),
+    # Gemini, likewise
+    "absent_signature": says("missing a `?thought_signature", "missing.*thought_?signature"),
     "kept": says("reasoning_content", "reasoning_details", "thinking_blocks", "extra_content", "thought_signature"),
     "short_ids": says(
         "tool[ _]call[ _]?id.*(length of 9|a-z, A-Z, 0-9)", r"tool_calls?\W.*\bid\b.*(too long|maximum length)"
