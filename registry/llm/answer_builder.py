@@ -28,12 +28,20 @@ COMPLETE = frozenset(
     ]
 )  # fmt: skip
 # What they call one that was broken off, by a limit, by a filter or by a fault.
-CUT_OFF = frozenset(
+TOO_LONG = frozenset(
     [
         "length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "token_limit",
         "model_context_window_exceeded", "context_length_exceeded", "incomplete",
+    ]
+)  # fmt: skip
+FILTERED = frozenset(
+    [
         "content_filter", "content_filtered", "safety", "refusal", "recitation", "blocklist", "prohibited_content",
         "spii", "language", "guardrail_intervened",
+    ]
+)  # fmt: skip
+CUT_OFF = TOO_LONG | FILTERED | frozenset(
+    [
         "abort", "aborted", "cancelled", "canceled", "error", "error_toxic", "failed", "timeout", "time_limit",
         "insufficient_system_resource", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls",
         "other", "load", "unload",
@@ -290,6 +298,13 @@ def read_reason(reason: JSON) -> str:
     """A finish reason in lower case; enumerations are named like `FinishReason.MAX_TOKENS`."""
     word = reason.strip().rpartition(".")[2].lower() if isinstance(reason, str) else ""
     return "" if word in ("null", "none") or word.endswith("unspecified") else word
+
+
+def name_cut(finish: str) -> str:
+    """In OpenAI's words why an answer ended too early: `length`, `content_filter`, or "" if it did not."""
+    if finish in TOO_LONG:
+        return "length"
+    return "content_filter" if finish in FILTERED else ""
 
 
 def read_call(id: str, name: str, arguments: JSON, finish: str) -> ModelToolCall:
