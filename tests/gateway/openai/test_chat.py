@@ -82,11 +82,11 @@ def test_sampling_parameters_reach_the_model(client, model):
     client.chat.completions.create(model="plain", messages=said, temperature=0.3, max_completion_tokens=50)
     answer = client.responses.create(model="plain", input="hi", top_p=0.5, max_output_tokens=40)
     sent = [
-        {name: one.get(name) for name in ("temperature", "top_p", "max_completion_tokens")} for one in model.requests
+        {name: one.get(name) for name in ("temperature", "top_p", "max_tokens")} for one in model.requests
     ]
     assert sent == [
-        {"temperature": 0.3, "top_p": None, "max_completion_tokens": 50},
-        {"temperature": None, "top_p": 0.5, "max_completion_tokens": 40},
+        {"temperature": 0.3, "top_p": None, "max_tokens": 50},
+        {"temperature": None, "top_p": 0.5, "max_tokens": 40},
     ]
     assert (answer.top_p, answer.max_output_tokens) == (0.5, 40)
 

@@ -48,7 +48,7 @@ def test_older_messages_are_left_out_and_the_run_says_so(worker, alice, stub, lo
     run = worker.send_message(alice, "And now?", agent, session=session)
     assert (run.status, run.error) == ("succeeded", None)
     [told] = events(run, "context.shortened")
-    assert told["left_out"] > 0 and told["characters"] > 4000
+    assert told["left_out"] > 0 and told["characters"] > 3000
     sent = json.dumps(stub.requests[-1]["messages"])
     assert "And now?" in sent and "Question 0" not in sent
     assert events(run, "model.failed") == [] and ModelCall.objects.filter(run=run).count() == 1
