@@ -119,7 +119,12 @@ def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
         timeout=settings.MODEL_SILENCE_S,
         http_client=httpx2.Client(transport=PooledTransport(base_url), timeout=settings.MODEL_SILENCE_S),
     )
-    shared = {"model_provider": "anthropic", "api_key": provider.api_key, "base_url": base_url, "max_retries": 0}
+    shared: dict[str, Any] = {
+        "model_provider": "anthropic",
+        "api_key": provider.api_key,
+        "base_url": base_url,
+        "max_retries": 0,
+    }
     shared |= {name: value for name, value in given(params).items() if not name.endswith("_penalty")}
 
     def make(model_name: str) -> Any:

@@ -27,6 +27,7 @@ class PooledTransport(httpx2.HTTPTransport):
             if watch is not None:
                 watch.expect_within(None)
         is_stream = "event-stream" in response.headers.get("content-type", "")
+        assert isinstance(response.stream, httpx2.SyncByteStream)
         response.stream = BoundedStream(response.stream, by_lines=is_stream)
         return response
 

@@ -168,7 +168,8 @@ def counted(
         return [], 0
     if provider.kind == Provider.Kind.OFFLINE:
         return [of_words(text, dimensions or OFFLINE_DIMENSIONS) for text in texts], sum(map(estimated, texts))
-    endpoint, vectors, tokens = endpoint_of(provider), [], 0
+    endpoint, tokens = endpoint_of(provider), 0
+    vectors: list[Vector] = []
     body: dict[str, Any] = {"model": model_name, **({"dimensions": dimensions} if dimensions else {})}
     deadline = None if limit_s is None else clock.near() + timedelta(seconds=limit_s)
     size = remembered_size(provider, model_name)
