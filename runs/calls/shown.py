@@ -17,6 +17,7 @@ from runs.rules import marks
 REMEMBERED_LIMIT = 2_000  # characters of an earlier result that later messages of the session show again
 RESULT_LIMIT = 40_000  # characters of one tool result shown to a model; the row keeps all of it
 CHARS_PER_TOKEN = 4
+TOLD = ("role", "content", "name", "tool_calls", "tool_call_id")
 OF_RUN = Select(
     lambda at: Message.objects.filter(session_id=at.session, run_id=at.run).order_by("seq"),
     session=UUIDField(),
@@ -43,6 +44,11 @@ def opening(run: Run, spec: AgentSpec, memory: str = "") -> list[dict[str, Any]]
     if has_earlier or not own:  # without a message of its own the run goes on from what came before
         messages += earlier(run, spec, own)
     return messages + current
+
+
+def as_told(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages for a program outside, without what only the normaliser of requests needs."""
+    return [{name: value for name, value in message.items() if name in TOLD} for message in messages]
 
 
 def instructions(run: Run, spec: AgentSpec, memory: str = "") -> str:

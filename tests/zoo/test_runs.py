@@ -1,6 +1,7 @@
 """Runs with each server of the zoo: with a watcher and without, the same events in the same order."""
 
 import pytest
+from django.urls import reverse
 
 from agents.models import Provider
 from runs.models import ModelCall, Run, RunEvent, Session
@@ -63,7 +64,7 @@ def test_a_run_is_the_same_with_a_watcher_and_without(worker, alice, make_agent,
     assert len(functions.asked) == 4, "a call, and one behind the failed run; none of the answer that was cut off"
 
 
-def test_what_the_model_thought_is_stored_and_no_part_of_the_reply(worker, alice, make_agent, keep):
+def test_what_the_model_thought_is_stored_and_no_part_of_the_reply(worker, alice, make_agent, keep, client):
     pool, _ = keep("ollama /v1")
     provider = Provider.objects.create(owner=alice, name="zoo", kind=pool.server.kind, base_url=pool.server.base)
     pool.script(says("Four.", reasoning="Two and two."))
@@ -71,3 +72,6 @@ def test_what_the_model_thought_is_stored_and_no_part_of_the_reply(worker, alice
     assert run.session.messages.last().text == "Four."
     assert ModelCall.objects.get(run=run).response["reasoning"] == "Two and two."
     assert "Two and two" not in str([event.data for event in RunEvent.objects.filter(run=run)])
+    client.force_login(alice)
+    page = client.get(reverse("page:run", args=[run.pk])).content.decode()
+    assert "Two and two." in page.partition("Thoughts</summary>")[2]
