@@ -129,9 +129,9 @@ class AnswerBuilder:
             return
         self.has_ended = False  # it goes on, whatever was said before
         self._has_text = True
-        said = self._text.add(text)
-        if said and self._hear:
-            self._hear(said)
+        words = self._text.add(text)
+        if words and self._hear:
+            self._hear(words)
 
     def add_reasoning(self, text: str) -> None:
         """What the model thinks, where its server sends it apart from the answer."""

@@ -31,16 +31,16 @@ class ThinkingSplitter:
             self._answer.append(piece)
             return piece
         self._rest += piece
-        said = ""
+        words = ""
         while self._rest and not self._is_answer:
             before = self._rest
             if self._depth:
                 self._think()
             else:
-                said += self._begin()
+                words += self._begin()
             if self._rest == before:
                 break
-        return said
+        return words
 
     def _begin(self) -> str:
         """At the beginning of the answer, or behind a block: another block, the answer, or too little to know."""

@@ -67,7 +67,7 @@ class Anthropic:
         for index, block in enumerate(self.blocks(act)):
             events += pieces_of(index, block)
         delta = {"stop_reason": self.finish(act), "stop_sequence": None}
-        events += [{"type": "message_delta", "delta": delta, "usage": {"output_tokens": 7}}, {"type": "message_stop"}]
+        events += [{"type": "message_delta", "delta": delta, "usage": usage}, {"type": "message_stop"}]
         lines = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
         return Reply("".join(lines).encode(), "text/event-stream")
 
