@@ -78,7 +78,7 @@ class ThinkingSplitter:
         """(the answer, the thoughts)."""
         if self._depth and self._rest:
             self._thoughts.append(self._rest)
-        elif self._rest and not self._has_thought:
+        elif self._rest.strip() or not self._has_thought:
             self._answer.append(self._rest)
         if self._depth and self._closed:  # one opening tag too many: the answer stands behind the last closing one
             self._answer = self._thoughts[self._closed :]
