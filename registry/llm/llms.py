@@ -134,7 +134,7 @@ def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
         model.__dict__["_client"] = client  # a cached property that no parameter sets; our client notices cancellations
         return model
 
-    return LangChainModel(make, account=str(provider.pk))
+    return LangChainModel(make, account=str(provider.pk), splits_thinking=splits_thinking(provider))
 
 
 def make_google(provider: Provider, params: ModelParams) -> ChatModel:
@@ -156,7 +156,11 @@ def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
 def wire_model(provider: Provider, dialect: Any) -> ChatModel:
     from .wire_model import WireModel
 
-    return WireModel(dialect, account=str(provider.pk))
+    return WireModel(dialect, account=str(provider.pk), splits_thinking=splits_thinking(provider))
+
+
+def splits_thinking(provider: Provider) -> bool:
+    return provider.thinking != Provider.Thinking.TEXT
 
 
 def given(params: ModelParams) -> dict[str, Any]:

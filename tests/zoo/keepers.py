@@ -41,7 +41,7 @@ def keep(settings, monkeypatch):
         pool = ZooPool(SERVERS[name](), size=size)
         monkeypatch.setattr(wire, "pool_for", lambda url: pool)
         monkeypatch.setattr(transport, "pool_for", lambda url: pool)
-        provider = Provider(pk=1, name="zoo", kind=pool.server.kind, base_url=pool.server.base, api_key="key")
+        provider = Provider(pk=999_999, name="zoo", kind=pool.server.kind, base_url=pool.server.base, api_key="key")
         llms.make_model.cache_clear()
         return pool, llms.make_model(provider, ModelParams(**params))
 

@@ -64,6 +64,15 @@ def test_a_run_is_the_same_with_a_watcher_and_without(worker, alice, make_agent,
     assert len(functions.asked) == 4, "a call, and one behind the failed run; none of the answer that was cut off"
 
 
+def test_a_provider_may_leave_thoughts_in_the_text(worker, alice, make_agent, keep):
+    pool, _ = keep("ollama /v1")
+    base = pool.server.base
+    provider = Provider.objects.create(owner=alice, name="zoo", kind=pool.server.kind, base_url=base, thinking="text")
+    pool.script(says("Four.", reasoning="Two and two."))
+    run = worker.send_message(alice, "2 + 2?", make_agent(provider=provider))
+    assert run.session.messages.last().text == "<think>\nTwo and two.\n</think>\n\nFour."
+
+
 def test_what_the_model_thought_is_stored_and_no_part_of_the_reply(worker, alice, make_agent, keep, client):
     pool, _ = keep("ollama /v1")
     provider = Provider.objects.create(owner=alice, name="zoo", kind=pool.server.kind, base_url=pool.server.base)
