@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from plumbing import json_values
+from registry.llm.answer_builder import name_cut
 from runs.events.frames import Frame
 
 from .turns import Pause
@@ -42,6 +43,7 @@ class Reading:
         self.has_text = False
         self.kinds: dict[str, str] = {}  # kind of each call by its id
         self.end: dict[str, JSON] | None = None
+        self.cut = ""  # why the last answer of the model ended too early: length, content_filter
         self.is_paused = False
 
     def take(self, frame: Frame) -> Iterator[Step]:
@@ -50,6 +52,7 @@ class Reading:
             case "message.delta":
                 yield from self.write(data["turn"], data["offset"], data["text"])
             case "model.finished":
+                self.cut = name_cut(data.get("finish") or "")
                 if data["text"]:
                     yield from self.write(data["turn"], 0, data["text"])
                 yield from self.close()

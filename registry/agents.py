@@ -25,7 +25,7 @@ __all__ = ["LiveAgent", "ModelReply", "ModelToolCall"]
 @dataclass(frozen=True, slots=True)
 class ModelReply:
     """One answer of a model. `request` and `response` hold what was sent and received, without
-    keys.
+    keys. `finish` says why it ended, in the server's word; `reasoning` and `kept` are those of Answer.
     """
 
     text: str
@@ -38,6 +38,9 @@ class ModelReply:
     wall_ms: float
     request: dict[str, JSON]
     response: dict[str, JSON]
+    finish: str = ""
+    reasoning: str = ""
+    kept: dict[str, JSON] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,9 @@ class LiveAgent:
             wall_ms=(perf_counter() - started) * 1000,
             request=self._request(question),
             response=response_of(answer),
+            finish=answer.finish,
+            reasoning=answer.reasoning,
+            kept=answer.kept,
         )
 
     def changed(self, spec: AgentSpec) -> "LiveAgent":

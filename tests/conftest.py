@@ -39,6 +39,7 @@ PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.runs.queue.carriers.brokers",
     "tests.runs.worker.notices.asked",
     "tests.studio.finished",
+    "tests.zoo.keepers",
 )
 OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG",
         "OPENAI_BASE_URL")  # fmt: skip

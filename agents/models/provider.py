@@ -48,6 +48,10 @@ class Provider(Owned):
         NATIVE = "native", "Native tool calls"
         SCHEMA = "schema", "JSON-Schema-constrained (small local models)"
 
+    class Thinking(models.TextChoices):
+        SPLIT = "split", "Separate thoughts from replies"
+        TEXT = "text", "Leave texts as they are"
+
     name = models.CharField(max_length=64, validators=[check_name])
     kind = models.CharField(max_length=20, choices=Kind.choices)
     api_key = EncryptedTextField(blank=True, help_text="Write-only.")
@@ -58,6 +62,12 @@ class Provider(Owned):
     ), "")
     tool_calling = option(
         models.CharField(max_length=8, choices=ToolCalling, default=ToolCalling.NATIVE), "Models and prices",
+    )
+    thinking = option(
+        models.CharField(
+            max_length=5, choices=Thinking, default=Thinking.SPLIT, blank=True,
+            help_text="What becomes of a block like <think>…</think> at the beginning of an answer.",
+        ), "Models and prices",
     )
     default_model = option(models.CharField(
         max_length=100, blank=True, help_text="The model of agents that name none, when they are published."

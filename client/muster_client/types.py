@@ -2397,6 +2397,7 @@ class PatchedProviderRequest(TypedDict):
     api_key: NotRequired[str]
     base_url: NotRequired[str]
     tool_calling: NotRequired[Literal["native", "schema"]]
+    thinking: NotRequired[Literal["split", "text"] | Literal[""]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, PriceRequest]]
     max_running: NotRequired[int | None]
@@ -2518,6 +2519,7 @@ class Provider(TypedDict):
     has_key: bool
     base_url: NotRequired[str]
     tool_calling: NotRequired[Literal["native", "schema"]]
+    thinking: NotRequired[Literal["split", "text"] | Literal[""]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, Price]]
     max_running: NotRequired[int | None]
@@ -2535,6 +2537,7 @@ class ProviderRequest(TypedDict):
     api_key: NotRequired[str]
     base_url: NotRequired[str]
     tool_calling: NotRequired[Literal["native", "schema"]]
+    thinking: NotRequired[Literal["split", "text"] | Literal[""]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, PriceRequest]]
     max_running: NotRequired[int | None]

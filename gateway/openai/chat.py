@@ -187,7 +187,7 @@ class Completion:
     def finish_reason(self) -> str:
         if self.end is None:
             return "tool_calls" if self.calls else "stop"
-        return "length" if self.end["status"] == "partial" else "stop"
+        return self.reading.cut or ("length" if self.end["status"] == "partial" else "stop")
 
     def failure(self) -> dict[str, JSON] | None:
         if self.end is None or self.end["status"] in ("succeeded", "partial"):

@@ -144,8 +144,15 @@ class Items:
     def status(self, of_run: str) -> str:
         """A turn that waits for the caller is complete: the caller continues it."""
         if self.reading.end is not None:
-            return STATUS[self.reading.end["status"]]
+            status = STATUS[self.reading.end["status"]]
+            return "incomplete" if self.reading.cut and status == "completed" else status
         return "completed" if self.reading.is_paused and of_run != "cancelled" else STATUS[of_run]
+
+    def incomplete_reason(self) -> str:
+        """In the words of this API."""
+        return {"length": "max_output_tokens", "content_filter": "content_filter"}.get(
+            self.reading.cut, "max_tool_calls"
+        )
 
 
 def file_part(file: dict[str, JSON]) -> dict[str, JSON]:

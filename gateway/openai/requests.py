@@ -11,14 +11,11 @@ from gateway.parts import image_in, refused
 
 JSON = Any
 CALL = "call_"
-# Values that change nothing are accepted, because clients send them without being asked to.
+# What a parameter may be, where another value would change the answer and the client would rely on it.
 NEUTRAL: dict[str, tuple[JSON, ...]] = {
-    "n": (None, 1), "logprobs": (None, False), "top_logprobs": (None, 0),
-    "parallel_tool_calls": (None, True), "service_tier": (None, "auto", "default"), "truncation": (None, "disabled"),
-    "logit_bias": (None, {}), "stop": (None, []), "modalities": (None, ["text"]), "include": (None, []),
-    "reasoning": (None, {}), "seed": (None,), "max_tool_calls": (None,), "conversation": (None,), "prompt": (None,),
-    "prediction": (None,), "audio": (None,), "reasoning_effort": (None,), "verbosity": (None,),
-    "web_search_options": (None,),
+    "n": (None, 1), "logprobs": (None, False), "top_logprobs": (None, 0), "logit_bias": (None, {}),
+    "stop": (None, [], ""), "modalities": (None, ["text"]), "max_tool_calls": (None,), "conversation": (None,),
+    "prompt": (None,), "audio": (None,), "web_search_options": (None,), "truncation": (None, "disabled", "auto"),
 }  # fmt: skip
 # Parameters of the model, by their names here.
 SAMPLING = {
@@ -26,8 +23,15 @@ SAMPLING = {
     "frequency_penalty": "frequency_penalty", "max_tokens": "max_tokens", "max_completion_tokens": "max_tokens",
     "max_output_tokens": "max_tokens",
 }  # fmt: skip
-# Hints for caches and abuse detection: Muster has the key's owner, and needs neither.
-IGNORED = frozenset(["user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "stream_options"])
+# Accepted and not used, since no client can be deceived by that. Hints for caches and abuse detection: Muster has the
+# key's owner, and needs neither. Wishes that a server may not follow: how much a model thinks and writes is decided by
+# the agent's definition, a seed promises nothing, and what `include` asks for is absent also where there is none.
+IGNORED = frozenset(
+    [
+        "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "stream_options", "service_tier",
+        "reasoning", "reasoning_effort", "verbosity", "seed", "include", "prediction",
+    ]
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -62,7 +66,7 @@ class Prompt:
 def check_fields(body: Mapping[str, JSON], names: Iterable[str]) -> None:
     """Raises Invalid (unsupported_parameter) for the first field that would change something and is not here."""
     for name, value in body.items():
-        if name in IGNORED or name in names or name in SAMPLING:
+        if name in IGNORED or name in names or name in SAMPLING or name == "parallel_tool_calls":
             continue
         if name not in NEUTRAL:
             raise refused(name[:80], f"There is no parameter “{name[:80]}”.", "unknown_parameter")
@@ -103,11 +107,35 @@ def tools_in(body: Mapping[str, JSON], function_of: Any) -> list[dict[str, JSON]
     entries = body.get("tools") or []
     if not isinstance(entries, list):
         raise refused("tools", "“tools” must be a list.")
-    choice = body.get("tool_choice", "auto")
-    if choice not in (None, "auto", "none"):
-        raise refused("tool_choice", "“tool_choice” can be auto or none.", "unsupported_parameter")
     tools = [tool_in(entry, f"tools.{place}", function_of) for place, entry in enumerate(entries)]
-    return [] if choice == "none" else tools
+    if tools and body.get("parallel_tool_calls") is False:
+        message = "“parallel_tool_calls” cannot be switched off: the model may ask for several calls at once."
+        raise refused("parallel_tool_calls", message, "unsupported_parameter")
+    return chosen_tools(tools, body.get("tool_choice"))
+
+
+def chosen_tools(tools: list[dict[str, JSON]], choice: JSON) -> list[dict[str, JSON]]:
+    """Those that `tool_choice` leaves: all, none, or the allowed ones. Raises Invalid if it forces a call."""
+    kind = choice.get("type") if isinstance(choice, dict) else choice
+    if kind in (None, "auto"):
+        return tools
+    if kind == "none":
+        return []
+    allowed = choice.get("allowed_tools", choice) if isinstance(choice, dict) else {}
+    if kind == "allowed_tools" and isinstance(allowed, dict) and allowed.get("mode", "auto") == "auto":
+        names = allowed_names(allowed.get("tools"))
+        return [tool for tool in tools if tool["name"] in names]
+    message = "“tool_choice” can be auto, none, or allowed_tools with the mode auto; a call cannot be forced."
+    raise refused("tool_choice", message, "unsupported_parameter")
+
+
+def allowed_names(entries: JSON) -> set[str]:
+    names: set[str] = set()
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict):
+            function = entry.get("function")
+            names.add(str(function.get("name") if isinstance(function, dict) else entry.get("name")))
+    return names
 
 
 def tool_in(entry: JSON, place: str, function_of: Any) -> dict[str, JSON]:

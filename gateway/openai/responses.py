@@ -355,7 +355,7 @@ def described(turn: Turn, items: Items, of_run: str) -> dict[str, JSON]:
         "created_at": int(run.created_at.timestamp()),
         "completed_at": int(run.finished_at.timestamp()) if run.finished_at and status == "completed" else None,
         "status": status,
-        "incomplete_details": {"reason": "max_tool_calls"} if status == "incomplete" else None,
+        "incomplete_details": {"reason": items.incomplete_reason()} if status == "incomplete" else None,
         "error": {"code": error["code"], "message": error["message"]} if error else None,
         "model": echo.get("model") or (run.agent.name if run.agent else turns.ROUTER),
         "output": items.output,

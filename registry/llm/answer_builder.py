@@ -1,5 +1,5 @@
-"""Builds an Answer from what a model server sends, whole or piece by piece: one set of rules for every provider.
-Plain Python.
+"""The one accumulator: builds an Answer from what a model server sends, whole or piece by piece, by one set of rules
+for every provider. A whole answer is a stream of one piece. Plain Python.
 
 - An answer has ended when the server said so. A closed connection alone never counts.
 - The arguments of a call are read strictly. Half an object is never completed.
@@ -7,7 +7,7 @@ Plain Python.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from agents.http import parsers
 from registry.exceptions import AttemptFailed
 
 from .chat import Answer, ModelToolCall
+from .thinking import ThinkingSplitter, Unsplit
 
 JSON = Any
 
@@ -27,38 +28,52 @@ COMPLETE = frozenset(
     ]
 )  # fmt: skip
 # What they call one that was broken off, by a limit, by a filter or by a fault.
-CUT_OFF = frozenset(
+TOO_LONG = frozenset(
     [
         "length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "token_limit",
         "model_context_window_exceeded", "context_length_exceeded", "incomplete",
+    ]
+)  # fmt: skip
+FILTERED = frozenset(
+    [
         "content_filter", "content_filtered", "safety", "refusal", "recitation", "blocklist", "prohibited_content",
         "spii", "language", "guardrail_intervened",
+    ]
+)  # fmt: skip
+CUT_OFF = TOO_LONG | FILTERED | frozenset(
+    [
         "abort", "aborted", "cancelled", "canceled", "error", "error_toxic", "failed", "timeout", "time_limit",
         "insufficient_system_resource", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls",
         "other", "load", "unload",
     ]
 )  # fmt: skip
 SHOWN = 200  # characters of broken arguments that an error quotes
+MOST_CALLS = 1_000  # of one answer
+LONGEST_ID = 128  # of a call, in its row; a longer one is kept for its server
+MOST_KEPT = 500_000  # characters of what a server wants back
 
 
 @dataclass(slots=True)
 class CallPiece:
-    """A tool call, or a piece of one. `arguments` is JSON as text."""
+    """A tool call, or a piece of one. `arguments` is JSON as text; `fields` is what its server wants back with it."""
 
     index: int | None = None
     id: str = ""
     name: str = ""
     arguments: str = ""
+    fields: dict[str, JSON] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, index: JSON, id: JSON, name: JSON, arguments: JSON) -> "CallPiece":
+    def of(
+        cls, index: JSON, id: JSON, name: JSON, arguments: JSON, fields: dict[str, JSON] | None = None
+    ) -> "CallPiece":
         """A piece from what a server sent; a field of an unexpected type counts as absent."""
         is_number = isinstance(index, int) and not isinstance(index, bool)
         if arguments is None:
             arguments = ""
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments)  # some servers send the object itself
-        return cls(index if is_number else None, read_word(id), read_word(name), arguments)
+        return cls(index if is_number else None, read_word(id), read_word(name), arguments, fields or {})
 
 
 def read_word(value: JSON) -> str:
@@ -74,8 +89,10 @@ class PartialCall:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    fields: dict[str, JSON] = field(default_factory=dict)
 
     def add(self, piece: CallPiece) -> None:
+        self.fields |= piece.fields
         self.id = self.id or piece.id
         if piece.name != self.name:  # a name that each piece repeats is one name
             self.name += piece.name
@@ -88,24 +105,57 @@ class PartialCall:
 
 class AnswerBuilder:
     """Collects the parts of one answer. `end` says that the server called it finished; `build` raises AttemptFailed
-    if it never did.
+    if it never did. `hear` gets the text as it arrives, without what the model thinks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hear: Callable[[str], Any] | None = None, *, splits_thinking: bool = True) -> None:
         self.has_ended = False
         self.finish = ""
         self.input_tokens = 0
         self.output_tokens = 0
         self.extra: dict[str, JSON] = {}
-        self._texts: list[str] = []
+        self.fields: dict[str, JSON] = {}  # what the server wants back with this answer
+        self._hear = hear
+        self._text = ThinkingSplitter() if splits_thinking else Unsplit()
+        self._has_text = False
+        self._reasoning: list[str] = []
+        self._refusals: list[str] = []
         self._calls: list[PartialCall] = []
         self._by_index: dict[int, PartialCall] = {}
         self._by_id: dict[str, PartialCall] = {}
 
     def add_text(self, text: str) -> None:
+        if not text:
+            return
+        self.has_ended = False  # it goes on, whatever was said before
+        self._has_text = True
+        words = self._text.add(text)
+        if words and self._hear:
+            self._hear(words)
+
+    def add_reasoning(self, text: str) -> None:
+        """What the model thinks, where its server sends it apart from the answer."""
         if text:
-            self._texts.append(text)
-            self.has_ended = False  # it goes on, whatever was said before
+            self._reasoning.append(text)
+            self.has_ended = False
+
+    def add_refusal(self, text: str) -> None:
+        """The model declined; its reason takes the place of an answer, and none of its calls is made."""
+        if text:
+            self._refusals.append(text)
+            self.add_text(text)
+
+    def add_field(self, name: str, value: JSON) -> None:
+        """A field that the server wants back. Texts arrive in pieces, lists in entries."""
+        earlier = self.fields.get(name)
+        if isinstance(earlier, str) and isinstance(value, str):
+            self.fields[name] = earlier + value
+        elif isinstance(earlier, list) and isinstance(value, list):
+            add_entries(earlier, value)
+        elif isinstance(value, list):
+            self.fields[name] = add_entries([], value)
+        else:
+            self.fields[name] = value
 
     def add_call(self, piece: CallPiece) -> None:
         """A call that arrived as a whole."""
@@ -162,25 +212,71 @@ class AnswerBuilder:
     def build(self) -> Answer:
         if not self.has_ended:
             raise AttemptFailed("cut_stream", "The model's answer was cut off.", is_retryable=True)
-        if not (self.finish or self._texts or self._calls):
+        if not (self.finish or self._has_text or self._calls or self._reasoning):
             raise AttemptFailed("cut_stream", "The model's answer was empty.", is_retryable=True)
+        if len(self._calls) > MOST_CALLS:
+            message = f"The model asked for {len(self._calls)} calls at once; at most {MOST_CALLS} are possible."
+            raise AttemptFailed("too_many_calls", message)
+        if self._refusals and self.finish not in CUT_OFF:
+            self.finish = "refusal"
+        text, thoughts = self._text.finish()
         return Answer(
-            text="".join(self._texts),
+            text=text,
             calls=tuple(self._read_calls()),
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
             finish=self.finish,
             extra=self.extra,
+            reasoning="".join(self._reasoning) or thoughts,
+            kept=self._read_kept(),
         )
+
+    def _read_kept(self) -> dict[str, JSON]:
+        """What has to go back with this answer; nothing if it is too large to be stored with it."""
+        calls = [kept_of(call) for call in self._calls]
+        kept: dict[str, JSON] = {}
+        if self.fields:
+            kept["fields"] = self.fields
+        if any(calls):
+            kept["calls"] = calls
+        return kept if not kept or len(json.dumps(kept, default=str)) <= MOST_KEPT else {}
 
     def _read_calls(self) -> Iterable[ModelToolCall]:
         used: set[str] = set()
         for number, call in enumerate(self._calls):
-            id = call.id or f"call_{number}"
+            id = call.id[:LONGEST_ID] or f"call_{number}"
             if id in used:
-                id = f"{id}_{number}"
+                id = f"{id[: LONGEST_ID - 8]}_{number}"
             used.add(id)
             yield read_call(id, call.name, "".join(call.arguments), self.finish)
+
+
+def kept_of(call: PartialCall) -> dict[str, JSON]:
+    """What the server wants back with this call, and its id where a row cannot hold it."""
+    kept: dict[str, JSON] = {"fields": call.fields} if call.fields else {}
+    return {**kept, "id": call.id} if len(call.id) > LONGEST_ID else kept
+
+
+def add_entries(entries: list[JSON], pieces: list[JSON]) -> list[JSON]:
+    """Add the pieces of a list of blocks: one for the same block (by its index and type) continues it."""
+    for piece in pieces:
+        last = entries[-1] if entries else None
+        if isinstance(piece, dict) and isinstance(last, dict) and continues_entry(last, piece):
+            for name, value in piece.items():
+                is_text = isinstance(value, str) and isinstance(last.get(name), str)
+                is_joined = is_text and name in ("text", "thinking", "summary", "data", "reasoning")
+                last[name] = last[name] + value if is_joined else (last.get(name) if value is None else value)
+        else:
+            entries.append(dict(piece) if isinstance(piece, dict) else piece)
+    return entries
+
+
+def continues_entry(last: dict[str, JSON], piece: dict[str, JSON]) -> bool:
+    if last.get("type") != piece.get("type"):
+        return False
+    if "index" in piece or "index" in last:
+        return last.get("index") == piece.get("index")
+    return not last.get("signature")
 
 
 def continues_place(call: PartialCall, piece: CallPiece) -> bool:
@@ -202,6 +298,13 @@ def read_reason(reason: JSON) -> str:
     """A finish reason in lower case; enumerations are named like `FinishReason.MAX_TOKENS`."""
     word = reason.strip().rpartition(".")[2].lower() if isinstance(reason, str) else ""
     return "" if word in ("null", "none") or word.endswith("unspecified") else word
+
+
+def name_cut(finish: str) -> str:
+    """In OpenAI's words why an answer ended too early: `length`, `content_filter`, or "" if it did not."""
+    if finish in TOO_LONG:
+        return "length"
+    return "content_filter" if finish in FILTERED else ""
 
 
 def read_call(id: str, name: str, arguments: JSON, finish: str) -> ModelToolCall:

@@ -52,6 +52,8 @@ def clean_answer(answer: Answer) -> Answer:
         calls=tuple(clean_call(call) for call in answer.calls),
         finish=json_values.clean_text(answer.finish),
         extra=json_values.clean(answer.extra),
+        reasoning=json_values.clean_text(answer.reasoning),
+        kept=json_values.clean(answer.kept),
     )
 
 

@@ -38,12 +38,18 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """`reasoning` is what the model thought, as far as its server shows it. `kept` is what the server wants back with
+    this answer in the next request: {"by", "fields", "calls"} (history.py).
+    """
+
     text: str
     calls: tuple[ModelToolCall, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0
     finish: str = ""
     extra: dict[str, JSON] = field(default_factory=dict)
+    reasoning: str = ""
+    kept: dict[str, JSON] = field(default_factory=dict)
 
 
 class ChatModel(Protocol):

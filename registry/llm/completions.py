@@ -1,108 +1,190 @@
-"""Chat completions of OpenAI and of compatible servers, whole or streamed.
+"""Chat completions, the API of OpenAI that most servers follow: what is written, and how their answers are read."""
 
-LangChain writes the request, our own connection sends it, and AnswerBuilder reads the answer.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from typing import Any
 
-from agents.tools import ToolSpec
+from plumbing import json_values
 from registry.exceptions import AttemptFailed
 
 from .answer_builder import AnswerBuilder, CallPiece
-from .chat import Answer, Question
-from .langchain_models import LangChainModel, declare_tool, response_format
-from .wire import DONE, JSON, Endpoint
+from .errors import find_fault
+from .history import describe_part
+from .wire import Endpoint
+from .wire_model import Request, declare_parameters
+
+JSON = Any
+# What servers send beside the text of an answer and want back with it: DeepSeek, Kimi and others; OpenRouter and
+# MiniMax; LiteLLM's proxy for Anthropic. Fields that only repeat these (`reasoning`) are not sent: some servers refuse
+# them.
+KEPT_FIELDS = ("reasoning_content", "reasoning_details", "thinking_blocks")
+KEPT_OF_CALLS = ("extra_content", "provider_specific_fields")  # Gemini's thought signature is in them
+# Google's own word for a call that none of its models made.
+NO_SIGNATURE = "skip_thought_signature_validator"
+NOTHING_THOUGHT = " "  # in place of reasoning that another model did: Kimi refuses an empty text
+FEATURES = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
 
-class CompletionsModel(LangChainModel):
-    """The models behind one endpoint for chat completions."""
+class Completions:
+    """The dialect of one endpoint. `bridges`: its models may have templates that want roles to alternate.
+    `limit_name` is its name for the longest answer.
+    """
 
-    def __init__(self, make: Callable[[str], Any], endpoint: Endpoint) -> None:
-        super().__init__(make, takes_response_format=True)
+    def __init__(self, endpoint: Endpoint, params: dict[str, JSON], *, is_openai: bool = False) -> None:
         self._endpoint = endpoint
+        self._params = params
+        self._limit_name = "max_completion_tokens" if is_openai else "max_tokens"
+        self.bridges = not is_openai
 
-    def _rehearse(self, model: Any, messages: list[Any], tools: Sequence[ToolSpec]) -> None:
-        write_request(model, messages, {"tools": [declare_tool(tool) for tool in tools]})
-        read_completion(WHOLE_GREETING)
-        read_chunks(iter(STREAMED_GREETING), hear=str)
+    def endpoint(self, request: Request) -> Endpoint:
+        return self._endpoint
 
-    def _wait(self, model: Any, messages: list[Any], question: Question) -> Answer:
-        return read_completion(self._endpoint.post(write_request(model, messages, self._options(question))))
+    def write(self, request: Request) -> dict[str, JSON]:
+        body: dict[str, JSON] = {"model": request.model_name}
+        body["messages"] = [write_message(message, request.refused) for message in request.messages]
+        for name, value in self._params.items():
+            body[self._name_of_limit(request) if name == "max_tokens" else name] = value
+        if request.tools:
+            body["tools"] = [declare_tool(tool) for tool in request.tools]
+        if request.output_schema is not None:
+            body["response_format"] = response_format(request.output_schema)
+        if request.is_streamed:
+            body["stream"] = True
+            if "stream_options" not in request.refused:
+                body["stream_options"] = {"include_usage": True}
+        return body
 
-    def _listen(self, model: Any, messages: list[Any], question: Question) -> Answer:
-        assert question.on_delta is not None
-        options = {**self._options(question), "stream": True, "stream_options": {"include_usage": True}}
-        # Left early, the connection is closed, so that a cancelled run stops the model's work.
-        with closing(self._endpoint.events(write_request(model, messages, options))) as chunks:
-            return read_chunks(chunks, question.on_delta, question.watch.check)
+    def _name_of_limit(self, request: Request) -> str:
+        if "max_tokens" not in request.refused:
+            return self._limit_name
+        return "max_tokens" if self._limit_name == "max_completion_tokens" else "max_completion_tokens"
 
-    def _options(self, question: Question) -> dict[str, JSON]:
-        options: dict[str, JSON] = {}
-        if question.tools:
-            options["tools"] = [declare_tool(tool) for tool in question.tools]
-        if question.output_schema is not None:
-            options["response_format"] = response_format(question.output_schema)
-        return options
+    def read(self, builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+        read_completion(builder, event)
+
+    def greetings(self) -> list[dict[str, JSON]]:
+        return GREETINGS
 
 
-def write_request(model: Any, messages: list[Any], options: dict[str, JSON]) -> dict[str, JSON]:
-    """The body of the request: the parameters and messages in the words of LangChain's model, and these options."""
-    body: dict[str, JSON] = model._get_request_payload(messages)
-    body.pop("stream", None)
-    return {**body, **options}
+# -- the request ------------------------------------------------------------------------------------------------------
 
 
-def read_completion(body: dict[str, JSON]) -> Answer:
-    """The answer that arrived as one JSON object. Raises AttemptFailed."""
-    choice = find_choice(body)
-    message = (choice or {}).get("message")
-    if not choice or not isinstance(message, dict):
-        raise AttemptFailed("bad_answer", "The model server's answer has no message.", is_retryable=True)
-    builder = AnswerBuilder()
-    builder.add_text(read_text(message.get("content")))
-    for piece in read_pieces(message):
-        builder.add_call(piece)
-    builder.end(choice.get("finish_reason"))
+def write_message(message: dict[str, JSON], refused: frozenset[str]) -> dict[str, JSON]:
+    role, content = message["role"], message["content"]
+    if role == "tool":
+        return {"role": "tool", "tool_call_id": message["tool_call_id"], "content": content}
+    if role != "assistant":
+        return {"role": role, "content": write_content(content)}
+    written: dict[str, JSON] = {"role": "assistant", "content": write_content(content) or None}
+    calls = message.get("tool_calls")
+    if not calls:
+        return written
+    # Only a message with calls: what was thought before an earlier reply is refused by some, and wanted by none.
+    written |= message["fields"]
+    if "absent_reasoning" in refused and not written.get("reasoning_content"):
+        written["reasoning_content"] = NOTHING_THOUGHT
+    written["tool_calls"] = [write_call(call) for call in calls]
+    if "absent_signature" in refused:
+        written["tool_calls"][0].setdefault("extra_content", {"google": {"thought_signature": NO_SIGNATURE}})
+    return written
+
+
+def write_call(call: dict[str, JSON]) -> dict[str, JSON]:
+    function = {"name": call["name"], "arguments": json_values.write(call["arguments"]).decode()}
+    return {"id": call["id"], "type": "function", "function": function, **call["fields"]}
+
+
+def write_content(content: JSON) -> JSON:
+    if isinstance(content, str):
+        return content
+    if all(part.get("type") == "text" for part in content):
+        return "\n".join(part["text"] for part in content)
+    return [write_part(part) for part in content]
+
+
+def write_part(part: dict[str, JSON]) -> dict[str, JSON]:
+    if part["type"] == "text":
+        return {"type": "text", "text": part["text"]}
+    if part["type"] == "image" and (part.get("data") or part.get("url")):
+        media = part.get("media_type", "image/png")
+        url = part.get("url") or f"data:{media};base64,{part['data']}"
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "text", "text": describe_part(part)}
+
+
+def declare_tool(tool: Any) -> dict[str, JSON]:
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description, "parameters": declare_parameters(tool)},
+    }
+
+
+def response_format(schema: dict[str, JSON]) -> dict[str, JSON]:
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": False}}
+
+
+# -- the answer -------------------------------------------------------------------------------------------------------
+
+
+def read_completion(builder: AnswerBuilder, body: dict[str, JSON]) -> None:
+    """Add a whole completion (with a message), or a chunk of one (with a delta). Raises AttemptFailed."""
     read_usage(builder, body)
-    return builder.build()
-
-
-def read_chunks(chunks: Iterator[JSON], hear: Callable[[str], Any], check: Callable[[], None] | None = None) -> Answer:
-    """The answer that arrives in chunks; `hear` gets its text. Raises AttemptFailed."""
-    builder = AnswerBuilder()
-    try:
-        for chunk in chunks:
-            if check:
-                check()
-            if chunk is DONE:
-                builder.end("")
-                break
-            if text := add_chunk(builder, chunk):
-                hear(text)
-    except AttemptFailed as error:
-        # Some servers close the connection without a word once they have sent the finish reason.
-        if error.code != "cut_stream" or not builder.has_ended:
-            raise
-    return builder.build()
-
-
-def add_chunk(builder: AnswerBuilder, chunk: dict[str, JSON]) -> str:
-    """Add one chunk of a stream to the answer; returns its text."""
-    read_usage(builder, chunk)
-    choice = find_choice(chunk)
+    choice = find_choice(body)
     if choice is None:
-        return ""
-    delta = choice.get("delta")
-    text = ""
-    if isinstance(delta, dict):
-        text = read_text(delta.get("content"))
-        builder.add_text(text)
-        builder.add_pieces(read_pieces(delta))
-    if choice.get("finish_reason"):
-        builder.end(choice["finish_reason"])
-    return text
+        if body.get("object") == "chat.completion":
+            raise AttemptFailed("bad_answer", "The model server's answer has no message.", is_retryable=True)
+        return
+    if choice.get("error") and (fault := find_fault({"error": choice["error"]}, json_values.write(choice))):
+        raise fault
+    finish = choice.get("finish_reason")
+    is_whole = "delta" not in choice
+    message = choice.get("message") if is_whole else choice.get("delta")
+    if isinstance(message, dict):
+        read_message(builder, message, is_whole=is_whole)
+    elif is_whole:
+        raise AttemptFailed("bad_answer", "The model server's answer has no message.", is_retryable=True)
+    if finish or is_whole:
+        builder.end(finish)
+
+
+def read_message(builder: AnswerBuilder, message: dict[str, JSON], *, is_whole: bool) -> None:
+    """A message, or what a chunk adds to one."""
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if isinstance(reasoning, str):
+        builder.add_reasoning(reasoning)
+    for name in KEPT_FIELDS:
+        if message.get(name):
+            builder.add_field(name, message[name])
+    read_content(builder, message.get("content"))
+    if isinstance(refusal := message.get("refusal"), str):
+        builder.add_refusal(refusal)
+    pieces = read_pieces(message)
+    if is_whole:
+        for piece in pieces:
+            builder.add_call(piece)
+    elif pieces:
+        builder.add_pieces(pieces)
+
+
+def read_content(builder: AnswerBuilder, content: JSON) -> None:
+    """A text, null, or a list of parts."""
+    if isinstance(content, str):
+        builder.add_text(content)
+        return
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, str):
+            builder.add_text(part)
+        elif isinstance(part, dict) and isinstance(part.get("text"), str):
+            builder.add_text(part["text"])
+        elif isinstance(part, dict) and part.get("type") == "thinking":  # Mistral's
+            builder.add_reasoning(read_thinking(part.get("thinking")))
+        elif isinstance(part, dict) and isinstance(part.get("refusal"), str):
+            builder.add_refusal(part["refusal"])
+
+
+def read_thinking(thinking: JSON) -> str:
+    if isinstance(thinking, str):
+        return thinking
+    parts = thinking if isinstance(thinking, list) else []
+    return "".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
 
 
 def find_choice(body: dict[str, JSON]) -> dict[str, JSON] | None:
@@ -113,29 +195,23 @@ def find_choice(body: dict[str, JSON]) -> dict[str, JSON] | None:
     return next((choice for choice in choices if isinstance(choice, dict) and not choice.get("index")), None)
 
 
-def read_text(content: JSON) -> str:
-    """The text of a message, which is a string, null or a list of parts."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-    return "".join(text for text in texts if isinstance(text, str))
-
-
 def read_pieces(message: dict[str, JSON]) -> list[CallPiece]:
     """The tool calls of a message, or the pieces of calls in a delta."""
     calls = message.get("tool_calls")
-    if not isinstance(calls, list):
-        return []
+    if isinstance(calls, dict):
+        calls = [calls]
+    if not isinstance(calls, list) or not calls:
+        old = message.get("function_call")  # the form before `tool_calls`
+        return [read_piece({"index": 0, "function": old})] if isinstance(old, dict) else []
     return [read_piece(call) for call in calls if isinstance(call, dict)]
 
 
 def read_piece(call: dict[str, JSON]) -> CallPiece:
     function = call.get("function")
     if not isinstance(function, dict):
-        function = {}
-    return CallPiece.of(call.get("index"), call.get("id"), function.get("name"), function.get("arguments"))
+        function = call if "name" in call else {}
+    fields = {name: call[name] for name in KEPT_OF_CALLS if call.get(name)}
+    return CallPiece.of(call.get("index"), call.get("id"), function.get("name"), function.get("arguments"), fields)
 
 
 def read_usage(builder: AnswerBuilder, body: dict[str, JSON]) -> None:
@@ -154,11 +230,7 @@ def count_tokens(number: JSON) -> int:
 GREETING_CALL = {"index": 0, "id": "call_0", "type": "function", "function": {"name": "hello", "arguments": "{}"}}
 GREETING = {"role": "assistant", "content": "Hello", "tool_calls": [GREETING_CALL]}
 USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-WHOLE_GREETING: dict[str, JSON] = {
-    "choices": [{"index": 0, "message": GREETING, "finish_reason": "tool_calls"}],
-    "usage": USAGE,
-}
-STREAMED_GREETING: list[JSON] = [
+GREETINGS: list[dict[str, JSON]] = [
     {"choices": [{"index": 0, "delta": GREETING, "finish_reason": None}]},
     {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}], "usage": USAGE},
 ]

@@ -2,7 +2,6 @@
 used.
 """
 
-import importlib.util
 import logging
 from collections.abc import Callable
 from threading import Lock
@@ -23,6 +22,7 @@ from .schema_calls import SchemaModel
 
 OPENAI_URL = "https://api.openai.com/v1"
 OLLAMA_URL = "http://127.0.0.1:11434"
+GOOGLE_URL = "https://generativelanguage.googleapis.com"
 ANTHROPIC_URL = "https://api.anthropic.com"
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,8 @@ def make_offline(provider: Provider, params: ModelParams) -> ChatModel:
 
 def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
     """OpenAI, and every server with a compatible chat completions endpoint."""
-    if provider.kind == Provider.Kind.OPENAI:
+    is_openai = provider.kind == Provider.Kind.OPENAI
+    if is_openai:
         require_key(provider)
     elif not provider.base_url:
         raise CannotBuild(
@@ -93,23 +94,13 @@ def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
             f"The provider “{provider.name}” needs a base URL.",
             "For example http://127.0.0.1:11434/v1.",
         )
-    from .completions import CompletionsModel  # imports httpcore2, 0.1 s
-    from .wire import Endpoint
+    from .completions import Completions
+    from .wire import Endpoint  # imports httpcore2, 0.1 s
 
     base_url = (provider.base_url or OPENAI_URL).rstrip("/")
-    key = provider.api_key or "none"
-    endpoint = Endpoint(f"{base_url}/chat/completions", {"Authorization": f"Bearer {key}"})
-    # LangChain's model only writes requests. With an object in these fields it opens no client of its own.
-    shared = {
-        "model_provider": "openai",
-        "api_key": key,
-        "base_url": base_url,
-        "client": endpoint,
-        "async_client": endpoint,
-        "use_responses_api": False,
-        **given(params),
-    }
-    return CompletionsModel(from_langchain(shared), endpoint)
+    headers = {"Authorization": f"Bearer {provider.api_key or 'none'}"}
+    endpoint = Endpoint(f"{base_url}/chat/completions", headers)
+    return wire_model(provider, Completions(endpoint, given(params), is_openai=is_openai))
 
 
 def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
@@ -128,68 +119,58 @@ def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
         timeout=settings.MODEL_SILENCE_S,
         http_client=httpx2.Client(transport=PooledTransport(base_url), timeout=settings.MODEL_SILENCE_S),
     )
-    shared = {"model_provider": "anthropic", "api_key": provider.api_key, "base_url": base_url, "max_retries": 0}
-    build = from_langchain(shared | given(params, penalties=False))
-
-    def make(model_name: str) -> Any:
-        model = build(model_name)
-        model.__dict__["_client"] = client  # a cached property that no parameter sets; our client notices cancellations
-        return model
-
-    return LangChainModel(make, takes_response_format=False)
-
-
-def make_google(provider: Provider, params: ModelParams) -> ChatModel:
-    require_key(provider)
-    require_package("langchain_google_genai", "google")
-    from .langchain_models import LangChainModel
-
-    shared = {"model_provider": "google_genai", "api_key": provider.api_key, "max_retries": 1}
-    shared |= given(params, penalties=False, max_tokens="max_output_tokens")
-    return LangChainModel(from_langchain(shared), takes_response_format=False, blocks=True)
-
-
-def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
-    require_package("langchain_ollama", "ollama")
-    from .langchain_models import LangChainModel
-
-    base_url = provider.base_url or OLLAMA_URL
-    check_address(base_url, "Ask an administrator to allow the host, for example MUSTER_PRIVATE_HOSTS=127.0.0.1.")
-    shared = {"model_provider": "ollama", "base_url": base_url}
-    shared |= given(params, penalties=False, max_tokens="num_predict")
-    return LangChainModel(from_langchain(shared), takes_response_format=False, blocks=True, always_streams=True)
-
-
-def from_langchain(shared: dict[str, Any]) -> Callable[[str], Any]:
-    """Model name → LangChain chat model."""
+    shared: dict[str, Any] = {
+        "model_provider": "anthropic",
+        "api_key": provider.api_key,
+        "base_url": base_url,
+        "max_retries": 0,
+    }
+    shared |= {name: value for name, value in given(params).items() if not name.endswith("_penalty")}
 
     def make(model_name: str) -> Any:
         from langchain.chat_models import init_chat_model  # slow import: 1.5 s with its provider
 
-        return init_chat_model(model_name, **shared)
+        model = init_chat_model(model_name, **shared)
+        model.__dict__["_client"] = client  # a cached property that no parameter sets; our client notices cancellations
+        return model
 
-    return make
+    return LangChainModel(make, account=str(provider.pk), splits_thinking=splits_thinking(provider))
 
 
-def given(params: ModelParams, *, penalties: bool = True, max_tokens: str = "max_tokens") -> dict[str, Any]:
-    """The parameters that are set, under the names that this provider's class uses."""
-    names = {"temperature": "temperature", "top_p": "top_p", "max_tokens": max_tokens}
-    if penalties:
-        names |= {"presence_penalty": "presence_penalty", "frequency_penalty": "frequency_penalty"}
-    return {theirs: value for ours, theirs in names.items() if (value := getattr(params, ours)) is not None}
+def make_google(provider: Provider, params: ModelParams) -> ChatModel:
+    require_key(provider)
+    from .google import Google
+
+    base_url = (provider.base_url or GOOGLE_URL).rstrip("/").removesuffix("/v1beta")
+    return wire_model(provider, Google(base_url, provider.api_key, given(params)))
+
+
+def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
+    from .ollama import Ollama
+
+    base_url = (provider.base_url or OLLAMA_URL).rstrip("/").removesuffix("/v1").removesuffix("/api")
+    check_address(base_url, "Ask an administrator to allow the host, for example MUSTER_PRIVATE_HOSTS=127.0.0.1.")
+    return wire_model(provider, Ollama(base_url, provider.api_key, given(params)))
+
+
+def wire_model(provider: Provider, dialect: Any) -> ChatModel:
+    from .wire_model import WireModel
+
+    return WireModel(dialect, account=str(provider.pk), splits_thinking=splits_thinking(provider))
+
+
+def splits_thinking(provider: Provider) -> bool:
+    return provider.thinking != Provider.Thinking.TEXT
+
+
+def given(params: ModelParams) -> dict[str, Any]:
+    """The parameters that are set."""
+    return params.model_dump(exclude_none=True)
 
 
 def require_key(provider: Provider) -> None:
     if not provider.api_key:
         raise CannotBuild("provider_key_missing", f"The provider “{provider.name}” has no API key.", "Add its API key.")
-
-
-def require_package(name: str, extra: str) -> None:
-    if importlib.util.find_spec(name) is None:
-        package = name.replace("_", "-")
-        raise CannotBuild(
-            "package_missing", f"The package {package} is not installed.", f"pip install 'muster[{extra}]'"
-        )
 
 
 KINDS: dict[str, Callable[[Provider, ModelParams], ChatModel]] = {

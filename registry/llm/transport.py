@@ -1,18 +1,52 @@
 """Our connection pool for packages that bring their own client (Anthropic's)."""
 
-import httpx2
+from collections.abc import Iterator
 
-from .wire import pool_for
+import httpx2
+from django.conf import settings
+
+from .watch import current
+from .wire import limited, paced, pool_for
 
 
 class PooledTransport(httpx2.HTTPTransport):
-    """httpx2's transport on the shared pool, so that its reads notice a cancelled run."""
+    """httpx2's transport on the shared pool, so that its reads notice a cancelled run, and an answer may be neither
+    too large nor too slow.
+    """
 
     def __init__(self, base_url: str) -> None:
         self._pool = pool_for(base_url)  # instead of super().__init__, which would create a second pool
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        watch = current()
+        if watch is not None:
+            watch.expect_within(settings.MODEL_SILENCE_S)  # for the whole head
+        try:
+            response = super().handle_request(request)
+        finally:
+            if watch is not None:
+                watch.expect_within(None)
+        is_stream = "event-stream" in response.headers.get("content-type", "")
+        assert isinstance(response.stream, httpx2.SyncByteStream)
+        response.stream = BoundedStream(response.stream, by_lines=is_stream)
+        return response
 
     def close(self) -> None:
         """Does nothing: the pool belongs to the process."""
 
     def __exit__(self, *_: object) -> None:
         """Does nothing, as `close`."""
+
+
+class BoundedStream(httpx2.SyncByteStream):
+    """The body of an answer with the limits of every answer."""
+
+    def __init__(self, inner: httpx2.SyncByteStream, *, by_lines: bool) -> None:
+        self._inner = inner
+        self._by_lines = by_lines
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from paced(limited(self._inner), by_lines=self._by_lines)
+
+    def close(self) -> None:
+        self._inner.close()

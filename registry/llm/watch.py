@@ -15,12 +15,13 @@ from registry.exceptions import ModelCancelled, ModelFailed
 class Watch:
     """The end of one model call: cancelled, or out of time. `check` is cheap when called often."""
 
-    __slots__ = ("_ends", "_is_cancelled", "_next")
+    __slots__ = ("_ends", "_expected", "_is_cancelled", "_next")
 
     def __init__(self, is_cancelled: Callable[[], bool] = never, deadline: datetime | None = None) -> None:
         now = monotonic()
         self._is_cancelled = is_cancelled
         self._next = now + GLANCE_S
+        self._expected: float | None = None
         self._ends = None if deadline is None else now + (deadline - clock.near()).total_seconds()
 
     def check(self) -> None:
@@ -46,10 +47,15 @@ class Watch:
         """Seconds until the deadline; None without one."""
         return None if self._ends is None else max(0.0, self._ends - monotonic())
 
+    def expect_within(self, seconds: float | None) -> None:
+        """What the server is sending now has to be complete by then; None: nothing is being sent."""
+        self._expected = None if seconds is None else monotonic() + seconds
+
     def at_most(self, seconds: float | None) -> float | None:
-        """Not longer than until the deadline."""
-        remaining_s = self.remaining()
-        return remaining_s if seconds is None else seconds if remaining_s is None else min(seconds, remaining_s)
+        """Not longer than until the deadline, or until what was expected should have come."""
+        limits = [] if seconds is None else [seconds]
+        limits += [max(0.0, time - monotonic()) for time in (self._ends, self._expected) if time is not None]
+        return min(limits, default=None)
 
     def pause(self, seconds: float) -> None:
         """Sleep, but wake on a cancellation or at the deadline."""

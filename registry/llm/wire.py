@@ -6,8 +6,10 @@ The providers' own clients use 2 ms of CPU a call for building and parsing; this
 """
 
 import ssl
+import zlib
 from collections.abc import Generator, Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -21,6 +23,7 @@ from plumbing.http.addresses import is_allowed
 from plumbing.http.connections import Connections
 from registry.exceptions import AttemptFailed, ModelFailed
 
+from .errors import find_fault, refused
 from .watch import current
 
 CONNECT_S = 10.0
@@ -28,6 +31,8 @@ TOGETHER = 64 * 1024  # bytes of a request that are sent in one write
 KEPT = 256  # idle connections to one server
 MAX_ANSWER = 32 * 1024 * 1024  # bytes
 JSON = Any
+REASON_BYTES = 4_000  # of a refusal that are read
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DONE = object()  # the event in which a server says that its stream is complete
 
 
@@ -42,17 +47,21 @@ class Endpoint:
     def post(self, body: JSON) -> JSON:
         """The JSON of the answer. Raises AttemptFailed."""
         with Exchange(self, body) as response:
-            return read_json(b"".join(limited(response.iter_stream())))
+            return read_json(b"".join(read_body(response)))
 
     def events(self, body: JSON) -> Generator[JSON]:
-        """The data of a server-sent event stream, one JSON value per event, and DONE. Without DONE the connection was
-        closed: the reader has to know whether its answer was complete by then. Raises AttemptFailed.
+        """The answer: one JSON value, or the values of a stream of events or lines, and DONE. Without DONE the
+        connection was closed: the reader has to know whether its answer was complete by then. Some servers stream
+        without being asked, and some do not although they are. Raises AttemptFailed.
         """
         with Exchange(self, body) as response:
-            if b"event-stream" not in header(response, b"content-type"):
-                read_json(b"".join(limited(response.iter_stream())))
-                raise AttemptFailed("bad_answer", "The model server did not stream its answer.", is_retryable=True)
-            yield from read_events(limited(response.iter_stream()))
+            kind = header(response, b"content-type")
+            if b"event-stream" in kind:
+                yield from read_events(read_body(response, by_lines=True))
+            elif b"ndjson" in kind or b"jsonl" in kind:
+                yield from map(read_json, filter(bytes.strip, lines(read_body(response, by_lines=True))))
+            else:
+                yield from read_whole(b"".join(read_body(response)))
 
 
 class Exchange:
@@ -69,17 +78,23 @@ class Exchange:
         )
 
     def __enter__(self) -> httpcore2.Response:
+        watch = current()
+        if watch is not None:
+            watch.expect_within(settings.MODEL_SILENCE_S)  # for the whole head
         try:
             self._response = self._pool.handle_request(self._request)
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError) as error:
             raise broken(error)
+        finally:
+            if watch is not None:
+                watch.expect_within(None)
         if self._response.status >= 300:
             self._refuse(self._response)
         return self._response
 
     def _refuse(self, response: httpcore2.Response) -> None:
         try:
-            text = b"".join(limited(response.iter_stream()))[:2000]
+            text = beginning_of(read_body(response), REASON_BYTES)
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError):
             text = b""
         response.close()
@@ -89,6 +104,15 @@ class Exchange:
         self._response.close()
         if isinstance(error, httpcore2.NetworkError | httpcore2.TimeoutException | httpcore2.ProtocolError):
             raise broken(error) from None
+
+
+def beginning_of(parts: Iterable[bytes], size: int) -> bytes:
+    beginning = b""
+    for part in parts:
+        beginning += part
+        if len(beginning) >= size:
+            break
+    return beginning[:size]
 
 
 def broken(error: BaseException) -> AttemptFailed:
@@ -102,37 +126,16 @@ def broken(error: BaseException) -> AttemptFailed:
     return AttemptFailed("cut_stream", "The model's answer was cut off.", is_retryable=True)
 
 
-def refused(status: int, body: bytes, retry_after: str = "") -> AttemptFailed:
-    """The AttemptFailed for an HTTP error of a model server."""
-    message = f"The model server answered {status}: {reason_in(body)}"
-    more: dict[str, Any] = {"status": status, "retry_after": seconds(retry_after)}
-    if status == 429:
-        return AttemptFailed("model_rate_limited", message, is_retryable=True, **more)
-    if status in (408, 409) or status >= 500:
-        return AttemptFailed("model_unavailable", message, is_retryable=True, **more)
-    if status in (401, 403):
-        return AttemptFailed("model_key_refused", message, **more)
-    return AttemptFailed("model_refused", message, **more)
-
-
-def reason_in(body: bytes) -> str:
-    try:
-        error = json_values.read(body)["error"]
-        return str(error["message"] if isinstance(error, dict) else error)[:500]
-    except (ValueError, KeyError, TypeError):
-        return body.decode("utf-8", "replace")[:200] or "no reason"
-
-
-def seconds(text: str) -> float | None:
-    """Retry-After in seconds; a date in it is treated as absent."""
-    try:
-        return max(0.0, float(text))
-    except ValueError:
-        return None
-
-
 def header(response: httpcore2.Response, name: bytes) -> bytes:
     return next((value for key, value in response.headers if key.lower() == name), b"")
+
+
+def read_body(response: httpcore2.Response, *, by_lines: bool = False) -> Iterator[bytes]:
+    """The bytes of an answer, which may be neither too many nor too slow. `by_lines`: the limit of time is one for
+    each line.
+    """
+    parts = limited(response.iter_stream())
+    return paced(unpacked(parts, header(response, b"content-encoding")), by_lines=by_lines)
 
 
 def limited(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -144,22 +147,109 @@ def limited(parts: Iterable[bytes]) -> Iterator[bytes]:
         yield part
 
 
+def unpacked(parts: Iterable[bytes], encoding: bytes) -> Iterator[bytes]:
+    """The parts without a compression that was not asked for. Some proxies name one that they have undone already."""
+    if encoding.strip().lower() not in (b"gzip", b"x-gzip", b"deflate"):
+        yield from parts
+        return
+    parts = iter(parts)
+    beginning = b""
+    for part in parts:
+        beginning += part
+        if len(beginning) >= 2:
+            break
+    is_packed = beginning[:2] == b"\x1f\x8b" or beginning[:1] == b"\x78"
+    rest = chain([beginning], parts)
+    yield from limited(inflated(rest)) if is_packed else rest
+
+
+def inflated(parts: Iterable[bytes]) -> Iterator[bytes]:
+    inflator = zlib.decompressobj(wbits=47)  # gzip or zlib, whichever the header says
+    try:
+        for part in parts:
+            while part:
+                yield inflator.decompress(part, TOGETHER)
+                part = inflator.unconsumed_tail
+        yield inflator.flush()
+    except zlib.error:
+        raise AttemptFailed("bad_answer", "The model server's answer cannot be unpacked.", is_retryable=True)
+
+
+def paced(parts: Iterable[bytes], *, by_lines: bool) -> Iterator[bytes]:
+    """The parts as they are. An event, or a whole answer, that has begun has to be complete within a limit: a server
+    that sends a byte now and then is not silent, and would never be given up. White space sent to keep the connection
+    does not begin an answer.
+    """
+    watch = current()
+    if watch is None:
+        yield from parts
+        return
+    limit_s = settings.MODEL_SILENCE_S
+    has_begun = False
+    try:
+        for part in parts:
+            *_, tail = part.rsplit(b"\n", 1) if by_lines else [part]
+            is_whole = by_lines and b"\n" in part
+            if is_whole or (not has_begun and tail.strip()):
+                has_begun = bool(tail.strip())
+                watch.expect_within(limit_s if has_begun else None)
+            yield part
+    finally:
+        watch.expect_within(None)
+
+
+def read_whole(content: bytes) -> Iterator[JSON]:
+    """An answer whose content type says nothing: JSON, or a stream in disguise."""
+    begin = content.lstrip()[:6]
+    if begin.startswith((b"data:", b"event:", b":")):
+        yield from read_events([content])
+    else:
+        yield read_json(content)
+
+
 def read_events(parts: Iterable[bytes]) -> Iterator[JSON]:
     """The JSON values of server-sent events, then DONE if it was sent. Raises AttemptFailed."""
+    unfinished = b""  # the first lines of an event whose JSON goes over several
+    is_error = False
     for line in lines(parts):
+        if line.startswith(b"event:"):
+            is_error = line[6:].strip() == b"error"
         if not line.startswith(b"data:"):
             continue
         data = line[5:].strip()
         if data == b"[DONE]":
             yield DONE
             return
-        yield read_json(data)
+        if is_error:
+            raise reported(data)
+        content = unfinished + data
+        if not is_json(content):
+            unfinished = content + b"\n"
+            continue
+        unfinished = b""
+        yield read_json(content)
+    if unfinished:
+        yield read_json(unfinished)  # says why it cannot be read
+
+
+def reported(data: bytes) -> AttemptFailed:
+    """The error of an `event: error`, whatever its data are."""
+    value = json_values.read(data) if is_json(data) else None
+    value = value if isinstance(value, dict) else {"error": data.decode("utf-8", "replace")}
+    fault = find_fault(value if value.get("error") else {"error": value}, data)
+    return fault or AttemptFailed("model_unavailable", "The model server reported an error.", is_retryable=True)
 
 
 def lines(parts: Iterable[bytes]) -> Iterator[bytes]:
     """The lines of a stream; the last one also without its end, if it is a whole event."""
     rest = b""
+    is_first = True
     for part in parts:
+        if is_first and part:
+            part, is_first = part.removeprefix(BYTE_ORDER_MARK), False
+        if b"\n" not in part:  # long lines arrive in many parts
+            rest += part
+            continue
         *whole, rest = (rest + part).split(b"\n")
         yield from whole
     if is_whole_event(rest):
@@ -168,10 +258,12 @@ def lines(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 def is_whole_event(line: bytes) -> bool:
     data = line.removeprefix(b"data:").strip()
-    if data == b"[DONE]":
-        return True
+    return data == b"[DONE]" or is_json(data)
+
+
+def is_json(content: bytes) -> bool:
     try:
-        json_values.read(data)
+        json_values.read(content)
     except ValueError:
         return False
     return True
@@ -179,13 +271,15 @@ def is_whole_event(line: bytes) -> bool:
 
 def read_json(content: bytes) -> JSON:
     try:
-        value = json_values.read(content)
+        value = json_values.read(content.removeprefix(BYTE_ORDER_MARK))
     except ValueError:
         raise AttemptFailed("bad_answer", "The model server's answer is not JSON.", is_retryable=True)
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        value = value[0]  # Google's errors
     if not isinstance(value, dict):
         raise AttemptFailed("bad_answer", "The model server's answer is not an object.", is_retryable=True)
-    if value.get("error"):
-        raise AttemptFailed("model_unavailable", f"The model server reported: {reason_in(content)}", is_retryable=True)
+    if fault := find_fault(value, content):
+        raise fault
     return value
 
 

@@ -30,6 +30,7 @@ from .classifier import configured_model
 from .profiles import Profile
 
 BATCH = 256
+TOO_MANY = frozenset([400, 413, 422, 500])  # statuses with which servers refuse so many texts; their words differ
 KEPT_S = 30 * 86400
 CLOSELY = 24  # agents whose examples and capabilities are compared one by one
 TIE = 1e-6
@@ -37,6 +38,7 @@ OFFLINE_DIMENSIONS = 256
 LONGEST = 8192  # numbers of a vector
 log = structlog.get_logger(__name__)
 Vector = array  # of 4-byte floats: a tuple would take eight times the memory
+_sizes: LRUCache[tuple[int, int, str], int] = LRUCache(1_000)  # texts at once, where a server takes fewer
 _vectors: LRUCache[str, Vector] = LRUCache(50_000)
 _lock = Lock()
 Ranked = list[tuple[Profile, float]]
@@ -166,18 +168,41 @@ def counted(
         return [], 0
     if provider.kind == Provider.Kind.OFFLINE:
         return [of_words(text, dimensions or OFFLINE_DIMENSIONS) for text in texts], sum(map(estimated, texts))
-    endpoint, vectors, tokens = endpoint_of(provider), [], 0
+    endpoint, tokens = endpoint_of(provider), 0
+    vectors: list[Vector] = []
     body: dict[str, Any] = {"model": model_name, **({"dimensions": dimensions} if dimensions else {})}
     deadline = None if limit_s is None else clock.near() + timedelta(seconds=limit_s)
+    size = remembered_size(provider, model_name)
     with watching(Watch(deadline=deadline)):
-        for start in range(0, len(texts), BATCH):
-            batch = list(texts[start : start + BATCH])
-            answer = endpoint.post({**body, "input": batch})
-            vectors += read_vectors(answer)
+        while len(vectors) < len(texts):
+            batch = list(texts[len(vectors) : len(vectors) + size])
+            try:
+                answer = endpoint.post({**body, "input": batch})
+            except AttemptFailed as error:
+                if len(batch) == 1 or error.status not in TOO_MANY:
+                    raise
+                size = (len(batch) + 1) // 2
+                continue
+            fresh = read_vectors(answer)
+            if len(fresh) != len(batch):
+                raise AttemptFailed("bad_answer", "The embedding server sent the wrong number of vectors.")
+            vectors += fresh
             tokens += tokens_in(answer) or sum(map(estimated, batch))
-    if len(vectors) != len(texts):
-        raise AttemptFailed("bad_answer", "The embedding server sent the wrong number of vectors.")
+    remember_size(provider, model_name, size)
     return vectors, tokens
+
+
+def remembered_size(provider: Provider, model_name: str) -> int:
+    """How many texts at once this server takes, as far as it is known."""
+    with _lock:
+        return _sizes.get((provider.pk, provider.revision, model_name), BATCH)
+
+
+def remember_size(provider: Provider, model_name: str, size: int) -> None:
+    """Only what led to all vectors: a text that is refused by itself says nothing about the number."""
+    if size < BATCH:
+        with _lock:
+            _sizes[provider.pk, provider.revision, model_name] = size
 
 
 def endpoint_of(provider: Provider) -> Any:
@@ -231,8 +256,9 @@ def read_vectors(answer: dict[str, Any]) -> list[Vector]:
     """Raises AttemptFailed also for vectors that are too long to be kept by the thousand, or that nothing is near."""
     try:
         rows = sorted(answer["data"], key=lambda row: row["index"])
-        if any(len(row["embedding"]) > LONGEST for row in rows):
-            raise AttemptFailed("bad_answer", f"The embedding server sent vectors of more than {LONGEST} numbers.")
+        if not all(0 < len(row["embedding"]) <= LONGEST for row in rows):
+            message = f"The embedding server sent an empty vector, or one of more than {LONGEST} numbers."
+            raise AttemptFailed("bad_answer", message)
         return [unit([float(value) for value in row["embedding"]]) for row in rows]
     except (KeyError, TypeError, ValueError, OverflowError):
         raise AttemptFailed("bad_answer", "The embedding server's answer cannot be read.")

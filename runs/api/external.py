@@ -178,7 +178,7 @@ def work_of(run: Run) -> dict[str, Any]:
         "lease_expires_at": run.lease_expires_at,
         "cancel_requested": run.cancel_requested_at is not None,
         "run": run,
-        "messages": shown.opening(run, spec) if spec else [],
+        "messages": shown.as_told(shown.opening(run, spec)) if spec else [],
         "output_schema": spec.output_schema if spec else None,
     }
 

@@ -17,6 +17,7 @@ from runs.rules import marks
 REMEMBERED_LIMIT = 2_000  # characters of an earlier result that later messages of the session show again
 RESULT_LIMIT = 40_000  # characters of one tool result shown to a model; the row keeps all of it
 CHARS_PER_TOKEN = 4
+TOLD = ("role", "content", "name", "tool_calls", "tool_call_id")
 OF_RUN = Select(
     lambda at: Message.objects.filter(session_id=at.session, run_id=at.run).order_by("seq"),
     session=UUIDField(),
@@ -43,6 +44,11 @@ def opening(run: Run, spec: AgentSpec, memory: str = "") -> list[dict[str, Any]]
     if has_earlier or not own:  # without a message of its own the run goes on from what came before
         messages += earlier(run, spec, own)
     return messages + current
+
+
+def as_told(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages for a program outside, without what only the normaliser of requests needs."""
+    return [{name: value for name, value in message.items() if name in TOLD} for message in messages]
 
 
 def instructions(run: Run, spec: AgentSpec, memory: str = "") -> str:
@@ -130,7 +136,7 @@ def earlier_calls(row: Message) -> list[dict[str, Any]]:
         {"role": "tool", "tool_call_id": call["id"], "name": call["name"], "content": call.get("result", "")}
         for call in row.tool_calls
     ]
-    return [{"role": "assistant", "content": "", "tool_calls": calls}, *results]
+    return [{"role": "assistant", "content": "", "tool_calls": calls, "is_earlier": True}, *results]
 
 
 def is_silent(row: Message) -> bool:
@@ -166,7 +172,7 @@ def turns(run: Run, answered: Iterable[ModelCall]) -> list[dict[str, Any]]:
     shown: list[dict[str, Any]] = []
     for call in answered:
         response = call.response or {}
-        shown += turn_messages(response.get("text", ""), records.get(call.turn, []))
+        shown += turn_messages(response.get("text", ""), records.get(call.turn, []), response.get("kept"))
         if note := response.get("note"):
             shown.append({"role": "user", "content": note})
         if warned.get("turn") == call.turn:
@@ -174,10 +180,15 @@ def turns(run: Run, answered: Iterable[ModelCall]) -> list[dict[str, Any]]:
     return shown
 
 
-def turn_messages(text: str, records: Iterable[ToolCallRecord]) -> list[dict[str, Any]]:
+def turn_messages(
+    text: str, records: Iterable[ToolCallRecord], kept: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """`kept`: what the model's server wants back with this turn."""
     records = list(records)
     calls = [{"id": call_id(record), "name": record.name, "arguments": record.arguments} for record in records]
     message: dict[str, Any] = {"role": "assistant", "content": text}
+    if kept:
+        message["kept"] = kept
     if calls:
         message["tool_calls"] = calls
     return [message, *(result_message(record) for record in records)]

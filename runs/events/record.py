@@ -34,7 +34,7 @@ TYPES = {
     "run.cancel_requested": "A user asked to stop the run; data: by, reason.",
     "run.finished": "The run ended; data: status, reply, output, error, usage, counts.",
     "message.delta": "A piece of the reply as it is written; not stored; data: turn, offset, text.",
-    "model.finished": "The model answered; data: turn, model, text, tool_calls, tokens, cost, wall_ms.",
+    "model.finished": "The model answered; data: turn, model, text, tool_calls, finish, tokens, cost, wall_ms.",
     "model.failed": "The model did not answer; data: turn, code, message.",
     "tool.called": "A tool call was recorded; data: id, name, arguments, kind, refused (it will not be made).",
     "tool.denied": "Policy refused a call; data: id, name, reason.",
@@ -56,6 +56,8 @@ TYPES = {
     "step.waiting": "A chain step waits; data: step, key, item, until.",
     "chain.progress": "A for_each step moved on; data: key, done, failed, total.",
     "stuck.warned": "The run repeats itself and was warned; data: reason.",
+    "context.shortened": "The conversation was too long for the model, and less of it is shown; data: turn, left_out, "
+    "characters.",
     "session.summarised": "Older messages were summarised; data: to.",
 }
 LARGE = 16_000  # bytes of JSON; larger data is stored in a row of its own and cut in the broadcast

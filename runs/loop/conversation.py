@@ -18,6 +18,8 @@ from plumbing.statements import insert
 from plumbing.threads import release_connection
 from registry.agents import ModelReply, ModelToolCall
 from registry.exceptions import ModelCancelled, ModelFailed
+from registry.llm.answer_builder import name_cut
+from registry.llm.errors import OVERFLOW
 from runs.calls import hooks, offers, resumption, rows, shown
 from runs.calls.desk import Desk
 from runs.calls.offers import COMPLETE
@@ -31,9 +33,15 @@ from runs.rules import stuck, undone
 from runs.rules.answers import Step
 from runs.rules.replies import json_of
 
-from . import agent, facts, guards, memory, summary
+from . import agent, facts, guards, memory, shortening, summary
 
 Status = Run.Status
+CUT = {"length": "the answer was cut off, because it was too long", "content_filter": "the model declined to answer"}
+EMPTY = {
+    "": "the model returned an empty answer",
+    "length": "the model returned no answer before it reached its limit; set a higher max_tokens",
+    "content_filter": "the model declined to answer, and gave no reason",
+}
 OUT_OF_STEPS = "You have no steps left. Answer now with what you have, without tools."
 
 
@@ -52,6 +60,7 @@ class Conversation:
         self.desk = Desk(run, lease, self.all_tools(), agent=self.spec.name, hooked=self.hooks)
         self.budgets = budgets.Watch(run)
         self.records: list[ToolCallRecord] = []  # this run's calls so far, according to their rows
+        self.shortened = 0  # how often, because the conversation was too long for the model
         self.max_turns = run.policy.get("max_turns") or self.spec.max_steps
         self.output_schema = run.policy.get("output_schema") or self.spec.output_schema
 
@@ -108,7 +117,10 @@ class Conversation:
 
     def recover_reply(self, answer: ModelCall) -> None:
         """The model had answered when the worker died: the row contains the reply."""
-        if answer.response and not answer.response.get("note") and self.end_with(answer.response.get("text", "")):
+        response = answer.response
+        if not response or response.get("note"):
+            return
+        if self.end_with(response.get("text", ""), finish=response.get("finish", "")):
             raise RunDone
 
     def turn(self) -> tuple[ModelReply, tuple[ModelToolCall, ...]]:
@@ -155,12 +167,38 @@ class Conversation:
             check_alive(self.run, self.lease, reply=sent)
             raise RunEnded(Status.EXPIRED, "deadline", "the run's deadline passed while the model answered", sent)
         except ModelFailed as error:
+            if error.code == OVERFLOW and self.shorten(turn):
+                return self.ask(**question)
             self.write_failure(error, turn, began)
             status = Status.EXPIRED if error.code == "deadline" else Status.FAILED
             raise RunEnded(status, error.code, str(error))
         finally:
             if deltas:
                 deltas.flush()
+
+    def shorten(self, turn: int) -> bool:
+        """Show the model less of the conversation, which was too long for it. False if nothing can be left out."""
+        if self.shortened >= shortening.MOST:
+            return False
+        before, number = shortening.size_of(self.messages), len(self.messages)
+        while self.shortened < shortening.MOST and shortening.size_of(self.messages) >= before:
+            self.shortened += 1
+            self.messages = self.shorter_messages()
+        after = shortening.size_of(self.messages)
+        if after >= before:
+            return False
+        data = {"turn": turn, "left_out": max(0, number - len(self.messages)), "characters": before - after}
+        if events.record_with(self.run, [("context.shortened", data)], where=self.lease.conditions()) is None:
+            raise LeaseLost(str(self.run.pk))
+        return True
+
+    def shorter_messages(self) -> list[dict[str, Any]]:
+        notes = self.messages[-1:] if self.messages[-1].get("content") == OUT_OF_STEPS else []
+        spec = shortening.less_context(self.spec, self.shortened)
+        summary.keep_up(self.run, self.live.changed(spec), self.lease)
+        messages = facts.opening(self.run) or shown.opening(self.run, spec, memory.of(self.run, self.lease))
+        messages += shown.turns(self.run, shown.answers(self.run))
+        return shortening.cut_results([*messages, *notes], self.shortened)
 
     def write_answer(self, reply: ModelReply, calls: list[dict[str, Any]]) -> events.Entry:
         """The model's answer as a row; the caller records its event in the same transaction."""
@@ -182,11 +220,12 @@ class Conversation:
             cost=cost,
             attempts=reply.attempts,
             request=reply.request if settings.KEEP_RAW else None,
-            response={"text": reply.text, "tool_calls": calls, "raw": reply.response if settings.KEEP_RAW else None},
+            response=response_of(reply, calls),
             **figures,
         )
         insert(call)
         data = {"turn": run.turns, "model": reply.model_name, "text": reply.text, "tool_calls": calls}
+        data["finish"] = reply.finish
         return "model.finished", {**data, **figures, "cost": str(cost)}
 
     def spent(self) -> dict[str, Any]:
@@ -240,7 +279,7 @@ class Conversation:
         self.records += records
         self.desk.perform(records)
         self.stop_or_wait(records)
-        self.messages += shown.turn_messages(reply.text, records)
+        self.messages += shown.turn_messages(reply.text, records, reply.kept)
         self.look_for_circles()
 
     def stop_or_wait(self, records: list[ToolCallRecord]) -> None:
@@ -286,18 +325,21 @@ class Conversation:
         allowed.
         """
         entries = [self.write_answer(reply, [])]
-        has_ended = self.end_with(reply.text, entries)
+        has_ended = self.end_with(reply.text, entries, finish=reply.finish)
         self.settle(reply)
         return has_ended
 
-    def end_with(self, text: str, entries: list[events.Entry] | None = None) -> bool:
-        """End the run with this text, or ask once for a repair (False)."""
-        if self.output_schema is None:
-            return self.finish(text, entries=entries)
+    def end_with(self, text: str, entries: list[events.Entry] | None = None, *, finish: str = "") -> bool:
+        """End the run with this text, or ask once for a repair (False). `finish`: why the answer ended."""
+        cut = name_cut(finish)
+        if self.output_schema is None or (cut and not text.strip()):
+            return self.finish(text, entries=entries, cut=cut)
         output, problem = json_of(text, self.output_schema)
         if problem is None:
             return self.finish(text, entries=entries, output=output)
-        if self.was_repaired():
+        if cut:  # a second answer would end in the same way
+            problem = f"{problem} ({CUT[cut]})"
+        if cut or self.was_repaired():
             error = {"code": "output_invalid", "message": f"{problem}; the reply starts with: {text[:300]}"}
             return endings.finish(self.run, Status.FAILED, lease=self.lease, reply=text, error=error, entries=entries)
         self.ask_for_repair(problem, entries or [])
@@ -317,12 +359,14 @@ class Conversation:
             {"role": "user", "content": note},
         ]
 
-    def finish(self, text: str, *, entries: list[events.Entry] | None = None, output: Any = None) -> bool:
+    def finish(
+        self, text: str, *, entries: list[events.Entry] | None = None, output: Any = None, cut: str = ""
+    ) -> bool:
         """As the verdict says; failed if the model returned nothing."""
         status, error = self.verdict()
         if not text.strip():
             status = Status.FAILED
-            error = error or {"code": "empty_reply", "message": "the model returned an empty answer"}
+            error = error or {"code": "empty_reply", "message": EMPTY[cut]}
         calls = shown.remembered_calls(self.records)
         return endings.finish(
             self.run,
@@ -348,6 +392,13 @@ class Conversation:
             return Status.SUCCEEDED, None
         was_any_made = any(record.outcome == "ok" and record.kind != COMPLETE.kind for record in self.records)
         return Status.PARTIAL if was_any_made else Status.FAILED, error
+
+
+def response_of(reply: ModelReply, calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """The answer as its row keeps it: what it said, what the model thought, and what its server wants back."""
+    response = {"text": reply.text, "tool_calls": calls, "raw": reply.response if settings.KEEP_RAW else None}
+    more = {"finish": reply.finish, "reasoning": reply.reasoning, "kept": reply.kept}
+    return {**response, **{name: value for name, value in more.items() if value}}
 
 
 def check_alive(run: Run, lease: Lease, *, reply: str | None = None) -> None:

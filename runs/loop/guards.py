@@ -66,12 +66,12 @@ def checked_reply(conversation: Any, reply: ModelReply) -> ModelReply:
     if outcome.kind != REPLACE:
         return reply
     conversation.desk.tell(*outcome.events)
-    return replace(reply, text=outcome.value, response={})
+    return replace(reply, text=outcome.value, response={}, reasoning="", kept={})
 
 
 @transaction.atomic
 def end_denied(conversation: Any, reply: ModelReply, entries: list[events.Entry]) -> None:
     """The model call counts, without its text."""
-    answered = conversation.write_answer(replace(reply, text="", response={}), [])
+    answered = conversation.write_answer(replace(reply, text="", response={}, reasoning="", kept={}), [])
     conversation.write([answered, *entries])
     conversation.settle(reply)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models.fields.json import KT
 from django.utils.translation import gettext as _
 
 from agents.http.pagination import read_page
@@ -81,7 +82,8 @@ def place(bar: Bar, begin: datetime, end: datetime, now: datetime) -> None:
 
 
 def find_model_calls(run: Run) -> list[Bar]:
-    calls = ModelCall.objects.filter(run=run).defer("request", "response").order_by("id")[:LIMIT]
+    rows = ModelCall.objects.filter(run=run).defer("request", "response").order_by("id")
+    calls = rows.annotate(thoughts=KT("response__reasoning"))[:LIMIT]
     return [
         Bar(
             f"model-{call.pk}",

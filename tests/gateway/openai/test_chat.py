@@ -81,12 +81,10 @@ def test_sampling_parameters_reach_the_model(client, model):
     said = [{"role": "user", "content": "hi"}]
     client.chat.completions.create(model="plain", messages=said, temperature=0.3, max_completion_tokens=50)
     answer = client.responses.create(model="plain", input="hi", top_p=0.5, max_output_tokens=40)
-    sent = [
-        {name: one.get(name) for name in ("temperature", "top_p", "max_completion_tokens")} for one in model.requests
-    ]
+    sent = [{name: one.get(name) for name in ("temperature", "top_p", "max_tokens")} for one in model.requests]
     assert sent == [
-        {"temperature": 0.3, "top_p": None, "max_completion_tokens": 50},
-        {"temperature": None, "top_p": 0.5, "max_completion_tokens": 40},
+        {"temperature": 0.3, "top_p": None, "max_tokens": 50},
+        {"temperature": None, "top_p": 0.5, "max_tokens": 40},
     ]
     assert (answer.top_p, answer.max_output_tokens) == (0.5, 40)
 
@@ -95,7 +93,7 @@ def test_sampling_parameters_reach_the_model(client, model):
     ("more", "param", "code"),
     [
         ({"temperature": 3}, "temperature", "invalid_options"),
-        ({"seed": 3}, "seed", "unsupported_parameter"),
+        ({"stop": ["x"]}, "stop", "unsupported_parameter"),
         ({"n": 2}, "n", "unsupported_parameter"),
         ({"extra_body": {"temprature": 1}}, "temprature", "unknown_parameter"),
         ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools.0.type", "unsupported_parameter"),

@@ -23,7 +23,7 @@ def test_a_response_and_the_next_one_in_its_conversation(client, model):
     assert first.usage.total_tokens == 18 and first.instructions == "Be brief."
     second = client.responses.create(model="plain", input="Who am I?", previous_response_id=first.id)
     assert second.output_text == "Alice." and second.previous_response_id == first.id
-    assert [one["content"] for one in model.requests[1]["messages"]][1:] == ["I am Alice.", "Hello Alice.", "Who am I?"]
+    assert [one["content"] for one in model.requests[1]["messages"]] == ["I am Alice.", "Hello Alice.", "Who am I?"]
     assert client.responses.retrieve(first.id).output_text == "Hello Alice."
     items = client.responses.input_items.list(second.id).data
     assert [item.content[0].text for item in items] == ["Who am I?"]
@@ -188,7 +188,7 @@ def test_responses_over_a_websocket(client, model):
         assert (first.output_text, [event.sequence_number for event in events][0]) == ("Hello there.", 0)
         socket.response.create(model="plain", input="Again.", previous_response_id=first.id, store=False)
         assert until_completed(socket)[-1].response.output_text == "Again."
-        assert [one["content"] for one in model.requests[1]["messages"][1:]] == ["Say hello.", "Hello there.", "Again."]
+        assert [one["content"] for one in model.requests[1]["messages"]] == ["Say hello.", "Hello there.", "Again."]
         socket.response.create(model="nobody", input="Hi")
         assert json.loads(socket.recv_bytes())["error"]["type"] == "not_found_error"
     with pytest.raises(openai.NotFoundError):

@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
 from agents.models import Provider
 from registry.exceptions import AttemptFailed
 from registry.factory import live_agent
+from registry.llm.answer_builder import AnswerBuilder
 from registry.llm.chat import Question
-from registry.llm.langchain_models import LangChainModel
+from registry.llm.google import Google
+from registry.llm.ollama import Ollama
 from registry.llm.watch import Watch
 from tests.fakes import Turn, calls
 from tests.live_agents import user
@@ -110,61 +110,50 @@ def test_a_stream_of_anthropic_that_ends_early(anthropic, stub):
     assert made(ask(anthropic.model, str, anthropic.tools.values())) == [ADD, {}]
 
 
-# -- Google and Ollama: what their packages make of an answer ---------------------------------------------------------
+# -- Google and Ollama ------------------------------------------------------------------------------------------------
 
 
-class Package:
-    """A chat model as the packages of Google and Ollama make it, with the chunks of one answer."""
-
-    def __init__(self, *chunks):
-        self.chunks = chunks
-
-    def _stream(self, messages):
-        yield from self.chunks
-
-    def _generate(self, messages):
-        """As Ollama's does: it streams, and adds up what it got."""
-        whole = self.chunks[0]
-        for chunk in self.chunks[1:]:
-            whole = whole + chunk
-        message = AIMessage(content=whole.text, tool_calls=whole.message.tool_calls)
-        return ChatResult(generations=[ChatGeneration(message=message, generation_info=whole.generation_info)])
+def read(dialect, *events):
+    builder = AnswerBuilder()
+    for event in events:
+        dialect.read(builder, event)
+    return builder.build()
 
 
-def model_of(*chunks):
-    return LangChainModel(lambda name: Package(*chunks), takes_response_format=False, always_streams=True)
+GOOGLE, OLLAMA = Google("http://127.0.0.1:9", "key", {}), Ollama("http://127.0.0.1:9", "", {})
 
 
-def called(arguments, **info):
-    call = {"name": "add", "args": arguments, "id": "c", "type": "tool_call"}
-    return ChatGenerationChunk(message=AIMessageChunk(content="", tool_calls=[call]), generation_info=info or None)
+def candidate(arguments, finish=None):
+    parts = [{"functionCall": {"name": "add", "args": arguments}}]
+    return {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": finish}]}
 
 
-def ended(**info):
-    return ChatGenerationChunk(message=AIMessageChunk(content=""), generation_info=info)
+def line(arguments=None, **end):
+    calls = [] if arguments is None else [{"function": {"name": "add", "arguments": arguments}}]
+    return {"message": {"role": "assistant", "content": "", "tool_calls": calls}, **end}
 
 
-@HEARD
 @pytest.mark.parametrize(
-    ("chunks", "expected"),
+    ("dialect", "events", "expected"),
     [
-        ([called(ADD), ended(done=True, done_reason="stop")], [ADD]),
-        ([called({}), ended(done=True, done_reason="stop")], [{}]),
-        ([called(ADD), ended(done=True)], [ADD]),
-        ([called(ADD), ended(done=True, done_reason="length")], []),
-        ([called(ADD, finish_reason="STOP")], [ADD]),
-        ([called(ADD), ended(finish_reason="MAX_TOKENS")], []),
-        ([called(ADD), ended(finish_reason="MALFORMED_FUNCTION_CALL")], []),
-        ([called(ADD), ended(finish_reason="SAFETY")], []),
+        (OLLAMA, [line(ADD), line(done=True, done_reason="stop")], [ADD]),
+        (OLLAMA, [line({}), line(done=True, done_reason="stop")], [{}]),
+        (OLLAMA, [line(ADD, done=True)], [ADD]),
+        (OLLAMA, [line(ADD), line(done=True, done_reason="length")], []),
+        (GOOGLE, [candidate(ADD, "STOP")], [ADD]),
+        (GOOGLE, [candidate({}, "STOP")], [{}]),
+        (GOOGLE, [candidate(ADD), {"candidates": [{"finishReason": "MAX_TOKENS"}]}], []),
+        (GOOGLE, [candidate(ADD, "MALFORMED_FUNCTION_CALL")], []),
+        (GOOGLE, [candidate(ADD, "SAFETY")], []),
     ],
 )
-def test_google_and_ollama(hear, chunks, expected):
-    answer = ask(model_of(*chunks), hear)
+def test_google_and_ollama(dialect, events, expected):
+    answer = read(dialect, *events)
     assert made(answer) == expected and len(answer.calls) == 1
 
 
-@HEARD
-def test_ollama_without_done(hear):
+@pytest.mark.parametrize(("dialect", "event"), [(OLLAMA, line(ADD)), (GOOGLE, candidate(ADD))])
+def test_google_and_ollama_without_an_end(dialect, event):
     with pytest.raises(AttemptFailed) as failure:
-        ask(model_of(called(ADD)), hear)
+        read(dialect, event)
     assert failure.value.code == "cut_stream"

@@ -135,7 +135,7 @@ def test_model_parameters_replace_the_agents_one_by_one(alice_api, make_agent, s
     assert run["status"] == "succeeded"
     expected = {"temperature": 0.9, "max_tokens": 200, "top_p": 0.5}
     asked = stub.requests[0]
-    assert (asked["temperature"], asked["top_p"], asked["max_completion_tokens"]) == (0.9, 0.5, 200)
+    assert (asked["temperature"], asked["top_p"], asked["max_tokens"]) == (0.9, 0.5, 200)
     assert run["options"]["model_params"] == expected
     above = {("model_params.max_tokens", "above_limit")}
     Run.objects.all().delete()

@@ -43,3 +43,23 @@ def test_a_model_that_gives_up_has_executed_nothing(worker, alice, agent, stub, 
     stub.script(calls(("add", HALF), finish="length"), says("I gave up."))
     run = worker.send_message(alice, "Add", agent)
     assert run.status == Run.Status.SUCCEEDED and functions.asked == []
+
+
+SCHEMA = {"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]}
+
+
+@pytest.mark.parametrize(
+    ("turn", "code", "words"),
+    [
+        (says('{"sum": 3', finish="length"), "output_invalid", "cut off"),
+        (says("I cannot help with that.", finish="content_filter"), "output_invalid", "declined"),
+        (says("", finish="length"), "empty_reply", "max_tokens"),
+        (says("", finish="content_filter"), "empty_reply", "declined"),
+    ],
+)
+def test_a_reply_that_was_cut_off_is_not_paid_twice(worker, alice, make_agent, stub_provider, stub, turn, code, words):
+    """A second answer would end in the same way, so none is asked for."""
+    stub.script(turn, says('{"sum": 3}'))
+    run = worker.send_message(alice, "Add", make_agent(provider=stub_provider, output_schema=SCHEMA))
+    assert (run.status, run.error["code"], len(stub.requests)) == ("failed", code, 1)
+    assert words in run.error["message"]

@@ -149,7 +149,7 @@ def test_without_a_budget_nothing_is_held_and_no_limit_is_sent(worker, alice, ma
     agent = make_agent(provider=stub_provider)
     stub.script(says("hi"))
     worker.send_message(alice, "Hello", agent)
-    assert not Tally.objects.exists() and "max_completion_tokens" not in stub.requests[-1]
+    assert not Tally.objects.exists() and "max_tokens" not in stub.requests[-1]
 
 
 @pytest.mark.django_db

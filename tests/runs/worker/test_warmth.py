@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from agents.models import Provider
-from registry.llm import completions
-from registry.llm.langchain_models import LangChainModel
+from registry.llm.completions import Completions
+from registry.llm.wire_model import WireModel
 from runs.worker import warmth
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +27,7 @@ def started(monkeypatch):
 @pytest.fixture
 def warmed(monkeypatch):
     names = []
-    monkeypatch.setattr(LangChainModel, "warm", lambda self, model_name, tools: names.append(model_name))
+    monkeypatch.setattr(WireModel, "warm", lambda self, model_name, tools: names.append(model_name))
     return names
 
 
@@ -56,7 +56,7 @@ def test_a_model_that_cannot_be_loaded_stops_nothing(make_agent, stub_provider, 
         raise RuntimeError("broken package")
 
     make_agent("helper", provider=stub_provider)
-    monkeypatch.setattr(LangChainModel, "warm", fail)
+    monkeypatch.setattr(WireModel, "warm", fail)
     warmth.warm_up()
     assert "could not be loaded" in caplog.text
 
@@ -64,18 +64,18 @@ def test_a_model_that_cannot_be_loaded_stops_nothing(make_agent, stub_provider, 
 def test_warming_loads_the_package_and_sends_nothing(make_agent, stub_provider, stub):
     agent = make_agent("helper", provider=stub_provider)
     warmth.warm(agent)
-    assert "langchain_openai" in sys.modules and stub.requests == []
+    assert "registry.llm.wire_model" in sys.modules and stub.requests == []
 
 
 def test_a_model_is_rehearsed_with_the_tools_of_its_agent(make_agent, make_tool, stub_provider, monkeypatch, stub):
     written = []
-    write_request = completions.write_request
+    write = Completions.write
 
-    def observe(model, messages, options):
-        written.append(write_request(model, messages, options))
+    def observe(self, request):
+        written.append(write(self, request))
         return written[-1]
 
-    monkeypatch.setattr(completions, "write_request", observe)
+    monkeypatch.setattr(Completions, "write", observe)
     warmth.warm(make_agent("helper", provider=stub_provider, tools=[make_tool("add")]))
     assert [[tool["function"]["name"] for tool in body["tools"]] for body in written] == [["add"]]
     assert stub.requests == []

@@ -1,0 +1,135 @@
+"""What went wrong between us and a model server, as one typed error. Plain Python.
+
+Servers report errors in many shapes: with a status or with 200, as JSON of their own or as a page, before the answer
+or in the middle of a stream. `refused` and `find_fault` read all of them; attempts.py decides what is asked again.
+"""
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from plumbing import json_values
+from registry.exceptions import AttemptFailed
+
+JSON = Any
+OVERFLOW = "context_overflow"
+# How servers say that a conversation is longer than the model can read.
+TOO_LONG = re.compile(
+    r"context_length_exceeded|exceed_context_size|context_overflow|maximum context length|context (length|size|window)"
+    r"|prompt is too long|input is too long|input length and `?max_tokens`? exceed|input token count|too many tokens"
+    r"|reduce the length of|request too large|must be <= \d+ tokens|longer than the maximum|exceeds the (maximum|limit)"
+    r" (number of tokens|of \d+ tokens)|tokens \+ `?max_new_tokens",
+    re.IGNORECASE,
+)
+NO_TOOLS = re.compile(
+    r"(does not|doesn't|do not) support (tools|tool use|function)|tool[ _-]?call parser", re.IGNORECASE
+)
+NO_QUOTA = re.compile(
+    r"insufficient_quota|exceeded your current quota|billing|insufficient (balance|credits)", re.IGNORECASE
+)
+BROKEN_CALL = re.compile(r"tool_use_failed|failed to (call a function|parse tool call)", re.I)
+INVALID = ("invalid_request", "invalid_argument", "unprocessable", "bad_request")
+TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+FIELDS = ("message", "msg", "detail", "error", "error_message", "description", "reason")
+LONGEST = 500  # characters of a server's reason
+
+
+def refused(status: int, body: bytes, retry_after: str = "") -> AttemptFailed:
+    """The AttemptFailed for an HTTP error of a model server."""
+    return judge(status, f"The model server answered {status}: {reason_in(body)}", body, retry_after)
+
+
+def judge(status: int, message: str, body: bytes, retry_after: str = "") -> AttemptFailed:
+    more: dict[str, Any] = {"status": status, "retry_after": seconds(retry_after)}
+    text = body[:4000].decode("utf-8", "replace")
+    if status == 413 or (status != 429 and status not in (401, 403) and TOO_LONG.search(text)):
+        return AttemptFailed(OVERFLOW, f"The conversation is too long for the model. {message}", status=status)
+    if status == 429:
+        return AttemptFailed("model_rate_limited", message, is_retryable=not NO_QUOTA.search(text), **more)
+    if status in (408, 409) or status >= 500:
+        return AttemptFailed("model_unavailable", message, is_retryable=True, **more)
+    if status in (401, 403):
+        return AttemptFailed("model_key_refused", message, **more)
+    if BROKEN_CALL.search(text):  # the model wrote a call that its own server could not read
+        return AttemptFailed("bad_answer", message, is_retryable=True, **more)
+    if NO_TOOLS.search(text):
+        message += " Set the provider's tool calling to “schema” for models without tool calls."
+    return AttemptFailed("model_refused", message, **more)
+
+
+def find_fault(value: dict[str, JSON], content: bytes) -> AttemptFailed | None:
+    """The error that a JSON answer, or an event of a stream, reports in place of an answer."""
+    error = value.get("error")
+    if not error:
+        is_fault = value.get("object") == "error" or value.get("type") == "error"
+        has_answer = any(name in value for name in ("choices", "candidates", "message", "usage", "promptFeedback"))
+        if not is_fault and (has_answer or not any(value.get(name) for name in ("detail", "errors", "error_message"))):
+            return None
+    status = find_status(error if isinstance(error, dict) else value)
+    message = f"The model server reported: {reason_in(content)}"
+    if status:
+        return judge(status, message, content)
+    return AttemptFailed(
+        OVERFLOW if TOO_LONG.search(message) else "model_unavailable",
+        message,
+        is_retryable=not TOO_LONG.search(message),
+    )
+
+
+def find_status(error: dict[str, JSON]) -> int:
+    """The HTTP status that an error names inside, or 0."""
+    for name in ("code", "status", "status_code", "http_code"):
+        value = error.get(name)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600:
+            return value
+    kind = str(error.get("type") or "").lower()
+    return 400 if kind.startswith(INVALID) else 0
+
+
+def reason_in(body: bytes) -> str:
+    """The server's own words, without the JSON or the HTML around them."""
+    text = body.decode("utf-8", "replace")
+    try:
+        reason = find_words(json_values.read(body))
+    except ValueError:
+        reason = ""
+    if not reason and (title := TITLE.search(text)):
+        reason = f"a page with the title “{' '.join(title.group(1).split())}”"
+    return reason[:LONGEST] or text[:200] or "no reason"
+
+
+def find_words(value: JSON, depth: int = 0) -> str:
+    """The text in an error of any shape: {"error": {"message"}}, {"detail": [{"msg"}]}, [{"error": …}]…"""
+    if isinstance(value, str):
+        return value
+    if depth > 6:
+        return ""
+    if isinstance(value, list):
+        texts = [find_words(item, depth + 1) for item in value[:5]]
+        return "; ".join(text for text in texts if text)
+    if not isinstance(value, dict):
+        return ""
+    # The outer message of a proxy may say nothing; the one that it quotes is in its metadata.
+    for name in ("error", *FIELDS, "errors"):
+        if value.get(name) and (text := find_words(value[name], depth + 1)):
+            raw = value["metadata"].get("raw") if isinstance(value.get("metadata"), dict) else None
+            return f"{text}: {raw}" if isinstance(raw, str) and raw else text
+    return ""
+
+
+def seconds(text: str, now: datetime | None = None) -> float | None:
+    """Retry-After in seconds: a number, or a date. None if it is neither."""
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        until = parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return max(0.0, (until - (now or datetime.now(UTC))).total_seconds())

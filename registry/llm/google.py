@@ -1,0 +1,146 @@
+"""Google's own API (`generateContent`): what is written, and how its answers are read."""
+
+from typing import Any
+from urllib.parse import quote
+
+from agents.tools import ToolSpec
+from plumbing import json_values
+
+from .answer_builder import AnswerBuilder, CallPiece
+from .completions import NO_SIGNATURE, count_tokens
+from .history import describe_part
+from .wire import Endpoint
+from .wire_model import Request, declare_parameters
+
+JSON = Any
+VERSION = "v1beta"
+LIMIT_NAMES = {"temperature": "temperature", "top_p": "topP", "max_tokens": "maxOutputTokens"}
+
+
+class Google:
+    """The dialect of one account."""
+
+    bridges = False
+
+    def __init__(self, base_url: str, key: str, params: dict[str, JSON]) -> None:
+        self._base_url = base_url
+        self._headers = {"x-goog-api-key": key}
+        self._params = {LIMIT_NAMES[name]: value for name, value in params.items() if name in LIMIT_NAMES}
+
+    def endpoint(self, request: Request) -> Endpoint:
+        name = request.model_name.removeprefix("models/")
+        verb = "streamGenerateContent?alt=sse" if request.is_streamed else "generateContent"
+        return Endpoint(f"{self._base_url}/{VERSION}/models/{quote(name, safe='')}:{verb}", self._headers)
+
+    def write(self, request: Request) -> dict[str, JSON]:
+        messages = list(request.messages)
+        body: dict[str, JSON] = {}
+        if messages and messages[0]["role"] == "system":
+            body["systemInstruction"] = {"parts": [{"text": messages.pop(0)["content"]}]}
+        body["contents"] = write_contents(messages)
+        options = dict(self._params)
+        if request.output_schema is not None:
+            options |= {"responseMimeType": "application/json", "responseJsonSchema": request.output_schema}
+        if options:
+            body["generationConfig"] = options
+        if request.tools:
+            body["tools"] = [{"functionDeclarations": [declare_function(tool) for tool in request.tools]}]
+        return body
+
+    def read(self, builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+        read_usage(builder, event)
+        feedback = event.get("promptFeedback")
+        if isinstance(feedback, dict) and feedback.get("blockReason"):
+            builder.add_refusal(f"The prompt was blocked: {feedback['blockReason']}.")
+            builder.end("safety")
+        candidates = event.get("candidates")
+        candidate = candidates[0] if isinstance(candidates, list) and candidates else None
+        if not isinstance(candidate, dict):
+            return
+        content = candidate.get("content")
+        parts = content.get("parts") if isinstance(content, dict) else None
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict):
+                read_part(builder, part)
+        if candidate.get("finishReason"):
+            builder.end(candidate["finishReason"])
+
+    def greetings(self) -> list[dict[str, JSON]]:
+        content = {"role": "model", "parts": [{"text": "Hello"}, {"functionCall": {"name": "hello", "args": {}}}]}
+        return [{"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": {}}]
+
+
+def write_contents(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
+    """Results are the person's turn here, all of one answer in one turn."""
+    contents: list[dict[str, JSON]] = []
+    for message in messages:
+        role = "model" if message["role"] == "assistant" else "user"
+        parts = write_parts(message)
+        if contents and contents[-1]["role"] == role:
+            contents[-1]["parts"] += parts
+        else:
+            contents.append({"role": role, "parts": parts})
+    return contents
+
+
+def write_parts(message: dict[str, JSON]) -> list[dict[str, JSON]]:
+    if message["role"] == "tool":
+        return [{"functionResponse": {"name": message["name"], "response": write_result(message["content"])}}]
+    parts = write_content(message["content"])
+    for place, call in enumerate(message.get("tool_calls") or ()):
+        part: dict[str, JSON] = {"functionCall": {"name": call["name"], "args": call["arguments"]}, **call["fields"]}
+        if place == 0:  # of several calls side by side only the first has a signature
+            part.setdefault("thoughtSignature", NO_SIGNATURE)
+        parts.append(part)
+    return parts
+
+
+def write_result(text: str) -> dict[str, JSON]:
+    """A result must be an object."""
+    try:
+        value = json_values.read(text)
+    except ValueError:
+        value = text
+    return value if isinstance(value, dict) else {"result": value}
+
+
+def write_content(content: JSON) -> list[dict[str, JSON]]:
+    if isinstance(content, str):
+        return [{"text": content}] if content else []
+    return [write_part(part) for part in content]
+
+
+def write_part(part: dict[str, JSON]) -> dict[str, JSON]:
+    if part["type"] == "text":
+        return {"text": part["text"]}
+    media = part.get("media_type", "image/png")
+    if part["type"] == "image" and part.get("data"):
+        return {"inlineData": {"mimeType": media, "data": part["data"]}}
+    if part["type"] == "image" and part.get("url"):
+        return {"fileData": {"mimeType": media, "fileUri": part["url"]}}
+    return {"text": describe_part(part)}
+
+
+def declare_function(tool: ToolSpec) -> dict[str, JSON]:
+    return {"name": tool.name, "description": tool.description, "parametersJsonSchema": declare_parameters(tool)}
+
+
+def read_part(builder: AnswerBuilder, part: dict[str, JSON]) -> None:
+    call = part.get("functionCall")
+    if isinstance(call, dict):
+        signature = part.get("thoughtSignature")
+        fields = {"thoughtSignature": signature} if isinstance(signature, str) else {}
+        builder.add_call(CallPiece.of(None, call.get("id"), call.get("name"), call.get("args") or {}, fields))
+    elif isinstance(part.get("text"), str):
+        if part.get("thought") is True:
+            builder.add_reasoning(part["text"])
+        else:
+            builder.add_text(part["text"])
+
+
+def read_usage(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+    usage = event.get("usageMetadata")
+    if isinstance(usage, dict):
+        builder.input_tokens = count_tokens(usage.get("promptTokenCount"))
+        thought = count_tokens(usage.get("thoughtsTokenCount"))
+        builder.output_tokens = count_tokens(usage.get("candidatesTokenCount")) + thought

@@ -1,0 +1,117 @@
+"""Separates what a model thinks from what it says, where its server sends both as one text. Plain Python.
+
+Small models write `<think>…</think>` before their answer. Only a block at the beginning counts, or one that follows
+another: an answer may speak about these tags.
+"""
+
+import re
+
+NAMES = ("think", "thinking", "thought", "reasoning", "seed:think")
+OPENINGS = (*(f"<{name}>" for name in NAMES), "[think]")
+TAG = re.compile(r"<(/?)(?:think|thinking|thought|reasoning|seed:think)>|\[(/?)THINK\]", re.IGNORECASE)
+LONGEST_TAG = max(len(tag) for tag in OPENINGS) + 1
+# Some templates write the opening tag themselves, so that the answer has only the closing one.
+CLOSING_ALONE = re.compile(r"(?:^|\n)[ \t]*</think>|</think>[ \t]*(?:\n|$)", re.IGNORECASE)
+
+
+class ThinkingSplitter:
+    """`add` returns the part of a piece that belongs to the answer, as far as it is known; `finish` the whole."""
+
+    def __init__(self) -> None:
+        self._rest = ""  # not decided yet: white space, or the beginning of a tag
+        self._depth = 0
+        self._is_answer = False
+        self._has_thought = False
+        self._answer: list[str] = []
+        self._thoughts: list[str] = []
+        self._closed = 0  # number of thoughts up to the last closing tag
+
+    def add(self, piece: str) -> str:
+        if self._is_answer:
+            self._answer.append(piece)
+            return piece
+        self._rest += piece
+        words = ""
+        while self._rest and not self._is_answer:
+            before = self._rest
+            if self._depth:
+                self._think()
+            else:
+                words += self._begin()
+            if self._rest == before:
+                break
+        return words
+
+    def _begin(self) -> str:
+        """At the beginning of the answer, or behind a block: another block, the answer, or too little to know."""
+        text = self._rest.lstrip()
+        opening = TAG.match(text)
+        if opening and not is_closing(opening):
+            self._rest, self._depth, self._has_thought = text[opening.end() :], 1, True
+            return ""
+        if not text or any(tag.startswith(text.lower()) for tag in OPENINGS):
+            return ""
+        return self._answer_with(text if self._has_thought else self._rest)
+
+    def _answer_with(self, text: str) -> str:
+        self._is_answer, self._rest = True, ""
+        self._answer.append(text)
+        return text
+
+    def _think(self) -> None:
+        tag = TAG.search(self._rest)
+        if tag is None:
+            self._think_aloud(len(self._rest) - unfinished_tag(self._rest))
+            return
+        self._think_aloud(tag.start())
+        self._rest = self._rest[tag.end() - tag.start() :]
+        self._depth += -1 if is_closing(tag) else 1
+        if is_closing(tag):
+            self._closed = len(self._thoughts)
+
+    def _think_aloud(self, end: int) -> None:
+        if end:
+            self._thoughts.append(self._rest[:end])
+            self._rest = self._rest[end:]
+
+    def finish(self) -> tuple[str, str]:
+        """(the answer, the thoughts)."""
+        if self._depth and self._rest:
+            self._thoughts.append(self._rest)
+        elif self._rest.strip() or not self._has_thought:
+            self._answer.append(self._rest)
+        if self._depth and self._closed:  # one opening tag too many: the answer stands behind the last closing one
+            self._answer = self._thoughts[self._closed :]
+            self._thoughts = self._thoughts[: self._closed]
+        answer, thoughts = "".join(self._answer), "".join(self._thoughts)
+        if not self._has_thought and (closing := CLOSING_ALONE.search(answer)):
+            return answer[closing.end() :].lstrip(), answer[: closing.start()].strip()
+        return (answer.lstrip() if self._has_thought else answer), thoughts.strip()
+
+
+class Unsplit:
+    """For providers whose texts are left as they are."""
+
+    def __init__(self) -> None:
+        self._answer: list[str] = []
+
+    def add(self, piece: str) -> str:
+        self._answer.append(piece)
+        return piece
+
+    def finish(self) -> tuple[str, str]:
+        return "".join(self._answer), ""
+
+
+def is_closing(tag: re.Match[str]) -> bool:
+    return tag.group(1) == "/" or tag.group(2) == "/"
+
+
+def unfinished_tag(text: str) -> int:
+    """How many characters at the end may be the beginning of a tag."""
+    tail = text[-LONGEST_TAG:].lower()
+    start = max(tail.rfind("<"), tail.rfind("["))
+    if start < 0:
+        return 0
+    begun = tail[start:].replace("/", "", 1)
+    return len(tail) - start if any(tag.startswith(begun) for tag in OPENINGS) else 0

@@ -1,0 +1,184 @@
+"""A model behind an HTTP endpoint: the history is normalised, a dialect writes the request, and the accumulator reads
+the answer.
+
+A dialect (completions.py, google.py, ollama.py) knows the words of one API and nothing else. What a server refuses in
+a request that another one demands is left out in a second request, and is remembered for the model.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from agents.tools import ToolSpec
+from plumbing import json_values
+from registry.exceptions import AttemptFailed
+
+from .answer_builder import AnswerBuilder
+from .chat import Answer, Question
+from .history import normalise
+from .watch import watching
+from .wire import DONE, JSON, Endpoint
+
+HELLO: tuple[dict[str, JSON], ...] = (
+    {"role": "system", "content": "Answer."},
+    {"role": "user", "content": "Hello"},
+    {"role": "assistant", "content": "", "tool_calls": [{"id": "call_0", "name": "hello", "arguments": {}}]},
+    {"role": "tool", "content": "Hello", "tool_call_id": "call_0"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a dialect writes down. `refused` names what this model's server does not accept (REFUSALS)."""
+
+    model_name: str
+    messages: Sequence[dict[str, JSON]]
+    tools: Sequence[ToolSpec]
+    output_schema: dict[str, JSON] | None
+    is_streamed: bool
+    refused: frozenset[str] = frozenset()
+
+
+class Dialect(Protocol):
+    bridges: bool  # whether a message of the model has to stand between results and the person's next message
+
+    def endpoint(self, request: Request) -> Endpoint: ...
+
+    def write(self, request: Request) -> dict[str, JSON]: ...
+
+    def read(self, builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+        """Add a whole answer, or an event of a stream, to the builder. Raises AttemptFailed."""
+
+    def greetings(self) -> list[dict[str, JSON]]:
+        """A short answer, for the rehearsal of a worker that has just started."""
+
+
+def says(*words: str) -> re.Pattern[str]:
+    return re.compile("|".join(words), re.IGNORECASE)
+
+
+# What some servers refuse in a request that others need: a name, and how a server says that it is this.
+REFUSALS: dict[str, re.Pattern[str]] = {
+    # DeepSeek and Kimi, where another model or an earlier run made the calls
+    "absent_reasoning": says("reasoning_content.*(missing|must be passed|required)", "missing.*reasoning_content"),
+    # Gemini, likewise
+    "absent_signature": says("missing a `?thought_signature", "missing.*thought_?signature"),
+    "kept": says("reasoning_content", "reasoning_details", "thinking_blocks", "extra_content", "thought_signature"),
+    "short_ids": says(
+        "tool[ _]call[ _]?id.*(length of 9|a-z, A-Z, 0-9)", r"tool_calls?\W.*\bid\b.*(too long|maximum length)"
+    ),
+    "stream_options": says("stream_options", "include_usage"),
+    "max_tokens": says("max_completion_tokens", "max_tokens.*(not supported|unsupported|unrecognized|extra)"),
+    "system": says(
+        r"system (role|message|prompt|instruction)s?\W.*not (supported|enabled|allowed)",
+        "developer instruction is not",
+    ),
+    "response_format": says("response_?format", "json_schema", "structured output", "guided", "grammar"),
+}
+IS_REFUSAL = frozenset([400, 404, 415, 422, 500, 501])
+
+
+class WireModel:
+    """`account` names the provider, so that what it wants back is sent to no other."""
+
+    def __init__(self, dialect: Dialect, *, account: str = "", splits_thinking: bool = True) -> None:
+        self._dialect = dialect
+        self._account = account
+        self._splits_thinking = splits_thinking
+        self._refused: dict[str, frozenset[str]] = {}  # by the name of the model
+
+    def warm(self, model_name: str, tools: Sequence[ToolSpec] = ()) -> None:
+        """Run once through what the first question needs, without sending anything."""
+        messages = normalise(HELLO, bridges=self._dialect.bridges)
+        self._dialect.write(Request(model_name, messages, tools, None, is_streamed=True))
+        builder = self._builder(str)
+        for event in self._dialect.greetings():
+            self._dialect.read(builder, event)
+        builder.build()
+
+    def ask(self, question: Question) -> Answer:
+        refused = self._refused.get(question.model_name, frozenset())
+        with watching(question.watch):
+            while True:
+                try:
+                    return self._exchange(question, refused)
+                except AttemptFailed as error:
+                    name = find_refusal(error, refused)
+                    if name is None:
+                        raise
+                    refused |= {name}
+                    self._refused[question.model_name] = refused
+
+    def _exchange(self, question: Question, refused: frozenset[str]) -> Answer:
+        by = f"{self._account}/{question.model_name}"
+        request = Request(
+            model_name=question.model_name,
+            messages=self._write_messages(question, refused, by),
+            tools=question.tools,
+            output_schema=None if "response_format" in refused else question.output_schema,
+            is_streamed=question.on_delta is not None,
+            refused=refused,
+        )
+        builder = self._builder(question.on_delta)
+        endpoint, body = self._dialect.endpoint(request), self._dialect.write(request)
+        # Left early, the connection is closed, so that a cancelled run stops the model's work.
+        with closing(endpoint.events(body)) as events:
+            self._read(builder, events, question.watch.check)
+        answer = builder.build()
+        return replace(answer, kept={"by": by, **answer.kept} if answer.kept else {})
+
+    def _write_messages(self, question: Question, refused: frozenset[str], by: str) -> Sequence[dict[str, JSON]]:
+        messages = question.messages
+        if question.output_schema is not None and "response_format" in refused:
+            messages = with_instruction(messages, question.output_schema)
+        account = "" if "kept" in refused else by
+        return normalise(
+            messages,
+            account=account,
+            bridges=self._dialect.bridges,
+            has_short_ids="short_ids" in refused,
+            has_system="system" not in refused,
+        )
+
+    def _builder(self, hear: Callable[[str], Any] | None) -> AnswerBuilder:
+        return AnswerBuilder(hear, splits_thinking=self._splits_thinking)
+
+    def _read(self, builder: AnswerBuilder, events: Any, check: Callable[[], None]) -> None:
+        try:
+            for event in events:
+                check()
+                if event is DONE:
+                    builder.end("")
+                    return
+                self._dialect.read(builder, event)
+        except AttemptFailed as error:
+            # Some servers close the connection without a word once they have sent the finish reason.
+            if error.code != "cut_stream" or not builder.has_ended:
+                raise
+
+
+def find_refusal(error: AttemptFailed, refused: frozenset[str]) -> str | None:
+    """What the next request has to leave out, or None if that would not help."""
+    if error.status not in IS_REFUSAL or error.code not in ("model_refused", "model_unavailable"):
+        return None
+    for name, pattern in REFUSALS.items():
+        if name not in refused and pattern.search(error.message):
+            return name
+    return None
+
+
+def with_instruction(messages: Sequence[dict[str, JSON]], schema: dict[str, JSON]) -> list[dict[str, JSON]]:
+    """For servers without a response format: the schema as a last system instruction."""
+    shape = json_values.write(schema).decode()
+    text = f"Answer only with JSON that matches this JSON Schema, without a code fence:\n{shape}"
+    return [*messages, {"role": "system", "content": text}]
+
+
+def declare_parameters(tool: ToolSpec) -> dict[str, JSON]:
+    """A tool's schema; some servers refuse one without `properties`."""
+    schema = tool.input_schema or {}
+    if schema.get("type", "object") != "object":
+        return schema
+    return {"type": "object", "properties": {}, **schema}

@@ -1,0 +1,37 @@
+"""A conversation that is longer than its model can read: what is left out, so that the run goes on.
+
+First less of the session's earlier messages is shown, by the agent's own rule (`session_context`): the oldest are
+summarised or left out. Then long results of this run are cut. The rows stay as they are.
+"""
+
+from typing import Any
+
+from agents.models import AgentSpec
+
+JSON = Any
+MOST = 4  # times that one run is shortened
+SHARE = 4  # of the tokens for earlier messages, one in so many remains
+RESULT_LIMITS = (8_000, 1_000)  # characters of a result, the first time and later
+
+
+def less_context(spec: AgentSpec, times: int) -> AgentSpec:
+    """The spec with room for fewer earlier messages: a quarter of it, then a sixteenth, then none."""
+    if times >= 3:
+        return spec.model_copy(update={"session_context": "none"})
+    return spec.model_copy(update={"context_tokens": max(spec.context_tokens // SHARE**times, 1)})
+
+
+def cut_results(messages: list[dict[str, JSON]], times: int) -> list[dict[str, JSON]]:
+    limit = RESULT_LIMITS[min(times, len(RESULT_LIMITS)) - 1]
+    return [cut_result(message, limit) for message in messages]
+
+
+def cut_result(message: dict[str, JSON], limit: int) -> dict[str, JSON]:
+    text = message["content"]
+    if message["role"] != "tool" or not isinstance(text, str) or len(text) <= limit:
+        return message
+    return {**message, "content": f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"}
+
+
+def size_of(messages: list[dict[str, JSON]]) -> int:
+    return sum(len(str(message)) for message in messages)

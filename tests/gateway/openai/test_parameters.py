@@ -1,0 +1,85 @@
+"""One table: what becomes of each parameter that an SDK may send by itself."""
+
+import pytest
+
+from agents.exceptions import Invalid
+from gateway.openai import chat, responses
+
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+OTHER = {"type": "function", "function": {"name": "time", "parameters": {"type": "object"}}}
+FLAT = {"type": "function", "name": "weather", "parameters": {"type": "object"}}
+ACCEPTED = [
+    {"seed": 7}, {"reasoning_effort": "high"}, {"reasoning": {"effort": "low", "summary": "auto"}}, {"verbosity": "low"},
+    {"include": ["reasoning.encrypted_content"]}, {"truncation": "auto"}, {"truncation": "disabled"}, {"stop": None},
+    {"stop": []}, {"parallel_tool_calls": True}, {"parallel_tool_calls": False}, {"logprobs": False},
+    {"top_logprobs": 0}, {"service_tier": "flex"}, {"tool_choice": "auto"}, {"tool_choice": {"type": "auto"}},
+    {"tool_choice": "none"}, {"tool_choice": None}, {"logit_bias": {}}, {"n": 1}, {"user": "u"}, {"prediction": None},
+    {"stream_options": {"include_obfuscation": False}}, {"max_tokens": 5}, {"temperature": 0},
+]  # fmt: skip
+REFUSED = [
+    {"stop": ["END"]}, {"stop": "END"}, {"n": 2}, {"logprobs": True}, {"top_logprobs": 3}, {"logit_bias": {"1": 5}},
+    {"max_tool_calls": 1}, {"tool_choice": "required"}, {"modalities": ["audio"]}, {"truncation": "middle"},
+]  # fmt: skip
+
+
+def read_chat(**more):
+    return chat.read({"model": "helper", "messages": [{"role": "user", "content": "hi"}], **more})
+
+
+def read_response(**more):
+    return responses.read({"model": "helper", "input": "hi", **more})
+
+
+BOTH = pytest.mark.parametrize("read", [read_chat, read_response])
+
+
+@BOTH
+@pytest.mark.parametrize("parameter", ACCEPTED, ids=str)
+def test_a_parameter_is_accepted(read, parameter):
+    assert read(**parameter).model == "helper"
+
+
+@BOTH
+@pytest.mark.parametrize("parameter", REFUSED, ids=str)
+def test_a_parameter_that_would_deceive_is_refused(read, parameter):
+    with pytest.raises(Invalid) as refusal:
+        read(**parameter)
+    assert refusal.value.code == "unsupported_parameter"
+
+
+@BOTH
+def test_a_parameter_that_does_not_exist_is_refused(read):
+    with pytest.raises(Invalid) as refusal:
+        read(temprature=1)
+    assert refusal.value.code == "unknown_parameter"
+
+
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        ("auto", ["weather", "time"]),
+        ("none", []),
+        ({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"function": {"name": "time"}}]}}, ["time"]),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "time"}]}, ["time"]),
+    ],
+)  # fmt: skip
+def test_a_choice_of_tools_is_followed(choice, names):
+    assert [tool["name"] for tool in read_chat(tools=[TOOL, OTHER], tool_choice=choice).tools] == names
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"tool_choice": "required"},
+        {"tool_choice": {"type": "function", "function": {"name": "weather"}}},
+        {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}},
+        {"parallel_tool_calls": False},
+    ],
+    ids=str,
+)
+def test_what_the_agent_cannot_promise_about_tools_is_refused(more):
+    with pytest.raises(Invalid) as refusal:
+        read_chat(tools=[TOOL], **more)
+    assert refusal.value.code == "unsupported_parameter"
+    with pytest.raises(Invalid):
+        read_response(tools=[FLAT], **more)
