@@ -10,6 +10,7 @@ from pathlib import Path
 from django.apps import apps
 from django.conf import settings
 from django.db import connection, models
+from django.db.migrations.exceptions import InconsistentMigrationHistory
 from django.db.migrations.executor import MigrationExecutor
 
 Columns = dict[str, dict[str, bool]]  # table → column → whether a new row must name it
@@ -31,6 +32,10 @@ def waiting() -> list[str]:
 
 def differences() -> list[str]:
     """The differences, as parts of a sentence, in the tables of apps whose migrations are all applied."""
+    try:
+        MigrationExecutor(connection).loader.check_consistent_history(connection)
+    except InconsistentMigrationHistory:
+        return ["its migrations were applied in another order"]
     unready = {name.partition(".")[0] for name in waiting()}
     columns = columns_of_database()
     parts: list[str] = []

@@ -43,10 +43,18 @@ def test_a_missing_table_is_named():
     assert "there is no table agents_sitehold" in tables.differences()
 
 
-def test_tables_of_an_app_with_migrations_left_are_not_judged(other_tables):
-    MigrationRecorder(connection).record_unapplied("agents", "0001_initial")
-    assert "agents.0001_initial" in tables.waiting()
+def test_tables_of_an_app_with_migrations_left_are_not_judged():
+    execute("ALTER TABLE runs_trigger RENAME COLUMN name TO label")
+    assert tables.differences() != []
+    MigrationRecorder(connection).record_unapplied("runs", "0001_initial")
+    assert "runs.0001_initial" in tables.waiting()
     assert tables.differences() == []
+
+
+def test_migrations_in_another_order_are_those_of_another_version():
+    """As in a database that was made before a migration of today became two."""
+    MigrationRecorder(connection).record_unapplied("agents", "0002_initial")
+    assert "made by another version of Muster (its migrations were applied in another order)" in tables.refusal()
 
 
 def test_init_db_refuses_it_before_it_writes_anything(other_tables):
@@ -92,12 +100,12 @@ def test_doctor_names_it(other_tables):
 
 
 def test_doctor_names_migrations_that_are_not_applied():
-    MigrationRecorder(connection).record_unapplied("agents", "0001_initial")
+    MigrationRecorder(connection).record_unapplied("runs", "0001_initial")
     told = StringIO()
     with pytest.raises(SystemExit):
         call_command("doctor", "--json", stdout=told)
     part = json.loads(told.getvalue())["tables"]
-    assert "agents.0001_initial" in part["problem"] and "init_db" in part["hint"]
+    assert "runs.0001_initial" in part["problem"] and "init_db" in part["hint"]
 
 
 def test_a_changed_migration_has_the_database_prepared_again(monkeypatch, tmp_path, settings):
