@@ -16,7 +16,7 @@ from agents.schema import sha256_of
 from agents.spec import GrantSpec
 
 from .agent_options import AgentOptions, AgentSpec
-from .options import stored_name, versioned_options
+from .options import versioned_values
 from .provider import Provider
 from .team import OwnedQuerySet, check_name, is_capped, one_name_per_owner
 from .tool import Tool
@@ -66,9 +66,6 @@ class Agent(AgentOptions):
 
     def draft_spec(self) -> AgentSpec:
         """The working row as a spec. Raises pydantic.ValidationError for a value out of range."""
-        options = {
-            stored_name(column): getattr(self, name) for name, column in versioned_options(Agent, AgentSpec).items()
-        }
         named = {
             "name": self.name,
             "provider": self.provider.name,
@@ -76,7 +73,7 @@ class Agent(AgentOptions):
             "model_name": self.model_name or self.provider.default_model,
             "grants": [grant_spec(grant) for grant in self.grants.select_related("tool")],
         }
-        return AgentSpec(**{**options, **named})
+        return AgentSpec(**{**versioned_values(self, AgentSpec), **named})
 
     def problems(self) -> list[dict[str, str]]:
         """All problems of the working row; empty if it can be published."""

@@ -15,7 +15,7 @@ from plumbing.stored_rows import StoredRow
 from .agent import grant_spec, offer
 from .chain_options import ChainOptions
 from .chain_targets import Targets
-from .options import stored_name, versioned_options
+from .options import versioned_values
 from .team import OwnedQuerySet, check_name, one_name_per_owner
 from .tool import Tool
 from .version import TriedVersion, earlier, make_version
@@ -56,10 +56,7 @@ class Chain(ChainOptions):
                 name=self.name,
                 steps=[step.spec(targets.find(step)) for step in steps],
                 grants=[grant_spec(grant) for grant in self.grants.select_related("tool")],
-                **{
-                    stored_name(column): getattr(self, name)
-                    for name, column in versioned_options(Chain, ChainSpec).items()
-                },
+                **versioned_values(self, ChainSpec),
             )
         except ValidationError as error:
             raise Invalid(

@@ -101,6 +101,12 @@ def versioned_options(model: Any, spec: Any) -> dict[str, Any]:
     return {name: column for name, column in columns if stored_name(column) in spec.model_fields}
 
 
+def versioned_values(row: models.Model, spec: Any) -> dict[str, Any]:
+    """What the working row says for the options that are part of a version, by their names in the spec."""
+    columns = versioned_options(type(row), spec).items()
+    return {stored_name(column): getattr(row, name) for name, column in columns}
+
+
 def spec_field(model: type[models.Model], name: str) -> Any:
     """The field of a spec for a number or a choice: its default and limits are those of the column."""
     column: Any = model._meta.get_field(name)

@@ -66,7 +66,7 @@ class Provider(Owned):
     thinking = option(
         models.CharField(
             max_length=5, choices=Thinking, default=Thinking.SPLIT, blank=True,
-            help_text="What becomes of a block like <think>…</think> at the beginning of an answer.",
+            help_text="What becomes of thoughts that a model writes as a block “think” at the beginning of an answer.",
         ), "Models and prices",
     )
     default_model = option(models.CharField(

@@ -125,7 +125,7 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
         row = self.get_object()
         first, second = (read_number(request, name) for name in ("from", "to"))
         old, new = (content_of(row, number) for number in (first, second))
-        text = diff.unified_diff(diff.as_text(old), diff.as_text(new), f"version {first}", f"version {second}")
+        text = diff.diff_texts(diff.as_text(old), diff.as_text(new), f"version {first}", f"version {second}")
         body = {"from": first, "to": second, "changes": diff.changes(old, new), "text": text}
         return Response(DiffSerializer(body).data)
 

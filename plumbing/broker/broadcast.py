@@ -1,4 +1,4 @@
-"""Publishes to all listening processes (`plumbing/broker/listener.py`), without an event loop.
+"""Publishes messages to all listening processes (`plumbing/broker/listener.py`), from synchronous code.
 
 Rows are authoritative and a message is only a notification: an unavailable broker is not an error.
 """
@@ -28,32 +28,37 @@ def channel_of(*words: Any) -> bytes:
 
 
 def publish(channel: bytes, message: Message) -> bool:
-    """Send one message. False if the broker is unavailable."""
+    """Send one message and wait until the broker has it. False if the broker is unavailable."""
     return publish_many([(channel, message)])
 
 
 def publish_many(messages: list[tuple[bytes, Message]]) -> bool:
-    """Send several in one round trip, for callers that do something else when the broker is unavailable (False)."""
+    """Send several messages and wait until the broker has them. False if the broker is unavailable.
+
+    A call to a device goes this way: its row counts as sent only if this says so.
+    """
+    commands = [publish_command(channel, message) for channel, message in messages]
     try:
-        server_connection().ask(*map(as_command, messages))
+        server_connection().ask(*commands)
     except redis.RedisError:
         return False
     return True
 
 
 def publish_unconfirmed(messages: list[tuple[bytes, Message]]) -> None:
-    """Send several without waiting for the broker. If it goes away, they are sent again with this thread's next
-    command, or are lost: their readers look at the rows.
+    """Send several messages without waiting for the broker, which may lose them.
+
+    The events of a run go this way, many for each message: whoever watches a run finds what was lost in its rows.
     """
+    commands = [publish_command(channel, message) for channel, message in messages]
     try:
-        server_connection().send(*map(as_command, messages))
+        server_connection().send(*commands)
     except redis.RedisError:
-        pass
+        pass  # an unavailable broker is not an error
 
 
-def as_command(message: tuple[bytes, Message]) -> tuple[bytes | str, ...]:
-    channel, content = message
-    return "PUBLISH", channel, as_bytes(content)
+def publish_command(channel: bytes, message: Message) -> tuple[bytes | str, ...]:
+    return "PUBLISH", channel, as_bytes(message)
 
 
 def as_bytes(message: Message) -> bytes:

@@ -158,13 +158,23 @@ def write(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> N
             outbox.put(run, entries)
         if payloads:
             EventPayload.objects.bulk_create(payloads)
-        messages: list[tuple[bytes, broadcast.Message]] = [(events_of(run.pk), as_json(row)) for row in rows]
-        ended = next((row.data for row in rows if row.type == "run.finished"), None)
-        if ended is not None:
-            messages.append((ENDS.channel, format_line(run.pk, None if ended.get("is_cut") else ended)))
-        elif any(row.type == "run.waiting" and row.data.get("waiting_for") in FOR_SOMEBODY for row in rows):
-            messages.append((ENDS.channel, format_line(run.pk, None)))
+        messages = write_messages(run, rows)
         transaction.on_commit(lambda: broadcast.publish_unconfirmed(messages))
+
+
+def write_messages(run: Run, rows: Sequence[RunEvent]) -> list[tuple[bytes, broadcast.Message]]:
+    """What is published of these events: each to those who watch the run; the end, or that the run waits for
+    somebody, also to those who wait for its answer.
+    """
+    messages: list[tuple[bytes, broadcast.Message]] = [(events_of(run.pk), as_json(row)) for row in rows]
+    for row in rows:
+        if row.type == "run.finished":
+            # Data that was cut is not the answer: whoever waits reads it from the row.
+            answer = None if row.data.get("is_cut") else row.data
+            messages.append((ENDS.channel, format_line(run.pk, answer)))
+        elif row.type == "run.waiting" and row.data.get("waiting_for") in FOR_SOMEBODY:
+            messages.append((ENDS.channel, format_line(run.pk, None)))
+    return messages
 
 
 def set_aside(row: RunEvent) -> EventPayload:

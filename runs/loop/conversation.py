@@ -5,7 +5,8 @@ approval the run reads its rows and continues. Nothing is only kept in memory.
 """
 
 import json
-from datetime import datetime, timedelta
+import time
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -153,7 +154,7 @@ class Conversation:
         is_streamed = not self.hooks.at("message_out") and events.has_watchers(self.run.pk)
         deltas = events.Deltas(self.run.pk, turn) if is_streamed else None
         release_connection()
-        began = clock.near()
+        began = time.monotonic()
         try:
             return self.live.reply(
                 self.messages,
@@ -169,7 +170,7 @@ class Conversation:
         except ModelFailed as error:
             if error.code == OVERFLOW and self.shorten(turn):
                 return self.ask(**question)
-            self.write_failure(error, turn, began)
+            self.write_failure(error, turn, wall_ms=(time.monotonic() - began) * 1000)
             status = Status.EXPIRED if error.code == "deadline" else Status.FAILED
             raise RunEnded(status, error.code, str(error))
         finally:
@@ -250,7 +251,7 @@ class Conversation:
             raise LeaseLost(str(self.run.pk))
 
     @transaction.atomic
-    def write_failure(self, error: ModelFailed, turn: int, began: datetime) -> None:
+    def write_failure(self, error: ModelFailed, turn: int, wall_ms: float) -> None:
         data = {"turn": turn, "code": error.code, "message": str(error)}
         if events.record_with(self.run, [("model.failed", data)], where=self.lease.conditions()) is None:
             raise LeaseLost(str(self.run.pk))
@@ -259,8 +260,8 @@ class Conversation:
             turn=turn,
             provider=self.live.provider_name,
             model_name=self.spec.model_name,
-            started_at=began,
-            wall_ms=(clock.near() - began).total_seconds() * 1000,
+            started_at=clock.near() - timedelta(milliseconds=wall_ms),
+            wall_ms=wall_ms,
             attempts=error.attempts,
             error={"code": error.code, "message": str(error)},
         )

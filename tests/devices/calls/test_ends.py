@@ -7,6 +7,7 @@ from asgiref.sync import sync_to_async
 
 from devices import calls
 from devices.models import Notice
+from plumbing.broker import broadcast
 from tests.devices.calls.test_lost_sockets import fallen
 from tests.devices.calls.waiting import State, row_of, settled
 from tests.devices.scripted import PATIENCE_S, ScriptedDevice, asking, is_pending
@@ -55,6 +56,20 @@ async def test_a_device_is_told_of_the_end_of_the_run_at_once_or_when_it_is_back
         await device.hello()
         assert (await device.expect("run_complete"))["status"] == "failed"
     assert await Notice.objects.acount() == 0
+
+
+async def test_a_call_arrives_though_the_connection_to_the_broker_was_cut_before(alice, laptop, monkeypatch):
+    """No sweep comes to its help: the call itself must notice that the broker did not get it."""
+    monkeypatch.setattr("devices.sweeping.SWEEP_S", 3600.0)
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        first = asking(alice)  # opens the connections that are cut now
+        await device.answer(await device.expect("tool_call"), 1)
+        await first
+        await sync_to_async(broadcast.server_connection().ask)(("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no"))
+        second = asking(alice)
+        await device.answer(await device.expect("tool_call", within=PATIENCE_S), 2)
+        assert (await second).value == 2
 
 
 async def test_a_frame_the_layer_lost_is_sent_again_by_the_sweep(alice, laptop, monkeypatch, short_hold):

@@ -115,7 +115,7 @@ def test_a_server_that_stands_still_leaves_nothing_behind_for_the_next_command(l
 
 
 def test_a_publication_that_is_confirmed_arrives_though_the_connection_was_cut(listener, monkeypatch):
-    """Whoever sends a call to a device must not take it for sent when nobody got it."""
+    """A device would wait for a call that was reported as sent and that the broker never had."""
     mine = Line(settings.CACHE_URL, timeout_s=30)
     monkeypatch.setattr(broadcast, "server_connection", lambda: mine)
     (connection,) = mine.ask(("CLIENT", "ID"))
