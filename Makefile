@@ -10,11 +10,10 @@ DOCS := .venv/.stamp-docs
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
-# A failed test is tried twice more, because tests that kill processes depend on the machine. It is shown as R and named
-# at the end, as skipped tests are, with their reasons.
-AGAIN := --reruns 2 --reruns-delay 2 -r fERs --durations 12
+# Failed and skipped tests are named at the end, with their reasons. No test is tried again.
+SUMMARY := -r fEs --durations 12
 # One worker process for each lane, all side by side; tests/conftest.py says which tests a lane runs.
-LANES := sqlite postgres plain live live-postgres
+LANES := sqlite postgres plain live browser live-postgres
 SIDE_BY_SIDE := --dist each $(foreach lane,$(LANES),--tx popen//id=$(lane)//env:LANE=$(lane)) -o console_output_style=classic
 
 SEEDS ?= 1000000
@@ -31,22 +30,22 @@ run: $(RUN)  ## start everything, process one message, keep serving until Ctrl-C
 	@exec $(BIN)/python manage.py serve
 
 test: $(DEV)  ## the tests before a push, without full matrices; where databases differ, on SQLite and on PostgreSQL
-	$(BIN)/pytest $(SIDE_BY_SIDE) $(AGAIN)
+	$(BIN)/pytest $(SIDE_BY_SIDE) $(SUMMARY)
 
 exhaustive: $(DEV)  ## every test with full matrices; all that use the database on both
-	EXHAUSTIVE=1 $(BIN)/pytest $(SIDE_BY_SIDE) $(AGAIN)
+	EXHAUSTIVE=1 $(BIN)/pytest $(SIDE_BY_SIDE) $(SUMMARY)
 
 test-sqlite: $(DEV)  ## every test on SQLite, one after the other
-	EXHAUSTIVE=1 $(BIN)/pytest --db=sqlite $(AGAIN)
+	EXHAUSTIVE=1 $(BIN)/pytest --db=sqlite $(SUMMARY)
 
 test-postgres: $(DEV)  ## every test on the embedded PostgreSQL, one after the other
-	EXHAUSTIVE=1 $(BIN)/pytest --db=postgres $(AGAIN)
+	EXHAUSTIVE=1 $(BIN)/pytest --db=postgres $(SUMMARY)
 
 test-fast: $(DEV)  ## the tests that take no more than a few seconds, on SQLite
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not browser and not live"
 
 journeys: $(DEV)  ## every journey in a browser: BROWSER=firefox, or Chromium
-	BROWSER=$(or $(BROWSER),chromium) $(BIN)/pytest tests/journeys -m browser $(AGAIN)
+	BROWSER=$(or $(BROWSER),chromium) $(BIN)/pytest tests/journeys -m browser $(SUMMARY)
 
 check: $(DEV)  ## lint, format, import contracts, types, migrations, system checks; types of scripts where Node.js is there
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@
 one pytest with a worker process for each lane (see LANES), side by side. People are in people.py.
 """
 
+import gc
 import logging
 import os
 import shutil
@@ -60,6 +61,10 @@ def live_on(item: pytest.Item) -> str | None:
     return marker.kwargs.get("database", "sqlite") if marker else None
 
 
+def in_browser(item: pytest.Item) -> bool:
+    return item.get_closest_marker("browser") is not None
+
+
 # Of these the statements are Django's own and take no lock, so that PostgreSQL could find no fault here which the tests
 # of the same rows elsewhere do not find: what is checked is a table of rights, a file, or the text of a starter.
 ON_SQLITE_ALONE = (
@@ -73,25 +78,58 @@ ON_SQLITE_ALONE = (
 )
 
 
-def differs_on_postgres(item: pytest.Item) -> bool:
-    """A test whose transactions are committed may wait for locks, so it counts wherever it is."""
+# Of these each case asks the database another question or sends it another value, so each runs on PostgreSQL too. Of
+# every other test with parameters the first case does: the rest differ in what is refused, before or after the same
+# statements.
+EACH_CASE_ON_POSTGRES = (
+    "tests/agents/http/test_filters.py",
+    "tests/agents/test_admin.py",
+    "tests/agents/test_api.py::test_lists_ask_a_constant_number_of_queries",
+    "tests/config/test_odd_values.py",
+    "tests/gateway/langgraph/test_rows.py",
+    "tests/runs/loop/test_hostile_json.py",
+    "tests/runs/schedules/test_calendar_ends.py",
+    "tests/runs/worker/test_deletes_beside_runs.py",
+    "tests/studio/activity/",
+    "tests/studio/test_admin.py::test_every_list_opens_and_can_be_searched",
+    "tests/studio/test_forms.py::test_a_nul_character_is_refused_before_the_database_sees_it",
+    "tests/studio/test_pages.py",
+    "tests/zoo/test_runs.py",
+)
+
+
+def is_committed(item: pytest.Item) -> bool:
+    """Whether the test's transactions are really committed, so that they may wait for locks."""
     marker = item.get_closest_marker("django_db")
-    is_committed = "transactional_db" in getattr(item, "fixturenames", ()) or (
+    return "transactional_db" in getattr(item, "fixturenames", ()) or (
         marker is not None and bool(marker.kwargs.get("transaction"))
     )
-    return is_exhaustive() or is_committed or not item.nodeid.startswith(ON_SQLITE_ALONE)
+
+
+def is_first_case(item: pytest.Item) -> bool:
+    """Whether no earlier case of the same test function has parameters; a test without parameters is its only case."""
+    case = getattr(item, "callspec", None)
+    return case is None or not any(case.indices.values())
+
+
+def differs_on_postgres(item: pytest.Item) -> bool:
+    if is_exhaustive() or is_committed(item) or item.nodeid.startswith(EACH_CASE_ON_POSTGRES):
+        return True
+    return is_first_case(item) and not item.nodeid.startswith(ON_SQLITE_ALONE)
 
 
 # What a worker process of `make test` runs, named by the environment variable LANE: on which database, and which tests.
-# Tests that use the database run on both, but for ON_SQLITE_ALONE. Those that use none run once, and so do those that
-# start a whole Muster.
+# Tests that use the database run on SQLite, and where it may differ on PostgreSQL. Those that use none run once, and so
+# do those that start a whole Muster: in a browser or not, in a lane each, because a lane is as slow as its waits.
 LANES: dict[str, tuple[str, Callable[[pytest.Item], bool]]] = {
     "sqlite": ("sqlite", lambda item: needs_database(item) and not live_on(item)),
     "postgres": ("postgres", lambda item: needs_database(item) and not live_on(item) and differs_on_postgres(item)),
     "plain": ("sqlite", lambda item: not needs_database(item) and not live_on(item)),
-    "live": ("sqlite", lambda item: live_on(item) == "sqlite"),
+    "live": ("sqlite", lambda item: live_on(item) == "sqlite" and not in_browser(item)),
+    "browser": ("sqlite", lambda item: live_on(item) == "sqlite" and in_browser(item)),
     "live-postgres": ("postgres", lambda item: live_on(item) == "postgres"),
 }
+LIVE_LANES = ("live", "browser", "live-postgres")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -102,6 +140,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before Django reads its settings: decide where data lives and start the servers that the settings name."""
     if starts_workers(config):
         return  # each worker process has its own servers
+    gc.disable()  # until the tests are collected: what is imported stays, and looking through it again takes 12 s
     if lane := os.environ.get("LANE"):
         config.option.db = LANES[lane][0]
     data_dir = Path(tempfile.mkdtemp(prefix="muster-test-", dir=SHARED_MEMORY if has_room(SHARED_MEMORY) else None))
@@ -118,8 +157,23 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.import_plugin(plugin)
 
 
+def pytest_collection_finish() -> None:
+    """Garbage is collected among what the tests make, not among ten thousand tests and all that is imported."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    gc.enable()
+
+
 def starts_workers(config: pytest.Config) -> bool:
     return config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Lanes of whole Musters need not import the nine files in ten that start none."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    if os.environ.get("LANE") in LIVE_LANES and is_test and "mark.live" not in collection_path.read_text():
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -131,7 +185,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
         items[:] = [item for item in items if belongs(item)]
     # Playwright's event loop stays in the thread, where `asyncio.run` then fails: tests with a browser come last.
-    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+    items.sort(key=in_browser)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,7 @@
-"""kill -9 of each part at each state of a call: none lost, none run twice, no run hung. Real processes throughout."""
+"""kill -9 of each part at each state of a call: none lost, none run twice, no run hung. Real processes throughout.
+
+The usual run kills each part and kills in each state; `make exhaustive` kills each part in each state.
+"""
 
 import json
 import os
@@ -13,6 +16,7 @@ import pytest
 from tests.devices.flapping import FlappingProxy
 from tests.devices.machine import Machine
 from tests.live import ROOT, Live, data_directory, database_of, wait_for
+from tests.matrices import each
 from tests.servers import free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
@@ -110,7 +114,7 @@ def titles(laptop, text):
     return [row for row in laptop.records("task") if text.split()[-1] in row["data"]]
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", each(PARTS, "web", "client"))
 def test_killed_while_the_call_is_sent(muster, laptop, part):
     revive(laptop)
     wait_for(laptop.is_online, within=120)
@@ -124,7 +128,7 @@ def test_killed_while_the_call_is_sent(muster, laptop, part):
     assert len(titles(laptop, text)) == 1
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", each(PARTS, "worker"))
 def test_killed_while_the_call_waits_for_the_device(muster, laptop, part):
     text = f"create_task title queued-{part}-{time.time_ns()}"
     laptop.stop()
@@ -146,7 +150,7 @@ def waiting(muster, run):
     return bool(found) and found["waiting_for"] == "device"
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", each(PARTS, "worker", "client"))
 def test_killed_while_the_tool_runs(muster, laptop, part):
     revive(laptop)
     wait_for(laptop.is_online, within=120)
@@ -162,7 +166,7 @@ def test_killed_while_the_tool_runs(muster, laptop, part):
     assert finished["status"] == "succeeded"
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", each(PARTS, "valkey"))
 def test_killed_while_nobody_knows_what_became_of_the_call(muster, laptop, part):
     """The device is silent for two heartbeats after it was sent the call."""
     revive(laptop)
@@ -177,7 +181,7 @@ def test_killed_while_nobody_knows_what_became_of_the_call(muster, laptop, part)
     assert len(titles(laptop, text)) == 1
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", each(PARTS, "web"))
 def test_killed_while_the_call_is_being_cancelled(muster, laptop, part):
     revive(laptop)
     wait_for(laptop.is_online, within=120)

@@ -26,7 +26,7 @@ PAIRS = [
         "schedules",
         {"name": "daily", "agent": "librarian", "text": "Go.", "crontab": "0 9 * * *"},
         {"text": "Stop."},
-        {"name": "weekly"},
+        {"crontab": "0 10 * * *"},
     ),
     ("budgets", {"period": "day", "max_runs": 5}, {"max_runs": 6}, {"max_tokens": 900}),
     ("connections", {"name": "shop", "provider": "openapi"}, {"enabled": False}, {"name": "store"}),
