@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from gateway import turns
-from gateway.reading import APPROVAL, BEGIN, END, QUESTION, TEXT, Reading, Step, file_url
+from gateway.reading import APPROVAL, BEGIN, END, QUESTION, REPLACED, TEXT, Reading, Step, file_url
 from gateway.turns import Turn
 from runs.events.frames import Frame
 from runs.models import Run
@@ -53,6 +53,9 @@ class Updates:
             self.is_begun = False
         elif step.kind == TEXT:
             yield self.text(step.data["text"], append=self.is_begun)
+            self.is_begun = True
+        elif step.kind == REPLACED:
+            yield self.text(step.data["text"])
             self.is_begun = True
         elif step.kind == END:
             yield from self.end(step.data, at)

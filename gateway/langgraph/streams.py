@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from gateway import turns
-from gateway.reading import BEGIN, CALL, CLOSE, TEXT, Reading, Step, as_text, result_text
+from gateway.reading import BEGIN, CALL, CLOSE, REPLACED, TEXT, Reading, Step, as_text, result_text
 from gateway.sse import HEARTBEAT
 from gateway.turns import Turn
 from plumbing import json_values
@@ -57,7 +57,7 @@ class Translator:
             self.turn, self.expected = data["turn"], len(data["tool_calls"])
         if "custom" in self.modes and frame.type in CUSTOM:
             yield "custom", {"type": frame.type, **data}
-        makers = {BEGIN: self.begin, TEXT: self.write, CLOSE: self.close, CALL: self.called}
+        makers = {BEGIN: self.begin, TEXT: self.write, REPLACED: self.replace, CLOSE: self.close, CALL: self.called}
         for step in self.reading.take(frame):
             if maker := makers.get(step.kind):
                 yield from maker(step)
@@ -77,6 +77,15 @@ class Translator:
         assert self.ai is not None  # it has begun
         self.ai["content"] += step.data["text"]
         yield from self.piece({**ai(self.ai["id"], step.data["text"]), "type": "AIMessageChunk"})
+
+    def replace(self, step: Step) -> Iterator[Event]:
+        """The message as a whole, under the id of what was heard of it."""
+        assert self.ai is not None
+        self.ai["content"] = step.data["text"]
+        if "messages" in self.modes:
+            yield "messages/partial", [self.ai]
+        if "messages-tuple" in self.modes:
+            yield "messages", [self.ai, self.metadata("model")]
 
     def piece(self, chunk: dict[str, JSON]) -> Iterator[Event]:
         assert self.ai is not None

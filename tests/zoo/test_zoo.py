@@ -32,6 +32,8 @@ def test_a_server_plays_a_story(keep, server, name):
     journals = []
     for listens in (False, True):
         pool, model = keep(server, size=7 if listens else 512)
+        if server == "vllm without a parser":
+            learn_that_its_template_opens_thoughts(pool, model)
         pool.script(*story.acts)
         journal = play(model, pool.server.model, story, listens=listens)
         check(journal, story, listens=listens)
@@ -39,6 +41,12 @@ def test_a_server_plays_a_story(keep, server, name):
         assert (name, server) not in SENT_BACK or not pool.complaints
         journals.append((journal.entries, ["".join(text.split()) for text in journal.reasoning], journal.finishes))
     assert journals[0] == journals[1]
+
+
+def learn_that_its_template_opens_thoughts(pool, model):
+    """What was heard before the first closing tag cannot be taken back; test_runs.py tells what becomes of it."""
+    pool.script(says("Good day.", reasoning="They greet me."))
+    model.ask(Question(pool.server.model, [SYSTEM, user("Hello")], (), None, None, Watch()))
 
 
 def check(journal, story, *, listens):
