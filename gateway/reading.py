@@ -100,6 +100,7 @@ class Reading:
     def finish(self, data: dict[str, JSON]) -> Iterator[Step]:
         """The reply of a run that ended without an answer of the model is the tool's result."""
         self.end = data
+        self.cut = name_cut((data.get("reply") or {}).get("finish") or "") or self.cut
         reply = (data.get("reply") or {}).get("text")
         if reply and not self.has_text:
             yield from self.write(0, 0, reply)

@@ -2591,6 +2591,7 @@ class Reply(TypedDict):
     content: list[Part]
     text: str
     untrusted: bool
+    finish: Literal["stop", "length", "content_filter"]
 
 
 class Results(TypedDict):

@@ -15,7 +15,7 @@ from runs.models import Run
 from runs.rules import task_states
 from runs.rules.task_states import state_of
 
-from .tasks import REPLY, asked_in, asking, error_message, ids_of, output_artifact
+from .tasks import asked_in, asking, error_message, ids_of, output_artifact, reply_artifact
 
 JSON = Any
 
@@ -62,14 +62,14 @@ class Updates:
 
     def end(self, data: dict[str, JSON], at: str | None) -> Iterator[dict[str, JSON]]:
         if self.is_begun:
-            yield self.text("", append=True, lastChunk=True)
+            yield self.artifact(reply_artifact("", self.reading.cut), append=True, lastChunk=True)
         if isinstance(data["output"], dict | list):
             yield self.artifact(output_artifact(data["output"]), lastChunk=True)
         error = data.get("error")
         yield self.status(state_of(data["status"], error=error), at, error_message(self.run, error) if error else None)
 
     def text(self, text: str, **more: bool) -> dict[str, JSON]:
-        return self.artifact({"artifactId": REPLY, "name": REPLY, "parts": [{"text": text}]}, **more)
+        return self.artifact(reply_artifact(text), **more)
 
     def artifact(self, artifact: dict[str, JSON], **more: bool) -> dict[str, JSON]:
         flags = {name: value for name, value in more.items() if value}

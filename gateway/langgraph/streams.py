@@ -13,7 +13,7 @@ from runs.events.frames import Frame
 from runs.models import Run
 
 from . import interrupts
-from .state import ai, ai_id, messages_of, tool, tool_call
+from .state import ai, ai_id, messages_of, tell_finish, tool, tool_call
 
 JSON = Any
 Event = tuple[str, JSON]
@@ -45,6 +45,7 @@ class Translator:
         self.ai: dict[str, JSON] | None = None  # the message that is being written
         self.expected = 0  # calls in it
         self.turn = 0
+        self.finish = ""  # why the last answer of the model ended
         self.is_rejoined = False  # the reader may have pieces of the message that is being written
         self.calls = {call["id"]: call for message in messages for call in message.get("tool_calls", ())}
 
@@ -55,6 +56,7 @@ class Translator:
         data = frame.data
         if frame.type == "model.finished":
             self.turn, self.expected = data["turn"], len(data["tool_calls"])
+            self.finish = data.get("finish") or ""
         if "custom" in self.modes and frame.type in CUSTOM:
             yield "custom", {"type": frame.type, **data}
         makers = {BEGIN: self.begin, TEXT: self.write, REPLACED: self.replace, CLOSE: self.close, CALL: self.called}
@@ -121,6 +123,7 @@ class Translator:
         """The message of the model is complete."""
         message, self.ai = self.ai, None
         assert message is not None
+        tell_finish(message, self.finish)
         if "events" in self.modes:
             yield "events", self.event("on_chat_model_end", "model", message["id"], {"output": message})
         yield from self.put(message, "model")

@@ -37,12 +37,12 @@ TOO_LONG = frozenset(
 FILTERED = frozenset(
     [
         "content_filter", "content_filtered", "safety", "refusal", "recitation", "blocklist", "prohibited_content",
-        "spii", "language", "guardrail_intervened",
+        "spii", "language", "guardrail_intervened", "error_toxic",
     ]
 )  # fmt: skip
 CUT_OFF = TOO_LONG | FILTERED | frozenset(
     [
-        "abort", "aborted", "cancelled", "canceled", "error", "error_toxic", "failed", "timeout", "time_limit",
+        "abort", "aborted", "cancelled", "canceled", "error", "failed", "timeout", "time_limit",
         "insufficient_system_resource", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls",
         "other", "load", "unload",
     ]
@@ -314,10 +314,12 @@ def read_reason(reason: JSON) -> str:
 
 
 def name_cut(finish: str) -> str:
-    """In OpenAI's words why an answer ended too early: `length`, `content_filter`, or "" if it did not."""
-    if finish in TOO_LONG:
-        return "length"
-    return "content_filter" if finish in FILTERED else ""
+    """In OpenAI's words why an answer ended too early: `length`, `content_filter`, or "" if it did not. OpenAI has no
+    word for a fault of the server; that the answer is not all of it is what `length` says.
+    """
+    if finish in FILTERED:
+        return "content_filter"
+    return "length" if finish in CUT_OFF else ""
 
 
 def read_call(id: str, name: str, arguments: JSON, finish: str) -> ModelToolCall:
