@@ -180,7 +180,7 @@ def close_open_work(run: Run, *, reason: str) -> None:
 
 FOLLOWERS = Select(
     lambda at: Run.objects.filter(after_id=at.run, status=Status.QUEUED, finished_at=None).only(
-        "principal_id", "pool", "priority", "trigger"
+        "principal_id", "pool", "priority", "trigger", "queued_at"
     ),
     run=UUIDField(),
 )
@@ -206,8 +206,10 @@ def release(follower: Run, row: Any) -> None:
     """It is its turn: a worker may take it, or the outside program that it is for."""
     follower.after_id = None
     choice.line_up(follower)
+    now = clock.near()
+    until = F("deadline") + (now - follower.queued_at)  # it stood behind another run, which is no work of its own
     queued = row.filter(status=Status.QUEUED, finished_at=None)  # not if it was cancelled in the meantime
-    if queued.update(after=None, queued_at=clock.near(), place=follower.place):
+    if queued.update(after=None, queued_at=now, place=follower.place, deadline=until):
         wakeups.enqueue(follower)
 
 
