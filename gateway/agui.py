@@ -32,6 +32,7 @@ from .turns import Turn
 
 JSON = Any
 MOST_MESSAGES = 1000  # of a thread that is read again: the newest ones, as far as one answer holds them
+FINISH = "muster.finish"  # the custom event that says why a reply ended too early
 THREAD = "thread"  # where a session's metadata keeps the frontend's name of it
 YES_OR_NO = {
     "type": "object",
@@ -297,6 +298,8 @@ async def following(turn: Turn, thread: str, run: str) -> AsyncIterator[bytes]:
         for step in translator.reading.take(frame):
             for event in translator.take(step):
                 yield sse(event)
+    if cut := translator.reading.cut:  # the event of the end has no place for it
+        yield sse({"type": "CUSTOM", "name": FINISH, "value": {"finish": cut}})
     yield sse(translator.ending(thread, run))
 
 

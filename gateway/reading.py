@@ -15,18 +15,18 @@ from runs.events.frames import Frame
 from .turns import Pause
 
 JSON = Any
-BEGIN, TEXT, CLOSE, CALL, FILE, RESULT, APPROVAL, QUESTION, END = (
-    "begin", "text", "close", "call", "file", "result", "approval", "question", "end",
+BEGIN, TEXT, REPLACED, CLOSE, CALL, FILE, RESULT, APPROVAL, QUESTION, END = (
+    "begin", "text", "replaced", "close", "call", "file", "result", "approval", "question", "end",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`kind`: BEGIN (a message of the assistant begins), TEXT (a piece of it), CLOSE (it is
-    complete), CALL, FILE (that a call made), RESULT (of the agent's own call), APPROVAL, QUESTION (an
-    input request), END.
+    """`kind`: BEGIN (a message of the assistant begins), TEXT (a piece of it), REPLACED (it is another
+    than was heard so far), CLOSE (it is complete), CALL, FILE (that a call made), RESULT (of the
+    agent's own call), APPROVAL, QUESTION (an input request), END.
 
-    `data` is the event's data; of BEGIN, TEXT and CLOSE {"turn", "text"}.
+    `data` is the event's data; of BEGIN, TEXT, REPLACED and CLOSE {"turn", "text"}.
     """
 
     kind: str
@@ -53,6 +53,7 @@ class Reading:
                 yield from self.write(data["turn"], data["offset"], data["text"])
             case "model.finished":
                 self.cut = name_cut(data.get("finish") or "")
+                yield from self.correct(data["turn"], data["text"])
                 if data["text"]:
                     yield from self.write(data["turn"], 0, data["text"])
                 yield from self.close()
@@ -85,6 +86,12 @@ class Reading:
             self.text += piece
             yield Step(TEXT, {"turn": turn, "text": piece})
 
+    def correct(self, turn: int, text: str) -> Iterator[Step]:
+        """What was heard may not be the message: an answer that broke off and was asked for again, or thoughts."""
+        if self.turn == turn and not text.startswith(self.text):
+            self.text = text
+            yield Step(REPLACED, {"turn": turn, "text": text})
+
     def close(self) -> Iterator[Step]:
         if self.turn is not None:
             yield Step(CLOSE, {"turn": self.turn, "text": self.text})
@@ -93,6 +100,7 @@ class Reading:
     def finish(self, data: dict[str, JSON]) -> Iterator[Step]:
         """The reply of a run that ended without an answer of the model is the tool's result."""
         self.end = data
+        self.cut = name_cut((data.get("reply") or {}).get("finish") or "") or self.cut
         reply = (data.get("reply") or {}).get("text")
         if reply and not self.has_text:
             yield from self.write(0, 0, reply)

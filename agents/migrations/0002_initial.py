@@ -284,7 +284,7 @@ class Migration(migrations.Migration):
                 ('api_key', agents.fields.EncryptedTextField(blank=True, help_text='Write-only.')),
                 ('enabled', models.BooleanField(default=True)),
                 ('tool_calling', models.CharField(choices=[('native', 'Native tool calls'), ('schema', 'JSON-Schema-constrained (small local models)')], default='native', max_length=8)),
-                ('thinking', models.CharField(blank=True, choices=[('split', 'Separate thoughts from replies'), ('text', 'Leave texts as they are')], default='split', help_text='What becomes of thoughts that a model writes as a block “think” at the beginning of an answer.', max_length=5)),
+                ('thinking', models.CharField(choices=[('split', 'Separate thoughts from replies'), ('text', 'Leave texts as they are')], default='split', help_text='What becomes of thoughts that a model writes as a block “think” at the beginning of an answer.', max_length=5)),
                 ('default_model', models.CharField(blank=True, help_text='The model of agents that name none, when they are published.', max_length=100)),
                 ('prices', models.JSONField(blank=True, default=dict, help_text='US dollars per million tokens: {"gpt-5-mini": {"input": 0.25, "output": 2}}; "*" is any other model.')),
                 ('max_running', models.PositiveIntegerField(blank=True, help_text='How many runs of agents with this provider may be in work at the same time; empty: any number.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1000000)])),

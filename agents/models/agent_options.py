@@ -102,7 +102,8 @@ class AgentOptions(Owned):
     )
     timeout = option(
         models.FloatField(default=300.0, validators=between(0.1), help_text="Time limit of a run in seconds."),
-        "Limits", "limits", later("Time limit of a run"), later("Seconds. Waiting for a person does not count."),
+        "Limits", "limits", later("Time limit of a run"),
+        later("Seconds. Waiting for a person or in the queue does not count."),
         rest={"max_value": settings.MAX_RUN_S}, stored_as="timeout_s",
     )
     max_chain_depth = option(

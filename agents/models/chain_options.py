@@ -55,7 +55,8 @@ class ChainOptions(Owned):
     )
     timeout = option(
         models.FloatField(default=3600.0, validators=between(0.1), help_text="Time limit of a run in seconds."),
-        "Limits", "settings", later("Time limit of a run"), later("Seconds. Waiting for a person does not count."),
+        "Limits", "settings", later("Time limit of a run"),
+        later("Seconds. Waiting for a person or in the queue does not count."),
         rest={"max_value": settings.MAX_RUN_S, "help_text": "Time limit of a run (s)."}, stored_as="timeout_s",
     )
     pool = option(

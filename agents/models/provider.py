@@ -65,7 +65,7 @@ class Provider(Owned):
     )
     thinking = option(
         models.CharField(
-            max_length=5, choices=Thinking, default=Thinking.SPLIT, blank=True,
+            max_length=5, choices=Thinking, default=Thinking.SPLIT,
             help_text="What becomes of thoughts that a model writes as a block “think” at the beginning of an answer.",
         ), "Models and prices",
     )

@@ -2397,7 +2397,7 @@ class PatchedProviderRequest(TypedDict):
     api_key: NotRequired[str]
     base_url: NotRequired[str]
     tool_calling: NotRequired[Literal["native", "schema"]]
-    thinking: NotRequired[Literal["split", "text"] | Literal[""]]
+    thinking: NotRequired[Literal["split", "text"]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, PriceRequest]]
     max_running: NotRequired[int | None]
@@ -2519,7 +2519,7 @@ class Provider(TypedDict):
     has_key: bool
     base_url: NotRequired[str]
     tool_calling: NotRequired[Literal["native", "schema"]]
-    thinking: NotRequired[Literal["split", "text"] | Literal[""]]
+    thinking: NotRequired[Literal["split", "text"]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, Price]]
     max_running: NotRequired[int | None]
@@ -2537,7 +2537,7 @@ class ProviderRequest(TypedDict):
     api_key: NotRequired[str]
     base_url: NotRequired[str]
     tool_calling: NotRequired[Literal["native", "schema"]]
-    thinking: NotRequired[Literal["split", "text"] | Literal[""]]
+    thinking: NotRequired[Literal["split", "text"]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, PriceRequest]]
     max_running: NotRequired[int | None]
@@ -2591,6 +2591,7 @@ class Reply(TypedDict):
     content: list[Part]
     text: str
     untrusted: bool
+    finish: Literal["stop", "length", "content_filter"]
 
 
 class Results(TypedDict):

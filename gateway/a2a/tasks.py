@@ -22,6 +22,7 @@ from gateway.turns import ROUTER, RUN_JOINS
 from plumbing import json_values
 from plumbing.statements import Select
 from runs.models import Approval, Artifact, InputRequest, Message, Run, RunEvent
+from runs.models.session import FINISH
 from runs.rules import task_states
 from runs.rules.task_states import state_of
 
@@ -117,7 +118,7 @@ class Shown:
             yield file_artifact(file, is_inline=self.is_inline)
         reply = next((one for one in reversed(self.messages.get(run.pk, ())) if one.role == "assistant"), None)
         if run.is_done and reply is not None and reply.text:
-            yield reply_artifact(reply.text)
+            yield reply_artifact(reply.text, reply.metadata.get(FINISH, ""))
 
 
 def rows_of(runs: Sequence[Run], of_one: Select, of_many: Callable[[Any], QuerySet[Any]]) -> Iterable[Any]:
@@ -200,8 +201,10 @@ def part_json(part: dict[str, JSON]) -> dict[str, JSON]:
     return {"url": part["url"], **media} if part.get("url") else {"raw": part["data"], **media}
 
 
-def reply_artifact(text: str) -> dict[str, JSON]:
-    return {"artifactId": REPLY, "name": REPLY, "parts": [{"text": text}]}
+def reply_artifact(text: str, finish: str = "") -> dict[str, JSON]:
+    """`finish`: why the reply ended too early."""
+    about = {"metadata": {FINISH: finish}} if finish else {}
+    return {"artifactId": REPLY, "name": REPLY, "parts": [{"text": text}], **about}
 
 
 def output_artifact(output: JSON) -> dict[str, JSON]:
@@ -221,8 +224,10 @@ def reply_message(run: Run, task: dict[str, JSON]) -> dict[str, JSON] | None:
     is_completed = task["status"]["state"] == task_states.COMPLETED
     if run.agent is None or run.agent.a2a_reply != Agent.A2aReply.MESSAGE or not (is_text and is_completed):
         return None
-    message = message_by_agent(run, REPLY, task["artifacts"][0]["parts"])
-    return {name: value for name, value in message.items() if name != "taskId"}
+    [artifact] = task["artifacts"]
+    message = message_by_agent(run, REPLY, artifact["parts"])
+    about = {"metadata": artifact["metadata"]} if "metadata" in artifact else {}
+    return {**{name: value for name, value in message.items() if name != "taskId"}, **about}
 
 
 def message_by_agent(run: Run, id: str, parts: list[dict[str, JSON]]) -> dict[str, JSON]:

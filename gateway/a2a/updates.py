@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from gateway import turns
-from gateway.reading import APPROVAL, BEGIN, END, QUESTION, TEXT, Reading, Step, file_url
+from gateway.reading import APPROVAL, BEGIN, END, QUESTION, REPLACED, TEXT, Reading, Step, file_url
 from gateway.turns import Turn
 from runs.events.frames import Frame
 from runs.models import Run
 from runs.rules import task_states
 from runs.rules.task_states import state_of
 
-from .tasks import REPLY, asked_in, asking, error_message, ids_of, output_artifact
+from .tasks import asked_in, asking, error_message, ids_of, output_artifact, reply_artifact
 
 JSON = Any
 
@@ -54,19 +54,22 @@ class Updates:
         elif step.kind == TEXT:
             yield self.text(step.data["text"], append=self.is_begun)
             self.is_begun = True
+        elif step.kind == REPLACED:
+            yield self.text(step.data["text"])
+            self.is_begun = True
         elif step.kind == END:
             yield from self.end(step.data, at)
 
     def end(self, data: dict[str, JSON], at: str | None) -> Iterator[dict[str, JSON]]:
         if self.is_begun:
-            yield self.text("", append=True, lastChunk=True)
+            yield self.artifact(reply_artifact("", self.reading.cut), append=True, lastChunk=True)
         if isinstance(data["output"], dict | list):
             yield self.artifact(output_artifact(data["output"]), lastChunk=True)
         error = data.get("error")
         yield self.status(state_of(data["status"], error=error), at, error_message(self.run, error) if error else None)
 
     def text(self, text: str, **more: bool) -> dict[str, JSON]:
-        return self.artifact({"artifactId": REPLY, "name": REPLY, "parts": [{"text": text}]}, **more)
+        return self.artifact(reply_artifact(text), **more)
 
     def artifact(self, artifact: dict[str, JSON], **more: bool) -> dict[str, JSON]:
         flags = {name: value for name, value in more.items() if value}

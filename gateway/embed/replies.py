@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from gateway import turns
-from gateway.reading import APPROVAL, BEGIN, CALL, END, QUESTION, RESULT, TEXT, Reading, Step
+from gateway.reading import APPROVAL, BEGIN, CALL, END, QUESTION, REPLACED, RESULT, TEXT, Reading, Step
 from gateway.sse import HEARTBEAT, sse
 from gateway.turns import Pause, Turn
 from runs.events.frames import Frame
@@ -44,6 +44,8 @@ def event_of(step: Step) -> dict[str, Any] | None:
         return {"type": "begin"}
     if step.kind == TEXT:
         return {"type": "text", "text": step.data["text"]}
+    if step.kind == REPLACED:
+        return {"type": "replaced", "text": step.data["text"]}
     if step.kind == END:
         return ending(step.data)
     return {"type": "state", "state": STATES[step.kind]} if step.kind in STATES else None

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 
 from gateway.reading import result_text
 from plumbing.statements import Select
+from registry.llm.answer_builder import name_cut
 from runs.calls.rows import denied_data, finished_data
 from runs.models import Message, ModelCall, Run, Session, ToolCallRecord
 
@@ -29,6 +30,12 @@ def human(id: str, content: JSON) -> dict[str, JSON]:
 def ai(id: str, text: str) -> dict[str, JSON]:
     return {"type": "ai", "id": id, "content": text, "name": None, "additional_kwargs": {}, "response_metadata": {},
             "tool_calls": [], "invalid_tool_calls": []}  # fmt: skip
+
+
+def tell_finish(message: dict[str, JSON], finish: str) -> None:
+    """Write into a complete message why the model's answer ended; `finish` is the word of its server."""
+    ended = "tool_calls" if message["tool_calls"] else "stop"
+    message["response_metadata"] = {"finish_reason": name_cut(finish) or ended}
 
 
 def tool_call(id: str, name: str, arguments: JSON) -> dict[str, JSON]:
@@ -104,6 +111,7 @@ def messages_of_run(run: UUID, work: Work) -> Iterator[dict[str, JSON]]:
         message = ai(ai_id(run, turn.turn), (turn.response or {}).get("text", ""))
         calls = work.calls.get(turn.turn, [])
         message["tool_calls"] = [tool_call(str(call.pk), call.name, call.arguments) for call in calls]
+        tell_finish(message, (turn.response or {}).get("finish", ""))
         yield message
         yield from (result_of(call) for call in calls if call.outcome)
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from gateway import turns
-from gateway.reading import BEGIN, CALL, CLOSE, TEXT, Reading, Step, as_text, result_text
+from gateway.reading import BEGIN, CALL, CLOSE, REPLACED, TEXT, Reading, Step, as_text, result_text
 from gateway.sse import HEARTBEAT
 from gateway.turns import Turn
 from plumbing import json_values
@@ -13,7 +13,7 @@ from runs.events.frames import Frame
 from runs.models import Run
 
 from . import interrupts
-from .state import ai, ai_id, messages_of, tool, tool_call
+from .state import ai, ai_id, messages_of, tell_finish, tool, tool_call
 
 JSON = Any
 Event = tuple[str, JSON]
@@ -45,6 +45,7 @@ class Translator:
         self.ai: dict[str, JSON] | None = None  # the message that is being written
         self.expected = 0  # calls in it
         self.turn = 0
+        self.finish = ""  # why the last answer of the model ended
         self.is_rejoined = False  # the reader may have pieces of the message that is being written
         self.calls = {call["id"]: call for message in messages for call in message.get("tool_calls", ())}
 
@@ -55,9 +56,10 @@ class Translator:
         data = frame.data
         if frame.type == "model.finished":
             self.turn, self.expected = data["turn"], len(data["tool_calls"])
+            self.finish = data.get("finish") or ""
         if "custom" in self.modes and frame.type in CUSTOM:
             yield "custom", {"type": frame.type, **data}
-        makers = {BEGIN: self.begin, TEXT: self.write, CLOSE: self.close, CALL: self.called}
+        makers = {BEGIN: self.begin, TEXT: self.write, REPLACED: self.replace, CLOSE: self.close, CALL: self.called}
         for step in self.reading.take(frame):
             if maker := makers.get(step.kind):
                 yield from maker(step)
@@ -77,6 +79,15 @@ class Translator:
         assert self.ai is not None  # it has begun
         self.ai["content"] += step.data["text"]
         yield from self.piece({**ai(self.ai["id"], step.data["text"]), "type": "AIMessageChunk"})
+
+    def replace(self, step: Step) -> Iterator[Event]:
+        """The message as a whole, under the id of what was heard of it."""
+        assert self.ai is not None
+        self.ai["content"] = step.data["text"]
+        if "messages" in self.modes:
+            yield "messages/partial", [self.ai]
+        if "messages-tuple" in self.modes:
+            yield "messages", [self.ai, self.metadata("model")]
 
     def piece(self, chunk: dict[str, JSON]) -> Iterator[Event]:
         assert self.ai is not None
@@ -112,6 +123,7 @@ class Translator:
         """The message of the model is complete."""
         message, self.ai = self.ai, None
         assert message is not None
+        tell_finish(message, self.finish)
         if "events" in self.modes:
             yield "events", self.event("on_chat_model_end", "model", message["id"], {"output": message})
         yield from self.put(message, "model")

@@ -5,6 +5,7 @@ from typing import Any
 
 from functions.models import Execution
 from gateway.reading import as_text
+from registry.llm.answer_builder import name_cut
 from runs.models import Run
 from runs.models.file import SHOWN
 
@@ -44,7 +45,10 @@ def of_value(target: Target, value: JSON, files: Iterable[dict[str, JSON]] = ())
 def of_run(target: Target, run: Run, end: dict[str, JSON]) -> dict[str, JSON]:
     """`end`: the data of the event run.finished."""
     files = content.of_stored(artifact.file for artifact in SHOWN.all(run=run.pk, user=run.principal_id))
-    meta = {"_meta": {"muster/run": str(run.pk), "muster/status": end["status"]}}
+    facts = {"muster/run": str(run.pk), "muster/status": end["status"]}
+    if cut := name_cut((end.get("reply") or {}).get("finish") or ""):
+        facts["muster/finish"] = cut
+    meta = {"_meta": facts}
     if end["status"] not in WELL:
         error = end.get("error") or {}
         message = error.get("message") or f"The run ended as {end['status']}."

@@ -12,6 +12,7 @@ from gateway.reading import (
     BEGIN,
     CLOSE,
     FILE,
+    REPLACED,
     RESULT,
     TEXT,
     Reading,
@@ -46,8 +47,8 @@ class Items:
         self.unnamed: list[dict[str, JSON]] = []  # files that the next message refers to
 
     def take(self, frame: Frame) -> Iterator[Event]:
-        makers = {BEGIN: self.begin, TEXT: self.write, CLOSE: self.close, CALLED: self.called, RESULT: self.finished,
-                  FILE: self.made, APPROVAL: self.asked}  # fmt: skip
+        makers = {BEGIN: self.begin, TEXT: self.write, REPLACED: self.replace, CLOSE: self.close,
+                  CALLED: self.called, RESULT: self.finished, FILE: self.made, APPROVAL: self.asked}  # fmt: skip
         for step in self.reading.take(frame):
             if maker := makers.get(step.kind):
                 yield from maker(step)
@@ -67,6 +68,11 @@ class Items:
     def write(self, step: Step) -> Iterator[Event]:
         self.output[-1]["content"][0]["text"] += step.data["text"]
         yield self.of_part("response.output_text.delta", delta=step.data["text"], logprobs=[])
+
+    def replace(self, step: Step) -> Iterator[Event]:
+        """The protocol cannot take back what was heard: the message that is told as a whole at its end is right."""
+        self.output[-1]["content"][0]["text"] = step.data["text"]
+        return iter(())
 
     def close(self, step: Step) -> Iterator[Event]:
         item = self.output[-1]

@@ -37,12 +37,12 @@ TOO_LONG = frozenset(
 FILTERED = frozenset(
     [
         "content_filter", "content_filtered", "safety", "refusal", "recitation", "blocklist", "prohibited_content",
-        "spii", "language", "guardrail_intervened",
+        "spii", "language", "guardrail_intervened", "error_toxic",
     ]
 )  # fmt: skip
 CUT_OFF = TOO_LONG | FILTERED | frozenset(
     [
-        "abort", "aborted", "cancelled", "canceled", "error", "error_toxic", "failed", "timeout", "time_limit",
+        "abort", "aborted", "cancelled", "canceled", "error", "failed", "timeout", "time_limit",
         "insufficient_system_resource", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls",
         "other", "load", "unload",
     ]
@@ -105,10 +105,13 @@ class PartialCall:
 
 class AnswerBuilder:
     """Collects the parts of one answer. `end` says that the server called it finished; `build` raises AttemptFailed
-    if it never did. `hear` gets the text as it arrives, without what the model thinks.
+    if it never did. `hear` gets the text as it arrives, without what the model thinks. `is_open`: the template of this
+    model opens its block of thoughts (thinking.py); `was_open` says so after `build`.
     """
 
-    def __init__(self, hear: Callable[[str], Any] | None = None, *, splits_thinking: bool = True) -> None:
+    def __init__(
+        self, hear: Callable[[str], Any] | None = None, *, splits_thinking: bool = True, is_open: bool = False
+    ) -> None:
         self.has_ended = False
         self.finish = ""
         self.input_tokens = 0
@@ -116,7 +119,8 @@ class AnswerBuilder:
         self.extra: dict[str, JSON] = {}
         self.fields: dict[str, JSON] = {}  # what the server wants back with this answer
         self._hear = hear
-        self._text = ThinkingSplitter() if splits_thinking else Unsplit()
+        self._heard: list[str] = []
+        self._text = ThinkingSplitter(is_open=is_open) if splits_thinking else Unsplit()
         self._has_text = False
         self._reasoning: list[str] = []
         self._refusals: list[str] = []
@@ -124,13 +128,20 @@ class AnswerBuilder:
         self._by_index: dict[int, PartialCall] = {}
         self._by_id: dict[str, PartialCall] = {}
 
+    @property
+    def was_open(self) -> bool:
+        return self._text.was_open
+
     def add_text(self, text: str) -> None:
         if not text:
             return
         self.has_ended = False  # it goes on, whatever was said before
         self._has_text = True
-        words = self._text.add(text)
+        self._say(self._text.add(text))
+
+    def _say(self, words: str) -> None:
         if words and self._hear:
+            self._heard.append(words)
             self._hear(words)
 
     def add_reasoning(self, text: str) -> None:
@@ -220,6 +231,8 @@ class AnswerBuilder:
         if self._refusals and self.finish not in CUT_OFF:
             self.finish = "refusal"
         text, thoughts = self._text.finish()
+        if text.startswith(heard := "".join(self._heard)):
+            self._say(text[len(heard) :])  # it was held, because it might have been a thought
         return Answer(
             text=text,
             calls=tuple(self._read_calls()),
@@ -301,10 +314,12 @@ def read_reason(reason: JSON) -> str:
 
 
 def name_cut(finish: str) -> str:
-    """In OpenAI's words why an answer ended too early: `length`, `content_filter`, or "" if it did not."""
-    if finish in TOO_LONG:
-        return "length"
-    return "content_filter" if finish in FILTERED else ""
+    """In OpenAI's words why an answer ended too early: `length`, `content_filter`, or "" if it did not. OpenAI has no
+    word for a fault of the server; that the answer is not all of it is what `length` says.
+    """
+    if finish in FILTERED:
+        return "content_filter"
+    return "length" if finish in CUT_OFF else ""
 
 
 def read_call(id: str, name: str, arguments: JSON, finish: str) -> ModelToolCall:

@@ -106,9 +106,10 @@ def add_message(builder: AnswerBuilder, message: Any) -> None:
     else:
         for block in message.content:
             add_block(builder, block)
+    # Counts are totals: of the prompt at the beginning of a stream, of the answer at its end.
     usage = message.usage_metadata or {}
-    builder.input_tokens += usage.get("input_tokens") or 0
-    builder.output_tokens += usage.get("output_tokens") or 0
+    builder.input_tokens = max(builder.input_tokens, usage.get("input_tokens") or 0)
+    builder.output_tokens = max(builder.output_tokens, usage.get("output_tokens") or 0)
     if message.id:
         builder.extra["id"] = message.id
 

@@ -1,7 +1,10 @@
 """Separates what a model thinks from what it says, where its server sends both as one text. Plain Python.
 
 Small models write `<think>…</think>` before their answer. Only a block at the beginning counts, or one that follows
-another: an answer may speak about these tags.
+another: an answer may speak about these tags. The templates of some models write the opening tag themselves, so that
+the answer has only the closing one. That is known when it comes, after all the thoughts: the whole answer is read
+rightly, but somebody who listened has heard them as its text. So it is remembered for the model (wire_model.py), and
+from then on nothing is heard before the closing tag.
 """
 
 import re
@@ -10,16 +13,22 @@ NAMES = ("think", "thinking", "thought", "reasoning", "seed:think")
 OPENINGS = (*(f"<{name}>" for name in NAMES), "[think]")
 TAG = re.compile(r"<(/?)(?:think|thinking|thought|reasoning|seed:think)>|\[(/?)THINK\]", re.IGNORECASE)
 LONGEST_TAG = max(len(tag) for tag in OPENINGS) + 1
-# Some templates write the opening tag themselves, so that the answer has only the closing one.
+FENCE = "```"
 CLOSING_ALONE = re.compile(r"(?:^|\n)[ \t]*</think>|</think>[ \t]*(?:\n|$)", re.IGNORECASE)
 
 
 class ThinkingSplitter:
-    """`add` returns the part of a piece that belongs to the answer, as far as it is known; `finish` the whole."""
+    """`add` returns the part of a piece that belongs to the answer, as far as it is known; `finish` the whole.
 
-    def __init__(self) -> None:
+    `is_open`: the template of this model has opened the block. An answer without a closing tag is then no thought.
+    `was_open` says after `finish` that it had.
+    """
+
+    def __init__(self, *, is_open: bool = False) -> None:
+        self.was_open = False
         self._rest = ""  # not decided yet: white space, or the beginning of a tag
-        self._depth = 0
+        self._is_open = is_open
+        self._depth = 1 if is_open else 0
         self._is_answer = False
         self._has_thought = False
         self._answer: list[str] = []
@@ -59,6 +68,8 @@ class ThinkingSplitter:
         return text
 
     def _think(self) -> None:
+        if self._is_open and not self._thoughts and self._begins_with_tag():
+            return
         tag = TAG.search(self._rest)
         if tag is None:
             self._think_aloud(len(self._rest) - unfinished_tag(self._rest))
@@ -68,6 +79,17 @@ class ThinkingSplitter:
         self._depth += -1 if is_closing(tag) else 1
         if is_closing(tag):
             self._closed = len(self._thoughts)
+            self.was_open, self._is_open, self._has_thought = self._is_open, False, True
+
+    def _begins_with_tag(self) -> bool:
+        """Whether the answer begins with an opening tag although its template should have written it, or with too
+        little to know.
+        """
+        text = self._rest.lstrip()
+        opening = TAG.match(text)
+        if opening and not is_closing(opening):
+            self._rest, self._is_open, self._has_thought = text[opening.end() :], False, True
+        return not text or any(tag.startswith(text.lower()) for tag in OPENINGS)
 
     def _think_aloud(self, end: int) -> None:
         if end:
@@ -76,6 +98,8 @@ class ThinkingSplitter:
 
     def finish(self) -> tuple[str, str]:
         """(the answer, the thoughts)."""
+        if self._is_open:  # no closing tag came
+            return "".join([*self._thoughts, self._rest]), ""
         if self._depth and self._rest:
             self._thoughts.append(self._rest)
         elif self._rest.strip() or not self._has_thought:
@@ -84,13 +108,16 @@ class ThinkingSplitter:
             self._answer = self._thoughts[self._closed :]
             self._thoughts = self._thoughts[: self._closed]
         answer, thoughts = "".join(self._answer), "".join(self._thoughts)
-        if not self._has_thought and (closing := CLOSING_ALONE.search(answer)):
+        if not self._has_thought and (closing := find_closing(answer)):
+            self.was_open = True
             return answer[closing.end() :].lstrip(), answer[: closing.start()].strip()
         return (answer.lstrip() if self._has_thought else answer), thoughts.strip()
 
 
 class Unsplit:
     """For providers whose texts are left as they are."""
+
+    was_open = False
 
     def __init__(self) -> None:
         self._answer: list[str] = []
@@ -101,6 +128,14 @@ class Unsplit:
 
     def finish(self) -> tuple[str, str]:
         return "".join(self._answer), ""
+
+
+def find_closing(answer: str) -> re.Match[str] | None:
+    """The closing tag of a block that the template opened, unless the answer speaks about these tags."""
+    closing = CLOSING_ALONE.search(answer)
+    if closing is None or TAG.search(answer[: closing.start()]) or answer.count(FENCE, 0, closing.start()) % 2:
+        return None
+    return closing
 
 
 def is_closing(tag: re.Match[str]) -> bool:

@@ -88,12 +88,13 @@ class WireModel:
         self._account = account
         self._splits_thinking = splits_thinking
         self._refused: dict[str, frozenset[str]] = {}  # by the name of the model
+        self._opened: set[str] = set()  # models whose template opens the block of thoughts
 
     def warm(self, model_name: str, tools: Sequence[ToolSpec] = ()) -> None:
         """Run once through what the first question needs, without sending anything."""
         messages = normalise(HELLO, bridges=self._dialect.bridges)
         self._dialect.write(Request(model_name, messages, tools, None, is_streamed=True))
-        builder = self._builder(str)
+        builder = self._builder(model_name, str)
         for event in self._dialect.greetings():
             self._dialect.read(builder, event)
         builder.build()
@@ -121,12 +122,14 @@ class WireModel:
             is_streamed=question.on_delta is not None,
             refused=refused,
         )
-        builder = self._builder(question.on_delta)
+        builder = self._builder(question.model_name, question.on_delta)
         endpoint, body = self._dialect.endpoint(request), self._dialect.write(request)
         # Left early, the connection is closed, so that a cancelled run stops the model's work.
         with closing(endpoint.events(body)) as events:
             self._read(builder, events, question.watch.check)
         answer = builder.build()
+        if builder.was_open:
+            self._opened.add(question.model_name)
         return replace(answer, kept={"by": by, **answer.kept} if answer.kept else {})
 
     def _write_messages(self, question: Question, refused: frozenset[str], by: str) -> Sequence[dict[str, JSON]]:
@@ -142,8 +145,8 @@ class WireModel:
             has_system="system" not in refused,
         )
 
-    def _builder(self, hear: Callable[[str], Any] | None) -> AnswerBuilder:
-        return AnswerBuilder(hear, splits_thinking=self._splits_thinking)
+    def _builder(self, model_name: str, hear: Callable[[str], Any] | None) -> AnswerBuilder:
+        return AnswerBuilder(hear, splits_thinking=self._splits_thinking, is_open=model_name in self._opened)
 
     def _read(self, builder: AnswerBuilder, events: Any, check: Callable[[], None]) -> None:
         try:

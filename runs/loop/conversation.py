@@ -19,7 +19,7 @@ from plumbing.statements import insert
 from plumbing.threads import release_connection
 from registry.agents import ModelReply, ModelToolCall
 from registry.exceptions import ModelCancelled, ModelFailed
-from registry.llm.answer_builder import name_cut
+from registry.llm.answer_builder import TOO_LONG, name_cut
 from registry.llm.errors import OVERFLOW
 from runs.calls import hooks, offers, resumption, rows, shown
 from runs.calls.desk import Desk
@@ -37,7 +37,7 @@ from runs.rules.replies import json_of
 from . import agent, facts, guards, memory, shortening, summary
 
 Status = Run.Status
-CUT = {"length": "the answer was cut off, because it was too long", "content_filter": "the model declined to answer"}
+CUT = {"length": "the answer was cut off", "content_filter": "the model declined to answer"}
 EMPTY = {
     "": "the model returned an empty answer",
     "length": "the model returned no answer before it reached its limit; set a higher max_tokens",
@@ -334,15 +334,17 @@ class Conversation:
         """End the run with this text, or ask once for a repair (False). `finish`: why the answer ended."""
         cut = name_cut(finish)
         if self.output_schema is None or (cut and not text.strip()):
-            return self.finish(text, entries=entries, cut=cut)
+            return self.finish(text, entries=entries, finish=finish)
         output, problem = json_of(text, self.output_schema)
         if problem is None:
-            return self.finish(text, entries=entries, output=output)
+            return self.finish(text, entries=entries, output=output, finish=finish)
         if cut:  # a second answer would end in the same way
             problem = f"{problem} ({CUT[cut]})"
         if cut or self.was_repaired():
             error = {"code": "output_invalid", "message": f"{problem}; the reply starts with: {text[:300]}"}
-            return endings.finish(self.run, Status.FAILED, lease=self.lease, reply=text, error=error, entries=entries)
+            return endings.finish(
+                self.run, Status.FAILED, lease=self.lease, reply=text, finish=cut, error=error, entries=entries
+            )
         self.ask_for_repair(problem, entries or [])
         return False
 
@@ -361,19 +363,20 @@ class Conversation:
         ]
 
     def finish(
-        self, text: str, *, entries: list[events.Entry] | None = None, output: Any = None, cut: str = ""
+        self, text: str, *, entries: list[events.Entry] | None = None, output: Any = None, finish: str = ""
     ) -> bool:
         """As the verdict says; failed if the model returned nothing."""
         status, error = self.verdict()
         if not text.strip():
             status = Status.FAILED
-            error = error or {"code": "empty_reply", "message": EMPTY[cut]}
+            error = error or {"code": "empty_reply", "message": explain_empty(finish)}
         calls = shown.remembered_calls(self.records)
         return endings.finish(
             self.run,
             status,
             lease=self.lease,
             reply=text or None,
+            finish=name_cut(finish),
             output=output,
             error=error,
             tool_calls=calls,
@@ -393,6 +396,14 @@ class Conversation:
             return Status.SUCCEEDED, None
         was_any_made = any(record.outcome == "ok" and record.kind != COMPLETE.kind for record in self.records)
         return Status.PARTIAL if was_any_made else Status.FAILED, error
+
+
+def explain_empty(finish: str) -> str:
+    """Why the model's answer has no text."""
+    cut = name_cut(finish)
+    if cut == "length" and finish not in TOO_LONG:
+        return f"the model's answer broke off before it had a text (“{finish}”)"
+    return EMPTY[cut]
 
 
 def response_of(reply: ModelReply, calls: list[dict[str, Any]]) -> dict[str, Any]:

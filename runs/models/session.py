@@ -17,6 +17,7 @@ A2A_CONTEXT = "a2a_context"  # where the metadata keeps the name that an A2A cli
 MOST_AT_ONCE = 2000  # messages that one request adds
 SCHEDULED = "scheduled"  # the folder of conversations that schedules and triggers start
 NOT_SHOWN = "not_shown"  # where the metadata of a message says that the model does not see it
+FINISH = "finish"  # where the metadata of a reply keeps why it ended too early: length, content_filter
 MADE_IN = "made_in"  # where the metadata of a copied message keeps the run that it belonged to
 
 

@@ -12,6 +12,7 @@ from django.db.models import Exists, F, OuterRef
 from django.db.models.functions import Coalesce
 
 from agents.models import Hook
+from plumbing import clock
 from plumbing.statements import Select
 from runs.events import outbox
 from runs.events import record as events
@@ -96,6 +97,8 @@ def take(run_id: Any, worker: str, *, numbers: int = 0) -> Run | None:
 
 def begin(run: Run) -> None:
     run.seen = seen(run)
+    if run.claimed_from == Status.QUEUED:
+        pauses.give_back(run, clock.near() - run.queued_at)
     if run.parent_id is None:
         pauses.resume(run)
     elif run.paused_until is not None:  # its row is locked, and those above it come first

@@ -14,6 +14,7 @@ from runs.events import record as events
 from runs.exceptions import LeaseLost, RunFinished, SessionBusy
 from runs.models import Approval, InputRequest, Message, Run, Session, StepRun, ToolCallRecord
 from runs.models.figures import totals
+from runs.models.session import FINISH
 
 from . import choice, pauses, wakeups
 from .leases import Lease, tell_cancelled
@@ -37,6 +38,7 @@ def finish(
     *,
     lease: Claimed | None = None,
     reply: str | None = None,
+    finish: str = "",
     output: Any = None,
     error: dict[str, Any] | None = None,
     tool_calls: list[dict[str, Any]] | None = None,
@@ -44,7 +46,8 @@ def finish(
 ) -> bool:
     """End a run once. With a lease, raises LeaseLost if another worker took over.
 
-    `entries` are events that come before its end. False if the run had ended already.
+    `entries` are events that come before its end. `finish`: why the reply ended too early (`length`, `content_filter`).
+    False if the run had ended already.
     """
     is_well = status in (Status.SUCCEEDED, Status.PARTIAL)
     lock_above(run, ends_below=not is_well)
@@ -52,7 +55,7 @@ def finish(
     before = {name: getattr(run, name) for name in values}
     for name, value in values.items():
         setattr(run, name, value)
-    entries = [*(entries or []), ("run.finished", summary_of(run, reply))]
+    entries = [*(entries or []), ("run.finished", summary_of(run, reply, finish))]
     where: dict[str, Any] = lease.conditions() if lease else {"status": Run.LIVE}
     if reply is not None and run.session_id:
         where["session"] = run.session_id  # there is no place for a reply once the conversation was deleted
@@ -68,7 +71,7 @@ def finish(
             raise LeaseLost(str(run.pk))
         return False
     pauses.resume(run)
-    message = add_reply(run, reply, tool_calls or []) if reply is not None and run.session is not None else None
+    message = add_reply(run, reply, tool_calls or [], finish) if reply is not None and run.session is not None else None
     if not is_well:
         close_open_work(run, reason=(error or {}).get("code", status))
         if run.chain_version_id:  # steps still in progress
@@ -88,13 +91,14 @@ def has_lost_session(run: Run) -> bool:
     return run.session_id is not None and Run.objects.filter(pk=run.pk, session=None).exists()
 
 
-def add_reply(run: Run, reply: str, tool_calls: list[dict[str, Any]]) -> Message:
+def add_reply(run: Run, reply: str, tool_calls: list[dict[str, Any]], finish: str) -> Message:
     """The reply as a message of the run's session."""
     assert run.session is not None
     content = [{"type": "text", "text": reply}]
-    return run.session.add_message(
-        Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls, untrusted=run.has_untrusted
-    )
+    about: dict[str, Any] = {"tool_calls": tool_calls, "untrusted": run.has_untrusted}
+    if finish:
+        about["metadata"] = {FINISH: finish}
+    return run.session.add_message(Message.Role.ASSISTANT, content, run=run, **about)
 
 
 def as_ended(run: Run, status: str, output: Any, error: dict[str, Any] | None) -> dict[str, Any]:
@@ -123,10 +127,10 @@ def tell_devices(run: Run, reply: str | None) -> None:
     device_calls.complete_run(run.pk, run.status, counts_of(run), reply or (run.error or {}).get("message", ""))
 
 
-def summary_of(run: Run, reply: str | None) -> dict[str, Any]:
+def summary_of(run: Run, reply: str | None, finish: str = "") -> dict[str, Any]:
     return {
         "status": run.status,
-        "reply": reply_json(reply, run.has_untrusted) if reply is not None else None,
+        "reply": reply_json(reply, run.has_untrusted, finish) if reply is not None else None,
         "output": run.output,
         "error": run.error,
         "session": str(run.session_id) if run.session_id else None,
@@ -138,10 +142,11 @@ def summary_of(run: Run, reply: str | None) -> dict[str, Any]:
     }
 
 
-def reply_json(text: str, untrusted: bool = False) -> dict[str, Any]:
-    """`untrusted`: untrusted content was read before, so the answer may repeat its claims."""
+def reply_json(text: str, untrusted: bool = False, finish: str = "") -> dict[str, Any]:
+    """`untrusted`: untrusted content was read before, so the answer may repeat its claims. `finish`: why it ended."""
     content = [{"type": "text", "text": text}]
-    return {"role": "assistant", "content": content, "text": text, "untrusted": untrusted}
+    about = {"untrusted": untrusted, "finish": finish or "stop"}
+    return {"role": "assistant", "content": content, "text": text, **about}
 
 
 def usage_of(run: Run) -> dict[str, Any]:
@@ -175,7 +180,7 @@ def close_open_work(run: Run, *, reason: str) -> None:
 
 FOLLOWERS = Select(
     lambda at: Run.objects.filter(after_id=at.run, status=Status.QUEUED, finished_at=None).only(
-        "principal_id", "pool", "priority", "trigger"
+        "principal_id", "pool", "priority", "trigger", "queued_at"
     ),
     run=UUIDField(),
 )
@@ -201,8 +206,10 @@ def release(follower: Run, row: Any) -> None:
     """It is its turn: a worker may take it, or the outside program that it is for."""
     follower.after_id = None
     choice.line_up(follower)
+    now = clock.near()
+    until = F("deadline") + (now - follower.queued_at)  # it stood behind another run, which is no work of its own
     queued = row.filter(status=Status.QUEUED, finished_at=None)  # not if it was cancelled in the meantime
-    if queued.update(after=None, queued_at=clock.near(), place=follower.place):
+    if queued.update(after=None, queued_at=now, place=follower.place, deadline=until):
         wakeups.enqueue(follower)
 
 

@@ -1,8 +1,9 @@
-"""Waiting for a person, or for a device that may be away (`offline: wait`), does not count against any
-deadline: those of the run and its ancestors are extended meanwhile.
+"""Waiting for a person, for a device that may be away (`offline: wait`), or for a worker does not count
+against any deadline: those of the run and its ancestors are extended.
 
-They are extended by the longest time that the person or the device has. The unused part is taken
-back when the run continues, so code that checks a deadline need not know which run waits for which.
+How long a run stands in the queue is known when a worker takes it. For a person or a device they are
+extended by the longest time that these have. The unused part is taken back when the run continues, so
+code that checks a deadline need not know which run waits for which.
 """
 
 from datetime import datetime, timedelta
@@ -16,6 +17,8 @@ from plumbing import clock
 from runs.models import Approval, InputRequest, Run
 
 from .locks import ancestors, lock_above
+
+NOTICED = timedelta(seconds=1)  # in the queue; a run that is taken sooner costs no statement more
 
 
 def pause(run: Run, now: datetime | None = None) -> None:
@@ -46,6 +49,25 @@ def resume(run: Run, now: datetime | None = None) -> None:
         move([run.pk, *ancestors(run)], -remaining)
     run.paused_until = None
     run.deadline = run.deadline - remaining if run.deadline else None
+
+
+def give_back(run: Run, waited: timedelta) -> None:
+    """The run stood so long in the queue. What is above it lives at least as long as it may."""
+    if run.deadline is None or waited < NOTICED:
+        return
+    run.deadline += waited
+    if run.parent_id is None:
+        move([run.pk], waited)
+    else:  # its row is locked, and those above it come first
+        transaction.on_commit(lambda: extend(run, waited))
+
+
+@transaction.atomic(savepoint=False)
+def extend(run: Run, waited: timedelta) -> None:
+    above = list(ancestors(run))
+    for pk in reversed(above):
+        Run.objects.live().filter(pk=pk, deadline__lt=run.deadline).update(deadline=run.deadline)
+    move([run.pk], waited)
 
 
 def move(run_ids: list[Any], by: timedelta) -> None:

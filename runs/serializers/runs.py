@@ -12,6 +12,7 @@ from runs.events import waiting
 from runs.intake import options
 from runs.models import Message, Run, RunEvent, ToolCallRecord, Worker
 from runs.models.figures import totals
+from runs.models.session import FINISH
 from runs.queue import endings, workers
 
 from .messages import PartSerializer
@@ -67,6 +68,11 @@ class ReplySerializer(serializers.Serializer):
     content = PartSerializer(many=True)
     text = serializers.CharField()
     untrusted = serializers.BooleanField(help_text="Untrusted content had been read before it was written.")
+
+    finish = serializers.ChoiceField(
+        choices=["stop", "length", "content_filter"],
+        help_text="Why it ended; `length` and `content_filter`: before the model had said all.",
+    )
 
     def get_attribute(self, run: Run) -> Any:
         """Set by `with_reply`; other runs leave it out."""
@@ -180,7 +186,9 @@ def reply_of(run: Run) -> dict[str, Any] | None:
     if ended := waiting.read_end(run.pk):
         return ended["reply"]
     message = Message.objects.filter(run=run, role=Message.Role.ASSISTANT).order_by("seq").last()
-    return endings.reply_json(message.text, message.untrusted) if message else None
+    if message is None:
+        return None
+    return endings.reply_json(message.text, message.untrusted, message.metadata.get(FINISH, ""))
 
 
 class CandidateSerializer(serializers.Serializer):

@@ -5,7 +5,7 @@ past their time.
 import logging
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -26,6 +26,7 @@ from . import external
 
 log = logging.getLogger(__name__)
 BATCH = 500
+LONGEST_QUEUE = timedelta(days=1)  # behind its deadline: nobody will take it any more
 
 
 def tick(now: datetime | None = None) -> dict[str, int]:
@@ -80,21 +81,24 @@ def expire(approval: Approval, now: datetime) -> bool:
 
 
 def expire_runs(now: datetime) -> int:
-    """Past the deadline while they wait, stand in the queue or are executed outside, or after their worker died, which
-    may have been the last of its pool. Others notice themselves.
+    """Past the deadline while they wait or are executed outside, or after their worker died, which may have been the
+    last of its pool; in the queue, where no time of work passes, only a day later. Others notice themselves.
     """
     error = {"code": "deadline", "message": "the run's deadline passed"}
-    return sum(endings.finish(run, Run.Status.EXPIRED, error=error) for run in LATE.all(now=now))
+    runs = LATE.all(now=now, long_ago=now - LONGEST_QUEUE)
+    return sum(endings.finish(run, Run.Status.EXPIRED, error=error) for run in runs)
 
 
 def late(at: Any) -> Any:
-    is_resting = Q(status__in=[Run.Status.WAITING, Run.Status.QUEUED])
+    below = Run.objects.filter(Q(parent=OuterRef("pk")) | Q(root=OuterRef("pk")), status=Run.Status.QUEUED)
+    is_resting = Q(status=Run.Status.WAITING) & ~Exists(below.filter(finished_at=None))
     is_elsewhere = Q(trigger=Run.Trigger.EXTERNAL) | Q(lease_expires_at__lt=at.now)
-    rows = Run.objects.filter(is_resting | is_elsewhere, deadline__lte=at.now, finished_at=None)
+    is_forgotten = Q(status=Run.Status.QUEUED, deadline__lte=at.long_ago)
+    rows = Run.objects.filter(is_resting | is_elsewhere | is_forgotten, deadline__lte=at.now, finished_at=None)
     return rows.order_by("deadline")[:BATCH]
 
 
-LATE = Select(late, now=DateTimeField())
+LATE = Select(late, now=DateTimeField(), long_ago=DateTimeField())
 
 
 def end_cancelled(now: datetime) -> int:

@@ -82,7 +82,10 @@ export class RunView {
 
   /** @param {{turn: number, text: string, is_cut?: boolean}} finished */
   model_finished({ turn, text: whole, is_cut: isCut }) {
-    if (whole && !(isCut && this.turns.has(turn))) {
+    if (!whole) { // what was heard of it were thoughts
+      this.turns.get(turn)?.element.remove();
+      this.turns.delete(turn);
+    } else if (!(isCut && this.turns.has(turn))) {
       this.bubble(turn).so.set(whole);
       this.draw(turn);
     }

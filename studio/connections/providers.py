@@ -69,6 +69,9 @@ class ProviderForm(NamedForm):
     tool_calling = forms.ChoiceField(
         label=later("Tool calls"), choices=partial(in_language, Provider.ToolCalling.choices), initial="native"
     )
+    thinking = forms.ChoiceField(
+        label=later("Thoughts"), choices=partial(in_language, Provider.Thinking.choices), initial="split"
+    )
     enabled = forms.BooleanField(label=later("Enabled"), required=False, initial=True)
 
     fix: Fix | None = None
@@ -189,7 +192,7 @@ def find(request: HttpRequest, name: str) -> Provider:
 
 
 def fill_form(provider: Provider, user: Any) -> ProviderForm:
-    names = ("name", "kind", "base_url", "default_model", "tool_calling", "enabled")
+    names = ("name", "kind", "base_url", "default_model", "tool_calling", "thinking", "enabled")
     return ProviderForm(user=user, row=provider, initial={name: getattr(provider, name) for name in names})
 
 

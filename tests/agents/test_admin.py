@@ -158,7 +158,14 @@ def test_a_providers_key_is_never_shown_and_stays_when_left_empty(alice, staff, 
     assert b"sk-secret" not in browser.get(change_url(provider)).content
     browser.post(
         change_url(provider),
-        {"name": "mine", "kind": "openai", "tool_calling": "native", "enabled": "on", "prices": "{}"},
+        {
+            "name": "mine",
+            "kind": "openai",
+            "tool_calling": "native",
+            "thinking": "split",
+            "enabled": "on",
+            "prices": "{}",
+        },
     )
     provider.refresh_from_db()
     assert provider.api_key == "sk-secret"
@@ -166,7 +173,13 @@ def test_a_providers_key_is_never_shown_and_stays_when_left_empty(alice, staff, 
 
 def test_a_provider_that_moves_loses_its_key(alice, staff, signed_in):
     provider = Provider.objects.create(name="mine", kind="openai", api_key="sk-secret", owner=alice)
-    moved = {"name": "mine", "kind": "openai", "tool_calling": "native", "base_url": "https://evil.example/v1"}
+    moved = {
+        "name": "mine",
+        "kind": "openai",
+        "tool_calling": "native",
+        "thinking": "split",
+        "base_url": "https://evil.example/v1",
+    }
     signed_in(staff(alice)).post(change_url(provider), moved)
     provider.refresh_from_db()
     assert (provider.base_url, provider.api_key, provider.revision) == ("https://evil.example/v1", "", 2)

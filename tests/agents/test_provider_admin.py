@@ -1,5 +1,7 @@
 """Providers in the admin: tried with a button and when their address or key is saved."""
 
+import re
+
 import pytest
 from django.urls import reverse
 
@@ -37,7 +39,7 @@ def test_nobody_tries_a_stranger_s_provider(charlie, bob, team, staff, signed_in
 def test_saving_a_new_address_tries_it_after_the_transaction(
     alice, staff, signed_in, mine, tried, django_capture_on_commit_callbacks
 ):
-    form = {"name": "mine", "kind": "openai", "base_url": "", "api_key": "sk-new", "tool_calling": "native",
+    form = {"name": "mine", "kind": "openai", "base_url": "", "api_key": "sk-new", "tool_calling": "native", "thinking": "split",
             "enabled": "on", "prices": "{}", "owner": alice.pk, "default_model": "", "team": ""}  # fmt: skip
     browser = signed_in(staff(alice))
     with django_capture_on_commit_callbacks(execute=True):
@@ -48,3 +50,11 @@ def test_saving_a_new_address_tries_it_after_the_transaction(
 def test_the_form_of_an_agent_suggests_models(alice, staff, signed_in):
     page = signed_in(staff(alice)).get(reverse("admin:agents_agent_add")).content.decode()
     assert 'list="served-models"' in page and "muster/models.js" in page and 'type="module"' in page
+
+
+def test_there_is_no_blank_choice_for_thoughts(alice, staff, signed_in, alice_api):
+    page = signed_in(staff(alice)).get(reverse("admin:agents_provider_add")).content.decode()
+    choices = page.partition('name="thinking"')[2].partition("</select>")[0]
+    assert re.findall('value="([^"]*)"', choices) == ["split", "text"]
+    body = {"name": "blank", "kind": "offline", "thinking": ""}
+    assert alice_api.post("/api/v1/providers/", body).status_code == 422

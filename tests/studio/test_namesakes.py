@@ -111,7 +111,14 @@ def test_only_the_row_of_the_page_is_deleted(twins, browser, signed_in, alice, k
 
 def test_a_provider_is_changed_and_tested_where_its_form_stands(twins, browser):
     rows = twins("providers")
-    form = {"name": "twin", "kind": "offline", "default_model": "changed", "tool_calling": "native", "enabled": "on"}
+    form = {
+        "name": "twin",
+        "kind": "offline",
+        "default_model": "changed",
+        "tool_calling": "native",
+        "thinking": "split",
+        "enabled": "on",
+    }
     saved = browser.post("/providers/twin/?owner=", form)
     assert (saved.status_code, saved.headers["Location"]) == (302, "/providers/twin/?owner=")
     assert browser.post("/providers/twin/test?owner=").headers["Location"] == "/providers/twin/?owner="

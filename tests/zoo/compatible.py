@@ -317,6 +317,24 @@ class Vllm(OpenAI):
         return chunks
 
 
+class VllmWithoutParser(Vllm):
+    """vLLM without `--reasoning-parser`: the template opens the block of thoughts, so the text only closes it."""
+
+    base, model = "http://vllm-raw.zoo/v1", "qwq"
+
+    def thoughts(self, reasoning: str) -> dict[str, JSON]:
+        return {}
+
+    def thinking(self, act: Act) -> list[bytes]:
+        return []
+
+    def whole(self, act: Act) -> JSON:
+        return super().whole(closed_in_text(act))
+
+    def stream(self, act: Act, body: dict[str, JSON]) -> list[bytes]:
+        return super().stream(closed_in_text(act), body)
+
+
 class LlamaCpp(Vllm):
     """llama.cpp: errors of the template are 500, the first answer is not closed by [DONE] in old versions."""
 
@@ -365,6 +383,11 @@ class OllamaCompatible(OpenAI):
 
 def in_text(act: Act) -> Act:
     text = f"<think>\n{act.reasoning}\n</think>\n\n{act.text}" if act.reasoning else act.text
+    return Act(text, act.calls, "", act.refusal, act.finish)
+
+
+def closed_in_text(act: Act) -> Act:
+    text = f"{act.reasoning}\n</think>\n\n{act.text}" if act.reasoning else act.text
     return Act(text, act.calls, "", act.refusal, act.finish)
 
 

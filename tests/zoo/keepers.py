@@ -16,6 +16,7 @@ SERVERS = {
     "deepseek": compatible.DeepSeek,
     "mistral": compatible.Mistral,
     "vllm": compatible.Vllm,
+    "vllm without a parser": compatible.VllmWithoutParser,
     "llama.cpp": compatible.LlamaCpp,
     "ollama /v1": compatible.OllamaCompatible,
     "lm studio": compatible.LmStudio,

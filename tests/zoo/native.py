@@ -13,6 +13,8 @@ class Anthropic:
     """Anthropic's messages: results first in a turn, no empty text, ids by a pattern, signed thoughts go back."""
 
     kind, model, base = "anthropic", "claude-haiku-4-5", "https://anthropic.zoo"
+    # Of the prompt. Proxies, and Anthropic's older servers, count it in `message_start` alone.
+    counted_at_the_end: dict[str, int] = {}  # noqa: RUF012
     faults = {
         "refused": Reply(b'{"type": "error", "error": {"type": "invalid_request_error", "message": "bad"}}', status=400),
         "busy": Reply(b'{"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}}', status=429,
@@ -58,16 +60,22 @@ class Anthropic:
         if act.fault:
             return self.faults[act.fault]
         whole = {"id": "msg_1", "type": "message", "role": "assistant", "model": self.model, "stop_sequence": None}
-        usage = {"input_tokens": 11, "output_tokens": 7}
+        usage = {"input_tokens": 1, "cache_read_input_tokens": 10, "output_tokens": 7}
         if not is_streamed:
             whole |= {"content": self.blocks(act), "stop_reason": self.finish(act), "usage": usage}
             return Reply(json.dumps(whole).encode())
-        events = [{"type": "message_start", "message": {**whole, "content": [], "stop_reason": None, "usage": usage}}]
+        events = [
+            {
+                "type": "message_start",
+                "message": {**whole, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 2}},
+            }
+        ]
         events.append({"type": "ping"})
         for index, block in enumerate(self.blocks(act)):
             events += pieces_of(index, block)
         delta = {"stop_reason": self.finish(act), "stop_sequence": None}
-        events += [{"type": "message_delta", "delta": delta, "usage": usage}, {"type": "message_stop"}]
+        counted = {**self.counted_at_the_end, "output_tokens": 7}
+        events += [{"type": "message_delta", "delta": delta, "usage": counted}, {"type": "message_stop"}]
         lines = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
         return Reply("".join(lines).encode(), "text/event-stream")
 

@@ -4,6 +4,9 @@ import pytest
 from django.urls import reverse
 
 from agents.models import Provider
+from gateway.reading import Reading
+from runs.events.frames import Frame
+from runs.events.record import Deltas, as_json
 from runs.models import ModelCall, Run, RunEvent, Session
 
 from .acts import calls, fails, says
@@ -84,3 +87,31 @@ def test_what_the_model_thought_is_stored_and_no_part_of_the_reply(worker, alice
     client.force_login(alice)
     page = client.get(reverse("page:run", args=[run.pk])).content.decode()
     assert "Two and two." in page.partition("Thoughts</summary>")[2]
+
+
+def test_thoughts_that_were_heard_as_a_reply_are_taken_back_and_not_heard_again(
+    worker, alice, make_agent, keep, monkeypatch
+):
+    """The template of the model opens the block of thoughts: what they are is known when the closing tag comes."""
+    pool, _ = keep("vllm without a parser")
+    provider = Provider.objects.create(owner=alice, name="zoo", kind=pool.server.kind, base_url=pool.server.base)
+    agent = make_agent(provider=provider, model_name=pool.server.model)
+    heard = []
+    monkeypatch.setattr(Deltas, "flush", lambda deltas: heard.append(deltas.text))
+    ends = []
+    for is_watched in (True, True, False):
+        heard.clear()
+        pool.script(says("Four.", reasoning="Two and two."))
+        run = worker.send_message(alice, "2 + 2?", agent, is_watched=is_watched)
+        assert run.session.messages.last().text == "Four."
+        ends.append([told(event) for event in RunEvent.objects.filter(run=run).order_by("seq")])
+        if len(ends) == 1:
+            reading = Reading()
+            steps = [*reading.write(1, 0, heard[-1])]
+            assert "Two and two." in steps[-1].data["text"]
+            finished = RunEvent.objects.get(run=run, type="model.finished")
+            kinds = [(step.kind, step.data["text"]) for step in reading.take(Frame.of(as_json(finished)))]
+            assert kinds == [("replaced", "Four."), ("close", "Four.")]
+        if len(ends) == 2:
+            assert heard[-1] == "Four." and "Two" not in "".join(heard)
+    assert ends[0] == ends[1] == ends[2]

@@ -102,6 +102,9 @@ def text_of(parts: Iterable[dict[str, Any]]) -> str:
     return "\n\n".join(part["text"] for part in parts if part["type"] == "text")
 
 
+FINISHES = {"length": "max_tokens", "content_filter": "refusal"}
+
+
 def stop_reason(data: dict[str, Any]) -> Any:
     """Why the turn ended, by the run's last event. Raises RequestError if the run failed."""
     status, error = data.get("status"), data.get("error") or {}
@@ -110,7 +113,7 @@ def stop_reason(data: dict[str, Any]) -> Any:
     if status == "partial" and error.get("code") == "step_limit":
         return "max_turn_requests"
     if status in ("succeeded", "partial"):
-        return "end_turn"
+        return FINISHES.get((data.get("reply") or {}).get("finish"), "end_turn")
     words = error.get("message") or f"The run is {status}."
     raise RequestError(-32603, str(words), {"code": error.get("code"), "status": status})
 

@@ -173,6 +173,7 @@ class Widget {
     if (event.type === "run") { this.run = event.run; bubbles.restart(); }
     else if (event.type === "begin") bubbles.begin();
     else if (event.type === "text") { this.tell(""); bubbles.write(event.text); }
+    else if (event.type === "replaced") { bubbles.text = ""; bubbles.write(event.text); }
     else if (event.type === "state") this.tell(event.state);
   }
 
