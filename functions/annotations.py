@@ -1,15 +1,24 @@
-"""Converts annotations to JSON Schema by reading the syntax tree. Nothing is imported or executed.
+"""Converts annotations to JSON Schema, and to the readers of their values, by reading the syntax
+tree. Nothing is imported or executed.
 
-Arguments reach a function as JSON, so a `date` is a string in date format, and a dataclass or
-TypedDict is an object. An annotation that cannot be understood allows any value: a wrong guess
-would reject valid input.
+Arguments reach the sandbox as JSON: a `date` is a string in date format, and a dataclass or
+TypedDict is an object. The schema says so, and the reader tells the sandbox's child what to make of
+it before it calls the function (functions/sandbox/inside/arguments.py). Both come from the same
+tables. An annotation that cannot be understood allows any value and leaves it as it is: a wrong
+guess would reject valid input.
 """
 
 import ast
-from typing import Any
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 Schema = dict[str, Any]
+Reader = Any  # JSON: the name of a type, or [kind, …]; functions/sandbox/inside/arguments.py reads it
 
+AS_IT_IS = "Any"
+
+# The schema of each type by its name. The reader of each has the same name.
 PLAIN: dict[str, Schema] = {
     "int": {"type": "integer"},
     "float": {"type": "number"},
@@ -29,36 +38,59 @@ PLAIN: dict[str, Schema] = {
     "timedelta": {"type": "string", "format": "duration"},
     "UUID": {"type": "string", "format": "uuid"},
     "Path": {"type": "string"},
+    "PurePath": {"type": "string"},
+    "PurePosixPath": {"type": "string"},
+    "ZoneInfo": {"type": "string"},
+    "bytearray": {"type": "string", "contentEncoding": "base64"},
 }
 # How the sandbox converts these types to JSON when a function returns them (functions/sandbox/inside/conversions.py).
 RESULTS: dict[str, Schema] = {
     "Decimal": {"type": "string", "description": "a decimal number"},
     "Fraction": {"type": "string", "description": "a fraction, such as 1/3"},
     "complex": {},
-    "bytearray": {"type": "string", "contentEncoding": "base64"},
-    "PurePath": {"type": "string"},
-    "PurePosixPath": {"type": "string"},
     "DataFrame": {"type": "array", "items": {"type": "object"}, "description": "one object per row"},
     "Series": {"type": "array"},
     "ndarray": {"type": "array"},
     "range": {"type": "array", "items": {"type": "integer"}},
     "SimpleNamespace": {"type": "object"},
 }
-LISTS = frozenset(
-    ("list", "List", "set", "Set", "frozenset", "FrozenSet", "Sequence", "MutableSequence", "Iterable", "Iterator")
-    + ("Collection", "deque", "Deque", "AbstractSet", "MutableSet", "Generator")
-)
-DICTS = frozenset(["dict", "Dict", "Mapping", "MutableMapping", "OrderedDict", "defaultdict", "DefaultDict", "Counter"])
-WRAPPERS = frozenset(["Annotated", "Required", "NotRequired", "ReadOnly", "Final", "ClassVar", "Awaitable"])
-SETS = frozenset(["set", "Set", "frozenset", "FrozenSet", "AbstractSet", "MutableSet"])
-RECORDS = frozenset(["TypedDict", "NamedTuple", "BaseModel"])
+# What is made of a JSON array, and of a JSON object.
+LISTS = {
+    "list": "list", "List": "list", "Sequence": "list", "MutableSequence": "list", "Iterable": "list",
+    "Collection": "list", "Iterator": "iterator", "Generator": "iterator", "deque": "deque", "Deque": "deque",
+    "set": "set", "Set": "set", "AbstractSet": "set", "MutableSet": "set", "frozenset": "frozenset",
+    "FrozenSet": "frozenset",
+}  # fmt: skip
+DICTS = {
+    "dict": "dict", "Dict": "dict", "Mapping": "dict", "MutableMapping": "dict", "OrderedDict": "OrderedDict",
+    "defaultdict": "defaultdict", "DefaultDict": "defaultdict", "Counter": "Counter",
+}  # fmt: skip
+WRAPPERS = frozenset(["Annotated", "Required", "NotRequired", "ReadOnly", "Final", "InitVar", "Awaitable"])
+SETS = frozenset(name for name, made in LISTS.items() if made in ("set", "frozenset"))
+# How an object becomes a value of a class with one of these bases: its fields are passed by name, it
+# stays a dict, or the class checks it itself.
+RECORDS = {"NamedTuple": "call", "TypedDict": "dict", "BaseModel": "model"}
 ENUMS = frozenset(["Enum", "IntEnum", "StrEnum"])
 MAX_DEPTH = 12
 MAX_PARTS = 1_000  # per source: classes that refer to each other would otherwise multiply
 
 
+class Kind(NamedTuple):
+    """What an annotation means: the schema of its JSON, and the reader that makes a value of it."""
+
+    schema: Schema
+    reader: Reader
+
+
+ANYTHING = Kind({}, AS_IT_IS)
+NULL = Kind({"type": "null"}, "None")
+
+
 class Annotations:
-    """Reads the annotations of one module; resolves its classes and type aliases by name."""
+    """Reads the annotations of one module; resolves its classes and type aliases by name.
+
+    `class_readers` has the readers of the classes that were met; other readers name them.
+    """
 
     def __init__(self, module: ast.Module, *, of_results: bool = False) -> None:
         self.plain = PLAIN | RESULTS if of_results else PLAIN
@@ -67,98 +99,188 @@ class Annotations:
         self.budget = MAX_PARTS
         self.inside: list[str] = []
         self.aliases = dict(alias for node in module.body if (alias := alias_in(node)))
+        self.imported = imported_as(module)
+        self.class_readers: dict[str, Reader] = {}
 
-    def schema(self, node: ast.expr | None, depth: int = 0) -> Schema:
+    def schema(self, node: ast.expr | None) -> Schema:
         """The schema of an annotation; {} if it contains nothing that JSON can check."""
+        return self.kind(node).schema
+
+    def kind(self, node: ast.expr | None, depth: int = 0) -> Kind:
         self.budget -= 1
         if node is None or depth > MAX_DEPTH or self.budget < 0:
-            return {}
+            return ANYTHING
         if isinstance(node, ast.Constant):
             return self.of_constant(node, depth)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return either([self.schema(node.left, depth + 1), self.schema(node.right, depth + 1)])
+            return either([self.kind(node.left, depth + 1), self.kind(node.right, depth + 1)])
         if isinstance(node, ast.Subscript):
-            return self.of_generic(last_name(node.value), arguments_of(node), depth)
-        return self.of_name(last_name(node), depth)
+            return self.of_generic(self.name_of(node.value), arguments_of(node), depth)
+        if isinstance(node, ast.Call) and last_name(node) == "NewType" and len(node.args) == 2:
+            return self.kind(node.args[1], depth + 1)
+        return self.of_name(self.name_of(node), depth)
 
-    def of_constant(self, node: ast.Constant, depth: int) -> Schema:
+    def name_of(self, node: ast.expr) -> str:
+        """The name of the type: with `from datetime import datetime as dt`, `dt` is a datetime."""
+        name = last_name(node)
+        return self.imported.get(name, name) if isinstance(node, ast.Name) else name
+
+    def of_constant(self, node: ast.Constant, depth: int) -> Kind:
         if node.value is None:
-            return dict(PLAIN["None"])
+            return NULL
         if not isinstance(node.value, str):
-            return {}
+            return ANYTHING
         try:
-            return self.schema(ast.parse(node.value, mode="eval").body, depth + 1)
+            return self.kind(ast.parse(node.value, mode="eval").body, depth + 1)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return {}
+            return ANYTHING
 
-    def of_name(self, name: str, depth: int) -> Schema:
+    def of_name(self, name: str, depth: int) -> Kind:
         if name in self.classes:
             return self.of_class(self.classes[name], depth)
         if name in self.aliases:
-            return self.schema(self.aliases[name], depth + 1)
+            return self.kind(self.aliases[name], depth + 1)
         if name in self.plain:
-            return dict(self.plain[name])
-        if self.of_results and name in SETS:
-            return {"type": "array", "uniqueItems": True}
-        if name in LISTS or name in ("tuple", "Tuple"):
-            return {"type": "array"}
-        return {"type": "object"} if name in DICTS else {}
+            return Kind(dict(self.plain[name]), name)
+        if name in ("tuple", "Tuple"):
+            return Kind({"type": "array"}, ["list", "tuple", AS_IT_IS])
+        if name in LISTS:
+            unique = {"uniqueItems": True} if self.of_results and name in SETS else {}
+            return Kind({"type": "array", **unique}, ["list", LISTS[name], AS_IT_IS])
+        if name in DICTS:
+            return Kind({"type": "object"}, ["dict", DICTS[name], AS_IT_IS, AS_IT_IS])
+        return ANYTHING
 
-    def of_generic(self, name: str, inner: list[ast.expr], depth: int) -> Schema:
+    def of_generic(self, name: str, inner: list[ast.expr], depth: int) -> Kind:
         if name == "Literal":
-            return of_values([value for node in inner for value in literal(node)])
+            values = [value for node in inner for value in literal(node)]
+            return Kind(of_values(values), ["values", values] if values else AS_IT_IS)
         if name in ("Union", "Optional"):
-            options = [self.schema(node, depth + 1) for node in inner]
-            return either(options + ([dict(PLAIN["None"])] if name == "Optional" else []))
+            options = [self.kind(node, depth + 1) for node in inner]
+            return either(options + ([NULL] if name == "Optional" else []))
         if name == "Annotated":
-            return with_note(self.schema(inner[0], depth + 1), inner[1:])
+            schema, reader = self.kind(inner[0], depth + 1)
+            return Kind(with_note(schema, inner[1:]), reader)
         if name in WRAPPERS:
-            return self.schema(inner[0], depth + 1)
+            return self.kind(inner[0], depth + 1)
         if name in ("tuple", "Tuple"):
             return self.of_tuple(inner, depth)
         if name in LISTS:
-            items = self.schema(inner[0], depth + 1)
+            items, reader = self.kind(inner[0], depth + 1)
             unique = {"uniqueItems": True} if self.of_results and name in SETS else {}
-            return {"type": "array", **({"items": items} if items else {}), **unique}
+            return Kind({"type": "array", **with_items(items), **unique}, ["list", LISTS[name], reader])
         if name in DICTS:
-            values = self.schema(inner[-1], depth + 1) if len(inner) > 1 else {}
-            return {"type": "object", "additionalProperties": values} if values else {"type": "object"}
-        return {}
+            return self.of_dict(name, inner, depth)
+        return ANYTHING
 
-    def of_tuple(self, inner: list[ast.expr], depth: int) -> Schema:
+    def of_dict(self, name: str, inner: list[ast.expr], depth: int) -> Kind:
+        key_reader = self.kind(inner[0], depth + 1).reader
+        if name == "Counter":
+            values, value_reader = Kind(dict(PLAIN["int"]), "int")
+        elif len(inner) > 1:
+            values, value_reader = self.kind(inner[-1], depth + 1)
+        else:
+            values, value_reader = ANYTHING
+        schema = {"type": "object", "additionalProperties": values} if values else {"type": "object"}
+        return Kind(schema, ["dict", DICTS[name], key_reader, value_reader])
+
+    def of_tuple(self, inner: list[ast.expr], depth: int) -> Kind:
         if isinstance(inner[-1], ast.Constant) and inner[-1].value is Ellipsis:
-            items = self.schema(inner[0], depth + 1)
-            return {"type": "array", "items": items} if items else {"type": "array"}
-        parts = [self.schema(node, depth + 1) for node in inner]
-        return {"type": "array", "prefixItems": parts, "minItems": len(parts), "maxItems": len(parts)}
+            items, reader = self.kind(inner[0], depth + 1)
+            return Kind({"type": "array", **with_items(items)}, ["list", "tuple", reader])
+        parts = [self.kind(node, depth + 1) for node in inner]
+        schemas = [part.schema for part in parts]
+        schema = {"type": "array", "prefixItems": schemas, "minItems": len(parts), "maxItems": len(parts)}
+        return Kind(schema, ["tuple", [part.reader for part in parts]])
 
-    def of_class(self, node: ast.ClassDef, depth: int) -> Schema:
+    def of_class(self, node: ast.ClassDef, depth: int) -> Kind:
+        reader = ["class", node.name]
         if node.name in self.inside:
-            return {"type": "object"}
-        bases = {last_name(base) for base in node.bases}
+            return Kind({"type": "object"}, reader)
+        bases = self.bases_of(node)
         if bases & ENUMS:
-            return of_values(enum_values(node))
+            values = enum_values(node, bases)
+            is_known = not self.of_results or all(value.is_value for value in values)
+            return Kind(of_values([value.json for value in values] if is_known else []), ["enum", node.name])
+        made = next((made for base, made in RECORDS.items() if base in bases), "")
         is_dataclass = any(last_name(word) == "dataclass" for word in node.decorator_list)
-        if not (bases & RECORDS or is_dataclass):
-            return {}
+        if not (made or is_dataclass):
+            return ANYTHING
         self.inside.append(node.name)
-        schema = self.of_record(node, depth)
+        schema, fields = self.of_record(node, depth)
         self.inside.pop()
-        return as_array(schema) if self.of_results and "NamedTuple" in bases else schema
+        self.class_readers.setdefault(node.name, [made or "call", fields, schema.get("required", [])])
+        if self.of_results:
+            return Kind(as_array(schema) if "NamedTuple" in bases else schema, reader)
+        is_exact = made in ("", "call")  # another field cannot be passed
+        return Kind({**schema, "additionalProperties": False} if is_exact else schema, reader)
 
-    def of_record(self, node: ast.ClassDef, depth: int) -> Schema:
-        is_total = not any(word.arg == "total" and is_false(word.value) for word in node.keywords)
+    def bases_of(self, node: ast.ClassDef) -> set[str]:
+        """The names of its bases, and of the bases of those that the module defines."""
+        return {self.name_of(base) for one in self.lineage(node) for base in one.bases}
+
+    def lineage(self, node: ast.ClassDef) -> list[ast.ClassDef]:
+        """The class after the classes of this module from which it inherits."""
+        found = [node]
+        for one in found:
+            names = [last_name(base) for base in one.bases]
+            parents = [self.classes[name] for name in names if name in self.classes]
+            found += [parent for parent in parents if parent not in found]
+        return found[::-1]
+
+    def of_record(self, node: ast.ClassDef, depth: int) -> tuple[Schema, dict[str, Reader]]:
         properties: dict[str, Schema] = {}
-        required: list[str] = []
-        for field in node.body:
-            if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
-                continue
-            properties[field.target.id] = self.schema(field.annotation, depth + 1)
-            wrapper = last_name(field.annotation.value) if isinstance(field.annotation, ast.Subscript) else ""
-            if wrapper == "Required" or (is_total and field.value is None and wrapper != "NotRequired"):
-                required.append(field.target.id)
+        readers: dict[str, Reader] = {}
+        required: dict[str, bool] = {}
+        for one in self.lineage(node):
+            is_total = not any(word.arg == "total" and is_false(word.value) for word in one.keywords)
+            for name, annotation, value in fields_of(one):
+                properties[name], readers[name] = self.kind(annotation, depth + 1)
+                wrapper = outer_name(annotation)
+                is_needed = is_total and not has_default(value) and wrapper != "NotRequired"
+                required[name] = wrapper == "Required" or is_needed
+        needed = [name for name, is_required in required.items() if is_required]
         schema: Schema = {"type": "object", "properties": properties}
-        return {**schema, "required": required} if required else schema
+        return {**schema, "required": needed} if needed else schema, readers
+
+
+def imported_as(module: ast.Module) -> dict[str, str]:
+    """`from datetime import datetime as dt`: {"dt": "datetime"}."""
+    names = [alias for node in ast.walk(module) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    return {alias.asname: alias.name for alias in names if alias.asname}
+
+
+def fields_of(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr, ast.expr | None]]:
+    """(name, annotation, default) of each field that whoever creates the record may set."""
+    for line in node.body:
+        if not isinstance(line, ast.AnnAssign) or not isinstance(line.target, ast.Name):
+            continue
+        if {outer_name(line.annotation), last_name(line.annotation)} & {"ClassVar", "KW_ONLY"}:
+            continue
+        words = line.value.keywords if isinstance(line.value, ast.Call) else []
+        if any(word.arg == "init" and is_false(word.value) for word in words):
+            continue
+        aliases = [word.value.value for word in words if word.arg == "alias" and isinstance(word.value, ast.Constant)]
+        yield str(aliases[0]) if aliases else line.target.id, line.annotation, line.value
+
+
+def has_default(value: ast.expr | None) -> bool:
+    """`field(repr=False)` and pydantic's `Field(gt=0)` have none."""
+    if not isinstance(value, ast.Call) or last_name(value) not in ("field", "Field"):
+        return value is not None
+    named = {word.arg for word in value.keywords}
+    first = value.args[0] if value.args else None
+    is_given = first is not None and not (isinstance(first, ast.Constant) and first.value is Ellipsis)
+    return is_given or bool(named & {"default", "default_factory"})
+
+
+def outer_name(annotation: ast.expr) -> str:
+    """`Required` of `Required[int]`; empty for a plain name."""
+    return last_name(annotation.value) if isinstance(annotation, ast.Subscript) else ""
+
+
+def with_items(items: Schema) -> Schema:
+    return {"items": items} if items else {}
 
 
 def as_array(record: Schema) -> Schema:
@@ -195,7 +317,7 @@ def literal(node: ast.expr) -> list[Any]:
         value = ast.literal_eval(node)
     except (ValueError, TypeError, RecursionError, MemoryError):
         return []
-    return [value] if isinstance(value, str | int | bool | None) else []
+    return [value] if isinstance(value, str | int | float | bool | None) else []
 
 
 def of_values(values: list[Any]) -> Schema:
@@ -203,19 +325,50 @@ def of_values(values: list[Any]) -> Schema:
     if not values:
         return {}
     kinds = {type(value) for value in values}
-    named = {str: "string", int: "integer", bool: "boolean"}.get(kinds.pop()) if len(kinds) == 1 else None
+    named = (
+        {str: "string", int: "integer", float: "number", bool: "boolean"}.get(kinds.pop()) if len(kinds) == 1 else None
+    )
     return {"type": named, "enum": values} if named else {"enum": values}
 
 
-def enum_values(node: ast.ClassDef) -> list[Any]:
-    assigned = [line.value for line in node.body if isinstance(line, ast.Assign)]
-    return [value for expression in assigned for value in literal(expression)]
+class Member(NamedTuple):
+    """How JSON names a member of an enum: by its value, or by its name if the value is not plain."""
+
+    json: Any
+    is_value: bool
 
 
-def either(schemas: list[Schema]) -> Schema:
-    """One of several schemas: `int | None` becomes {"type": ["integer", "null"]}; anything more
-    complex becomes an anyOf.
-    """
+def enum_values(node: ast.ClassDef, bases: set[str]) -> list[Member]:
+    members: list[Member] = []
+    for line in node.body:
+        if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Name):
+            continue
+        name, plain = line.targets[0].id, literal(line.value)
+        if isinstance(line.value, ast.Call) and last_name(line.value) == "auto":
+            members.append(Member(automatic(name, members, bases), True))
+        elif not name.startswith("_"):
+            members.append(Member(plain[0], True) if plain else Member(name, False))
+    return members
+
+
+def automatic(name: str, members: list[Member], bases: set[str]) -> Any:
+    """What `auto()` gives this member."""
+    if "StrEnum" in bases:
+        return name.lower()
+    return max([member.json for member in members if type(member.json) is int], default=0) + 1
+
+
+def either(kinds: list[Kind]) -> Kind:
+    """One of several."""
+    readers: list[Reader] = []
+    for reader in (kind.reader for kind in kinds):
+        options = reader[1] if reader[0] == "either" else [reader]  # of a union within a union
+        readers += [option for option in options if option not in readers]
+    return Kind(either_schema([kind.schema for kind in kinds]), ["either", readers])
+
+
+def either_schema(schemas: list[Schema]) -> Schema:
+    """`int | None` becomes {"type": ["integer", "null"]}; anything more complex becomes an anyOf."""
     if any(not schema for schema in schemas):
         return {}
     flat = [inner for schema in schemas for inner in (schema["anyOf"] if set(schema) == {"anyOf"} else [schema])]
@@ -241,3 +394,62 @@ def as_list(value: Any) -> list[Any]:
 
 def is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is False
+
+
+# -- how the arguments of one function are read
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+NEEDS_NOTHING = frozenset([AS_IT_IS, "str", "LiteralString", "bool", "None", "NoneType", "Number"])
+
+
+def readers_of(function: Function, module: ast.Module) -> dict[str, Any]:
+    """How each argument becomes what its annotation says; {} if JSON is that already.
+
+    A default that is plain JSON may be sent like an argument: it stays what it is if it cannot be
+    read, as with `when: date = ""`.
+    """
+    annotations = Annotations(module)
+    named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    readers = {arg.arg: annotations.kind(arg.annotation).reader for arg in named if arg.annotation}
+    more = annotations.kind(function.args.kwarg.annotation).reader if function.args.kwarg else AS_IT_IS
+    needed = {name: reader for name, reader in readers.items() if not needs_nothing(reader)}
+    if not needed and needs_nothing(more):
+        return {}
+    values = {name: json_value(node) for name, node in defaults_of(function).items() if name in needed}
+    defaults = {name: value[0] for name, value in values.items() if value}
+    known = {"parameters": needed, "defaults": defaults, "classes": annotations.class_readers}
+    return {**known, "more": more, "named": sorted(arg.arg for arg in named)}
+
+
+def needs_nothing(reader: Reader) -> bool:
+    """Whether the JSON is the value already."""
+    match reader:
+        case str():
+            return reader in NEEDS_NOTHING
+        case ["list", "list", inner]:
+            return needs_nothing(inner)
+        case ["dict", "dict", "str" | "Any", inner]:
+            return needs_nothing(inner)
+        case ["either", options]:
+            return all(needs_nothing(option) for option in options)
+        case ["values", values]:
+            return all(isinstance(value, str | bool | None) for value in values)
+    return False
+
+
+def defaults_of(function: Function) -> dict[str, ast.expr]:
+    """The default of each parameter that has one."""
+    positional = [*function.args.posonlyargs, *function.args.args]
+    with_default = positional[len(positional) - len(function.args.defaults) :]
+    found = {arg.arg: value for arg, value in zip(with_default, function.args.defaults, strict=True)}
+    by_name = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    return found | {arg.arg: value for arg, value in by_name if value is not None}
+
+
+def json_value(node: ast.expr) -> list[Any]:
+    """[value] of an expression that is plain JSON data, else []."""
+    try:
+        value = ast.literal_eval(node)
+        return [json.loads(json.dumps(value, allow_nan=False))]
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        return []

@@ -75,6 +75,8 @@ def unread(function: StoredFunction, problem: SourceProblem, user: Any) -> list[
     line takes precedence.
     """
     refusals = ask_sandbox(function, function.entry or "main", user)
+    if not function.entry:  # its entry is not known yet, so it cannot be missing
+        refusals = [one for one in refusals if one.code != "no-entry"]
     same_line = [one for one in refusals if one.line == problem.line]
     return (
         [one.as_dict() for one in refusals]

@@ -4,6 +4,7 @@ store the execution.
 
 import json
 import math
+import unicodedata
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -107,7 +108,7 @@ def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
         raise Invalid(
             "Arguments must be an object.", code="invalid_arguments", hint='Send {"arguments": {"name": value}}.'
         )
-    values = {**defaults(spec.input_schema), **arguments}
+    values = {**defaults(spec.input_schema), **with_normal_names(arguments, spec.input_schema)}
     try:
         size = len(json.dumps(values, allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
@@ -130,6 +131,19 @@ def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
             details=details,
         )
     return values
+
+
+def with_normal_names(arguments: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments under the names of the parameters: Python normalises identifiers (NFKC), and
+    some clients send “ö” as two characters.
+    """
+    parameters = schema.get("properties") or {}
+    named = {}
+    for name, value in arguments.items():
+        normal = unicodedata.normalize("NFKC", name)
+        is_the_same = name not in parameters and normal in parameters and normal not in arguments
+        named[normal if is_the_same else name] = value
+    return named
 
 
 def run(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Outcome:

@@ -6,16 +6,14 @@ default.
 """
 
 import ast
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import docstring_parser
 
-from functions.annotations import Annotations, Schema, last_name
+from functions.annotations import Annotations, Function, Schema, defaults_of, json_value, last_name
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 CONTEXT = "ctx"
 MAX_DOCUMENTATION = 4_000
 
@@ -153,24 +151,25 @@ class Parameters:
         self.annotations = Annotations(module)
         self.constants = self.annotations.aliases
         self.documented = {param.arg_name.lstrip("*"): param for param in doc.params} if doc else {}
-        self.refuse_positional(node)
-        parameters = [*node.args.args, *node.args.kwonlyargs]
+        self.refuse_nameless(node)
+        parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         self.takes_context = any(arg.arg == CONTEXT for arg in parameters)
         self.arguments = [arg for arg in parameters if arg.arg != CONTEXT]
-        self.takes_more = node.args.kwarg is not None
+        self.more = node.args.kwarg
         self.default_of = defaults_of(node)
 
-    def refuse_positional(self, node: Function) -> None:
-        """Arguments are passed by name, so a parameter without a name could never be set."""
-        hint = "Give every parameter a name: arguments are passed as keywords."
-        for arg in node.args.posonlyargs:
-            message = f"“{arg.arg}” is positional-only."
-            raise SourceProblem("positional_only", message, hint + " Remove the “/”.", arg.lineno, arg.col_offset + 1)
+    def refuse_nameless(self, node: Function) -> None:
+        """Arguments are passed by name, and those of `*args` have none."""
+        if arg := node.args.vararg:
+            hint = f"Write a list: {arg.arg}: list."
+            message = f"“*{arg.arg}” takes arguments without a name, but arguments are passed by name."
+            raise SourceProblem("nameless_arguments", message, hint, arg.lineno, arg.col_offset + 1)
 
     def schema(self) -> Schema:
         properties = {arg.arg: self.property_of(arg) for arg in self.arguments}
         required = [arg.arg for arg in self.arguments if arg.arg not in self.default_of]
-        schema: Schema = {"type": "object", "properties": properties, "additionalProperties": self.takes_more}
+        others = self.annotations.schema(self.more.annotation) or True if self.more else False
+        schema: Schema = {"type": "object", "properties": properties, "additionalProperties": others}
         return {**schema, "required": required} if required else schema
 
     def property_of(self, arg: ast.arg) -> Schema:
@@ -221,21 +220,6 @@ class Parameters:
         if isinstance(node, ast.Name) and node.id in self.constants:
             node = self.constants[node.id]
         return json_value(node) if node is not None else []
-
-
-def defaults_of(node: Function) -> dict[str, ast.expr]:
-    positional = node.args.args[len(node.args.args) - len(node.args.defaults) :]
-    named = {arg.arg: value for arg, value in zip(positional, node.args.defaults, strict=True)}
-    by_name = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-    return named | {arg.arg: value for arg, value in by_name if value is not None}
-
-
-def json_value(node: ast.expr) -> list[Any]:
-    try:
-        value = ast.literal_eval(node)
-        return [json.loads(json.dumps(value, allow_nan=False))]
-    except (ValueError, TypeError, RecursionError, MemoryError):
-        return []
 
 
 def guessed(default: Any) -> Schema:

@@ -35,4 +35,4 @@ def cache_key(source: str, entry: str, imports: tuple[str, ...], safe_mode: bool
 
 
 def size_of(key: CodeKey, entry: Compiled) -> int:
-    return 1000 + sys.getsizeof(key[0]) + len(entry.bytecode)
+    return 1000 + sys.getsizeof(key[0]) + len(entry.bytecode) + len(entry.order)

@@ -74,7 +74,10 @@ def compiled(reply: Any, question: dict[str, Any], libraries: Libraries = NONE) 
     profile = "extended" if reply.get("profile") == "extended" else CORE
     if required:
         profile, question = profile_of(required), question | {"imports": [*question["imports"], *packages]}
-    learnt = {name: reply.get(name) is True for name in ("is_async", "takes_ctx")}
+    learnt: dict[str, Any] = {name: reply.get(name) is True for name in ("is_async", "takes_ctx")}
+    readers = reply.get("readers")
+    if readers and isinstance(readers, dict):
+        learnt = learnt | {"readers": readers}
     order = encoded(question | learnt | {"operation": "run"})[1:-1]
     return Compiled((), bytecode, profile, order)
 

@@ -249,8 +249,7 @@ def _launch(
         import RestrictedPython  # only to find its path
 
         paths.append(str(Path(RestrictedPython.__file__).parent.parent))
-    if profile == "reader":
-        paths.append(str(_HERE.parent.parent))  # it uses the application's framework-independent modules
+        paths.append(str(_HERE.parent.parent))  # they use the application's framework-independent modules
     required = required_by(profile)
     packages = libraries.modules_of(required)
     if required:

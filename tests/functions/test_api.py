@@ -342,3 +342,27 @@ def test_the_stub_file_and_the_editor_name_what_ctx_offers(alice_api):
 def test_a_function_may_annotate_its_context(alice):
     function = publish(alice, "def who(ctx: Context) -> int:\n    return ctx.user\n", "who")
     assert function.published.spec["requires_context"]
+
+
+def test_arguments_arrive_as_annotated_in_tries_calls_and_tests(alice_api):
+    source = "from decimal import Decimal\ndef preis(größe: Decimal, /, mal: int = 2):\n    return größe * mal\n"
+    body = {"name": "preis", "source": source, "allowed_imports": ["decimal"]}
+    tried = alice_api.post(f"{V1}/try", {**body, "arguments": {"größe": "1.10"}}).json()
+    assert tried.get("status") == "ok", tried
+    assert tried["result"] == "2.20"
+    assert alice_api.post(f"{V1}/", body).status_code == 201
+    assert alice_api.post(f"{V1}/preis/publish").status_code == 200
+    two_characters = "gro\u0308ße"  # as macOS writes it
+    done = alice_api.post(f"{V1}/preis/execute", {"arguments": {two_characters: 1.1}}).json()
+    assert (done["status"], done["result"]) == ("ok", "2.2")
+    test = {"name": "one", "arguments": {"größe": "1"}, "expects": "value", "expected": "2"}
+    assert alice_api.post(f"{V1}/preis/tests/", test, JSON).status_code == 201
+    assert alice_api.post(f"{V1}/preis/tests/run").json()["passed"] == 1
+    wrong = alice_api.post(f"{V1}/preis/execute", {"arguments": {"größe": "ten"}}).json()
+    assert (wrong["status"], wrong["error"]["type"]) == ("error", "InvalidArgument")
+
+
+def test_a_signature_that_cannot_be_read_is_refused_for_that_reason_alone(alice_api):
+    checked = alice_api.post(f"{V1}/validate", {"source": "def total(a, *rest):\n    return a"}).json()
+    assert [refusal["code"] for refusal in checked["refusals"]] == ["nameless_arguments"]
+    assert checked["refusals"][0]["hint"] == "Write a list: rest: list."

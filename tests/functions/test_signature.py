@@ -164,7 +164,7 @@ def test_it_lists_imports_and_what_comes_back():
         ("x = 1\ndef main(:\n", "", "syntax", 2),
         ("x = 1", "", "no_entry", 1),
         ("def main(): ...", "other", "no_entry", 1),
-        ("def main(a, /): ...", "", "positional_only", 1),
+        ("def main(a, *rest): ...", "", "nameless_arguments", 1),
         ("-" * 20_000 + "1", "", "too_complex", 1),
         ("x = 'a'" + ".b" * 20_000, "", "too_complex", 1),
         ("def main(): ...\0", "", "syntax", 1),

@@ -11,6 +11,8 @@ import marshal
 import unicodedata  # noqa: F401 - the parser loads it late, for \N{…} and for names beyond ASCII
 from typing import Any
 
+from functions import annotations
+
 from . import modules, policy, requirements, unknown
 from .refusals import Refusals
 
@@ -155,12 +157,21 @@ def _facts(tree: ast.Module, order: dict[str, Any], refusals: Refusals) -> dict[
         return {}
     names = [argument.arg for argument in (*entry.args.posonlyargs, *entry.args.args, *entry.args.kwonlyargs)]
     is_async = isinstance(entry, ast.AsyncFunctionDef)
-    if entry.args.posonlyargs:
-        refusals.add(entry, "positional-only", "the arguments are passed by name", "Remove the `/`.")
+    if entry.args.vararg:
+        message = f"*{entry.args.vararg.arg} takes arguments without a name, but arguments are passed by name"
+        refusals.add(entry.args.vararg, "nameless-arguments", message, f"Write a list: {entry.args.vararg.arg}: list.")
+    readers = annotations.readers_of(entry, tree)
+    _pass_by_name(entry)
     _compare(entry, order.get("expect") or {}, is_async, names, refusals)
     wants_more = any(isinstance(node, ast.AsyncFunctionDef) or _names_codec(node) for node in ast.walk(tree))
     profile = modules.EXTENDED if wants_more or not order["safe_mode"] else modules.profile_of(_imported(tree))
-    return {"is_async": is_async, "takes_ctx": "ctx" in names, "profile": profile}
+    return {"is_async": is_async, "takes_ctx": "ctx" in names, "profile": profile, "readers": readers}
+
+
+def _pass_by_name(entry: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    """Arguments arrive by name, so positional-only parameters of the entry become ordinary ones."""
+    entry.args.args = [*entry.args.posonlyargs, *entry.args.args]
+    entry.args.posonlyargs = []
 
 
 def _names_codec(node: ast.AST) -> bool:

@@ -52,6 +52,11 @@ def preload(profile: str, libraries: tuple[str, ...] = ()) -> None:
     conversions.learn()
 
 
+def exports(module: str) -> dict[str, Any]:
+    """What functions may import from the module; empty if this profile does not offer it."""
+    return vars(_facades[module]) if module in _facades else {}
+
+
 def refuse_files(profile: str) -> None:
     """From now on the offered modules open no file, such as a log, a configuration or a document."""
     patched.refuse_conversions()

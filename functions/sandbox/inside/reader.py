@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import tarfile
+import unicodedata  # noqa: F401 - the parser loads it late, for names beyond ASCII
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict
@@ -64,7 +65,7 @@ TASKS: dict[str, Callable[..., Any]] = {
     "yaml": formats.yaml_value_here,
 }
 
-_SOURCE = 'def main(a: int, b: list[str] = []) -> dict:\n    """Do it.\n\n    Args:\n        a (int): one.\n    """\n'
+_SOURCE = 'def main(ä: int, b: list[str] = []) -> dict:\n    """Do it.\n\n    Args:\n        a (int): one.\n    """\n'
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z]+$", "format": "date"}}}
 _TEMPLATE = "{% for a in b if a > 1 %}{{ a | upper }}, {{ loop.index }}{% else %}{{ c | default('d') }}{% endfor %}"
 _DOCUMENT = "openapi: 3.1.0\nservers: [{url: 'https://a.example'}]\npaths: {/a: {get: {operationId: a}}}\n"

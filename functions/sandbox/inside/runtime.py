@@ -16,6 +16,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from . import values
+from .arguments import Arguments
 from .channel import REPLY, Channel, read_json
 from .context import CallFailed, Context, HttpResponse, Requester
 from .facades import importer
@@ -117,9 +118,11 @@ def _call(job: Job, order: dict[str, Any], channel: Channel) -> Any:
     entry = namespace.get(order["entry"])
     if not callable(entry):
         raise NameError(f"there is no function named {order['entry']}")
-    if order["is_async"]:
-        return _call_async(entry, order, channel)
     arguments = order["arguments"]
+    if "readers" in order:
+        arguments = _read_arguments(arguments, order, namespace)
+    if order["is_async"]:
+        return _call_async(entry, arguments, order, channel)
     if order["takes_ctx"]:
         arguments["ctx"] = Context(order["context"] or {}, Requester(channel, Quota(order)))
     result = entry(**arguments)
@@ -128,10 +131,15 @@ def _call(job: Job, order: dict[str, Any], channel: Channel) -> Any:
     return result
 
 
-def _call_async(entry: Any, order: dict[str, Any], channel: Channel) -> Any:
+def _read_arguments(arguments: dict[str, Any], order: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as the function's annotations say."""
+    return Arguments(order["readers"], namespace, safe_mode=order["safe_mode"]).read_all(arguments)
+
+
+def _call_async(entry: Any, arguments: dict[str, Any], order: dict[str, Any], channel: Channel) -> Any:
     from .loop import JobLoop, finish  # already loaded if this profile has asyncio
 
-    loop, arguments = JobLoop(channel, Quota(order)), order["arguments"]
+    loop = JobLoop(channel, Quota(order))
     if order["takes_ctx"]:
         arguments["ctx"] = Context(order["context"] or {}, loop.__requester__)
     return finish(loop, entry(**arguments))

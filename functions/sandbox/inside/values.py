@@ -106,13 +106,19 @@ def _converted(value: Any, kind: type, where: str, depth: int) -> Any:
     if kind is SimpleNamespace:
         return _plain(vars(value), where, depth)
     if "__dataclass_fields__" in vars(kind):
-        return _plain({name: getattr(value, name) for name in vars(kind)["__dataclass_fields__"]}, where, depth)
+        return _plain({name: getattr(value, name) for name in _fields(kind)}, where, depth)
     convert = _conversion(kind)
     if convert is not None:
         return _plain(convert(value), where, depth + 1)
     name = type.__dict__["__name__"].__get__(kind)
     instead = _INSTEAD.get(name, "return a dict, a list, a data class, a string, a number, a boolean or None")
     raise BadResult(f"{where} is a {name}, which JSON cannot represent: {instead}")
+
+
+def _fields(kind: type) -> list[str]:
+    """The fields of a data class; its ClassVar and InitVar are listed beside them, but are none."""
+    listed = vars(kind)["__dataclass_fields__"]
+    return [name for name, field in listed.items() if field._field_type.name == "_FIELD"]
 
 
 def _conversion(kind: type) -> Callable[[Any], Any] | None:

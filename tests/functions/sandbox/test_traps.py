@@ -163,7 +163,7 @@ def test_all_refusals_come_at_once_with_places_and_hints():
         ("def main(a): pass", {"input_schema": {"type": "object", "properties": {}}}, "signature"),
         ("def main(): pass", {"input_schema": {"type": "object", "properties": {"b": {}}}}, "signature"),
         ("def other(): pass", {}, "no-entry"),
-        ("def main(a, /): pass", {}, "positional-only"),
+        ("def main(a, *rest): pass", {}, "nameless-arguments"),
     ],
 )
 def test_the_source_is_compared_with_what_is_said_of_it(source, expectation, code):

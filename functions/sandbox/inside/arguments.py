@@ -1,0 +1,375 @@
+"""Makes of JSON arguments the values that a function's annotations promise, before it is called.
+
+functions/annotations.py derives the readers from the same tables as the input schema. They are
+JSON: the name of a type, or `[kind, …]`. Classes of the source are found in its own globals.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from typing import Any
+
+from . import facades
+
+Reader = Any
+_MESSAGE_CHARS = 500
+_SHOWN_CHARS = 60
+
+
+class InvalidArgument(Exception):
+    """An argument is not what its annotation says. `places` lead to it from the outside."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.places: list[str] = []
+
+    def __str__(self) -> str:
+        return f"{''.join(self.places)} {self.message}"
+
+
+class Arguments:
+    """Reads the arguments of one call."""
+
+    def __init__(self, readers: dict[str, Any], namespace: dict[str, Any], *, safe_mode: bool) -> None:
+        self.readers = readers
+        self.namespace = namespace
+        self.safe_mode = safe_mode
+        self.kinds: dict[str, Callable[..., Any]] = {
+            "list": self.read_list, "dict": self.read_dict, "tuple": self.read_tuple, "either": self.read_either,
+            "values": self.read_values, "enum": self.read_enum, "class": self.read_class,
+        }  # fmt: skip
+
+    def read_all(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The values by name. Raises InvalidArgument with the place and what belongs there."""
+        return {name: self.read_named(name, value) for name, value in arguments.items()}
+
+    def read_named(self, name: str, value: Any) -> Any:
+        more = "Any" if name in self.readers["named"] else self.readers["more"]
+        reader = self.readers["parameters"].get(name, more)
+        try:
+            return self.read(reader, value)
+        except InvalidArgument as error:
+            if name in self.readers["defaults"] and _is_same(value, self.readers["defaults"][name]):
+                return value  # the author's own default, such as "" for a date
+            error.places.insert(0, name)
+            raise
+
+    def read(self, reader: Reader, value: Any) -> Any:
+        if type(reader) is str:
+            plain = PLAIN.get(reader)
+            return plain(value, self) if plain else value
+        kind, *details = reader
+        return self.kinds[kind](value, *details)
+
+    def read_list(self, value: Any, made: str, reader: Reader) -> Any:
+        if type(value) is not list:
+            raise InvalidArgument(f"must be a list, not {_shown(value)}")
+        items = []
+        try:
+            for item in value:
+                items.append(self.read(reader, item))
+        except InvalidArgument as error:
+            error.places.insert(0, f"[{len(items)}]")
+            raise
+        try:
+            return LISTS[made](items)
+        except TypeError:
+            raise InvalidArgument(f"must be a {made}, and its items cannot be compared: use list[…]") from None
+
+    def read_tuple(self, value: Any, readers: list[Reader]) -> Any:
+        if type(value) is not list or len(value) != len(readers):
+            raise InvalidArgument(f"must be a list of {len(readers)}, not {_shown(value)}")
+        return tuple(self.read_within(f"[{at}]", *pair) for at, pair in enumerate(zip(readers, value, strict=True)))
+
+    def read_dict(self, value: Any, made: str, key_reader: Reader, reader: Reader) -> Any:
+        if type(value) is not dict:
+            raise InvalidArgument(f"must be an object, not {_shown(value)}")
+        items: dict[Any, Any] = {}
+        for key, item in value.items():
+            place = f"[{key!r}]"
+            try:
+                items[self.read_key(key_reader, key)] = self.read_within(place, reader, item)
+            except TypeError:
+                raise InvalidArgument("must be an object whose keys can be compared: use dict[str, …]") from None
+        if len(items) < len(value):
+            raise InvalidArgument("has two keys that mean the same")
+        return defaultdict(EMPTY.get(reader), items) if made == "defaultdict" else DICTS[made](items)
+
+    def read_key(self, reader: Reader, key: str) -> Any:
+        """Keys of JSON objects are always text."""
+        try:
+            return self.read(reader, KEYS[reader](key) if type(reader) is str and reader in KEYS else key)
+        except (InvalidArgument, ValueError, LookupError):
+            raise InvalidArgument(f"has the key {key!r}, which is not {_described(reader)}") from None
+
+    def read_within(self, place: str, reader: Reader, value: Any) -> Any:
+        try:
+            return self.read(reader, value)
+        except InvalidArgument as error:
+            error.places.insert(0, place)
+            raise
+
+    def read_either(self, value: Any, options: list[Reader]) -> Any:
+        """The option that the value already is, else the first that it can become."""
+        exact = EXACT.get(type(value), ())
+        if any(name in options for name in exact):
+            return value
+        for option in sorted(options, key=lambda option: option == "Any"):
+            if _is_only_a_day(option, value):
+                continue
+            try:
+                return self.read(option, value)
+            except MemoryError:
+                raise
+            except Exception:  # a class of the source may raise anything
+                continue
+        raise InvalidArgument(f"must be {' or '.join(map(_described, options))}, not {_shown(value)}")
+
+    def read_values(self, value: Any, values: list[Any]) -> Any:
+        for one in values:
+            if one == value and (type(one) is bool) == (type(value) is bool):
+                return one
+        raise InvalidArgument(f"must be one of {', '.join(map(repr, values))}, not {_shown(value)}")
+
+    def read_enum(self, value: Any, name: str) -> Any:
+        """The member with this value, else with this name."""
+        enum = self.class_named(name)
+        try:
+            return enum(value)
+        except (ValueError, TypeError):
+            pass
+        members = enum.__members__
+        if type(value) is str and value in members:
+            return members[value]
+        known = ", ".join(repr(member.value) for member in list(members.values())[:20])
+        raise InvalidArgument(f"must be one of {known}, not {_shown(value)}")
+
+    def read_class(self, value: Any, name: str) -> Any:
+        made, fields, required = self.readers["classes"].get(name, ["", {}, []])
+        if not made:
+            return value
+        if type(value) is list and made == "call" and len(value) == len(fields):
+            value = dict(zip(fields, value, strict=True))  # a named tuple as another function returned it
+        if type(value) is not dict:
+            raise InvalidArgument(f"must be an object with {_listed(fields)}, not {_shown(value)}")
+        made_of = self.class_named(name)
+        if made == "model":
+            return _validated(made_of, value)
+        if missing := [field for field in required if field not in value]:
+            raise InvalidArgument(f"lacks {_listed(missing)}")
+        unknown = [field for field in value if field not in fields]
+        if unknown and made == "call":
+            raise InvalidArgument(f"has {_listed(unknown)}; the fields of {name} are {_listed(fields)}")
+        known = {
+            field: self.read_within(f".{field}", fields[field], item)
+            for field, item in value.items()
+            if field in fields
+        }
+        return made_of(**known) if made == "call" else {**value, **known}
+
+    def class_named(self, name: str) -> Any:
+        found = self.namespace.get(name)
+        if not isinstance(found, type) and not callable(found):
+            raise InvalidArgument(f"is annotated {name}, which is not a class when the function is called")
+        return found
+
+    def offered(self, module: str, name: str) -> Any:
+        """A class of a module, as the function itself may import it."""
+        exports = facades.exports(module) if self.safe_mode else vars(sys.modules.get(module, object))
+        if name not in exports:
+            raise InvalidArgument(f"is annotated {name}: write “from {module} import {name}”")
+        return exports[name]
+
+
+def _validated(model: Any, value: Any) -> Any:
+    """A Pydantic model, which reads its fields itself."""
+    try:
+        return model.model_validate(value)
+    except ValueError as error:  # pydantic's ValidationError, or one that a validator raised
+        raise InvalidArgument(f"is not valid: {' '.join(str(error).split())[:_MESSAGE_CHARS]}") from None
+
+
+# -- plain types
+
+
+def _int(value: Any, arguments: Arguments) -> Any:
+    if type(value) is int:
+        return value
+    if type(value) is float and value.is_integer():
+        return int(value)
+    raise InvalidArgument(f"must be a whole number, not {_shown(value)}")
+
+
+def _float(value: Any, arguments: Arguments) -> Any:
+    if type(value) is float:
+        return value
+    try:
+        return float(_number(value))
+    except OverflowError:
+        raise InvalidArgument("is too large for a float: use int or Decimal") from None
+
+
+def _complex(value: Any, arguments: Arguments) -> Any:
+    return complex(_number(value))
+
+
+def _number(value: Any) -> Any:
+    if type(value) not in (int, float):
+        raise InvalidArgument(f"must be a number, not {_shown(value)}")
+    return value
+
+
+def _text(value: Any, arguments: Arguments) -> Any:
+    if type(value) is not str:
+        raise InvalidArgument(f"must be text, not {_shown(value)}")
+    return value
+
+
+def _bool(value: Any, arguments: Arguments) -> Any:
+    if type(value) is not bool:
+        raise InvalidArgument(f"must be true or false, not {_shown(value)}")
+    return value
+
+
+def _null(value: Any, arguments: Arguments) -> Any:
+    if value is not None:
+        raise InvalidArgument(f"must be null, not {_shown(value)}")
+    return None
+
+
+def _decimal(value: Any, arguments: Arguments) -> Any:
+    number = _made(arguments.offered("decimal", "Decimal"), value, 'a decimal number, such as "1.10"')
+    if not number.is_finite():
+        raise InvalidArgument(f"must be a finite number, not {_shown(value)}")
+    return number
+
+
+def _fraction(value: Any, arguments: Arguments) -> Any:
+    return _made(arguments.offered("fractions", "Fraction"), value, 'a number or a fraction, such as "1/3"')
+
+
+def _made(kind: Any, value: Any, wanted: str) -> Any:
+    """Through text, so that the number 1.1 becomes exactly 1.1."""
+    if type(value) not in (str, int, float):
+        raise InvalidArgument(f"must be {wanted}, not {_shown(value)}")
+    try:
+        return kind(str(value))
+    except (ValueError, ArithmeticError):
+        raise InvalidArgument(f"must be {wanted}, not {_shown(value)}") from None
+
+
+def _bytes(value: Any, arguments: Arguments) -> Any:
+    text = _text(value, arguments).translate(_SPACES)
+    try:
+        return a2b_base64(text, strict_mode=bool(text))
+    except (Base64Error, ValueError):
+        raise InvalidArgument(f"must be Base64 text, not {_shown(value)}") from None
+
+
+_SPACES = dict.fromkeys(map(ord, " \t\r\n"))
+
+
+def _bytearray(value: Any, arguments: Arguments) -> Any:
+    return bytearray(_bytes(value, arguments))
+
+
+def _iso(name: str, example: str) -> Callable[[Any, Arguments], Any]:
+    def read(value: Any, arguments: Arguments) -> Any:
+        kind = arguments.offered("datetime", name)
+        try:
+            return kind.fromisoformat(_text(value, arguments).strip().upper())
+        except ValueError:
+            raise InvalidArgument(f"must be a {name} such as “{example}”, not {_shown(value)}") from None
+
+    return read
+
+
+_DURATION = re.compile(
+    r"(?P<sign>[+-])?P(?=\d|T\d)(?:(?P<weeks>\d+(?:[.,]\d+)?)W)?(?:(?P<days>\d+(?:[.,]\d+)?)D)?"
+    r"(?:T(?=\d)(?:(?P<hours>\d+(?:[.,]\d+)?)H)?(?:(?P<minutes>\d+(?:[.,]\d+)?)M)?(?:(?P<seconds>\d+(?:[.,]\d+)?)S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def _duration(value: Any, arguments: Arguments) -> Any:
+    kind = arguments.offered("datetime", "timedelta")
+    match = _DURATION.fullmatch(_text(value, arguments).strip())
+    if match is None:
+        raise InvalidArgument(f"must be a duration such as “P1DT2H30M” without years and months, not {_shown(value)}")
+    parts = {unit: float(part.replace(",", ".")) for unit, part in match.groupdict().items() if part and unit != "sign"}
+    try:
+        length = kind(**parts)
+    except OverflowError:
+        raise InvalidArgument(f"is too long a duration: {_shown(value)}") from None
+    return -length if match["sign"] == "-" else length
+
+
+def _by_text(module: str, name: str, wanted: str) -> Callable[[Any, Arguments], Any]:
+    def read(value: Any, arguments: Arguments) -> Any:
+        kind = arguments.offered(module, name)
+        try:
+            return kind(_text(value, arguments))
+        except (ValueError, LookupError, OSError):
+            raise InvalidArgument(f"must be {wanted}, not {_shown(value)}") from None
+
+    return read
+
+
+PLAIN: dict[str, Callable[[Any, Arguments], Any]] = {
+    "int": _int, "float": _float, "complex": _complex, "str": _text, "LiteralString": _text, "bool": _bool,
+    "None": _null, "NoneType": _null, "Decimal": _decimal, "Fraction": _fraction, "bytes": _bytes,
+    "bytearray": _bytearray, "timedelta": _duration,
+    "Number": lambda value, arguments: _number(value),
+    "datetime": _iso("datetime", "2027-06-01T09:00:00+02:00"),
+    "date": _iso("date", "2027-06-01"),
+    "time": _iso("time", "09:00:00"),
+    "UUID": _by_text("uuid", "UUID", "a UUID"),
+    "Path": _by_text("pathlib", "Path", "a path"),
+    "PurePath": _by_text("pathlib", "PurePath", "a path"),
+    "PurePosixPath": _by_text("pathlib", "PurePosixPath", "a path"),
+    "ZoneInfo": _by_text("zoneinfo", "ZoneInfo", "a time zone, such as Europe/Berlin"),
+}  # fmt: skip
+LISTS: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "deque": deque, "iterator": iter,
+}  # fmt: skip
+DICTS: dict[str, Callable[[dict[Any, Any]], Any]] = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}
+EMPTY: dict[Any, Callable[[], Any]] = {"int": int, "float": float, "str": str, "bool": bool}
+KEYS: dict[str, Callable[[str], Any]] = {
+    "int": int, "float": float, "bool": {"true": True, "false": False}.__getitem__, "None": {"null": None}.__getitem__,
+}  # fmt: skip
+# Of a union, a JSON value that one option already is stays what it is: 1.0 for `int | float`.
+EXACT: dict[type, tuple[str, ...]] = {type(None): ("None",), bool: ("bool",), int: ("int",), float: ("float",)}
+_WORDS = {
+    "int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "None": "null",
+    "list": "a list", "dict": "an object", "tuple": "a list", "values": "one of the given values",
+}  # fmt: skip
+
+
+def _is_only_a_day(option: Reader, value: Any) -> bool:
+    """`datetime | date` reads a day as a date; a datetime alone would read it as midnight."""
+    return option == "datetime" and type(value) is str and len(value.strip()) <= 10
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and one == other
+
+
+def _described(reader: Reader) -> str:
+    if type(reader) is str:
+        return _WORDS.get(reader, f"a {reader}")
+    return reader[1] if reader[0] in ("enum", "class") else _WORDS.get(reader[0], reader[0])
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"“{name}”" for name in list(names)[:20])
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
