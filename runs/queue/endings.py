@@ -15,7 +15,7 @@ from runs.exceptions import LeaseLost, RunFinished, SessionBusy
 from runs.models import Approval, InputRequest, Message, Run, Session, StepRun, ToolCallRecord
 from runs.models.figures import totals
 
-from . import choice, pauses, wakeups
+from . import choice, pauses, timers, wakeups
 from .leases import Lease, tell_cancelled
 from .locks import lock_above
 
@@ -252,6 +252,7 @@ def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None
     )
     if changed is None:
         raise LeaseLost(str(run.pk))
+    timers.expect(wake_at)
 
 
 def leave(run: Run, lease: Lease, **needs: Any) -> None:

@@ -213,6 +213,15 @@ def moments(wall: datetime, zone: ZoneInfo, *, both: bool) -> set[datetime]:
     return {first.astimezone(UTC), second.astimezone(UTC)} if both else {first.astimezone(UTC)}
 
 
+def read_in_zone(moment: datetime, zone: str) -> datetime:
+    """The moment that is meant by a time without an offset: the first at which clocks of this zone
+    show it, or the end of the gap that skips it. A moment with an offset is meant as it is.
+    """
+    if moment.tzinfo is not None:
+        return moment
+    return min(moments(moment, zone_named(zone), both=False))
+
+
 def end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
     """The moment of the clock change, found by bisection between an instant before and one after
     it.
