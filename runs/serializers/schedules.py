@@ -31,7 +31,7 @@ from plumbing.http.addresses import url_refusal
 from runs.events import outbox
 from runs.events import record as events
 from runs.models import Run, Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
-from runs.rules.timing import TimingError, read_in_zone, read_line, zone_named
+from runs.rules.timing import TimingError, read_crontab, read_in_zone, split_line, zone_named
 from runs.schedules import tick as schedules
 
 from .messages import OptionsSerializer
@@ -83,7 +83,12 @@ class TargetMixin(serializers.Serializer):
 
 class ScheduleSerializer(TargetMixin, OwnedSerializer):
     options = OptionsField(required=False)
-    crontab = Text(max_length=300, required=False, allow_null=True, help_text="minute hour day month weekday")
+    crontab = Text(
+        max_length=300,
+        required=False,
+        allow_null=True,
+        help_text="minute hour day month weekday, or words such as: every weekday at 9",
+    )
     interval = IntervalField(required=False, allow_null=True)
     at = LocalMoment(required=False, allow_null=True, help_text=f"A single time. {ZONED}")
     starts_at = LocalMoment(required=False, allow_null=True, help_text=f"Start of the interval. {ZONED}")
@@ -193,10 +198,10 @@ def timing_rows(chosen: dict[str, Any], zone: str) -> dict[str, Any]:
     rows: dict[str, Any] = {"crontab": None, "interval": None, "clocked": None}
     if "crontab" in chosen:
         try:
-            read_line(chosen["crontab"], zone)
+            minute, hour, day, month, weekday = split_line(chosen["crontab"])
+            read_crontab(minute, hour, day, month, weekday, zone)
         except TimingError as error:
             raise serializers.ValidationError({"crontab": str(error)}, code="invalid_crontab")
-        minute, hour, day, month, weekday = chosen["crontab"].split()
         fields = {"minute": minute, "hour": hour, "day_of_month": day, "month_of_year": month, "day_of_week": weekday}
         rows["crontab"] = shared(CrontabSchedule, **fields, timezone=zone)
     elif "interval" in chosen:

@@ -92,3 +92,18 @@ def data_of(form):
 
 def moment(text):
     return datetime.fromisoformat(text)
+
+
+@pytest.mark.parametrize(
+    ("sent", "line"),
+    [("every weekday at 9", "0 9 * * 1-5"), ("@daily", "0 0 * * *"), ("0 9 L jan sun", "0 9 L jan sun")],
+)
+def test_a_crontab_may_be_words_a_nickname_or_another_dialect(alice_api, agent, sent, line):
+    made = alice_api.post("/api/v1/schedules/", {"name": "words", "agent": agent.name, "crontab": sent}, JSON)
+    assert (made.status_code, made.json().get("crontab")) == (201, line)
+    assert made.json()["next_due_at"] and made.json()["timing_in_words"].startswith("At ")
+
+
+def test_a_dialect_that_is_not_understood_is_refused_with_what_to_write(alice_api, agent):
+    made = alice_api.post("/api/v1/schedules/", {"name": "words", "agent": agent.name, "crontab": "0 0 9 * * *"}, JSON)
+    assert made.status_code == 422 and "no seconds" in str(made.json()["error"]["details"])
