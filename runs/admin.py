@@ -234,7 +234,7 @@ class WallClock(forms.SplitDateTimeField):
 
     widget = AdminSplitDateTime
 
-    def compress(self, data_list: list[Any]) -> datetime | None:
+    def compress(self, data_list: Any) -> datetime | None:
         moment = super().compress(data_list)
         return make_naive(moment) if moment else None
 
