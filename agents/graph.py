@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain, islice, pairwise
 from typing import Any
 
-from .mapping import MappingError, find_steps, parse, plain_path, read_source
+from .mapping import MappingError, find_compared_texts, find_roots, find_steps, parse, read_source
 from .spec import ChainSpec, StepSpec
 
 MAX_STEPS = 200
@@ -19,6 +19,8 @@ ITEM_ROOTS = frozenset(["item", "index"])
 TALKING = frozenset(["agent", "router"])  # targets whose runs have a session
 REPEAT_ROOTS = frozenset(["input", "output", "previous", "round"])
 COVERS_ROOTS = frozenset(["input", "output", "calls"])
+FIELD = re.compile(r"[A-Za-z_]\w*([.\[][\w.\[\]\"-]*)?")
+ORDERING = frozenset(["<", "<=", ">", ">="])
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,14 +333,33 @@ def expression_problems(graph: Graph, step: StepSpec) -> Iterator[Problem]:
             yield from one_expression(graph, step.key, f"{what} “{name}”", source, inputs, ancestors)
     if step.when:
         yield from one_expression(graph, step.key, "`when`", step.when, ROOTS, ancestors)
+        yield from text_problems(graph, step.key, "`when`", step.when)
     if step.for_each:
         yield from one_expression(graph, step.key, "`for_each`", step.for_each, ROOTS, ancestors)
     if step.repeat_until:
         condition = step.repeat_until.condition
         yield from one_expression(graph, step.key, "`repeat_until`", condition, REPEAT_ROOTS, ancestors)
+        yield from text_problems(graph, step.key, "`repeat_until`", condition)
     if step.covers:
         for source in (step.covers.values, step.covers.by):
             yield from one_expression(graph, step.key, "`covers`", source, COVERS_ROOTS, frozenset())
+
+
+def text_problems(graph: Graph, step: str, what: str, condition: str) -> Iterator[Problem]:
+    """A field within quotes is a text: `input.count > 'input.limit'` compares no field."""
+    try:
+        compared = list(find_compared_texts(parse(condition).parsed))
+    except MappingError:
+        return  # told by one_expression
+    for sign, text in compared:
+        parts = text.split(".")
+        is_field = len(parts) > 1 and bool(FIELD.fullmatch(text)) and parts[0] in ROOTS | REPEAT_ROOTS | ITEM_ROOTS
+        is_meant = sign in ORDERING or (parts[0] == "steps" and parts[1] in graph.steps)
+        if is_field and is_meant:
+            yield Problem(
+                step, "text_for_a_field", f"{what} of step “{step}” compares with the text '{text}', not that field.",
+                f"Write {text} without quotes. If you mean the text, write join('', ['{text}']).",
+            )  # fmt: skip
 
 
 def output_problems(spec: ChainSpec, graph: Graph) -> Iterator[Problem]:
@@ -357,11 +378,11 @@ def one_expression(
     except MappingError as error:
         yield Problem(step, error.code, f"{what}{of_step}: {error}", error.hint)
         return
-    root = plain_path(node)[:1]
-    if root and root[0] not in roots:
+    for root in sorted(set(find_roots(node)) - roots - {"null"}):  # a name that is never there means null
+        is_constant = root in ("true", "false")
         yield Problem(
-            step, "unknown_root", f"{what}{of_step}: `{path}` starts with “{root[0]}”, which does not exist.",
-            f"Start with {', '.join(sorted(roots))}.",
+            step, "unknown_root", f"{what}{of_step}: “{root}” in `{path}` does not exist.",
+            f"Write `{root}` within backticks." if is_constant else f"Start with {', '.join(sorted(roots))}.",
         )  # fmt: skip
     for name in sorted(named - ancestors):
         if name not in graph.steps:

@@ -84,6 +84,18 @@ def first_line(error: BaseException) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
+SIGNS = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">=", "eq": "==", "ne": "!="}
+
+
+def not_comparable(sign: str, left: JSON, right: JSON) -> MappingError:
+    sides = " with ".join(f"{describe_kind(side)} ({str(side)[:40]!r})" for side in (left, right))
+    return MappingError(
+        f"`{sign}` compares {sides}.",
+        code="not_comparable",
+        hint="Compare two numbers, or two texts; to_number(…) makes a number of a text.",
+    )
+
+
 def too_much() -> MappingError:
     return MappingError("The expression needs too much work for its input.", code="too_much_work")
 
@@ -130,7 +142,10 @@ class Bounded(TreeInterpreter):
         self.measured(left)
         constant = {"type": "literal", "children": []}
         sides = [{**constant, "value": left}, {**constant, "value": right}]
-        return super().visit_comparator({**node, "children": sides}, value)
+        try:
+            return super().visit_comparator({**node, "children": sides}, value)
+        except TypeError:
+            raise not_comparable(SIGNS[node["value"]], left, right) from None
 
     def measured(self, result: Any) -> Any:
         """The size of a result counts every leaf, so that shared branches cannot multiply
@@ -222,12 +237,26 @@ def map_value(name: str, source: JSON, scope: dict[str, JSON], tree: Bounded) ->
     value = evaluate_bounded(path, scope, tree)
     if value is not None or is_optional:
         return default if value is None else value
+    if is_null_item(plain_path(parse(path).parsed), scope):
+        return None
     missing = explain(path, scope)
     raise MappingError(
         f"“{name}” has no value: {missing}",
         code="nothing_there",
         hint=f'Write {{"path": "{path}", "default": null}} if it may be missing.',
     )
+
+
+def is_null_item(names: list[str], scope: dict[str, JSON]) -> bool:
+    """Whether the path leads to a null in the item of a for_each, which is a value like any other."""
+    if names[:1] != ["item"] or "item" not in scope:
+        return False
+    here = scope["item"]
+    for name in names[1:]:
+        if not isinstance(here, dict) or name not in here:
+            break
+        here = here[name]
+    return here is None
 
 
 def read_source(source: JSON) -> tuple[str, JSON, bool]:
@@ -307,6 +336,30 @@ def find_items(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEM
 def find_steps(expression: str) -> set[str]:
     """The keys x of every `steps.x` in the expression."""
     return {path[1] for path in find_paths(parse(expression).parsed) if len(path) > 1 and path[0] == "steps"}
+
+
+def find_compared_texts(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """(sign, text) of each constant text that an expression compares with."""
+    children = [child for child in node.get("children", []) if isinstance(child, dict)]
+    texts = [child["value"] for child in children if child["type"] == "literal" and isinstance(child["value"], str)]
+    if node["type"] == "comparator":
+        yield from ((SIGNS[node["value"]], text) for text in texts)
+    elif node["type"] == "function_expression" and node["value"] == "contains":
+        yield from (("contains", text) for text in texts)
+    for child in children:
+        yield from find_compared_texts(child)
+
+
+SAME_SCOPE = frozenset(["comparator", "and_expression", "or_expression", "not_expression", "function_expression"])
+
+
+def find_roots(node: dict[str, Any]) -> Iterator[str]:
+    """The first name of each path that is looked up in the scope itself, not in a list or an object within it."""
+    if path := plain_path(node):
+        yield path[0]
+    elif node["type"] in SAME_SCOPE:
+        for child in node["children"]:
+            yield from find_roots(child)
 
 
 def find_paths(node: dict[str, Any]) -> Iterator[list[str]]:

@@ -1,14 +1,18 @@
 """Runs, conversations, approvals, budgets and schedules in the admin. History is read-only."""
 
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.widgets import AdminSplitDateTime
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.timezone import make_naive
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
@@ -33,12 +37,13 @@ from runs.models import (
     Worker,
 )
 from runs.models.figures import money
-from runs.rules.timing import TimingError, zone_named
+from runs.rules.timing import TimingError, read_in_zone, zone_named
 
 from .queue import endings, workers
 from .schedules import tick as schedules
 
 TIMINGS = ("crontab", "interval", "clocked")
+WALL_CLOCKS = ("starts_at", "ends_at")
 
 
 @admin.register(Run)
@@ -224,12 +229,33 @@ class EmbedAdmin(OwnedAdmin):
         Budget.objects.filter(embed=form.instance, owner=None).update(owner=form.instance.owner_id)
 
 
+class WallClock(forms.SplitDateTimeField):
+    """A date and a time as clocks show them, without a time zone yet."""
+
+    widget = AdminSplitDateTime
+
+    def compress(self, data_list: Any) -> datetime | None:
+        moment = super().compress(data_list)
+        return make_naive(moment) if moment else None
+
+
 class ScheduleForm(forms.ModelForm):
-    """Exactly one target, one timing, and an existing time zone."""
+    """Exactly one target, one timing, and an existing time zone, whose clocks the moments are shown and
+    typed on.
+    """
+
+    starts_at = WallClock(required=False, help_text=later("Start of the interval, in the schedule's time zone."))
+    ends_at = WallClock(required=False, help_text=later("In the schedule's time zone."))
 
     class Meta:
         model = Schedule
         fields = "__all__"  # noqa: DJ007  (the admin's fieldsets choose)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in WALL_CLOCKS:
+            if isinstance(moment := self.initial.get(name), datetime):
+                self.initial[name] = moment.astimezone(ZoneInfo(self.instance.timezone)).replace(tzinfo=None)
 
     def clean_timezone(self) -> str:
         try:
@@ -240,6 +266,9 @@ class ScheduleForm(forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
+        for name in WALL_CLOCKS:
+            if cleaned.get(name) and "timezone" in cleaned:
+                cleaned[name] = read_in_zone(cleaned[name], cleaned["timezone"])
         one, timing = _("Choose exactly one agent or chain."), _("Choose exactly one of these three.")
         for fields, words in ((("agent", "chain"), one), (TIMINGS, timing)):
             names = [name for name in fields if cleaned.get(name)]

@@ -4,7 +4,7 @@ probably meant, or else every field.
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import models
@@ -104,9 +104,18 @@ class Moment(serializers.DateTimeField):
             moment = super().to_internal_value(value)
         except OverflowError:
             self.fail("out_of_range")
-        if not is_usual(moment):
+        if not is_usual(moment if moment.tzinfo else moment.replace(tzinfo=UTC)):
             self.fail("out_of_range")
         return moment
+
+
+class LocalMoment(Moment):
+    """A moment that may be sent without an offset; the serializer then knows the time zone. Such a
+    value has no zone yet.
+    """
+
+    def enforce_timezone(self, value: datetime) -> datetime:
+        return value if value.tzinfo is None else super().enforce_timezone(value)
 
 
 class Many(serializers.ListField):

@@ -28,6 +28,7 @@ from runs.calls import resumption
 from runs.events import record as events
 from runs.exceptions import LeaseLost
 from runs.models import Run, StepRun, ToolCallRecord
+from runs.queue import timers
 from runs.queue.leases import StepLease, hold
 from runs.queue.locks import lock
 from runs.rules.plan import may_retry
@@ -322,3 +323,5 @@ def settle_one(run: Run, step: StepSpec, row: StepRun, item: StepRun, record: To
     wake_at = parse_datetime(until) if until else None
     waiting = {"status": Status.WAITING, "lease_owner": "", "lease_expires_at": None, "wake_at": wake_at}
     items(row).filter(pk=item.pk, status=Status.RUNNING).update(**waiting)
+    if wake_at:
+        timers.bring_forward(run, wake_at)

@@ -20,6 +20,7 @@ from agents.spec import ContextSource, StepSpec
 from plumbing import clock
 from runs.events import record as events
 from runs.models import Approval, Run, StepRun
+from runs.queue import timers
 from runs.rules.plan import backoff_s, may_retry
 
 Status = StepRun.Status
@@ -291,7 +292,9 @@ def put_back(run: Run, row: StepRun, *, wake_at: Any, **fields: Any) -> bool:
     if done:
         for name, value in {"status": Status.READY, "wake_at": wake_at, **fields}.items():
             setattr(row, name, value)
-        if wake_at and row.item < 0:
+        if wake_at and row.item >= 0:
+            timers.bring_forward(run, wake_at)
+        elif wake_at:
             tell(
                 run, "step.waiting", row, until=events.rfc3339(wake_at), attempt=row.attempt, error=fields.get("error")
             )

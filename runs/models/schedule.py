@@ -164,7 +164,10 @@ class Schedule(Owned):
             return in_words(self.line)
         if self.interval is not None:
             return f"Every {self.interval.every} {self.interval.period}"
-        return f"Once, at {self.clocked.clocked_time:%Y-%m-%d %H:%M} UTC" if self.clocked is not None else ""
+        if self.clocked is None:
+            return ""
+        at = self.clocked.clocked_time.astimezone(zone_named(self.timezone))
+        return f"Once, at {at:%Y-%m-%d %H:%M} {self.timezone}"
 
 
 class OccurrenceQuerySet(models.QuerySet):

@@ -16,7 +16,7 @@ from runs.models import Approval, InputRequest, Message, Run, Session, StepRun, 
 from runs.models.figures import totals
 from runs.models.session import FINISH
 
-from . import choice, pauses, wakeups
+from . import choice, pauses, timers, wakeups
 from .leases import Lease, tell_cancelled
 from .locks import lock_above
 
@@ -259,6 +259,7 @@ def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None
     )
     if changed is None:
         raise LeaseLost(str(run.pk))
+    timers.expect(wake_at)
 
 
 def leave(run: Run, lease: Lease, **needs: Any) -> None:

@@ -16,9 +16,20 @@ from functools import lru_cache
 from itertools import islice
 from zoneinfo import ZoneInfo, available_timezones
 
+from .crontab_text import line_of
+
 LOOK_AHEAD_DAYS = 366 * 9  # after 29 February 2096 the next one is eight years away
-PART = re.compile(r"(?:\*|(\w+)-(\w+))(?:/(\d+))?|(\w+)", re.ASCII)  # *, */5, 1-5, 1-5/2 or 7
-WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+# *, */5, 1-5, 1-5/2, 7 or 7/5
+PART = re.compile(r"(?:\*|(?P<first>\w+)-(?P<last>\w+)|(?P<single>\w+))(?:/(?P<step>\d{1,3}))?", re.ASCII)
+SHAPE = re.compile(r"[\w*/,?#~-]+", re.ASCII)
+NAMES = {
+    7: ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"),
+    12: (
+        "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+        "november", "december",
+    ),
+}  # fmt: skip
+LAST_DAY = 0  # among the days of a month
 CALENDAR_ENDS = datetime(9999, 12, 30, tzinfo=UTC)
 MAX_DUE = 1000  # due times listed individually; after a longer absence the older ones are only counted
 
@@ -33,7 +44,7 @@ class Crontab:
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
-    days: frozenset[int]
+    days: frozenset[int]  # LAST_DAY: the last of the month
     months: frozenset[int]
     weekdays: frozenset[int]
     zone: str = "UTC"
@@ -70,34 +81,91 @@ def read_crontab(minute: str, hour: str, day: str, month: str, weekday: str, zon
 
 
 def read_line(line: str, zone: str = "UTC") -> Crontab:
-    """`minute hour day-of-month month day-of-week` as in a crontab file."""
-    parts = line.split()
-    if len(parts) != 5:
-        raise TimingError(f"A crontab has five fields (minute hour day month weekday); “{line}” has {len(parts)}.")
-    return read_crontab(*parts, zone)
+    """`minute hour day-of-month month day-of-week` as in a crontab file, a nickname or words."""
+    return read_crontab(*split_line(line), zone)
+
+
+def split_line(line: str) -> list[str]:
+    """The five fields of a line. Raises TimingError saying what to write instead."""
+    parts = line_of(line).split()
+    if len(parts) == 5:
+        return parts
+    first = parts[0].lower() if parts else ""
+    if first.startswith(("tz=", "cron_tz=")):
+        raise TimingError("A crontab names no time zone: leave it out, and set the schedule's time zone.")
+    if first == "@reboot":
+        raise TimingError("“@reboot” is not a time; write @hourly, @daily, @weekly, @monthly or @yearly.")
+    if first.startswith("@"):
+        raise TimingError(
+            f"“{line[:40]}” is not known; write @hourly, @daily, @weekly, @monthly, @yearly or an interval."
+        )
+    if len(parts) in (6, 7) and all(SHAPE.fullmatch(part) for part in parts):
+        raise TimingError("A crontab has no seconds and no year; write five fields: minute hour day month weekday.")
+    raise TimingError(
+        f"A crontab has five fields (minute hour day month weekday); “{line[:80]}” has {len(parts)}. Words such as "
+        "“every weekday at 9” are understood too."
+    )
 
 
 def field(name: str, text: str, size: int, lowest: int = 0) -> set[int]:
     """The numbers that the field names: parts with commas in between. A range may go round: 22-2, fri-mon."""
+    if text == "?" and name.startswith("day"):
+        text = "*"
     numbers: set[int] = set()
     for part in text.split(",") if len(text) <= 240 else [""]:
-        match = PART.fullmatch(part)
-        if match is None or match[3] and not int(match[3]):
-            raise TimingError(f"The {name} “{text[:40]}” is not valid.")
-        first, last, step, single = match.groups()
-        low = number(name, single or first, size, lowest) if single or first else lowest
-        high = number(name, single or last, size, lowest) if single or last else lowest + size - 1
-        numbers.update(
-            (low - lowest + place) % size + lowest for place in range(0, (high - low) % size + 1, int(step or 1))
-        )
+        if part.upper() == "L" and name == "day of month":
+            numbers.add(LAST_DAY)
+        else:
+            numbers |= part_of(name, part, size, lowest)
     return numbers
 
 
+def part_of(name: str, text: str, size: int, lowest: int) -> set[int]:
+    match = None if advice(text) else PART.fullmatch(text)
+    if match is None or match["step"] and not int(match["step"]):
+        raise TimingError(f"The {name} “{text[:40]}” is not valid.{advice(text)}")
+    first, last, single, step = match.groups()
+    if size == 7 and first == "0" and last == "7":
+        first = last = None  # Sunday to Sunday: every day
+    low = number(name, single or first, size, lowest) if single or first else lowest
+    high = number(name, single or last, size, lowest) if single or last else lowest + size - 1
+    if single and step:
+        high = lowest + size - 1  # 5/15: from the fifth on
+    span = (high - low) % size
+    return {(low - lowest + place) % size + lowest for place in range(0, span + 1, int(step or 1))}
+
+
+def advice(text: str) -> str:
+    """What to write instead of signs of other dialects."""
+    for pattern, sentence in ADVICE:
+        if pattern.fullmatch(text):
+            return f" {sentence}"
+    return ""
+
+
+ADVICE = (
+    (re.compile(r"H([(/].*)?", re.IGNORECASE), "Write a number instead of H, and set the schedule's jitter_s."),
+    (re.compile(r"\w+#\d"), "Write the weekday, and for its n-th in a month the days too: 8-14 is the second week."),
+    (
+        re.compile(r"(\d|sun|mon|tue|wed|thu|fri|sat)L|L-\d+", re.IGNORECASE),
+        "Only L, the last day of the month, is understood.",
+    ),
+    (re.compile(r"\d+W|LW|W", re.IGNORECASE), "Write the days, and 1-5 as the day of week; both must match."),
+    (re.compile(r"\w+~\w+"), "Write one number, and set the schedule's jitter_s."),
+    (re.compile(r"\?"), "Write * instead."),
+)
+
+
 def number(name: str, text: str, size: int, lowest: int) -> int:
-    if size == 7 and text[:3].lower() in WEEKDAYS:
-        return WEEKDAYS.index(text[:3].lower())
+    if size == 7 and text == "7":
+        return 0  # Sunday
+    for place, full in enumerate(NAMES.get(size, ())):
+        if len(text) >= 3 and full.startswith(text.lower()):
+            return place + lowest
     if not text.isdecimal() or not lowest <= int(text) < lowest + size:
-        raise TimingError(f"The {name} “{text[:40]}” must lie between {lowest} and {lowest + size - 1}.")
+        names = f", or be a name such as {NAMES[size][1][:3]}" if size in NAMES else ""
+        ends = f"{lowest} and {7 if size == 7 else lowest + size - 1}"
+        raise TimingError(f"The {name} “{text[:40]}” must lie between {ends}{names}.")
     return int(text)
 
 
@@ -162,9 +230,15 @@ def matching_days(crontab: Crontab, first: date) -> Iterator[date]:
     day = first
     for _ in range(LOOK_AHEAD_DAYS):
         weekday = (day.weekday() + 1) % 7
-        if day.month in crontab.months and day.day in crontab.days and weekday in crontab.weekdays:
+        if day.month in crontab.months and weekday in crontab.weekdays and is_named(crontab, day):
             yield day
         day += timedelta(days=1)
+
+
+def is_named(crontab: Crontab, day: date) -> bool:
+    """Whether the day of month is one of the crontab's."""
+    is_last = LAST_DAY in crontab.days and (day + timedelta(days=1)).day == 1
+    return is_last or day.day in crontab.days
 
 
 def of_day(crontab: Crontab, zone: ZoneInfo, day: date, after: datetime) -> Iterator[datetime]:
@@ -211,6 +285,15 @@ def moments(wall: datetime, zone: ZoneInfo, *, both: bool) -> set[datetime]:
     if before < after:  # a gap: the offset grew
         return {end_of_gap(wall, zone)}
     return {first.astimezone(UTC), second.astimezone(UTC)} if both else {first.astimezone(UTC)}
+
+
+def read_in_zone(moment: datetime, zone: str) -> datetime:
+    """The moment that is meant by a time without an offset: the first at which clocks of this zone
+    show it, or the end of the gap that skips it. A moment with an offset is meant as it is.
+    """
+    if moment.tzinfo is not None:
+        return moment
+    return min(moments(moment, zone_named(zone), both=False))
 
 
 def end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:

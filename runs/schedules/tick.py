@@ -20,6 +20,7 @@ from plumbing import clock
 from plumbing.statements import Select, update_each
 from plumbing.texts import translate
 from runs.models import Schedule, ScheduleOccurrence
+from runs.queue import timers
 from runs.rules.missed import jittered, settle_missed
 from runs.rules.timing import Missed, TimingError, come_due, next_due, upcoming
 
@@ -126,6 +127,7 @@ def plan_next(schedule: Schedule, now: datetime | None = None) -> None:
     except (TimingError, OverflowError) as error:
         raise Invalid(f"This is never due: {error}", code="invalid_timing", hint="See docs/howto/schedules.md.")
     schedule.next_due_at = None if due and schedule.ends_at and due > schedule.ends_at else due
+    timers.expect(schedule.next_due_at)
     if schedule.next_due_at is None and schedule.enabled:
         raise Invalid("This schedule would never be due.", code="never_due", hint="Check the date and the end.")
 

@@ -13,7 +13,7 @@ from rest_framework import serializers
 from agents.graph import MAX_PARAMETERS, Problem
 from agents.http.strict import (
     Choice,
-    Moment,
+    LocalMoment,
     RowId,
     StrictModelSerializer,
     StrictSerializer,
@@ -31,12 +31,14 @@ from plumbing.http.addresses import url_refusal
 from runs.events import outbox
 from runs.events import record as events
 from runs.models import Run, Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
-from runs.rules.timing import TimingError, read_line, zone_named
+from runs.rules.timing import TimingError, read_crontab, read_in_zone, split_line, zone_named
 from runs.schedules import tick as schedules
 
 from .messages import OptionsSerializer
 
 TIMINGS = ("crontab", "interval", "at")
+MOMENTS = ("at", "starts_at", "ends_at")
+ZONED = "Without an offset it is a time of the schedule's time zone."
 
 
 class IntervalField(StrictSerializer):
@@ -81,9 +83,16 @@ class TargetMixin(serializers.Serializer):
 
 class ScheduleSerializer(TargetMixin, OwnedSerializer):
     options = OptionsField(required=False)
-    crontab = Text(max_length=300, required=False, allow_null=True, help_text="minute hour day month weekday")
+    crontab = Text(
+        max_length=300,
+        required=False,
+        allow_null=True,
+        help_text="minute hour day month weekday, or words such as: every weekday at 9",
+    )
     interval = IntervalField(required=False, allow_null=True)
-    at = Moment(required=False, allow_null=True, help_text="A single time.")
+    at = LocalMoment(required=False, allow_null=True, help_text=f"A single time. {ZONED}")
+    starts_at = LocalMoment(required=False, allow_null=True, help_text=f"Start of the interval. {ZONED}")
+    ends_at = LocalMoment(required=False, allow_null=True, help_text=f"Not due after this moment. {ZONED}")
     timezone = Text(max_length=64, required=False, help_text="IANA name.")
     next_due_local = serializers.SerializerMethodField()
     last_run_at = serializers.DateTimeField(read_only=True, allow_null=True, help_text="When its last run was created.")
@@ -130,13 +139,14 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
 
     def validate(self, data: dict[str, Any]) -> dict[str, Any]:
         data |= self.targets(data)
+        zone = data.get("timezone") or (self.instance.timezone if self.instance else "UTC")
+        data |= {name: read_in_zone(data[name], zone) for name in MOMENTS if data.get(name)}
         timings = {name: data.pop(name) for name in TIMINGS if name in data}
         chosen = {name: value for name, value in timings.items() if value is not None}
         if len(chosen) > 1 or (not chosen and not self.partial):
             raise serializers.ValidationError(
                 {"crontab": "Send exactly one of crontab, interval and at."}, code="one_timing"
             )
-        zone = data.get("timezone") or (self.instance.timezone if self.instance else "UTC")
         if not chosen and "timezone" in data and self.instance and self.instance.crontab:
             chosen = {"crontab": line_of(self.instance.crontab)}
         return data | (timing_rows(chosen, zone) if chosen else {})
@@ -188,10 +198,10 @@ def timing_rows(chosen: dict[str, Any], zone: str) -> dict[str, Any]:
     rows: dict[str, Any] = {"crontab": None, "interval": None, "clocked": None}
     if "crontab" in chosen:
         try:
-            read_line(chosen["crontab"], zone)
+            minute, hour, day, month, weekday = split_line(chosen["crontab"])
+            read_crontab(minute, hour, day, month, weekday, zone)
         except TimingError as error:
             raise serializers.ValidationError({"crontab": str(error)}, code="invalid_crontab")
-        minute, hour, day, month, weekday = chosen["crontab"].split()
         fields = {"minute": minute, "hour": hour, "day_of_month": day, "month_of_year": month, "day_of_week": weekday}
         rows["crontab"] = shared(CrontabSchedule, **fields, timezone=zone)
     elif "interval" in chosen:

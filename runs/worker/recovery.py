@@ -52,6 +52,18 @@ def tick(now: datetime | None = None) -> dict[str, int]:
     }
 
 
+def start_waiting(moment: datetime | None = None) -> None:
+    """What waits for a time that has come: approvals expire, then runs continue. `moment` is a due
+    time that this machine's clock has reached.
+    """
+    if SiteHold.current():
+        return
+    now = clock.now()
+    now = max(now, moment) if moment else now
+    expire_approvals(now)
+    wake_due(now)
+
+
 def expire_approvals(now: datetime) -> int:
     """Apply the default decision to expired approvals; their runs continue at once."""
     return sum(expire(approval, now) for approval in OVERDUE.all(now=now))

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -20,8 +22,8 @@ from django.db import DatabaseError, InterfaceError
 from connectors.logins import checking
 from knowledge.indexing import accounts
 from knowledge.indexing import work as indexing
-from plumbing import threads
-from runs.queue import duties
+from plumbing import clock, threads
+from runs.queue import duties, timers
 from runs.queue.leases import worker_name
 from runs.schedules import tick as schedules
 from runs.schedules import triggers
@@ -35,6 +37,7 @@ log = logging.getLogger(__name__)
 TICKS = "ticks"  # the duty whose holder does all others
 LONGEST_LEASE_S = 10.0  # a dead ticker is replaced after this time, or after a run's lease if that is shorter
 PERIOD_S = 1.0
+LEAST_REST_S = 0.02  # between two due times: what is due together is started together
 LOOK_S = 30.0  # how often the holder looks for rare work that is due
 RARE_LEASE_S = 3600.0
 
@@ -54,11 +57,17 @@ def start_due() -> None:
     triggers.tick()
 
 
+def start_scheduled(moment: datetime) -> None:
+    """Schedules that are due at this moment, which the clock of this machine has reached."""
+    schedules.tick(max(clock.now(), moment))
+
+
 OFTEN = (
     Job("schedules", 1, start_due),
     Job("deliveries", 1, webhooks.send_due),
     Job("notices-of-approvals", 2, sending.tick),
     Job("lost-notices", 60, sending.take_back),
+    Job("waits", 1, recovery.start_waiting),
     Job("lost", 1, recovery.line_up_lost),
     Job("recovery", 5, recovery.tick),
     Job("deactivated", 2, deactivated.tick),
@@ -76,6 +85,13 @@ RARELY = (
 )
 
 
+# At each due time between two turns; the jobs above find what was missed.
+ON_TIME: tuple[tuple[str, Callable[[datetime], Any]], ...] = (
+    ("schedules", start_scheduled),
+    ("waits", recovery.start_waiting),
+)
+
+
 class Ticker:
     """One thread that keeps the lease and starts the jobs, each on a thread of a small pool."""
 
@@ -88,6 +104,7 @@ class Ticker:
         self.at_work: dict[str, Future] = {}
         self.is_ready = False  # the rows are there
         self.renew_at = 0.0
+        self.alarm = timers.Alarm()
 
     def start(self) -> None:
         self.thread.start()
@@ -95,14 +112,31 @@ class Ticker:
     def stop(self) -> None:
         """Begin nothing more and give the duty up; jobs end in their own time."""
         self.stopping.set()
+        self.alarm.switch_off()
         self.thread.join()
         self.pool.shutdown(wait=False, cancel_futures=True)
 
     def tick_for_ever(self) -> None:
         while not self.stopping.is_set():
-            self.stopping.wait(self.turn())
+            self.rest(self.turn())
         if self.renew_at:
             attempt(duties.release, TICKS, self.name)
+
+    def rest(self, seconds: float) -> None:
+        """Until the next turn. Whoever ticks starts what is due before that, on time."""
+        if not self.renew_at:
+            self.stopping.wait(seconds)
+            return
+        end, after = time.monotonic() + seconds, clock.near()
+        while (left := end - time.monotonic()) > 0 and not self.stopping.is_set():
+            moment = self.alarm.sleep(left, attempt(timers.next_after, after, left))
+            if moment is None:
+                return
+            for name, work in ON_TIME:
+                if not self.do(name, partial(work, moment)):
+                    self.alarm.add(moment)  # it is still at work: once more
+            after = max(after, moment)
+            self.stopping.wait(LEAST_REST_S)
 
     def turn(self) -> float:
         """Do the work that is due; returns the seconds until the next turn."""
@@ -125,6 +159,7 @@ class Ticker:
         if not duties.take(TICKS, self.name, lease_s()):
             self.is_ready = duties.exists(TICKS)  # a database that failed over may have lost the rows
             return False
+        self.alarm.listen()
         self.renew_at = began + lease_s() / 3
         return True
 
@@ -135,11 +170,13 @@ class Ticker:
         self.next[name] = now + every_s - PERIOD_S / 2  # a turn that comes a little early is the right one
         return True
 
-    def do(self, name: str, work: Callable[[], Any]) -> None:
-        """On a thread of its own, unless it is still at work from the last time."""
+    def do(self, name: str, work: Callable[[], Any]) -> bool:
+        """On a thread of its own. False if it is still at work from the last time."""
         earlier = self.at_work.get(name)
-        if earlier is None or earlier.done():
-            self.at_work[name] = self.pool.submit(attempt, work)
+        if earlier is not None and not earlier.done():
+            return False
+        self.at_work[name] = self.pool.submit(attempt, work)
+        return True
 
     def start_rare(self) -> None:
         """Rare work may take long: its own row says who does it and when it is due again."""

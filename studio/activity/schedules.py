@@ -27,7 +27,7 @@ from agents.sharing import let_go
 from plumbing import texts
 from runs.models import Schedule, ScheduleOccurrence
 from runs.rules.crontab_words import in_words
-from runs.rules.timing import TimingError, read_line, upcoming, zone_named
+from runs.rules.timing import TimingError, read_line, split_line, upcoming, zone_named
 from runs.schedules import tick as schedules
 
 from ..base import page, signed_in, tell
@@ -67,7 +67,7 @@ class ScheduleForm(NamedForm):
     )  # fmt: skip
     crontab = forms.CharField(
         label=later("When"), max_length=200, widget=forms.TextInput(attrs={"data-crontab": "", "autocomplete": "off"}),
-        help_text=later("minute hour day month weekday, such as 0 8 * * 1-5."),
+        help_text=later("minute hour day month weekday, such as 0 8 * * 1-5, or words: every weekday at 9."),
     )  # fmt: skip
     timezone = forms.CharField(max_length=64, label=later("Zone"), help_text=later("IANA name, such as Europe/Berlin."))
     missed_policy = forms.ChoiceField(
@@ -124,9 +124,9 @@ class ScheduleForm(NamedForm):
     def clean_crontab(self) -> str:
         try:
             read_line(self.cleaned_data["crontab"])
+            return " ".join(split_line(self.cleaned_data["crontab"]))
         except TimingError as error:
             raise forms.ValidationError(texts.translate(str(error)))
-        return self.cleaned_data["crontab"]
 
     def save(self) -> Schedule:
         about = dict(self.cleaned_data)
@@ -208,7 +208,9 @@ def due_times(request: HttpRequest) -> JsonResponse:
         times = upcoming(read_line(line, named or viewer_zone()), timezone.now(), 5)
     except (TimingError, OverflowError) as error:
         return JsonResponse({"error": texts.translate(str(error))})
-    return JsonResponse({"words": in_words(line, get_language()), "times": [at.isoformat() for at in times]})
+    return JsonResponse(
+        {"words": in_words(" ".join(split_line(line)), get_language()), "times": [at.isoformat() for at in times]}
+    )
 
 
 def visible(request: HttpRequest) -> Any:

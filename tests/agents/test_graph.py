@@ -61,6 +61,11 @@ def test_the_router_preset_chooses_among_the_steps_without_needs():
         ([{"key": "a", "input": {"x": 5}}], {}, "a", "invalid_mapping"),
         ([{"key": "a", "when": "input.["}], {}, "a", "invalid_expression"),
         ([{"key": "a", "for_each": "nope.x"}], {}, "a", "unknown_root"),
+        ([{"key": "a", "when": "input.count > limit"}], {}, "a", "unknown_root"),
+        ([{"key": "a", "when": "input.paid == true"}], {}, "a", "unknown_root"),
+        ([{"key": "a", "when": "input.count > 'input.limit'"}], {}, "a", "text_for_a_field"),
+        ([{"key": "a"}, {"key": "b", "needs": ["a"], "when": "input.x == 'steps.a.output'"}], {}, "b", "text_for_a_field"),
+        ([{"key": "a", "repeat_until": {"condition": "output.n >= 'input.limit'"}}], {}, "a", "text_for_a_field"),
         ([{"key": "a"}], {"output": "steps.ghost.output"}, "", "unknown_step"),
     ],
 )  # fmt: skip
@@ -101,3 +106,17 @@ def test_a_step_of_a_loop_may_read_its_item_and_its_last_round():
         }
     )
     assert problems(spec) == []
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "input.count > input.limit",
+        "input.event == 'input.requested'",
+        "input.rows[?count > limit]",
+        "input.x == null",
+        "length(input.rows) > `1` && !input.done",
+    ],
+)
+def test_a_condition_may_name_fields_and_texts(condition):
+    assert problems(chain({"key": "a", "when": condition})) == []

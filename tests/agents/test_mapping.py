@@ -36,6 +36,45 @@ def test_a_mapping_to_nothing_names_the_parameter_and_the_missing_part(source, c
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("source", "item", "value"),
+    [
+        ("item", None, None),
+        ("item.name", None, None),
+        ("item.name", {"name": None}, None),
+        ("item.name", {"name": 1}, 1),
+    ],
+)
+def test_a_null_in_an_item_is_a_value(source, item, value):
+    assert map_input({"x": source}, {**SCOPE, "item": item}) == {"x": value}
+
+
+def test_what_an_item_lacks_is_missing():
+    with pytest.raises(MappingError, match="no “name”"):
+        map_input({"x": "item.name"}, {**SCOPE, "item": {"other": 1}})
+
+
+@pytest.mark.parametrize(
+    ("condition", "scope", "value"),
+    [
+        ("input.count > input.limit", {"count": 3, "limit": 2}, True),
+        ("input.count > input.limit", {"count": 3, "limit": 3.5}, False),
+        ("input.day < input.until", {"day": "2026-01-31", "until": "2026-02-01"}, True),
+        ("input.name == input.other", {"name": "a", "other": "a"}, True),
+        ("input.count > input.limit", {"count": 3}, False),
+        ("contains(input.names, input.name)", {"names": ["a"], "name": "a"}, True),
+    ],
+)
+def test_a_condition_compares_two_fields(condition, scope, value):
+    assert holds(condition, {"input": scope}) is value
+
+
+def test_a_number_and_a_text_are_not_compared_and_the_error_shows_both():
+    with pytest.raises(MappingError) as caught:
+        holds("input.count > input.limit", {"input": {"count": 3, "limit": "5"}})
+    assert (caught.value.code, str(caught.value)) == ("not_comparable", "`>` compares a number ('3') with text ('5').")
+
+
 @pytest.mark.parametrize("expression", ["`NaN`", "`[1e999]`", '`"\\ud800"`', '{"\\u0000": input}', "input[::0]"])
 def test_a_constant_that_no_database_stores_is_refused(expression):
     with pytest.raises(MappingError) as caught:

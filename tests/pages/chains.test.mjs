@@ -102,6 +102,17 @@ test("conditions are read, written and told in words", () => {
     assert.equal(expressionOf(conditionOf(expression)), expression);
     assert.equal(conditionInWords(expression), words);
   }
+  for (const [expression, value, words] of [
+    ["input.count > input.limit", "input.limit", "count of the input is greater than limit of the input"],
+    ["steps.read.output.words <= steps.\"a-b\".output.most", "steps.\"a-b\".output.most", "words of “read” is at most most of “a-b”"],
+    ["contains(input.names, input.name)", "input.name", "names of the input contains name of the input"],
+    ["input.event == 'input.limit'", "'input.limit'", "event of the input is 'input.limit'"], ["input.kind == 'item'", "item", "kind of the input is item"],
+  ]) {
+    assert.equal(conditionOf(expression).value, value);
+    assert.equal(expressionOf(conditionOf(expression)), expression);
+    assert.equal(conditionInWords(expression), words);
+  }
+  assert.equal(conditionOf("input.kind == item"), null);
   assert.equal(conditionOf("a > `1` && b"), null);
   assert.equal(conditionInWords("a || b"), "`a || b` is true");
   assert.equal(expressionOf({ left: "input.name", op: "==", value: "it's" }), "input.name == 'it\\'s'");

@@ -363,7 +363,8 @@ def _is_same(one: Any, other: Any) -> bool:
 def _described(reader: Reader) -> str:
     if type(reader) is str:
         return _WORDS.get(reader, f"a {reader}")
-    return reader[1] if reader[0] in ("enum", "class") else _WORDS.get(reader[0], reader[0])
+    kind, *details = reader
+    return str(details[0]) if kind in ("enum", "class") else _WORDS.get(kind, kind)
 
 
 def _listed(names: Any) -> str:

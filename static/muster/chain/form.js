@@ -254,23 +254,25 @@ export class StepForm {
     const words = make("p", { className: "help", id: `${id}-words` });
     const code = make("input", { id: `${id}-code`, className: "code", value: expression, autocomplete: "off", spellcheck: false, placeholder: gettext("empty: always"), ariaLabel: gettext("The condition as an expression") });
     const tell = () => { words.textContent = code.value.trim() ? gettext("It runs only if %(condition)s.", { condition: conditionInWords(code.value.trim()) }).replace(gettext("It runs only if"), where === "repeat" ? gettext("It is repeated until") : gettext("It runs only if")) : ""; };
-    const value = make("input", { id: `${id}-value`, value: parts?.value ?? "", ariaLabel: gettext("Value") });
+    const value = make("input", { id: `${id}-value`, value: parts?.value ?? "", ariaLabel: gettext("Value or field"), placeholder: gettext("a value, or a field such as input.limit") });
+    const choose = this.chooser(`${id}-value`, where, (path) => { value.value = path; write(); });
+    const valued = make("div", { className: "choose" }, value, choose);
     const op = make("select", { id: `${id}-op`, ariaLabel: gettext("Comparison") }, ...COMPARISONS.map(([one, label]) => make("option", { value: one, textContent: label, selected: one === parts?.op })));
     let left = parts?.left ?? "";
-    const write = () => { code.value = expressionOf({ left, op: op.value, value: value.value }); value.hidden = ["is", "not"].includes(op.value); tell(); changed(code.value); };
+    const write = () => { code.value = expressionOf({ left, op: op.value, value: value.value }); valued.hidden = ["is", "not"].includes(op.value); tell(); changed(code.value); };
     const field = this.expression(id, left, where, (path) => { left = path; write(); });
     field.querySelector("input")?.setAttribute("aria-label", where === "repeat" ? gettext("Repeat until: field") : gettext("Only if: field"));
     op.addEventListener("change", write);
     value.addEventListener("input", write);
-    value.hidden = ["is", "not"].includes(op.value);
+    valued.hidden = ["is", "not"].includes(op.value);
     code.addEventListener("input", () => {
       const now = conditionOf(code.value);
-      if (now) { left = now.left; /** @type {HTMLInputElement} */ (field.querySelector("input")).value = left; op.value = now.op; value.value = now.value; value.hidden = ["is", "not"].includes(now.op); }
+      if (now) { left = now.left; /** @type {HTMLInputElement} */ (field.querySelector("input")).value = left; op.value = now.op; value.value = now.value; valued.hidden = ["is", "not"].includes(now.op); }
       tell();
       changed(code.value.trim());
     });
     tell();
-    return [make("div", { className: "condition" }, field, op, value), make("div", { className: "row expression" }, make("span", { className: "small soft", textContent: gettext("Expression") }), code), words];
+    return [make("div", { className: "condition" }, field, op, valued), make("div", { className: "row expression" }, make("span", { className: "small soft", textContent: gettext("Expression") }), code), words];
   }
 }
 

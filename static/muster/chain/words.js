@@ -11,19 +11,27 @@ export const COMPARISONS = /** @type {[string, string][]} */ ([
   ["contains", gettext("contains")], ["is", gettext("is there and not empty")], ["not", gettext("is missing or empty")],
 ]);
 const PATH = String.raw`(?:[A-Za-z_]\w*|"(?:[^"\\]|\\.)+")(?:\.(?:[A-Za-z_]\w*|"(?:[^"\\]|\\.)+")|\[-?\d*\])*`;
+/** A field that may stand as the value: a root and something within it. Other names are texts, such as letter or item. */
+const FIELD = String.raw`(?:input|steps|item|variables|output|previous|run)(?:\.(?:[A-Za-z_]\w*|"(?:[^"\\]|\\.)+")|\[-?\d*\])+`;
 const CONSTANT = "'(?:[^'\\\\]|\\\\.)*'|`(?:[^`\\\\]|\\\\.)*`";
 
-/** A constant in an expression: 'text', `5`, `true`. @param {string} text as a person types it */
+/** A value in an expression: 'text', `5`, `true`, or a field such as input.limit. Within quotes it is a text. @param {string} text as a person types it */
 export function constant(text) {
   const trimmed = text.trim();
+  if (isField(trimmed) || new RegExp(`^'(?:[^'\\\\]|\\\\.)*'$`).test(trimmed)) return trimmed;
   if (/^(-?\d+(\.\d+)?([eE][+-]?\d+)?|true|false|null)$/.test(trimmed)) return `\`${trimmed}\``;
   return `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
 }
 
-/** @param {string} code of a constant */
+/** @param {string} text */
+const isField = (text) => new RegExp(`^${FIELD}$`).test(text);
+
+/** @param {string} code of a constant or a field */
 function typed(code) {
+  if (isField(code)) return code;
   const inside = code.slice(1, -1);
-  if (code[0] === "'") return inside.replace(/\\(['\\])/g, "$1");
+  const text = inside.replace(/\\(['\\])/g, "$1");
+  if (code[0] === "'") return constant(text) === code ? text : code;
   try { const value = JSON.parse(inside); return typeof value === "string" ? value : inside; } catch { return inside; }
 }
 
@@ -31,9 +39,9 @@ function typed(code) {
 export function conditionOf(expression) {
   const text = expression.trim();
   if (!text) return { left: "", op: "is", value: "" };
-  const compared = text.match(new RegExp(`^(${PATH}) *(==|!=|>=|<=|>|<) *(${CONSTANT})$`));
+  const compared = text.match(new RegExp(`^(${PATH}) *(==|!=|>=|<=|>|<) *(${FIELD}|${CONSTANT})$`));
   if (compared) return { left: compared[1], op: compared[2], value: typed(compared[3]) };
-  const held = text.match(new RegExp(`^contains\\( *(${PATH}) *, *(${CONSTANT}) *\\)$`));
+  const held = text.match(new RegExp(`^contains\\( *(${PATH}) *, *(${FIELD}|${CONSTANT}) *\\)$`));
   if (held) return { left: held[1], op: "contains", value: typed(held[2]) };
   const plain = text.match(new RegExp(`^(! *)?(${PATH})$`));
   return plain ? { left: plain[2], op: plain[1] ? "not" : "is", value: "" } : null;
@@ -65,7 +73,7 @@ export function conditionInWords(expression) {
   const condition = conditionOf(expression);
   if (!condition) return gettext("`%(expression)s` is true", { expression });
   const words = Object.fromEntries(COMPARISONS)[condition.op];
-  return [pathInWords(condition.left), words, ["is", "not"].includes(condition.op) ? "" : condition.value].filter(Boolean).join(" ");
+  return [pathInWords(condition.left), words, ["is", "not"].includes(condition.op) ? "" : isField(condition.value) ? pathInWords(condition.value) : condition.value].filter(Boolean).join(" ");
 }
 
 /** What a step does besides its target, in words. @param {Record<string, any>} step @param {string[]} needs @returns {string[]} */

@@ -268,3 +268,50 @@ def test_schema_and_reader_have_the_same_table():
     assert set(annotations.PLAIN) == set(arguments.PLAIN)
     assert set(annotations.LISTS.values()) | {"tuple"} == set(arguments.LISTS)
     assert set(annotations.DICTS.values()) == {*arguments.DICTS, "defaultdict"}
+
+
+PERSON = """
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Optional, TypedDict
+@dataclass
+class B:
+    rows: list[int]
+    more: dict[str, int] = field(default_factory=dict)
+@dataclass
+class C:
+    b: B
+    flag: bool = False
+class Todo(TypedDict):
+    content: str
+    status: Literal["pending", "completed"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("report", "annotation", "value", "shown"),
+    [
+        ("PrefectHQ/fastmcp#3931", "str", '{"a": 1}', "'{\"a\": 1}'"),
+        ("modelcontextprotocol/python-sdk#2620", "str | None", "[1]", "'[1]'"),
+        ("PrefectHQ/fastmcp#1015", "Optional[str]", "null", "'null'"),
+        ("langchain-ai/langchain#30145", "str", "12345678901234567890123456", "'12345678901234567890123456'"),
+        ("PrefectHQ/fastmcp#553", "Optional[datetime]", "2025-05-22T00:00:00+00:00",
+         "datetime.datetime(2025, 5, 22, 0, 0, tzinfo=datetime.timezone.utc)"),
+        ("jataware/archytas#33", "C", {"b": {"rows": [1.0]}}, "C(b=B(rows=[1], more={}), flag=False)"),
+        ("langchain-ai/langchain-google#1819", "list[Todo]", [{"content": "a", "status": "pending"}],
+         "[{'content': 'a', 'status': 'pending'}]"),
+    ],
+)  # fmt: skip
+def test_what_public_reports_say_of_other_tools_holds_here(report, annotation, value, shown):
+    assert call(annotation, value, head=PERSON).result == shown
+
+
+@pytest.mark.parametrize(
+    ("report", "annotation", "value", "message"),
+    [
+        ("PrefectHQ/fastmcp#932", "C", '{"b": {}}', "x must be an object with “b”, “flag”"),
+        ("modelcontextprotocol/python-sdk#3067", "C", {"b": {"rows": []}, "flagg": True}, "x has “flagg”"),
+    ],
+)
+def test_what_other_tools_drop_or_guess_is_refused_here(report, annotation, value, message):
+    assert message in call(annotation, value, head=PERSON).error.message

@@ -120,6 +120,25 @@ def test_for_each_gathers_results_in_order_and_errors_beside(make_chain, run_cha
     assert row.error["items"][0] == {"index": 1, "code": "odd", "message": "1 is odd"}
 
 
+def test_a_null_item_is_an_item_like_any_other(make_chain, run_chain, functions):
+    functions.answers += [lambda call, context: answer(call.arguments)] * 3
+    each = {"key": "each", "tool": "one", "for_each": "input.rows", "input": {"row": "item", "name": "item.name"}}
+    run = run_chain(make_chain({**each, "max_parallel": 1}), {"rows": [{"name": "a"}, None, {"name": None}]})
+    assert run.status == "succeeded"
+    assert [(one["row"], one["name"]) for one in run.output] == [
+        ({"name": "a"}, "a"), (None, None), ({"name": None}, None),
+    ]  # fmt: skip
+
+
+def test_a_condition_compares_with_another_field(make_chain, run_chain, functions):
+    functions.answers += [answer(1)]
+    chain = make_chain({"key": "a", "tool": "one", "when": "input.count > input.limit"})
+    assert step_rows(run_chain(chain, {"count": 3, "limit": 5})) == {"a": "skipped"}
+    assert step_rows(run_chain(chain, {"count": 9, "limit": 5})) == {"a": "succeeded"}
+    run = run_chain(chain, {"count": 9, "limit": "5"})
+    assert run.error["code"] == "not_comparable" and "a number ('9') with text ('5')" in run.error["message"]
+
+
 def test_for_each_stops_at_the_first_failure_unless_told_to_continue(make_chain, run_chain, functions):
     functions.answers += [answer(0), ToolFailed("no", code="no")]
     chain = make_chain({"key": "each", "tool": "one", "for_each": "input.n", "input": {"n": "item"}, "max_parallel": 1})
