@@ -48,6 +48,10 @@ class Provider(Owned):
         NATIVE = "native", "Native tool calls"
         SCHEMA = "schema", "JSON-Schema-constrained (small local models)"
 
+    class Api(models.TextChoices):
+        CHAT = "chat", "Chat completions API"
+        RESPONSES = "responses", "Responses API"
+
     class Thinking(models.TextChoices):
         SPLIT = "split", "Separate thoughts from replies"
         TEXT = "text", "Leave texts as they are"
@@ -60,6 +64,12 @@ class Provider(Owned):
         blank=True, validators=[check_model_url],
         help_text="Empty: the provider's own address. Changing it clears the key.",
     ), "")
+    api = option(
+        models.CharField(
+            max_length=9, choices=Api, default=Api.CHAT,
+            help_text="Which of OpenAI's APIs is spoken; other kinds have one.",
+        ), "Models and prices",
+    )
     tool_calling = option(
         models.CharField(max_length=8, choices=ToolCalling, default=ToolCalling.NATIVE), "Models and prices",
     )

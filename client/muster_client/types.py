@@ -2396,6 +2396,7 @@ class PatchedProviderRequest(TypedDict):
     kind: NotRequired[Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]]
     api_key: NotRequired[str]
     base_url: NotRequired[str]
+    api: NotRequired[Literal["chat", "responses"]]
     tool_calling: NotRequired[Literal["native", "schema"]]
     thinking: NotRequired[Literal["split", "text"]]
     default_model: NotRequired[str]
@@ -2518,6 +2519,7 @@ class Provider(TypedDict):
     kind: Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]
     has_key: bool
     base_url: NotRequired[str]
+    api: NotRequired[Literal["chat", "responses"]]
     tool_calling: NotRequired[Literal["native", "schema"]]
     thinking: NotRequired[Literal["split", "text"]]
     default_model: NotRequired[str]
@@ -2536,6 +2538,7 @@ class ProviderRequest(TypedDict):
     kind: Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]
     api_key: NotRequired[str]
     base_url: NotRequired[str]
+    api: NotRequired[Literal["chat", "responses"]]
     tool_calling: NotRequired[Literal["native", "schema"]]
     thinking: NotRequired[Literal["split", "text"]]
     default_model: NotRequired[str]

@@ -129,6 +129,11 @@ class AnswerBuilder:
         self._by_id: dict[str, PartialCall] = {}
 
     @property
+    def has_any(self) -> bool:
+        """Whether the server has sent anything of an answer."""
+        return bool(self._has_text or self._calls or self._reasoning or self._refusals)
+
+    @property
     def was_open(self) -> bool:
         return self._text.was_open
 
@@ -171,6 +176,19 @@ class AnswerBuilder:
     def add_call(self, piece: CallPiece) -> None:
         """A call that arrived as a whole."""
         self._begin_call(piece).add(piece)
+
+    def add_whole_call(self, piece: CallPiece) -> None:
+        """A call as a whole, of which pieces may have come before."""
+        call = self._by_index.get(piece.index) if piece.index is not None else None
+        if call is None:
+            self.add_call(piece)
+            return
+        if piece.arguments:
+            call.arguments = []
+        if piece.name:
+            call.name = ""
+        call.add(piece)
+        self.has_ended = False
 
     def add_pieces(self, pieces: Iterable[CallPiece]) -> None:
         """The pieces of calls that arrived together. Each is added to its call, or begins a new one."""
@@ -223,7 +241,7 @@ class AnswerBuilder:
     def build(self) -> Answer:
         if not self.has_ended:
             raise AttemptFailed("cut_stream", "The model's answer was cut off.", is_retryable=True)
-        if not (self.finish or self._has_text or self._calls or self._reasoning):
+        if not (self.finish or self.has_any):
             raise AttemptFailed("cut_stream", "The model's answer was empty.", is_retryable=True)
         if len(self._calls) > MOST_CALLS:
             message = f"The model asked for {len(self._calls)} calls at once; at most {MOST_CALLS} are possible."

@@ -69,6 +69,7 @@ REFUSALS: dict[str, re.Pattern[str]] = {
     "short_ids": says(
         "tool[ _]call[ _]?id.*(length of 9|a-z, A-Z, 0-9)", r"tool_calls?\W.*\bid\b.*(too long|maximum length)"
     ),
+    "encrypted_reasoning": says("encrypted content is not supported", r"reasoning\.encrypted_content", r"\binclude\b"),
     "stream_options": says("stream_options", "include_usage"),
     "max_tokens": says("max_completion_tokens", "max_tokens.*(not supported|unsupported|unrecognized|extra)"),
     "system": says(

@@ -66,6 +66,10 @@ class ProviderForm(NamedForm):
         widget=forms.TextInput(attrs={"list": "served", "autocomplete": "off"}),
         help_text=later("For agents that name no model. After the first test, the models of the server are suggested."),
     )  # fmt: skip
+    api = forms.ChoiceField(
+        label=later("API"), choices=partial(in_language, Provider.Api.choices), initial="chat",
+        help_text=later("Which of OpenAI's APIs is spoken; other kinds have one."),
+    )  # fmt: skip
     tool_calling = forms.ChoiceField(
         label=later("Tool calls"), choices=partial(in_language, Provider.ToolCalling.choices), initial="native"
     )
@@ -192,7 +196,7 @@ def find(request: HttpRequest, name: str) -> Provider:
 
 
 def fill_form(provider: Provider, user: Any) -> ProviderForm:
-    names = ("name", "kind", "base_url", "default_model", "tool_calling", "thinking", "enabled")
+    names = ("name", "kind", "base_url", "default_model", "api", "tool_calling", "thinking", "enabled")
     return ProviderForm(user=user, row=provider, initial={name: getattr(provider, name) for name in names})
 
 

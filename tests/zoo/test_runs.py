@@ -48,9 +48,8 @@ def told(event):
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_run_is_the_same_with_a_watcher_and_without(worker, alice, make_agent, make_tool, functions, keep, server):
     pool, _ = keep(server)
-    provider = Provider.objects.create(
-        owner=alice, name="zoo", kind=pool.server.kind, base_url=pool.server.base, api_key="key"
-    )
+    about = {"kind": pool.server.kind, "base_url": pool.server.base, "api": getattr(pool.server, "api", "chat")}
+    provider = Provider.objects.create(owner=alice, name="zoo", api_key="key", **about)
     agent = make_agent(provider=provider, tools=[make_tool()], model_name=pool.server.model)
     stories = []
     for is_watched in (False, True):

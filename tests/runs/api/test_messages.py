@@ -70,7 +70,13 @@ def test_a_run_that_is_read_has_its_reply_once_it_has_ended(send, alice_api, bob
     stub.script(says("hi"))
     accepted = send(**{"Idempotency-Key": "one"}).json()
     at = f"/api/v1/runs/{accepted['run']['id']}"
-    said = {"role": "assistant", "content": [{"type": "text", "text": "hi"}], "text": "hi", "untrusted": False, "finish": "stop"}
+    said = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "hi"}],
+        "text": "hi",
+        "untrusted": False,
+        "finish": "stop",
+    }
     assert accepted["reply"] is None and alice_api.get(at).json()["reply"] == said
     assert send(**{"Idempotency-Key": "one"}).json()["reply"] == said, "the repeated request of a run that has ended"
     RunEvent.objects.all().delete()

@@ -8,7 +8,7 @@ from agents.models import Agent, AuditEvent, Membership, Provider
 from studio.connections import providers
 
 FORM = {"name": "mine", "kind": "openai-compatible", "api_key": "sk-secret-1", "default_model": "small",
-        "tool_calling": "native", "thinking": "split", "enabled": "on"}  # fmt: skip
+        "api": "chat", "tool_calling": "native", "thinking": "split", "enabled": "on"}  # fmt: skip
 
 
 @pytest.fixture
