@@ -54,7 +54,9 @@ class ProviderViewSet(NamedViewSet):
         """The models that its server lists, for people who may use it. 503 if the server does not answer."""
         provider = self.get_object()
         provider.require_use(request.user)
-        return Response({"models": served.models(provider), "default_model": provider.default_model})
+        names = served.models(provider)
+        known = {name: model.as_json() for name in names if (model := provider.known_model(name))}
+        return Response({"models": names, "default_model": provider.default_model, "known": known})
 
     @extend_schema(request=TrialSerializer, responses={200: TrialResultSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)

@@ -120,6 +120,12 @@ class LiveAgent:
         """US dollars."""
         return self.provider.cost(model_name, input_tokens, output_tokens)
 
+    @property
+    def window(self) -> int | None:
+        """Tokens that its model reads; None if that is not known."""
+        known = self.provider.known_model(self.spec.model_name)
+        return known.window if known else None
+
     def bid(
         self,
         messages: list[dict[str, JSON]],

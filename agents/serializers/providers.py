@@ -47,9 +47,21 @@ class ProviderSerializer(OwnedSerializer):
         return super().update(provider, validated)
 
 
+class KnownModelSerializer(serializers.Serializer):
+    input = serializers.FloatField(help_text="US dollars per million tokens, unless the provider sets a price.")
+    output = serializers.FloatField()
+    window = serializers.IntegerField(allow_null=True, help_text="Tokens that it reads.")
+    answer = serializers.IntegerField(allow_null=True, help_text="The most tokens that it writes.")
+    features = serializers.ListField(child=serializers.ChoiceField(choices=["tools", "vision", "reasoning", "schema"]))
+
+
 class ServedSerializer(serializers.Serializer):
     models = serializers.ListField(child=serializers.CharField(), help_text="At most 1,000, in the server's order.")
     default_model = serializers.CharField(allow_blank=True)
+    known = serializers.DictField(
+        child=KnownModelSerializer(),
+        help_text="What is known of these models by their names; of a server with a base URL nothing.",
+    )
 
 
 class TrialSerializer(StrictSerializer):

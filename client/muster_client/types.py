@@ -496,6 +496,14 @@ class KeysRequest(TypedDict):
     auth: str
 
 
+class KnownModel(TypedDict):
+    input: float
+    output: float
+    window: int | None
+    answer: int | None
+    features: list[Literal["tools", "vision", "reasoning", "schema"]]
+
+
 class Listing(TypedDict):
     new: list[str]
     changed: list[str]
@@ -1067,6 +1075,7 @@ class SentFileRequest(TypedDict):
 class Served(TypedDict):
     models: list[str]
     default_model: str
+    known: dict[str, KnownModel]
 
 
 class Service(TypedDict):

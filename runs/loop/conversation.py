@@ -151,6 +151,8 @@ class Conversation:
         meanwhile.
         """
         turn = self.run.turns + 1
+        while shortening.is_too_long(self.messages, self.live.window) and self.shorten(turn):
+            pass  # a request that the model cannot read is not worth its time
         is_streamed = not self.hooks.at("message_out") and events.has_watchers(self.run.pk)
         deltas = events.Deltas(self.run.pk, turn) if is_streamed else None
         release_connection()
