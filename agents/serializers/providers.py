@@ -66,6 +66,13 @@ class ServedSerializer(serializers.Serializer):
 
 class TrialSerializer(StrictSerializer):
     model = Text(required=False, allow_blank=True, max_length=100, help_text="Default: the provider's default model.")
+    requests = serializers.BooleanField(default=True, help_text="Ask the model four times, to see what it can do.")
+
+
+class AbilitySerializer(serializers.Serializer):
+    name = serializers.ChoiceField(choices=["plain", "stream", "tools", "schema"])
+    ok = serializers.BooleanField()
+    message = serializers.CharField(help_text="What it can do, or why not.")
 
 
 class TrialResultSerializer(serializers.Serializer):
@@ -75,3 +82,4 @@ class TrialResultSerializer(serializers.Serializer):
     hint = serializers.CharField(allow_blank=True)
     models = serializers.IntegerField(help_text="How many its server lists.")
     wall_ms = serializers.FloatField()
+    abilities = AbilitySerializer(many=True, help_text="Of the model; empty: it was not asked.")

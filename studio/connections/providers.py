@@ -192,12 +192,12 @@ def fill_form(provider: Provider, user: Any) -> ProviderForm:
     return ProviderForm(user=user, row=provider, initial={name: getattr(provider, name) for name in names})
 
 
-def remember_trial(request: HttpRequest, provider: Provider) -> None:
-    """Try the provider now; the next page shows the result once."""
+def remember_trial(request: HttpRequest, provider: Provider, *, with_requests: bool = False) -> None:
+    """Try the provider now; the next page shows the result once. `with_requests`: also what its model can do."""
     if not provider.enabled:
         messages.success(request, _("Saved. A provider that is switched off is not tested."))
         return
-    trial = served.verdict(provider)
+    trial = served.try_out(provider) if with_requests else served.verdict(provider)
     AuditEvent.record("provider.tested", provider, actor=request.user, ok=trial["ok"], code=trial["code"])
     fix = find_fix(provider, trial["code"])
     request.session[f"trial-{provider.pk}"] = {**trial, "fix": vars(fix) if fix else None}
@@ -227,7 +227,7 @@ def private_fix(url: str) -> Fix:
 def test(request: HttpRequest, name: str) -> HttpResponse:
     provider = find(request, name)
     provider.require_edit(request.user)
-    remember_trial(request, provider)
+    remember_trial(request, provider, with_requests=True)
     return redirect(address("page:provider", provider))
 
 

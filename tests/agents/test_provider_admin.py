@@ -15,7 +15,7 @@ GOOD = {"ok": True, "code": "", "message": "It answered.", "hint": "", "models":
 @pytest.fixture
 def tried(monkeypatch):
     asked = []
-    monkeypatch.setattr(served, "verdict", lambda provider: asked.append(provider.name) or GOOD)
+    monkeypatch.setattr(served, "verdict", lambda provider, model="": asked.append(provider.name) or GOOD)
     return asked
 
 
