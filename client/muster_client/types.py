@@ -1226,15 +1226,7 @@ class ToolSearchRequest(TypedDict):
 
 class TrialRequest(TypedDict):
     model: NotRequired[str]
-
-
-class TrialResult(TypedDict):
-    ok: bool
-    code: str
-    message: str
-    hint: str
-    models: int
-    wall_ms: float
+    requests: NotRequired[bool]
 
 
 class TryRequest(TypedDict):
@@ -1456,6 +1448,12 @@ class Worker(TypedDict):
 class WrittenSkillRequest(TypedDict):
     text: str
     files: NotRequired[list[SentFileRequest]]
+
+
+class Ability(TypedDict):
+    name: Literal["plain", "stream", "tools", "schema"]
+    ok: bool
+    message: str
 
 
 class Anomaly(TypedDict):
@@ -2872,6 +2870,16 @@ class ToolMatch(TypedDict):
 class ToolMatches(TypedDict):
     method: Literal["words", "words and meaning"]
     results: list[ToolMatch]
+
+
+class TrialResult(TypedDict):
+    ok: bool
+    code: str
+    message: str
+    hint: str
+    models: int
+    wall_ms: float
+    abilities: list[Ability]
 
 
 class Trigger(TypedDict):

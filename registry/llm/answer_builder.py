@@ -47,6 +47,10 @@ CUT_OFF = TOO_LONG | FILTERED | frozenset(
         "other", "load", "unload",
     ]
 )  # fmt: skip
+# The word for an answer that has calls, or had some that its server could not read.
+CALLING = frozenset(
+    ["tool_calls", "tool_use", "function_call", "tool_call", "malformed_function_call", "unexpected_tool_call"]
+)
 SHOWN = 200  # characters of broken arguments that an error quotes
 MOST_CALLS = 1_000  # of one answer
 LONGEST_ID = 128  # of a call, in its row; a longer one is kept for its server
@@ -179,7 +183,7 @@ class AnswerBuilder:
 
     def add_whole_call(self, piece: CallPiece) -> None:
         """A call as a whole, of which pieces may have come before."""
-        call = self._by_index.get(piece.index) if piece.index is not None else None
+        call = self._by_index.get(piece.index) if piece.index is not None else self._by_id.get(piece.id)
         if call is None:
             self.add_call(piece)
             return
@@ -243,6 +247,11 @@ class AnswerBuilder:
             raise AttemptFailed("cut_stream", "The model's answer was cut off.", is_retryable=True)
         if not (self.finish or self.has_any):
             raise AttemptFailed("cut_stream", "The model's answer was empty.", is_retryable=True)
+        # Some servers send the pieces of a call that they could not read: without a name, and without arguments.
+        self._calls = [call for call in self._calls if call.name or call.arguments]
+        if self._is_broken():
+            message = f"The model server could not read what its model called (“{self.finish}”)."
+            raise AttemptFailed("bad_answer", message, is_retryable=True)
         if len(self._calls) > MOST_CALLS:
             message = f"The model asked for {len(self._calls)} calls at once; at most {MOST_CALLS} are possible."
             raise AttemptFailed("too_many_calls", message)
@@ -261,6 +270,10 @@ class AnswerBuilder:
             reasoning="".join(self._reasoning) or thoughts,
             kept=self._read_kept(),
         )
+
+    def _is_broken(self) -> bool:
+        """Whether the answer is said to be calls, or a fault of them, and has neither a call nor a text."""
+        return not (self._has_text or self._calls) and self.finish in CALLING
 
     def _read_kept(self) -> dict[str, JSON]:
         """What has to go back with this answer; nothing if it is too large to be stored with it."""

@@ -43,6 +43,12 @@ STREAMS = {
     "only its end": [done(CALL)],
     "begun as a whole": [added(CALL), done(CALL)],
     "begun as a whole, then in pieces": [added(CALL), delta('{"a"'), delta(": 1}"), FINISHED, done(CALL)],
+    "without places": [
+        {"type": "response.output_item.added", "item": {**CALL, "arguments": ""}},
+        {"type": "response.function_call_arguments.delta", "delta": CALL["arguments"]},
+        {"type": "response.function_call_arguments.done", "arguments": CALL["arguments"]},
+        {"type": "response.output_item.done", "item": CALL},
+    ],
     "arguments once": [added({**CALL, "arguments": ""}), FINISHED],
     "nothing but the end": [],
 }
