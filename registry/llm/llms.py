@@ -135,7 +135,7 @@ def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
     def make(model_name: str) -> Any:
         from .anthropic_usage import CountingAnthropic  # slow import: 1.5 s
 
-        model: Any = CountingAnthropic(model=model_name, **shared)
+        model: Any = CountingAnthropic(**shared, model_name=model_name)
         model.__dict__["_client"] = client  # a cached property that no parameter sets; our client notices cancellations
         return model
 

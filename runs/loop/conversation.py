@@ -345,7 +345,7 @@ class Conversation:
         if cut or self.was_repaired():
             error = {"code": "output_invalid", "message": f"{problem}; the reply starts with: {text[:300]}"}
             return endings.finish(
-                self.run, Status.FAILED, lease=self.lease, reply=text, finish=cut, error=error, entries=entries
+                self.run, Status.FAILED, lease=self.lease, reply=text, cut=cut, error=error, entries=entries
             )
         self.ask_for_repair(problem, entries or [])
         return False
@@ -378,7 +378,7 @@ class Conversation:
             status,
             lease=self.lease,
             reply=text or None,
-            finish=name_cut(finish),
+            cut=name_cut(finish),
             output=output,
             error=error,
             tool_calls=calls,
