@@ -109,12 +109,17 @@ class PartialCall:
 
 class AnswerBuilder:
     """Collects the parts of one answer. `end` says that the server called it finished; `build` raises AttemptFailed
-    if it never did. `hear` gets the text as it arrives, without what the model thinks. `is_open`: the template of this
+    if it never did. `hear` gets the text as it arrives, `think` what the model thinks. `is_open`: the template of this
     model opens its block of thoughts (thinking.py); `was_open` says so after `build`.
     """
 
     def __init__(
-        self, hear: Callable[[str], Any] | None = None, *, splits_thinking: bool = True, is_open: bool = False
+        self,
+        hear: Callable[[str], Any] | None = None,
+        think: Callable[[str], Any] | None = None,
+        *,
+        splits_thinking: bool = True,
+        is_open: bool = False,
     ) -> None:
         self.has_ended = False
         self.finish = ""
@@ -123,6 +128,7 @@ class AnswerBuilder:
         self.extra: dict[str, JSON] = {}
         self.fields: dict[str, JSON] = {}  # what the server wants back with this answer
         self._hear = hear
+        self._think = think
         self._heard: list[str] = []
         self._text = ThinkingSplitter(is_open=is_open) if splits_thinking else Unsplit()
         self._has_text = False
@@ -147,6 +153,8 @@ class AnswerBuilder:
         self.has_ended = False  # it goes on, whatever was said before
         self._has_text = True
         self._say(self._text.add(text))
+        if self._think and (thoughts := self._text.take_thoughts()):
+            self._think(thoughts)
 
     def _say(self, words: str) -> None:
         if words and self._hear:
@@ -158,6 +166,8 @@ class AnswerBuilder:
         if text:
             self._reasoning.append(text)
             self.has_ended = False
+            if self._think:
+                self._think(text)
 
     def add_refusal(self, text: str) -> None:
         """The model declined; its reason takes the place of an answer, and none of its calls is made."""

@@ -21,6 +21,7 @@ from .history import normalise
 from .watch import watching
 from .wire import DONE, JSON, Endpoint
 
+Listener = Callable[[str], Any]
 HELLO: tuple[dict[str, JSON], ...] = (
     {"role": "system", "content": "Answer."},
     {"role": "user", "content": "Hello"},
@@ -123,7 +124,7 @@ class WireModel:
             is_streamed=question.on_delta is not None,
             refused=refused,
         )
-        builder = self._builder(question.model_name, question.on_delta)
+        builder = self._builder(question.model_name, question.on_delta, question.on_thought)
         endpoint, body = self._dialect.endpoint(request), self._dialect.write(request)
         # Left early, the connection is closed, so that a cancelled run stops the model's work.
         with closing(endpoint.events(body)) as events:
@@ -146,8 +147,9 @@ class WireModel:
             has_system="system" not in refused,
         )
 
-    def _builder(self, model_name: str, hear: Callable[[str], Any] | None) -> AnswerBuilder:
-        return AnswerBuilder(hear, splits_thinking=self._splits_thinking, is_open=model_name in self._opened)
+    def _builder(self, model_name: str, hear: Listener | None, think: Listener | None = None) -> AnswerBuilder:
+        is_open = model_name in self._opened
+        return AnswerBuilder(hear, think, splits_thinking=self._splits_thinking, is_open=is_open)
 
     def _read(self, builder: AnswerBuilder, events: Any, check: Callable[[], None]) -> None:
         try:

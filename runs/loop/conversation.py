@@ -162,6 +162,7 @@ class Conversation:
                 self.messages,
                 **question,
                 on_delta=deltas.write if deltas else None,
+                on_thought=deltas.think if deltas else None,
                 is_cancelled=self.lease.is_cancelled,
                 deadline=self.run.deadline,
             )
