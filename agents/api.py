@@ -54,14 +54,19 @@ class ProviderViewSet(NamedViewSet):
         """The models that its server lists, for people who may use it. 503 if the server does not answer."""
         provider = self.get_object()
         provider.require_use(request.user)
-        return Response({"models": served.models(provider), "default_model": provider.default_model})
+        names = served.models(provider)
+        known = {name: model.as_json() for name in names if (model := provider.known_model(name))}
+        return Response({"models": names, "default_model": provider.default_model, "known": known})
 
     @extend_schema(request=TrialSerializer, responses={200: TrialResultSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def test(self, request: Any, name: str) -> Response:
-        """Try it: is its address right, is its key accepted, does it have the model? Costs no tokens."""
+        """Try it: is its address right, is its key accepted, does it have the model, and what can the model do? The
+        last costs a few tokens; `requests: false` leaves it out.
+        """
         body, provider = read(TrialSerializer, request), self.get_object()
-        verdict = served.verdict(provider, body.get("model", ""))
+        trial = served.try_out if body["requests"] else served.verdict
+        verdict = {"abilities": [], **trial(provider, body.get("model", ""))}
         self.audit("tested", provider, ok=verdict["ok"], code=verdict["code"])
         return Response(verdict)
 

@@ -1,6 +1,7 @@
 """The models that a provider's server lists: asked with the stored key, through the guarded client, within limits.
 
-Listing models proves that the address is right and that the key is accepted, and costs no tokens.
+Listing models proves that the address is right and that the key is accepted, and costs no tokens. What a model can do
+is tried with four short requests (`MODEL_TRIAL`).
 """
 
 import logging
@@ -12,6 +13,7 @@ from typing import Any
 import httpx2
 from cachetools import TTLCache
 from django.conf import settings
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import RateLimited, Unavailable
@@ -22,6 +24,7 @@ ASK_S = 10.0
 MAX_BYTES = 2_000_000
 MOST = 1_000  # names of an answer
 AT_ONCE = threading.BoundedSemaphore(8)  # each holds a thread of this process while it waits
+FATAL = ("provider_unreachable", "private_address", "provider_key_refused", "rate_limited")
 log = logging.getLogger(__name__)
 _kept: TTLCache[tuple[int, int], list[str]] = TTLCache(1_000, 60.0)
 _lock = threading.Lock()
@@ -140,6 +143,20 @@ def verdict(provider: Provider, model: str = "") -> dict[str, Any]:
         names, code, message, hint = [], error.code, str(error), error.hint
     wall_ms = round((time.monotonic() - started) * 1000, 1)
     return {"ok": not code, "code": code, "message": message, "hint": hint, "models": len(names), "wall_ms": wall_ms}
+
+
+def try_out(provider: Provider, model: str = "") -> dict[str, Any]:
+    """`verdict`, with what the model can do as `abilities`: four short requests, if there is a model to ask."""
+    trial, model_name = verdict(provider, model), model or provider.default_model
+    trial["abilities"] = []
+    if trial["code"] not in FATAL and model_name and provider.kind != Provider.Kind.OFFLINE:
+        if not AT_ONCE.acquire(blocking=False):
+            return trial
+        try:
+            trial["abilities"] = import_string(settings.MODEL_TRIAL)(provider, model_name)
+        finally:
+            AT_ONCE.release()
+    return trial
 
 
 def missing(provider: Provider, model_name: str, names: list[str]) -> tuple[str, str, str]:

@@ -67,6 +67,7 @@ class LiveAgent:
         extra_tools: Collection[ToolSpec] = (),
         output_schema: dict[str, JSON] | None = None,
         on_delta: Callable[[str], None] | None = None,
+        on_thought: Callable[[str], None] | None = None,
         is_cancelled: Callable[[], bool] = never,
         deadline: datetime | None = None,
         max_tokens: int | None = None,
@@ -77,7 +78,8 @@ class LiveAgent:
         `max_tokens` is the longest answer that a budget has room for.
 
         `tool_names`: None offers all granted tools, () offers none. `extra_tools` are offered in
-        addition. The answer is streamed only when `on_delta` is given.
+        addition. The answer is streamed only when `on_delta` is given; `on_thought` gets what the model
+        thinks.
 
         Raises ModelFailed(code, message, attempts), or ModelCancelled within a second after
         `is_cancelled()` becomes true.
@@ -91,6 +93,7 @@ class LiveAgent:
             output_schema=output_schema,
             on_delta=stopwatch.hear if on_delta else None,
             watch=Watch(is_cancelled, deadline),
+            on_thought=on_thought,
         )
         answer, model_name, attempts = ask(self._model(max_tokens), question, self.spec.fallback_models)
         return ModelReply(
@@ -119,6 +122,12 @@ class LiveAgent:
     def cost(self, model_name: str, input_tokens: int, output_tokens: int) -> Decimal:
         """US dollars."""
         return self.provider.cost(model_name, input_tokens, output_tokens)
+
+    @property
+    def window(self) -> int | None:
+        """Tokens that its model reads; None if that is not known."""
+        known = self.provider.known_model(self.spec.model_name)
+        return known.window if known else None
 
     def bid(
         self,

@@ -77,15 +77,15 @@ class ProviderAdmin(OwnedAdmin):
 
     @row_action(description=later("Test"), url_path="test", permission="change", changes=True)
     def try_out(self, request: HttpRequest, provider: Provider) -> HttpResponse:
-        """Ask its server for its models, and say what came of it."""
-        self.tell_trial(request, provider)
+        """Ask its server for its models, and its model what it can do; say what came of it."""
+        self.tell_trial(request, provider, served.try_out(provider))
         self.audit(request, "tested", provider)
         return redirect(reverse("admin:agents_provider_change", args=[provider.pk]))
 
-    def tell_trial(self, request: HttpRequest, provider: Provider) -> None:
-        trial = served.verdict(provider)
+    def tell_trial(self, request: HttpRequest, provider: Provider, trial: dict[str, Any]) -> None:
         notify = messages.success if trial["ok"] else messages.warning
-        notify(request, f"{translate(trial['message'])} {translate(trial['hint'])}".strip())
+        abilities = [translate(one["message"]) for one in trial.get("abilities", ())]
+        notify(request, " ".join([translate(trial["message"]), translate(trial["hint"]), *abilities]).strip())
 
     @admin.display(description=later("Key"), boolean=True)
     def has_key(self, provider: Provider) -> bool:
@@ -103,7 +103,9 @@ class ProviderAdmin(OwnedAdmin):
             words = _("The address changed, so the stored key was cleared. Enter the key for the new address.")
             messages.info(request, words)
         elif obj.enabled and obj.kind != Provider.Kind.OFFLINE and TRIED & set(form.changed_data):
-            transaction.on_commit(lambda: self.tell_trial(request, obj))  # no transaction waits for a server
+            transaction.on_commit(
+                lambda: self.tell_trial(request, obj, served.verdict(obj))
+            )  # no transaction waits for a server
 
 
 class GrantForm(NamedForm):

@@ -283,6 +283,7 @@ class Migration(migrations.Migration):
                 ('base_url', models.URLField(blank=True, help_text="Empty: the provider's own address. Changing it clears the key.", validators=[agents.models.provider.check_model_url])),
                 ('api_key', agents.fields.EncryptedTextField(blank=True, help_text='Write-only.')),
                 ('enabled', models.BooleanField(default=True)),
+                ('api', models.CharField(choices=[('chat', 'Chat completions API'), ('responses', 'Responses API')], default='chat', help_text="Which of OpenAI's APIs is spoken; other kinds have one.", max_length=9)),
                 ('tool_calling', models.CharField(choices=[('native', 'Native tool calls'), ('schema', 'JSON-Schema-constrained (small local models)')], default='native', max_length=8)),
                 ('thinking', models.CharField(choices=[('split', 'Separate thoughts from replies'), ('text', 'Leave texts as they are')], default='split', help_text='What becomes of thoughts that a model writes as a block “think” at the beginning of an answer.', max_length=5)),
                 ('default_model', models.CharField(blank=True, help_text='The model of agents that name none, when they are published.', max_length=100)),

@@ -7,7 +7,9 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
 
+from agents import known_models
 from agents.fields import EncryptedTextField
+from agents.known_models import KnownModel
 from plumbing.http.addresses import url_refusal
 
 from .options import option
@@ -48,6 +50,10 @@ class Provider(Owned):
         NATIVE = "native", "Native tool calls"
         SCHEMA = "schema", "JSON-Schema-constrained (small local models)"
 
+    class Api(models.TextChoices):
+        CHAT = "chat", "Chat completions API"
+        RESPONSES = "responses", "Responses API"
+
     class Thinking(models.TextChoices):
         SPLIT = "split", "Separate thoughts from replies"
         TEXT = "text", "Leave texts as they are"
@@ -60,6 +66,12 @@ class Provider(Owned):
         blank=True, validators=[check_model_url],
         help_text="Empty: the provider's own address. Changing it clears the key.",
     ), "")
+    api = option(
+        models.CharField(
+            max_length=9, choices=Api, default=Api.CHAT,
+            help_text="Which of OpenAI's APIs is spoken; other kinds have one.",
+        ), "Models and prices",
+    )
     tool_calling = option(
         models.CharField(max_length=8, choices=ToolCalling, default=ToolCalling.NATIVE), "Models and prices",
     )
@@ -93,9 +105,17 @@ class Provider(Owned):
         return self.name
 
     def cost(self, model_name: str, input_tokens: int, output_tokens: int) -> Decimal:
-        """US dollars for that many tokens; 0 if no price is set."""
-        price: dict[str, Any] = self.prices.get(model_name) or self.prices.get("*") or {}
+        """US dollars for that many tokens; 0 if no price is set or known."""
+        price: dict[str, Any] = self.prices.get(model_name) or self.prices.get("*") or self.known_price(model_name)
         spent = (
             Decimal(str(price.get("input", 0))) * input_tokens + Decimal(str(price.get("output", 0))) * output_tokens
         )
         return spent / MILLION
+
+    def known_model(self, model_name: str) -> KnownModel | None:
+        """What is known of this model. Another address than the service's own may have another one under its name."""
+        return None if self.base_url else known_models.find(self.kind, model_name)
+
+    def known_price(self, model_name: str) -> dict[str, Any]:
+        known = self.known_model(model_name)
+        return {"input": known.input, "output": known.output} if known else {}

@@ -47,13 +47,32 @@ class ProviderSerializer(OwnedSerializer):
         return super().update(provider, validated)
 
 
+class KnownModelSerializer(serializers.Serializer):
+    input = serializers.FloatField(help_text="US dollars per million tokens, unless the provider sets a price.")
+    output = serializers.FloatField()
+    window = serializers.IntegerField(allow_null=True, help_text="Tokens that it reads.")
+    answer = serializers.IntegerField(allow_null=True, help_text="The most tokens that it writes.")
+    features = serializers.ListField(child=serializers.ChoiceField(choices=["tools", "vision", "reasoning", "schema"]))
+
+
 class ServedSerializer(serializers.Serializer):
     models = serializers.ListField(child=serializers.CharField(), help_text="At most 1,000, in the server's order.")
     default_model = serializers.CharField(allow_blank=True)
+    known = serializers.DictField(
+        child=KnownModelSerializer(),
+        help_text="What is known of these models by their names; of a server with a base URL nothing.",
+    )
 
 
 class TrialSerializer(StrictSerializer):
     model = Text(required=False, allow_blank=True, max_length=100, help_text="Default: the provider's default model.")
+    requests = serializers.BooleanField(default=True, help_text="Ask the model four times, to see what it can do.")
+
+
+class AbilitySerializer(serializers.Serializer):
+    name = serializers.ChoiceField(choices=["plain", "stream", "tools", "schema"])
+    ok = serializers.BooleanField()
+    message = serializers.CharField(help_text="What it can do, or why not.")
 
 
 class TrialResultSerializer(serializers.Serializer):
@@ -63,3 +82,4 @@ class TrialResultSerializer(serializers.Serializer):
     hint = serializers.CharField(allow_blank=True)
     models = serializers.IntegerField(help_text="How many its server lists.")
     wall_ms = serializers.FloatField()
+    abilities = AbilitySerializer(many=True, help_text="Of the model; empty: it was not asked.")

@@ -496,6 +496,14 @@ class KeysRequest(TypedDict):
     auth: str
 
 
+class KnownModel(TypedDict):
+    input: float
+    output: float
+    window: int | None
+    answer: int | None
+    features: list[Literal["tools", "vision", "reasoning", "schema"]]
+
+
 class Listing(TypedDict):
     new: list[str]
     changed: list[str]
@@ -1067,6 +1075,7 @@ class SentFileRequest(TypedDict):
 class Served(TypedDict):
     models: list[str]
     default_model: str
+    known: dict[str, KnownModel]
 
 
 class Service(TypedDict):
@@ -1217,15 +1226,7 @@ class ToolSearchRequest(TypedDict):
 
 class TrialRequest(TypedDict):
     model: NotRequired[str]
-
-
-class TrialResult(TypedDict):
-    ok: bool
-    code: str
-    message: str
-    hint: str
-    models: int
-    wall_ms: float
+    requests: NotRequired[bool]
 
 
 class TryRequest(TypedDict):
@@ -1447,6 +1448,12 @@ class Worker(TypedDict):
 class WrittenSkillRequest(TypedDict):
     text: str
     files: NotRequired[list[SentFileRequest]]
+
+
+class Ability(TypedDict):
+    name: Literal["plain", "stream", "tools", "schema"]
+    ok: bool
+    message: str
 
 
 class Anomaly(TypedDict):
@@ -2396,6 +2403,7 @@ class PatchedProviderRequest(TypedDict):
     kind: NotRequired[Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]]
     api_key: NotRequired[str]
     base_url: NotRequired[str]
+    api: NotRequired[Literal["chat", "responses"]]
     tool_calling: NotRequired[Literal["native", "schema"]]
     thinking: NotRequired[Literal["split", "text"]]
     default_model: NotRequired[str]
@@ -2518,6 +2526,7 @@ class Provider(TypedDict):
     kind: Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]
     has_key: bool
     base_url: NotRequired[str]
+    api: NotRequired[Literal["chat", "responses"]]
     tool_calling: NotRequired[Literal["native", "schema"]]
     thinking: NotRequired[Literal["split", "text"]]
     default_model: NotRequired[str]
@@ -2536,6 +2545,7 @@ class ProviderRequest(TypedDict):
     kind: Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]
     api_key: NotRequired[str]
     base_url: NotRequired[str]
+    api: NotRequired[Literal["chat", "responses"]]
     tool_calling: NotRequired[Literal["native", "schema"]]
     thinking: NotRequired[Literal["split", "text"]]
     default_model: NotRequired[str]
@@ -2860,6 +2870,16 @@ class ToolMatch(TypedDict):
 class ToolMatches(TypedDict):
     method: Literal["words", "words and meaning"]
     results: list[ToolMatch]
+
+
+class TrialResult(TypedDict):
+    ok: bool
+    code: str
+    message: str
+    hint: str
+    models: int
+    wall_ms: float
+    abilities: list[Ability]
 
 
 class Trigger(TypedDict):

@@ -16,5 +16,7 @@ CATALOGUES = [
     "devices.catalog.ensure_tools",
     "knowledge.catalog.ensure_tools",
 ]
+# Tries what a model can do, when a provider is tested.
+MODEL_TRIAL = "registry.llm.trial.try_model"
 # functions that remove what deleted rows left in the database's files; called after a person was deleted
 SCRUBS = ["knowledge.full_text.scrub"]

@@ -47,6 +47,10 @@ CUT_OFF = TOO_LONG | FILTERED | frozenset(
         "other", "load", "unload",
     ]
 )  # fmt: skip
+# The word for an answer that has calls, or had some that its server could not read.
+CALLING = frozenset(
+    ["tool_calls", "tool_use", "function_call", "tool_call", "malformed_function_call", "unexpected_tool_call"]
+)
 SHOWN = 200  # characters of broken arguments that an error quotes
 MOST_CALLS = 1_000  # of one answer
 LONGEST_ID = 128  # of a call, in its row; a longer one is kept for its server
@@ -105,12 +109,17 @@ class PartialCall:
 
 class AnswerBuilder:
     """Collects the parts of one answer. `end` says that the server called it finished; `build` raises AttemptFailed
-    if it never did. `hear` gets the text as it arrives, without what the model thinks. `is_open`: the template of this
+    if it never did. `hear` gets the text as it arrives, `think` what the model thinks. `is_open`: the template of this
     model opens its block of thoughts (thinking.py); `was_open` says so after `build`.
     """
 
     def __init__(
-        self, hear: Callable[[str], Any] | None = None, *, splits_thinking: bool = True, is_open: bool = False
+        self,
+        hear: Callable[[str], Any] | None = None,
+        think: Callable[[str], Any] | None = None,
+        *,
+        splits_thinking: bool = True,
+        is_open: bool = False,
     ) -> None:
         self.has_ended = False
         self.finish = ""
@@ -119,6 +128,7 @@ class AnswerBuilder:
         self.extra: dict[str, JSON] = {}
         self.fields: dict[str, JSON] = {}  # what the server wants back with this answer
         self._hear = hear
+        self._think = think
         self._heard: list[str] = []
         self._text = ThinkingSplitter(is_open=is_open) if splits_thinking else Unsplit()
         self._has_text = False
@@ -127,6 +137,11 @@ class AnswerBuilder:
         self._calls: list[PartialCall] = []
         self._by_index: dict[int, PartialCall] = {}
         self._by_id: dict[str, PartialCall] = {}
+
+    @property
+    def has_any(self) -> bool:
+        """Whether the server has sent anything of an answer."""
+        return bool(self._has_text or self._calls or self._reasoning or self._refusals)
 
     @property
     def was_open(self) -> bool:
@@ -138,6 +153,8 @@ class AnswerBuilder:
         self.has_ended = False  # it goes on, whatever was said before
         self._has_text = True
         self._say(self._text.add(text))
+        if self._think and (thoughts := self._text.take_thoughts()):
+            self._think(thoughts)
 
     def _say(self, words: str) -> None:
         if words and self._hear:
@@ -149,6 +166,8 @@ class AnswerBuilder:
         if text:
             self._reasoning.append(text)
             self.has_ended = False
+            if self._think:
+                self._think(text)
 
     def add_refusal(self, text: str) -> None:
         """The model declined; its reason takes the place of an answer, and none of its calls is made."""
@@ -171,6 +190,19 @@ class AnswerBuilder:
     def add_call(self, piece: CallPiece) -> None:
         """A call that arrived as a whole."""
         self._begin_call(piece).add(piece)
+
+    def add_whole_call(self, piece: CallPiece) -> None:
+        """A call as a whole, of which pieces may have come before."""
+        call = self._by_index.get(piece.index) if piece.index is not None else self._by_id.get(piece.id)
+        if call is None:
+            self.add_call(piece)
+            return
+        if piece.arguments:
+            call.arguments = []
+        if piece.name:
+            call.name = ""
+        call.add(piece)
+        self.has_ended = False
 
     def add_pieces(self, pieces: Iterable[CallPiece]) -> None:
         """The pieces of calls that arrived together. Each is added to its call, or begins a new one."""
@@ -223,8 +255,13 @@ class AnswerBuilder:
     def build(self) -> Answer:
         if not self.has_ended:
             raise AttemptFailed("cut_stream", "The model's answer was cut off.", is_retryable=True)
-        if not (self.finish or self._has_text or self._calls or self._reasoning):
+        if not (self.finish or self.has_any):
             raise AttemptFailed("cut_stream", "The model's answer was empty.", is_retryable=True)
+        # Some servers send the pieces of a call that they could not read: without a name, and without arguments.
+        self._calls = [call for call in self._calls if call.name or call.arguments]
+        if self._is_broken():
+            message = f"The model server could not read what its model called (“{self.finish}”)."
+            raise AttemptFailed("bad_answer", message, is_retryable=True)
         if len(self._calls) > MOST_CALLS:
             message = f"The model asked for {len(self._calls)} calls at once; at most {MOST_CALLS} are possible."
             raise AttemptFailed("too_many_calls", message)
@@ -243,6 +280,10 @@ class AnswerBuilder:
             reasoning="".join(self._reasoning) or thoughts,
             kept=self._read_kept(),
         )
+
+    def _is_broken(self) -> bool:
+        """Whether the answer is said to be calls, or a fault of them, and has neither a call nor a text."""
+        return not (self._has_text or self._calls) and self.finish in CALLING
 
     def _read_kept(self) -> dict[str, JSON]:
         """What has to go back with this answer; nothing if it is too large to be stored with it."""

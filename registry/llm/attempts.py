@@ -19,7 +19,12 @@ def ask(model: ChatModel, question: Question, fallbacks: Sequence[str]) -> tuple
     ModelCancelled.
     """
     spoken = Spoken(question.on_delta)
-    question = replace(question, on_delta=spoken.hear if question.on_delta else None)
+    thought = Spoken(question.on_thought)
+    question = replace(
+        question,
+        on_delta=spoken.hear if question.on_delta else None,
+        on_thought=thought.hear if question.on_thought else None,
+    )
     failed: AttemptFailed | None = None
     attempts = 0
     for name in (question.model_name, *fallbacks):
@@ -27,6 +32,7 @@ def ask(model: ChatModel, question: Question, fallbacks: Sequence[str]) -> tuple
             question.watch.check()
             attempts += 1
             spoken.begin()
+            thought.begin()
             try:
                 answer = model.ask(replace(question, model_name=name))
                 return clean_answer(answer), name, attempts

@@ -26,7 +26,9 @@ class ModelToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request to a model. `on_delta` receives text as it arrives; without it nothing is streamed."""
+    """A request to a model. `on_delta` receives text as it arrives, and without it nothing is streamed; `on_thought`
+    receives what the model thinks.
+    """
 
     model_name: str
     messages: Sequence[dict[str, JSON]]
@@ -34,6 +36,7 @@ class Question:
     output_schema: dict[str, JSON] | None
     on_delta: Callable[[str], None] | None
     watch: Watch
+    on_thought: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

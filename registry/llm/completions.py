@@ -78,7 +78,7 @@ def write_message(message: dict[str, JSON], refused: frozenset[str]) -> dict[str
     if not calls:
         return written
     # Only a message with calls: what was thought before an earlier reply is refused by some, and wanted by none.
-    written |= message["fields"]
+    written |= {name: message["fields"][name] for name in KEPT_FIELDS if name in message["fields"]}
     if "absent_reasoning" in refused and not written.get("reasoning_content"):
         written["reasoning_content"] = NOTHING_THOUGHT
     written["tool_calls"] = [write_call(call) for call in calls]

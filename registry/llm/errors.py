@@ -29,7 +29,11 @@ NO_QUOTA = re.compile(
     r"insufficient_quota|exceeded your current quota|billing|insufficient (balance|credits)", re.IGNORECASE
 )
 BROKEN_CALL = re.compile(r"tool_use_failed|failed to (call a function|parse tool call)", re.I)
-INVALID = ("invalid_request", "invalid_argument", "unprocessable", "bad_request")
+# How the words begin with which servers name an error that has no status, and the status that it would have.
+STATUSES = {
+    "rate_limit": 429, "insufficient_quota": 429, "quota": 429, "invalid": 400, "unprocessable": 400,
+    "bad_request": 400, "authentication": 401, "permission": 403, "not_found": 404, "overloaded": 529,
+}  # fmt: skip
 TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 FIELDS = ("message", "msg", "detail", "error", "error_message", "description", "reason")
 LONGEST = 500  # characters of a server's reason
@@ -85,8 +89,12 @@ def find_status(error: dict[str, JSON]) -> int:
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600:
             return value
-    kind = str(error.get("type") or "").lower()
-    return 400 if kind.startswith(INVALID) else 0
+    for name in ("code", "type", "status"):
+        word = str(error.get(name) or "").lower()
+        for beginning, status in STATUSES.items():
+            if word.startswith(beginning):
+                return status
+    return 0
 
 
 def reason_in(body: bytes) -> str:

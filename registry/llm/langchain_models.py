@@ -54,7 +54,7 @@ class LangChainModel:
         if question.output_schema is not None:
             instructed = with_instruction(instructed, question.output_schema)
         messages = [as_langchain(message) for message in normalise(instructed, account=by)]
-        builder = AnswerBuilder(question.on_delta, splits_thinking=self._splits_thinking)
+        builder = AnswerBuilder(question.on_delta, question.on_thought, splits_thinking=self._splits_thinking)
         try:
             with watching(question.watch):
                 model = self._make(question.model_name)

@@ -84,7 +84,7 @@ def make_offline(provider: Provider, params: ModelParams) -> ChatModel:
 
 
 def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
-    """OpenAI, and every server with a compatible chat completions endpoint."""
+    """OpenAI, and every server with one of its two APIs."""
     is_openai = provider.kind == Provider.Kind.OPENAI
     if is_openai:
         require_key(provider)
@@ -94,11 +94,17 @@ def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
             f"The provider “{provider.name}” needs a base URL.",
             "For example http://127.0.0.1:11434/v1.",
         )
-    from .completions import Completions
     from .wire import Endpoint  # imports httpcore2, 0.1 s
 
     base_url = (provider.base_url or OPENAI_URL).rstrip("/")
     headers = {"Authorization": f"Bearer {provider.api_key or 'none'}"}
+    if provider.api == Provider.Api.RESPONSES:
+        from .responses import Responses
+
+        endpoint = Endpoint(f"{base_url}/responses", headers)
+        return wire_model(provider, Responses(endpoint, given(params), is_openai=is_openai))
+    from .completions import Completions
+
     endpoint = Endpoint(f"{base_url}/chat/completions", headers)
     return wire_model(provider, Completions(endpoint, given(params), is_openai=is_openai))
 
@@ -129,7 +135,7 @@ def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
     def make(model_name: str) -> Any:
         from .anthropic_usage import CountingAnthropic  # slow import: 1.5 s
 
-        model: Any = CountingAnthropic(model=model_name, **shared)
+        model: Any = CountingAnthropic(**shared, model_name=model_name)
         model.__dict__["_client"] = client  # a cached property that no parameter sets; our client notices cancellations
         return model
 

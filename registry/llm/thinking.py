@@ -33,6 +33,7 @@ class ThinkingSplitter:
         self._has_thought = False
         self._answer: list[str] = []
         self._thoughts: list[str] = []
+        self._taken = 0  # number of thoughts
         self._closed = 0  # number of thoughts up to the last closing tag
 
     def add(self, piece: str) -> str:
@@ -50,6 +51,14 @@ class ThinkingSplitter:
             if self._rest == before:
                 break
         return words
+
+    def take_thoughts(self) -> str:
+        """Those that are certain and were not taken yet."""
+        if self._is_open:
+            return ""
+        fresh = "".join(self._thoughts[self._taken :])
+        self._taken = len(self._thoughts)
+        return fresh
 
     def _begin(self) -> str:
         """At the beginning of the answer, or behind a block: another block, the answer, or too little to know."""
@@ -118,6 +127,9 @@ class Unsplit:
     """For providers whose texts are left as they are."""
 
     was_open = False
+
+    def take_thoughts(self) -> str:
+        return ""
 
     def __init__(self) -> None:
         self._answer: list[str] = []

@@ -21,6 +21,7 @@ from .history import normalise
 from .watch import watching
 from .wire import DONE, JSON, Endpoint
 
+Listener = Callable[[str], Any]
 HELLO: tuple[dict[str, JSON], ...] = (
     {"role": "system", "content": "Answer."},
     {"role": "user", "content": "Hello"},
@@ -69,6 +70,7 @@ REFUSALS: dict[str, re.Pattern[str]] = {
     "short_ids": says(
         "tool[ _]call[ _]?id.*(length of 9|a-z, A-Z, 0-9)", r"tool_calls?\W.*\bid\b.*(too long|maximum length)"
     ),
+    "encrypted_reasoning": says("encrypted content is not supported", r"reasoning\.encrypted_content", r"\binclude\b"),
     "stream_options": says("stream_options", "include_usage"),
     "max_tokens": says("max_completion_tokens", "max_tokens.*(not supported|unsupported|unrecognized|extra)"),
     "system": says(
@@ -122,7 +124,7 @@ class WireModel:
             is_streamed=question.on_delta is not None,
             refused=refused,
         )
-        builder = self._builder(question.model_name, question.on_delta)
+        builder = self._builder(question.model_name, question.on_delta, question.on_thought)
         endpoint, body = self._dialect.endpoint(request), self._dialect.write(request)
         # Left early, the connection is closed, so that a cancelled run stops the model's work.
         with closing(endpoint.events(body)) as events:
@@ -145,8 +147,9 @@ class WireModel:
             has_system="system" not in refused,
         )
 
-    def _builder(self, model_name: str, hear: Callable[[str], Any] | None) -> AnswerBuilder:
-        return AnswerBuilder(hear, splits_thinking=self._splits_thinking, is_open=model_name in self._opened)
+    def _builder(self, model_name: str, hear: Listener | None, think: Listener | None = None) -> AnswerBuilder:
+        is_open = model_name in self._opened
+        return AnswerBuilder(hear, think, splits_thinking=self._splits_thinking, is_open=is_open)
 
     def _read(self, builder: AnswerBuilder, events: Any, check: Callable[[], None]) -> None:
         try:

@@ -88,7 +88,10 @@ class Feed:
         """A message from the broker. An event out of order is read from the rows, together with
         those before it.
         """
-        if frame.seq is None and self.is_behind:
+        if frame.type == "reasoning.delta":  # who comes late has missed it; it is in the run's page
+            if frame.data["turn"] > self.finished:
+                self.tell(frame)
+        elif frame.seq is None and self.is_behind:
             self.held.append(frame)
             self.doubt.set()
         elif frame.seq is None:

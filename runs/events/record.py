@@ -34,6 +34,7 @@ TYPES = {
     "run.cancel_requested": "A user asked to stop the run; data: by, reason.",
     "run.finished": "The run ended; data: status, reply, output, error, usage, counts.",
     "message.delta": "A piece of the reply as it is written; not stored; data: turn, offset, text.",
+    "reasoning.delta": "A piece of what the model thinks before its reply; not stored; data: turn, offset, text.",
     "model.finished": "The model answered; data: turn, model, text, tool_calls, finish, tokens, cost, wall_ms.",
     "model.failed": "The model did not answer; data: turn, code, message.",
     "tool.called": "A tool call was recorded; data: id, name, arguments, kind, refused (it will not be made).",
@@ -204,16 +205,16 @@ def rfc3339(moment: datetime) -> str:
 
 
 class Deltas:
-    """The text of one reply for those who watch: the first piece at once, then one message every
-    `every` seconds.
+    """The text of one reply, and what the model thinks before it, for those who watch: the first piece at once, then
+    one message every `every` seconds.
     """
 
     def __init__(self, run_id: Any, turn: int, *, every: float = 0.05) -> None:
         self.run_id = str(run_id)
         self.turn = turn
         self.every = every
-        self.text = ""
-        self.sent = 0
+        self.text = self.thoughts = ""
+        self.sent = self.told = 0
         self.last = 0.0
 
     def write(self, piece: str) -> None:
@@ -221,7 +222,13 @@ class Deltas:
         if time.monotonic() - self.last >= self.every:
             self.flush()
 
+    def think(self, piece: str) -> None:
+        self.thoughts += piece
+        if time.monotonic() - self.last >= self.every:
+            self.flush()
+
     def flush(self) -> None:
+        self.flush_thoughts()
         if self.sent == len(self.text):
             return
         data = {"turn": self.turn, "offset": self.sent, "text": self.text[self.sent :]}
@@ -229,6 +236,15 @@ class Deltas:
         keep_text(self.run_id, self.turn, self.text)
         broadcast.publish(deltas_of(self.run_id), event)
         self.sent = len(self.text)
+        self.last = time.monotonic()
+
+    def flush_thoughts(self) -> None:
+        if self.told == len(self.thoughts):
+            return
+        data = {"turn": self.turn, "offset": self.told, "text": self.thoughts[self.told :]}
+        event = {"run": self.run_id, "seq": None, "type": "reasoning.delta", "data": data}
+        broadcast.publish(deltas_of(self.run_id), event)
+        self.told = len(self.thoughts)
         self.last = time.monotonic()
 
 

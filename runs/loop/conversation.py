@@ -151,6 +151,8 @@ class Conversation:
         meanwhile.
         """
         turn = self.run.turns + 1
+        while shortening.is_too_long(self.messages, self.live.window) and self.shorten(turn):
+            pass  # a request that the model cannot read is not worth its time
         is_streamed = not self.hooks.at("message_out") and events.has_watchers(self.run.pk)
         deltas = events.Deltas(self.run.pk, turn) if is_streamed else None
         release_connection()
@@ -160,6 +162,7 @@ class Conversation:
                 self.messages,
                 **question,
                 on_delta=deltas.write if deltas else None,
+                on_thought=deltas.think if deltas else None,
                 is_cancelled=self.lease.is_cancelled,
                 deadline=self.run.deadline,
             )
@@ -343,7 +346,7 @@ class Conversation:
         if cut or self.was_repaired():
             error = {"code": "output_invalid", "message": f"{problem}; the reply starts with: {text[:300]}"}
             return endings.finish(
-                self.run, Status.FAILED, lease=self.lease, reply=text, finish=cut, error=error, entries=entries
+                self.run, Status.FAILED, lease=self.lease, reply=text, cut=cut, error=error, entries=entries
             )
         self.ask_for_repair(problem, entries or [])
         return False
@@ -376,7 +379,7 @@ class Conversation:
             status,
             lease=self.lease,
             reply=text or None,
-            finish=name_cut(finish),
+            cut=name_cut(finish),
             output=output,
             error=error,
             tool_calls=calls,

@@ -9,6 +9,7 @@ from typing import Any
 from agents.models import AgentSpec
 
 JSON = Any
+CHARS_PER_TOKEN = 5  # a token has rarely more
 MOST = 4  # times that one run is shortened
 SHARE = 4  # of the tokens for earlier messages, one in so many remains
 RESULT_LIMITS = (8_000, 1_000)  # characters of a result, the first time and later
@@ -31,6 +32,18 @@ def cut_result(message: dict[str, JSON], limit: int) -> dict[str, JSON]:
     if message["role"] != "tool" or not isinstance(text, str) or len(text) <= limit:
         return message
     return {**message, "content": f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"}
+
+
+def is_too_long(messages: list[dict[str, JSON]], window: int | None) -> bool:
+    """Whether a model with this window surely cannot read so much. Whether it can read less only its server knows."""
+    return window is not None and sum(map(text_size, messages)) > window * CHARS_PER_TOKEN
+
+
+def text_size(message: dict[str, JSON]) -> int:
+    """Characters of text; what an image takes has nothing to do with its size."""
+    content, calls = message.get("content") or "", message.get("tool_calls")
+    texts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
+    return sum(map(len, texts)) + (len(str(calls)) if calls else 0)
 
 
 def size_of(messages: list[dict[str, JSON]]) -> int:

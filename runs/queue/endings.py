@@ -38,7 +38,7 @@ def finish(
     *,
     lease: Claimed | None = None,
     reply: str | None = None,
-    finish: str = "",
+    cut: str = "",
     output: Any = None,
     error: dict[str, Any] | None = None,
     tool_calls: list[dict[str, Any]] | None = None,
@@ -46,7 +46,7 @@ def finish(
 ) -> bool:
     """End a run once. With a lease, raises LeaseLost if another worker took over.
 
-    `entries` are events that come before its end. `finish`: why the reply ended too early (`length`, `content_filter`).
+    `entries` are events that come before its end. `cut`: why the reply ended too early (`length`, `content_filter`).
     False if the run had ended already.
     """
     is_well = status in (Status.SUCCEEDED, Status.PARTIAL)
@@ -55,7 +55,7 @@ def finish(
     before = {name: getattr(run, name) for name in values}
     for name, value in values.items():
         setattr(run, name, value)
-    entries = [*(entries or []), ("run.finished", summary_of(run, reply, finish))]
+    entries = [*(entries or []), ("run.finished", summary_of(run, reply, cut))]
     where: dict[str, Any] = lease.conditions() if lease else {"status": Run.LIVE}
     if reply is not None and run.session_id:
         where["session"] = run.session_id  # there is no place for a reply once the conversation was deleted
@@ -71,7 +71,7 @@ def finish(
             raise LeaseLost(str(run.pk))
         return False
     pauses.resume(run)
-    message = add_reply(run, reply, tool_calls or [], finish) if reply is not None and run.session is not None else None
+    message = add_reply(run, reply, tool_calls or [], cut) if reply is not None and run.session is not None else None
     if not is_well:
         close_open_work(run, reason=(error or {}).get("code", status))
         if run.chain_version_id:  # steps still in progress

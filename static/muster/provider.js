@@ -1,21 +1,35 @@
 // The page of a provider: the models that its server lists, and the table of prices.
 import { keptTo } from "./namesakes.js";
+import { number } from "./numbers.js";
 import { api, make } from "./page.js";
+import { gettext, word } from "./texts.js";
 
 const MOST = 60;
 const place = /** @type {HTMLElement} */ (document.querySelector("[data-served]"));
 const known = JSON.parse(document.getElementById("known-prices")?.textContent ?? "{}");
 /** @type {string[]} */
 let served = [];
+/** @type {Record<string, {window: number | null, features: string[]}>} */
+let about = {};
+
+/** What is known of a model: the tokens that it reads, and what it can do. @param {string} name */
+function facts(name) {
+  const model = about[name];
+  if (!model) return "";
+  const window = model.window ? [gettext("%(tokens)s tokens", { tokens: number(model.window) })] : [];
+  return ` ${[...window, ...model.features.map((one) => word(one))].join(" · ")}`;
+}
 
 async function showModels() {
   try {
-    served = (await api(keptTo(place.dataset.query, `providers/${encodeURIComponent(place.dataset.served ?? "")}/models`))).models;
+    const answer = await api(keptTo(place.dataset.query, `providers/${encodeURIComponent(place.dataset.served ?? "")}/models`));
+    served = answer.models;
+    about = answer.known;
   } catch (error) {
     place.replaceChildren(make("p", { className: "soft", textContent: /** @type {Error} */ (error).message }));
     return;
   }
-  const names = served.slice(0, MOST).map((name) => make("li", {}, make("code", { textContent: name })));
+  const names = served.slice(0, MOST).map((name) => make("li", {}, make("code", { textContent: name }), make("span", { className: "soft", textContent: facts(name) })));
   const more = served.length > MOST ? make("p", { className: "soft small", textContent: `+ ${served.length - MOST}` }) : null;
   place.replaceChildren(served.length ? make("ul", { className: "row small" }, ...names) : make("p", { className: "soft", textContent: "–" }), ...(more ? [more] : []));
   document.getElementById("served")?.replaceChildren(...served.map((value) => make("option", { value })));

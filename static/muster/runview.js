@@ -20,6 +20,8 @@ export class RunView {
     this.reply = reply;
     /** @type {Map<number, {element: HTMLElement, so: TextSoFar, isDrawn: boolean}>} */
     this.turns = new Map();
+    /** @type {Map<number, {inside: HTMLElement, so: TextSoFar}>} */
+    this.thoughts = new Map();
     /** @type {Map<string, ToolCard>} */
     this.calls = new Map();
     /** @type {Map<string, {card: ApprovalCard, call?: ToolCard}>} */
@@ -78,6 +80,18 @@ export class RunView {
   message_delta({ turn, offset, text: piece }) {
     this.bubble(turn).so.write(offset, piece);
     this.draw(turn);
+  }
+
+  /** Folded. @param {{turn: number, offset: number, text: string}} delta */
+  reasoning_delta({ turn, offset, text: piece }) {
+    let found = this.thoughts.get(turn);
+    if (!found) {
+      const inside = make("pre", { className: "json" });
+      this.element.append(make("details", { className: "small soft" }, make("summary", { textContent: gettext("Thoughts") }), inside));
+      found = { inside, so: new TextSoFar() };
+      this.thoughts.set(turn, found);
+    }
+    found.inside.textContent = found.so.write(offset, piece);
   }
 
   /** @param {{turn: number, text: string, is_cut?: boolean}} finished */

@@ -1,13 +1,11 @@
 """The pages of model providers: add, edit, test and delete one, with its models and prices."""
 
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from math import isfinite
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
@@ -20,6 +18,7 @@ from rest_framework.exceptions import ValidationError as Refused
 
 from agents import roles, served
 from agents.http.viewsets import refusals
+from agents.known_models import read_table
 from agents.models import Agent, AuditEvent, Provider
 from agents.models.agent import provider_changed
 from agents.models.provider import check_model_url
@@ -33,7 +32,6 @@ from ..start import NamedForm
 
 WRITES = "providers:write"
 LISTED = 200
-PRESETS = Path(__file__).with_name("prices.yaml")
 KEY_PAGES = {
     Provider.Kind.OPENAI: "https://platform.openai.com/api-keys",
     Provider.Kind.ANTHROPIC: "https://console.anthropic.com/settings/keys",
@@ -65,6 +63,10 @@ class ProviderForm(NamedForm):
         required=False, max_length=100, label=later("Default model"),
         widget=forms.TextInput(attrs={"list": "served", "autocomplete": "off"}),
         help_text=later("For agents that name no model. After the first test, the models of the server are suggested."),
+    )  # fmt: skip
+    api = forms.ChoiceField(
+        label=later("API"), choices=partial(in_language, Provider.Api.choices), initial="chat",
+        help_text=later("Which of OpenAI's APIs is spoken; other kinds have one."),
     )  # fmt: skip
     tool_calling = forms.ChoiceField(
         label=later("Tool calls"), choices=partial(in_language, Provider.ToolCalling.choices), initial="native"
@@ -130,12 +132,6 @@ def read_amount(text: Any) -> float:
     return value
 
 
-@cache
-def presets() -> dict[str, Any]:
-    """{"as_of", "kinds": {kind: {"source", "models": {model: {"input", "output"}}}}}"""
-    return yaml.safe_load(PRESETS.read_text(encoding="utf-8"))
-
-
 @signed_in(writes=WRITES)
 def provider_list(request: HttpRequest) -> HttpResponse:
     """The providers that this person can see. POST adds one and tests it."""
@@ -172,8 +168,8 @@ def provider_page(request: HttpRequest, name: str) -> HttpResponse:
         provider = find(request, name)  # without what was refused
     answer = page(
         request, "provider.html", provider.name, provider=provider, form=form or fill_form(provider, request.user),
-        prices=read_prices(request.POST) if form else provider.prices, preset=presets()["kinds"].get(provider.kind),
-        as_of=presets()["as_of"], may_edit=provider.may_edit(request.user) and roles.allows(request.user, WRITES),
+        prices=read_prices(request.POST) if form else provider.prices, preset=read_table()["kinds"].get(provider.kind),
+        as_of=read_table()["as_of"], may_edit=provider.may_edit(request.user) and roles.allows(request.user, WRITES),
         trial=request.session.pop(f"trial-{provider.pk}", None),
         agents=find_agents(provider, request.user),
     )  # fmt: skip
@@ -192,16 +188,16 @@ def find(request: HttpRequest, name: str) -> Provider:
 
 
 def fill_form(provider: Provider, user: Any) -> ProviderForm:
-    names = ("name", "kind", "base_url", "default_model", "tool_calling", "thinking", "enabled")
+    names = ("name", "kind", "base_url", "default_model", "api", "tool_calling", "thinking", "enabled")
     return ProviderForm(user=user, row=provider, initial={name: getattr(provider, name) for name in names})
 
 
-def remember_trial(request: HttpRequest, provider: Provider) -> None:
-    """Try the provider now; the next page shows the result once."""
+def remember_trial(request: HttpRequest, provider: Provider, *, with_requests: bool = False) -> None:
+    """Try the provider now; the next page shows the result once. `with_requests`: also what its model can do."""
     if not provider.enabled:
         messages.success(request, _("Saved. A provider that is switched off is not tested."))
         return
-    trial = served.verdict(provider)
+    trial = served.try_out(provider) if with_requests else served.verdict(provider)
     AuditEvent.record("provider.tested", provider, actor=request.user, ok=trial["ok"], code=trial["code"])
     fix = find_fix(provider, trial["code"])
     request.session[f"trial-{provider.pk}"] = {**trial, "fix": vars(fix) if fix else None}
@@ -231,7 +227,7 @@ def private_fix(url: str) -> Fix:
 def test(request: HttpRequest, name: str) -> HttpResponse:
     provider = find(request, name)
     provider.require_edit(request.user)
-    remember_trial(request, provider)
+    remember_trial(request, provider, with_requests=True)
     return redirect(address("page:provider", provider))
 
 

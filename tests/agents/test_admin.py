@@ -161,6 +161,7 @@ def test_a_providers_key_is_never_shown_and_stays_when_left_empty(alice, staff, 
         {
             "name": "mine",
             "kind": "openai",
+            "api": "chat",
             "tool_calling": "native",
             "thinking": "split",
             "enabled": "on",
@@ -176,6 +177,7 @@ def test_a_provider_that_moves_loses_its_key(alice, staff, signed_in):
     moved = {
         "name": "mine",
         "kind": "openai",
+        "api": "chat",
         "tool_calling": "native",
         "thinking": "split",
         "base_url": "https://evil.example/v1",

@@ -15,7 +15,7 @@ GOOD = {"ok": True, "code": "", "message": "It answered.", "hint": "", "models":
 @pytest.fixture
 def tried(monkeypatch):
     asked = []
-    monkeypatch.setattr(served, "verdict", lambda provider: asked.append(provider.name) or GOOD)
+    monkeypatch.setattr(served, "verdict", lambda provider, model="": asked.append(provider.name) or GOOD)
     return asked
 
 
@@ -39,7 +39,7 @@ def test_nobody_tries_a_stranger_s_provider(charlie, bob, team, staff, signed_in
 def test_saving_a_new_address_tries_it_after_the_transaction(
     alice, staff, signed_in, mine, tried, django_capture_on_commit_callbacks
 ):
-    form = {"name": "mine", "kind": "openai", "base_url": "", "api_key": "sk-new", "tool_calling": "native", "thinking": "split",
+    form = {"name": "mine", "kind": "openai", "base_url": "", "api_key": "sk-new", "api": "chat", "tool_calling": "native", "thinking": "split",
             "enabled": "on", "prices": "{}", "owner": alice.pk, "default_model": "", "team": ""}  # fmt: skip
     browser = signed_in(staff(alice))
     with django_capture_on_commit_callbacks(execute=True):

@@ -28,7 +28,7 @@ def local(alice, model_server):
 def test_the_models_are_listed_and_kept_for_a_minute(alice_api, local, model_server):
     for _ in range(2):
         answer = alice_api.get(f"{V1}/local/models")
-        assert answer.json() == {"models": ["small", "large"], "default_model": "small"}
+        assert answer.json() == {"models": ["small", "large"], "default_model": "small", "known": {}}
     assert [path for path, _ in model_server[0].seen] == ["/v1/models"]
     assert model_server[0].seen[0][1]["Authorization"] == "Bearer sk-1"
     provider_changed(local)

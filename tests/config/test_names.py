@@ -102,7 +102,14 @@ def test_a_form_that_is_written_by_hand_is_in_german(site_admin, rf, model):
 
 
 def test_what_the_admin_keeps_of_a_change_is_in_english(german):
-    sent = {"name": "local", "kind": "offline", "tool_calling": "native", "thinking": "split", "prices": "{}"}
+    sent = {
+        "name": "local",
+        "kind": "offline",
+        "api": "chat",
+        "tool_calling": "native",
+        "thinking": "split",
+        "prices": "{}",
+    }
     german.post(reverse("admin:agents_provider_add"), sent)
     row = Provider.objects.get(name="local")
     answer = german.post(reverse("admin:agents_provider_change", args=[row.pk]), {**sent, "default_model": "small"})

@@ -115,6 +115,7 @@ def test_a_provider_is_changed_and_tested_where_its_form_stands(twins, browser):
         "name": "twin",
         "kind": "offline",
         "default_model": "changed",
+        "api": "chat",
         "tool_calling": "native",
         "thinking": "split",
         "enabled": "on",

@@ -6,11 +6,12 @@ from agents.models import Provider
 from agents.spec import ModelParams
 from registry.llm import attempts, llms, transport, wire
 
-from . import compatible, native
+from . import compatible, native, responses
 from .pool import ZooPool
 
 SERVERS = {
     "openai": compatible.OpenAI,
+    "openai responses": responses.OpenAIResponses,
     "azure": compatible.Azure,
     "gemini": compatible.Gemini,
     "deepseek": compatible.DeepSeek,
@@ -42,7 +43,8 @@ def keep(settings, monkeypatch):
         pool = ZooPool(SERVERS[name](), size=size)
         monkeypatch.setattr(wire, "pool_for", lambda url: pool)
         monkeypatch.setattr(transport, "pool_for", lambda url: pool)
-        provider = Provider(pk=999_999, name="zoo", kind=pool.server.kind, base_url=pool.server.base, api_key="key")
+        about = {"kind": pool.server.kind, "base_url": pool.server.base, "api": getattr(pool.server, "api", "chat")}
+        provider = Provider(pk=999_999, name="zoo", api_key="key", **about)
         llms.make_model.cache_clear()
         return pool, llms.make_model(provider, ModelParams(**params))
 

@@ -16,7 +16,7 @@ from .stories import ADD, NOW, SYSTEM, user
 PAY = {"a": 10**6, "b": 2}
 ACT = Act("I añd 😀.", (("add", PAY), ("now", {})), reasoning="Short.")
 # Cut at each byte are those whose streams differ in kind; the others at each seventh, and at each by `make exhaustive`.
-EVERY_BYTE = {"openai", "gemini", "mistral", "vllm", "ollama", "google"}
+EVERY_BYTE = {"openai", "openai responses", "gemini", "mistral", "vllm", "ollama", "google"}
 WHOLE = [("add", PAY), ("now", {})]
 
 

@@ -48,9 +48,8 @@ def told(event):
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_run_is_the_same_with_a_watcher_and_without(worker, alice, make_agent, make_tool, functions, keep, server):
     pool, _ = keep(server)
-    provider = Provider.objects.create(
-        owner=alice, name="zoo", kind=pool.server.kind, base_url=pool.server.base, api_key="key"
-    )
+    about = {"kind": pool.server.kind, "base_url": pool.server.base, "api": getattr(pool.server, "api", "chat")}
+    provider = Provider.objects.create(owner=alice, name="zoo", api_key="key", **about)
     agent = make_agent(provider=provider, tools=[make_tool()], model_name=pool.server.model)
     stories = []
     for is_watched in (False, True):
@@ -115,3 +114,20 @@ def test_thoughts_that_were_heard_as_a_reply_are_taken_back_and_not_heard_again(
         if len(ends) == 2:
             assert heard[-1] == "Four." and "Two" not in "".join(heard)
     assert ends[0] == ends[1] == ends[2]
+
+
+@pytest.mark.parametrize("server", ["ollama /v1", "deepseek", "anthropic", "openai responses", "ollama"])
+def test_who_watches_hears_what_the_model_thinks(worker, alice, make_agent, keep, monkeypatch, server):
+    pool, _ = keep(server)
+    about = {"kind": pool.server.kind, "base_url": pool.server.base, "api": getattr(pool.server, "api", "chat")}
+    provider = Provider.objects.create(owner=alice, name="zoo", api_key="key", **about)
+    published = []
+    monkeypatch.setattr("runs.events.record.broadcast.publish", lambda channel, event: published.append(event))
+    pool.script(fails("busy"), says("Four.", reasoning="Two and two."))
+    agent = make_agent(provider=provider, model_name=pool.server.model)
+    run = worker.send_message(alice, "2 + 2?", agent, is_watched=True)
+    assert run.session.messages.last().text == "Four."
+    thoughts = [event["data"] for event in published if event["type"] == "reasoning.delta"]
+    assert "".join(piece["text"] for piece in thoughts).strip() == "Two and two."
+    assert [piece["offset"] for piece in thoughts][0] == 0 and {piece["turn"] for piece in thoughts} == {1}
+    assert all("Two" not in event["data"]["text"] for event in published if event["type"] == "message.delta")

@@ -113,7 +113,7 @@ def stop_reason(data: dict[str, Any]) -> Any:
     if status == "partial" and error.get("code") == "step_limit":
         return "max_turn_requests"
     if status in ("succeeded", "partial"):
-        return FINISHES.get((data.get("reply") or {}).get("finish"), "end_turn")
+        return FINISHES.get(str((data.get("reply") or {}).get("finish")), "end_turn")
     words = error.get("message") or f"The run is {status}."
     raise RequestError(-32603, str(words), {"code": error.get("code"), "status": status})
 

@@ -11,7 +11,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
-from agents import tables
+from agents import served, tables
+from agents.models import Provider
 from functions.sandbox import selftest
 from runs.models.figures import site
 from runs.queue import carriers, duties
@@ -31,6 +32,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+        parser.add_argument("--models", action="store_true", help="try the site's providers, which costs a few tokens")
 
     def handle(self, *args: Any, **options: Any) -> None:
         report = {
@@ -41,6 +43,7 @@ class Command(BaseCommand):
             **servers(),
             "ticker": ticker(),
             "versions": versions(),
+            **(providers() if options["models"] else {}),
         }
         if options["json"]:
             self.stdout.write(json.dumps(report, indent=2))
@@ -101,6 +104,17 @@ def servers() -> dict[str, Any]:
         return site.report()
     except DatabaseError:
         return {}
+
+
+def providers() -> dict[str, Any]:
+    """What the default models of the site's own providers can do: four short requests each."""
+    rows = Provider.objects.filter(owner=None, enabled=True).exclude(kind=Provider.Kind.OFFLINE).order_by("name")
+    return {f"provider {row.name}": told(served.try_out(row)) for row in rows}
+
+
+def told(trial: dict[str, Any]) -> dict[str, Any]:
+    abilities = " ".join(one["message"] for one in trial["abilities"])
+    return {"ok": trial["ok"], "says": " ".join(filter(None, [trial["message"], trial["hint"], abilities]))}
 
 
 def versions() -> dict[str, str]:

@@ -262,3 +262,20 @@ def test_many_calls_are_put_together_in_one_pass(number):
     with pytest.raises(AttemptFailed) as failure:
         builder.build()
     assert failure.value.code == "too_many_calls" and not failure.value.is_retryable
+
+
+EMPTY_PIECES = [chunk([{"index": 0, "function": {}}]), chunk([{"index": 0}]), chunk([{}])]
+
+
+@pytest.mark.parametrize("finish", ["tool_calls", "MALFORMED_FUNCTION_CALL", "unexpected_tool_call"])
+@pytest.mark.parametrize("pieces", [[], EMPTY_PIECES], ids=["nothing", "empty pieces"])
+def test_calls_that_the_server_could_not_read_are_asked_for_again(pieces, finish):
+    """vLLM (with `tool_choice: required`, and its parser for Kimi), and Gemini."""
+    with pytest.raises(AttemptFailed) as failure:
+        read_stream(stream(*pieces, chunk(finish=finish)))
+    assert (failure.value.code, failure.value.is_retryable) == ("bad_answer", True)
+
+
+def test_empty_pieces_of_calls_beside_a_text_are_no_calls():
+    answer = read_stream(stream(*EMPTY_PIECES, chunk(content="Hello."), chunk(finish="stop")))
+    assert (answer.text, answer.calls) == ("Hello.", ())

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from agents.known_models import KnownModel
+from agents.models import Provider
+from runs.loop import shortening
 from runs.models import ModelCall, RunEvent, Session
 from tests.fakes import Turn, calls, says
 
@@ -84,7 +87,7 @@ def test_long_results_are_cut(worker, alice, make_agent, make_tool, stub_provide
 
 
 def test_a_message_that_is_too_long_by_itself_ends_with_a_typed_cause(worker, alice, stub, long_session):
-    agent, session = long_session()
+    agent, session = long_session(context_tokens=8000)
     reads_at_most(stub, 10)
     run = worker.send_message(alice, "And now?", agent, session=session)
     assert (run.status, run.error["code"]) == ("failed", "context_overflow")
@@ -99,3 +102,22 @@ def test_the_session_goes_on_afterwards(worker, alice, stub, long_session):
     reads_at_most(stub, 6000)
     run = worker.send_message(alice, "And now?", agent, session=session)
     assert run.status == "succeeded"
+
+
+def test_what_the_window_of_a_known_model_surely_cannot_hold_is_not_sent(
+    worker, alice, stub, long_session, monkeypatch
+):
+    monkeypatch.setattr(Provider, "known_model", lambda provider, name: KnownModel(1, 1, window=1_000))
+    agent, session = long_session(context_tokens=8000)
+    stub.script(says("Here I am."))
+    run = worker.send_message(alice, "And now?", agent, session=session)
+    assert run.status == "succeeded" and len(stub.requests) == 1, "nothing was refused by the server"
+    assert RunEvent.objects.filter(run=run, type="context.shortened").exists()
+    assert sum(len(message["content"]) for message in stub.requests[0]["messages"]) < 5_000
+
+
+def test_an_image_is_not_measured_by_its_size():
+    image = {"role": "user", "content": [{"type": "image", "data": "A" * 100_000}, {"type": "text", "text": "What?"}]}
+    assert not shortening.is_too_long([image], 1_000)
+    assert shortening.is_too_long([{"role": "user", "content": "x" * 5_001}], 1_000)
+    assert not shortening.is_too_long([{"role": "user", "content": "x" * 100_000}], None)

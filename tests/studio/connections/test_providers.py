@@ -4,11 +4,12 @@ import re
 
 import pytest
 
+from agents.known_models import read_table
 from agents.models import Agent, AuditEvent, Membership, Provider
 from studio.connections import providers
 
 FORM = {"name": "mine", "kind": "openai-compatible", "api_key": "sk-secret-1", "default_model": "small",
-        "tool_calling": "native", "thinking": "split", "enabled": "on"}  # fmt: skip
+        "api": "chat", "tool_calling": "native", "thinking": "split", "enabled": "on"}  # fmt: skip
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_prices_are_edited_row_by_row(alice, signed_in, mine, model_server):
 
 
 def test_known_prices_have_a_date_a_source_and_numbers():
-    known = providers.presets()
+    known = read_table()
     assert re.fullmatch(r"\d{4}-\d\d", known["as_of"])
     assert set(known["kinds"]) == {"openai", "anthropic", "google"}
     for kind in known["kinds"].values():

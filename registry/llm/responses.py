@@ -1,0 +1,273 @@
+"""The Responses API of OpenAI, which other servers offer too: what is written, and how its answers are read.
+
+Nothing is stored at the server (`store: false`). What a model thought comes back encrypted, and has to be sent along
+with the calls that followed it, in the same order: `kept` has the order of an answer's items, and the encrypted ones.
+"""
+
+from typing import Any
+
+from plumbing import json_values
+from registry.exceptions import AttemptFailed
+
+from .answer_builder import AnswerBuilder, CallPiece
+from .completions import count_tokens, write_content
+from .errors import find_fault
+from .wire import Endpoint
+from .wire_model import Request, declare_parameters
+
+JSON = Any
+NAMES = {"max_tokens": "max_output_tokens", "temperature": "temperature", "top_p": "top_p"}
+ORDER = "output"  # the items of an answer, among the fields that go back with it
+ENCRYPTED = "reasoning.encrypted_content"
+KEPT = ("type", "id", "summary", "content", "encrypted_content", "phase")  # of an item
+
+
+class Responses:
+    """The dialect of one endpoint. `bridges`: its models may have templates that want roles to alternate."""
+
+    def __init__(self, endpoint: Endpoint, params: dict[str, JSON], *, is_openai: bool = False) -> None:
+        self._endpoint = endpoint
+        self._params = {NAMES[name]: value for name, value in params.items() if name in NAMES}
+        self.bridges = not is_openai
+
+    def endpoint(self, request: Request) -> Endpoint:
+        return self._endpoint
+
+    def write(self, request: Request) -> dict[str, JSON]:
+        messages = list(request.messages)
+        body: dict[str, JSON] = {"model": request.model_name, "store": False, **self._params}
+        if messages and messages[0]["role"] == "system":
+            body["instructions"] = messages.pop(0)["content"]
+        body["input"] = [item for message in messages for item in write_items(message)]
+        if "encrypted_reasoning" not in request.refused:
+            body["include"] = [ENCRYPTED]
+        if request.tools:
+            body["tools"] = [declare_function(tool) for tool in request.tools]
+        if request.output_schema is not None:
+            shape = {"type": "json_schema", "name": "answer", "schema": request.output_schema, "strict": False}
+            body["text"] = {"format": shape}
+        if request.is_streamed:
+            body["stream"] = True
+        return body
+
+    def read(self, builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+        kind = event.get("type")
+        if kind is None:
+            read_response(builder, event)
+        elif reader := READERS.get(kind):
+            reader(builder, event)
+
+    def greetings(self) -> list[dict[str, JSON]]:
+        call = {"type": "function_call", "call_id": "call_0", "name": "hello", "arguments": "{}"}
+        return [{"output": [call], "status": "completed", "usage": {}}]
+
+
+# -- the request ------------------------------------------------------------------------------------------------------
+
+
+def write_items(message: dict[str, JSON]) -> list[dict[str, JSON]]:
+    """A message with calls is several items here."""
+    role, content = message["role"], message["content"]
+    if role == "tool":
+        return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": content}]
+    if role != "assistant":
+        return [{"role": role, "content": write_parts(content)}]
+    calls = message.get("tool_calls") or []
+    order = message["fields"].get(ORDER) if calls else None
+    if not order:
+        said = [{"role": "assistant", "content": content}] if content else []
+        return [*said, *map(write_call, calls)]
+    return list(in_order(order, content, calls))
+
+
+def in_order(order: list[JSON], content: JSON, calls: list[JSON]) -> Any:
+    """The items of an answer as they came: what was said and called stands in their places."""
+    waiting = list(calls)
+    said = content
+    for entry in order:
+        item = {name: value for name, value in entry.items() if name != "index"}
+        if item["type"] == "function_call":
+            if waiting:
+                yield write_call(waiting.pop(0))
+        elif item["type"] == "message":
+            if said:
+                phase = {"phase": item["phase"]} if "phase" in item else {}
+                yield {"role": "assistant", "content": said, **phase}
+            said = ""
+        else:
+            yield item
+    if said:
+        yield {"role": "assistant", "content": said}
+    yield from map(write_call, waiting)
+
+
+def write_call(call: dict[str, JSON]) -> dict[str, JSON]:
+    arguments = json_values.write(call["arguments"]).decode()
+    return {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": arguments}
+
+
+def write_parts(content: JSON) -> JSON:
+    written = write_content(content)
+    return written if isinstance(written, str) else [as_input(part) for part in written]
+
+
+def as_input(part: dict[str, JSON]) -> dict[str, JSON]:
+    """A part of a chat completion in this API's words."""
+    if part["type"] == "text":
+        return {"type": "input_text", "text": part["text"]}
+    return {"type": "input_image", "image_url": part["image_url"]["url"]}
+
+
+def declare_function(tool: Any) -> dict[str, JSON]:
+    return {
+        "type": "function", "name": tool.name, "description": tool.description,
+        "parameters": declare_parameters(tool), "strict": False,
+    }  # fmt: skip
+
+
+# -- the answer -------------------------------------------------------------------------------------------------------
+
+
+def read_response(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
+    """A whole answer. Raises AttemptFailed."""
+    for index, item in enumerate(items_of(response)):
+        read_item(builder, item, index)
+    end(builder, response)
+
+
+def items_of(response: dict[str, JSON]) -> list[dict[str, JSON]]:
+    output = response.get("output")
+    return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+
+
+def read_item(builder: AnswerBuilder, item: dict[str, JSON], index: int) -> None:
+    if item.get("type") == "function_call":
+        builder.add_whole_call(piece_of(item, index))
+    elif item.get("type") == "message":
+        read_message(builder, item)
+    elif item.get("type") == "reasoning":
+        for part in [*parts_of(item, "summary"), *parts_of(item, "content")]:
+            builder.add_reasoning(text_in(part, "text"))
+    keep_item(builder, item, index)
+
+
+def read_message(builder: AnswerBuilder, item: dict[str, JSON]) -> None:
+    for part in parts_of(item, "content"):
+        builder.add_text(text_in(part, "text"))
+        builder.add_refusal(text_in(part, "refusal"))
+
+
+def keep_item(builder: AnswerBuilder, item: dict[str, JSON], index: int) -> None:
+    """Its place, and of what the model thought all that the server wants back."""
+    kind = item.get("type")
+    if kind == "reasoning":
+        thoughts = {name: item[name] for name in KEPT if item.get(name) is not None}
+        builder.add_field(ORDER, [{"index": index, **thoughts}])
+    elif kind in ("message", "function_call"):
+        phase = {"phase": item["phase"]} if isinstance(item.get("phase"), str) else {}
+        builder.add_field(ORDER, [{"index": index, "type": kind, **phase}])
+
+
+def piece_of(item: dict[str, JSON], index: JSON) -> CallPiece:
+    return CallPiece.of(index, item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments"))
+
+
+def parts_of(item: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
+    parts = item.get(name)
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+def text_in(value: JSON, name: str) -> str:
+    text = value.get(name) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def end(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
+    """The response says how it ended. Raises AttemptFailed."""
+    usage = response.get("usage")
+    if isinstance(usage, dict):
+        builder.input_tokens = count_tokens(usage.get("input_tokens"))
+        builder.output_tokens = count_tokens(usage.get("output_tokens"))
+    if fault := find_fault({"error": response.get("error")}, json_values.write(response)):
+        raise fault
+    status = response.get("status")
+    if status == "incomplete":
+        builder.end(text_in(response.get("incomplete_details"), "reason") or "incomplete")
+    elif status in ("completed", None) and ("output" in response or builder.has_any):
+        builder.end("stop")
+    else:
+        message = f"The model server's response is “{status}”."
+        raise AttemptFailed("bad_answer", message, is_retryable=True)
+
+
+# -- the events of a stream -------------------------------------------------------------------------------------------
+
+
+def read_added(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+    item = event.get("item")
+    if isinstance(item, dict) and item.get("type") == "function_call":
+        builder.add_pieces([piece_of({**item, "arguments": ""}, event.get("output_index"))])
+
+
+def read_call_delta(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+    builder.add_pieces([CallPiece.of(event.get("output_index"), None, None, event.get("delta"))])
+
+
+def read_call_done(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+    if isinstance(event.get("output_index"), int):  # else the event of its item says the same
+        builder.add_whole_call(CallPiece.of(event["output_index"], None, None, event.get("arguments")))
+
+
+def read_done(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+    item, index = event.get("item"), event.get("output_index")
+    if not isinstance(item, dict):
+        return
+    if item.get("type") == "function_call":
+        builder.add_whole_call(piece_of(item, index))
+    keep_item(builder, item, index if isinstance(index, int) else 0)
+
+
+def read_text(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+    builder.add_text(text_in(event, "delta"))
+
+
+def read_refusal(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+    builder.add_refusal(text_in(event, "delta"))
+
+
+def read_thought(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+    builder.add_reasoning(text_in(event, "delta"))
+
+
+def read_next_thought(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+    """Another paragraph of the summary."""
+    if event.get("summary_index"):
+        builder.add_reasoning("\n\n")
+
+
+def read_end(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+    response = event.get("response")
+    if not isinstance(response, dict):
+        raise AttemptFailed("bad_answer", "The model server's answer has no message.", is_retryable=True)
+    if not builder.has_any:  # it streams nothing but the end
+        read_response(builder, response)
+    else:
+        end(builder, response)
+
+
+READERS: dict[str, Any] = {
+    "response.output_item.added": read_added,
+    "response.output_item.done": read_done,
+    "response.function_call_arguments.delta": read_call_delta,
+    "response.function_call_arguments.done": read_call_done,
+    "response.output_text.delta": read_text,
+    "response.refusal.delta": read_refusal,
+    "response.reasoning_summary_part.added": read_next_thought,
+    "response.reasoning_summary_text.delta": read_thought,
+    "response.reasoning_text.delta": read_thought,
+    "response.completed": read_end,
+    "response.incomplete": read_end,
+    "response.failed": read_end,
+    "response.cancelled": read_end,
+    "response.done": read_end,  # some servers' word for all of these
+}
