@@ -27,6 +27,7 @@ help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(RUN)  ## start everything, process one message, keep serving until Ctrl-C
+	@.ci/documents $(BIN)/python &
 	@exec $(BIN)/python manage.py serve
 
 test: $(DEV)  ## the tests before a push, without full matrices; where databases differ, on SQLite and on PostgreSQL

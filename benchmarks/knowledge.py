@@ -141,7 +141,7 @@ def index(collection: Any, language: Language, documents: int) -> float:
     """Documents a second: cut, stemmed, stored and indexed in the steps of a worker, without making the texts."""
     from knowledge.collections import storage
     from knowledge.indexing import work
-    from knowledge.indexing.parsing import parts_of
+    from knowledge.indexing.parsing import read_text
     from knowledge.models import Document
 
     spent = 0.0
@@ -153,7 +153,7 @@ def index(collection: Any, language: Language, documents: int) -> float:
         claimed = storage.claim(BATCH, work.LEASE_S)
         group = work.Group()
         for row, text in zip(claimed, texts, strict=True):
-            group.add(storage.Read(row, work.checked(parts_of(str(row.pk), row.name, "text/plain", text))))
+            group.add(storage.Read(row, work.checked(read_text(str(row.pk), row.name, "text/plain", text).parts)))
         group.store()
         spent += time.perf_counter() - began
     return documents / spent

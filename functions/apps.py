@@ -7,7 +7,7 @@ from django.core.checks import register
 from functions import sandbox
 from functions.readiness import check_sandbox
 from functions.reading import read_apart
-from functions.sandbox.libraries import offered_in
+from functions.sandbox.libraries import Libraries, offered_in
 from plumbing.untrusted import apart
 
 
@@ -18,4 +18,9 @@ class FunctionsConfig(AppConfig):
     def ready(self) -> None:
         register(check_sandbox)
         apart.use(read_apart)
-        sandbox.offer(offered_in(Path(settings.LIBRARIES_DIR), settings.LIBRARIES, settings.INTERPRETER_LIBRARIES))
+        sandbox.offer(find_libraries())
+        sandbox.look_for(find_libraries)
+
+
+def find_libraries() -> Libraries:
+    return offered_in(Path(settings.LIBRARIES_DIR), settings.LIBRARIES, settings.INTERPRETER_LIBRARIES)

@@ -1,13 +1,81 @@
-"""Word stems of texts and questions, the same on both databases. Plain Python."""
+"""Words of texts and questions for matching without a language model: folded, stemmed, without stop words. The same
+on both databases, and for documents, memories and the catalogue of tools. Plain Python.
+"""
 
 import re
+from collections.abc import Iterator
+from functools import lru_cache
 
-from plumbing.words import find_words
+from devices.client.folding import UNSPACED, bigrams_of, fold_text
+
+LITTLE = frozenset(
+    """
+    a about again all also am an and any are as at be because been but by can could did do does each every for from
+    get give go going good got had has have he hello her here hi him his how i if in into is it its just know last
+    let like look made make many may me might more most much must my need new next no not now of off ok on one only
+    or other our out over own please put really right same say see shall she should show so some something such take
+    tell thank thanks that than the their them then there these they thing things think this those through to too
+    two up us use using very want was way we well were what when where which while who whole whom whose why will
+    with without would yes yet you your
+    """.split()  # noqa: SIM905 (read as a text)
+)
+# Words for operators, so that "3 + 4" finds a calculator.
+SIGNS = (
+    (re.compile(r"\d\s*[-+*/%^]\s*\(?\d|\)\s*[-+*/]"), "calculate arithmetic expression"),
+    (re.compile(r"\d\s*\+\s*\d"), "add sum plus"),
+    (re.compile(r"\d\s*[*×]\s*\d"), "multiply product times"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "date"),
+)
+WORD = re.compile(r"[a-z]+|[^\W\d_]+", re.UNICODE)
+
 
 NUMBER = re.compile(r"\d[\d.,:/-]*\d|\d")
-LONGEST = 40  # characters of a number, such as that of an invoice
+LONGEST_NUMBER = 40  # characters, such as those of an invoice
 
 
 def stems_of(text: str) -> list[str]:
     """The stems of the words, and the numbers, which say much in a question."""
-    return [*find_words(text), *(number[:LONGEST] for number in NUMBER.findall(text))]
+    numbers = NUMBER.findall(fold_text(text))
+    return [*find_words(text), *(number[:LONGEST_NUMBER] for number in numbers)]
+
+
+def find_words(text: str) -> list[str]:
+    """Stems in order, without stop words; a pattern such as "3 + 4" adds the words it stands for. Of Chinese, Japanese
+    and Korean each two letters that stand together are a word.
+    """
+    text = fold_text(text)
+    text += "".join(f" {words}" for sign, words in SIGNS if sign.search(text))
+    return [found for word in WORD.findall(text.replace("_", " ")) for found in words_in(word)]
+
+
+def words_in(letters: str) -> Iterator[str]:
+    """Of letters that no space parts."""
+    if letters.isascii():
+        if letters not in LITTLE:
+            yield stem(letters[:LONGEST])
+        return
+    start = 0
+    for run in UNSPACED.finditer(letters):
+        if start < run.start():
+            yield stem(letters[start : run.start()][:LONGEST])
+        yield from bigrams_of(run[0])
+        start = run.end()
+    if start < len(letters):
+        yield stem(letters[start:][:LONGEST])
+
+
+LONGEST = 60  # letters of a word that count: the stems are kept
+ENDINGS = """
+    ations ation ating ators ator ated ates ate ically ical ants ant ances ance ments ment ions ion ings ing
+    ics ic ors or ers er ies ied ed es ly s e y
+    """.split()  # noqa: SIM905
+
+
+@lru_cache(maxsize=20_000)
+def stem(word: str) -> str:
+    """A crude stemmer: cuts plural, -ing, -ed, -ation and the like if three letters remain."""
+    for ending in ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)]
+            break
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from cachetools import LRUCache, cached
 
-from plumbing.words import find_words
+from knowledge.words import find_words
 
 from .routing import embeddings
 

@@ -12,7 +12,7 @@ LIBRARIES = env.list("MUSTER_LIBRARIES", default=[])
 # libraries that the tool run_python loads, if they are installed
 INTERPRETER_LIBRARIES = env.list(
     "MUSTER_INTERPRETER_LIBRARIES",
-    default=["numpy", "pandas", "openpyxl", "matplotlib", "pillow", "pypdf", "python-docx"],
+    default=["numpy", "pandas", "openpyxl", "matplotlib", "pillow", "pypdf", "python-docx", "cryptography", "chardet"],
 )
 # where `manage.py install_libraries` installs the libraries
 LIBRARIES_DIR = env.str("MUSTER_LIBRARIES_DIR", default=str(DATA_DIR / "libraries"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import selftest
@@ -28,13 +28,14 @@ from .pool import Pool
 __all__ = [
     "IMPORTABLE", "POLICY_VERSION", "BadArguments", "Cancellation", "FunctionError", "Libraries", "Limits", "NoChild",
     "Outcome", "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute", "import_hint", "interpret",
-    "offer", "read", "release", "start", "warm", "warm_interpreter",
+    "look_for", "offer", "read", "release", "start", "warm", "warm_interpreter",
 ]  # fmt: skip
 
 _EXAMINE_AFTER_S = 3.0
 _lock = threading.Lock()
 _pool: Pool | None = None
 _libraries = NONE
+_find: Callable[[], Libraries] | None = None
 
 
 def check(source: str, allowed_imports: Any = (), entry: str = "main", **expectations: Any) -> list[Refusal]:
@@ -49,6 +50,7 @@ def execute(source: str, arguments: Any = None, **options: Any) -> Outcome:
 
 def interpret(code: str, inputs: Any, **options: Any) -> Outcome:
     """Run plain Python over files in a process that keeps its state. See Pool.interpret."""
+    _offer_found()
     return _shared().interpret(code, inputs, **options)
 
 
@@ -104,6 +106,23 @@ def offer(libraries: Libraries) -> None:
     """
     global _libraries
     _libraries = libraries
+
+
+def look_for(find: Callable[[], Libraries]) -> None:
+    """Where libraries may be installed later: the interpreter looks there as long as it has none. A server that was
+    just installed need not be restarted.
+    """
+    global _find
+    _find = find
+
+
+def _offer_found() -> None:
+    if _find is None or _libraries.directory:
+        return
+    found = _find()
+    if found.directory:
+        offer(found)
+        _shared().use(found)
 
 
 def _shared() -> Pool:

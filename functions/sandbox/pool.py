@@ -175,6 +175,10 @@ class Pool:
         for profile in profiles[:MOST_WITH_LIBRARIES]:
             self._servers.warm_now(profile)
 
+    def use(self, libraries: Libraries) -> None:
+        """Use these libraries from now on; before, there were none."""
+        self._servers.libraries = libraries
+
     def warm_interpreter(self) -> None:
         """Start the fork server of the interpreter, with its libraries."""
         self._servers.warm_now(profile_of(self._servers.libraries.interpreter, FILES))

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, Self
 
 LENGTH = 1200  # characters of a piece, about 200 words
 SHORT = 200  # a rest that is shorter joins the piece before it
+HEADING_LENGTH = 200  # characters of a place
 HEADING = re.compile(r"(#{1,6})[ \t]+(\S.*)")
 BREAKS = ("\n\n", "\n", ". ", "; ", ", ", " ")
 
@@ -28,10 +30,29 @@ class Part:
     page: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What of a document is not in its text: where, and why."""
+
+    place: str
+    reason: str
+
+    @classmethod
+    def read(cls, entry: Any) -> Self:
+        """From what a reader wrote. Raises KeyError, TypeError."""
+        return cls(storable(str(entry["place"]))[:200], storable(str(entry["reason"]))[:300])
+
+    def as_json(self) -> dict[str, str]:
+        return {"place": self.place, "reason": self.reason}
+
+
 def pieces_of(parts: Iterable[Part]) -> Iterator[Piece]:
+    """A heading without text below it, and one that is longer than a place can be, is a text itself."""
     for part in parts:
-        for text in cut(part.text):
-            yield Piece(text, storable(part.heading)[:200], part.page)
+        heading = storable(part.heading).strip()
+        text = f"{heading}\n{part.text}" if len(heading) > HEADING_LENGTH or not part.text.strip() else part.text
+        for piece in cut(text):
+            yield Piece(piece, heading[:HEADING_LENGTH], part.page)
 
 
 def storable(text: str) -> str:

@@ -55,6 +55,11 @@ def with_model(row: Collection, validated: dict[str, Any]) -> dict[str, Any]:
     return {**validated, **({} if before == row.embeddings else {name: getattr(row, name) for name in meaning.CHOSEN})}
 
 
+class LeftOutSerializer(serializers.Serializer):
+    place = serializers.CharField(help_text="Where it is in the document, such as “page 3”.")
+    reason = serializers.CharField(help_text="Why it is not in the text.")
+
+
 class DocumentSerializer(serializers.ModelSerializer):
     """`error` is null unless the status is failed."""
 
@@ -62,13 +67,16 @@ class DocumentSerializer(serializers.ModelSerializer):
     file = serializers.CharField(source="file_id", read_only=True, allow_null=True)
     size = serializers.IntegerField(source="file.size", read_only=True, allow_null=True, default=None)
     error = serializers.SerializerMethodField()
+    left_out = LeftOutSerializer(
+        many=True, read_only=True, help_text="What of the document is not in its text; empty: nothing."
+    )
     chunks = serializers.IntegerField(source="chunk_count", read_only=True, help_text="Pieces in the index.")
 
     class Meta:
         model = Document
         fields = [
             "id", "name", "source", "url", "file", "media_type", "size", "checksum", "untrusted", "status", "error",
-            "chunks", "from_version", "until_version", "created_at", "indexed_at",
+            "left_out", "chunks", "from_version", "until_version", "created_at", "indexed_at",
         ]  # fmt: skip
         read_only_fields = fields
 

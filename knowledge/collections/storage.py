@@ -5,7 +5,8 @@ of the collection, and the earlier document of that name ends with it.
 """
 
 from collections.abc import Collection as Members
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 from uuid import UUID, uuid4
@@ -22,7 +23,7 @@ from knowledge import full_text
 from knowledge.models import Chunk, Collection, Document
 from plumbing import clock
 
-from .pieces import Piece, storable
+from .pieces import LeftOut, Piece, storable
 
 Source, Status = Document.Source, Document.Status
 ATTEMPTS = 3  # a document that ends the worker or its sandbox as often has failed
@@ -154,6 +155,7 @@ class Read:
     document: Document
     pieces: list[Piece]
     file: StoredFile | None = None
+    left_out: list[LeftOut] = field(default_factory=list)
 
 
 def finish(read: list[Read]) -> int:
@@ -189,6 +191,7 @@ def become_ready(row: Document, read: Read, number: int) -> None:
         files.keep(read.file)
         row.file, row.checksum, row.media_type = read.file, read.file.sha256, read.file.media_type
     row.status, row.from_version, row.chunk_count = Status.READY, number, len(read.pieces)
+    row.left_out = [one.as_json() for one in read.left_out]
     row.lease, row.lease_expires_at, row.indexed_at = None, None, timezone.now()
     row.save()
 
@@ -214,10 +217,13 @@ def pieces_of(documents: QuerySet[Document]) -> int:
     return count or 0
 
 
-def fail(document: Document, code: str, error: str) -> None:
+def fail(document: Document, code: str, error: str, left_out: Sequence[LeftOut] = ()) -> None:
     """Mark a claimed document as failed; an earlier document of this name stays as it is."""
     rows = Document.objects.filter(pk=document.pk, lease=document.lease, status=Status.INDEXING)
-    rows.update(status=Status.FAILED, lease=None, error_code=storable(code)[:64], error=storable(error)[:500])
+    listed = [one.as_json() for one in left_out]
+    rows.update(
+        status=Status.FAILED, lease=None, error_code=storable(code)[:64], error=storable(error)[:500], left_out=listed
+    )
 
 
 def put_back(document: Document) -> None:

@@ -1,33 +1,47 @@
 """Parses a document in the sandbox's profile `files`: hostile files end one process, and nothing else."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
+import time
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
 from typing import Any
+
+from django.conf import settings
 
 from functions import sandbox
 from knowledge.collections.parsed import PLAIN, parts_of_text
-from knowledge.collections.pieces import Part
+from knowledge.collections.pieces import LeftOut, Part
 
-from .program import BYTES
-
-PROGRAM = (Path(__file__).parent / "program.py").read_text()
+PROGRAM = "import documents\ndocuments.write_answer({path!r}, '/mnt/outputs/parts', {name!r})"
 LIMITS = sandbox.Limits(timeout_s=60.0, memory_mb=768, traffic_kb=64 << 10, call_kb=1024, max_calls=200)
 ENDINGS = {"timeout": ("too_slow", "Reading it takes more than a minute."),
            "cpu": ("too_slow", "Reading it takes more than a minute."),
            "memory": ("too_large", "Reading it needs too much memory.")}  # fmt: skip
 HEAD = 4096  # bytes of JSON before the text of a part
 CHUNKS_PER_DOCUMENT = 10_000  # a document that gives more has failed
+MOST_LEFT_OUT = 100  # places in the list of a document
+BYTES = 10 << 20  # of the answer: the sandbox passes no larger file on
 TOO_LARGE = b'{"error": "too_much_text", "message": "The file has too much text."}\n'
+INSTALLING_S = 300.0
 AGAIN = ("busy", "cancelled", "refused")  # says nothing about the document
+MARK = b"\xef\xbb\xbf"  # of UTF-8
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The text of a document with its places, and what was left out of it."""
+
+    parts: list[Part]
+    left_out: list[LeftOut] = field(default_factory=list)
 
 
 class Unreadable(Exception):
-    """This document has failed, with a code for programs and a message for its owner."""
+    """This document has failed, with a code for programs, a message for its owner and what could not be read of it."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, left_out: list[LeftOut] | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.left_out = left_out or []
 
 
 class NotNow(Exception):
@@ -49,13 +63,20 @@ class OneFile:
         return {"file": name, "name": name, "media_type": "application/json", "size": len(content)}
 
 
-def parts_of(id: str, name: str, media_type: str, content: bytes) -> list[Part]:
-    """The text of a document with its places. Raises Unreadable, NotNow."""
-    if name.lower().endswith((".md", ".markdown")) and media_type == "text/plain":
+def read_text(id: str, name: str, media_type: str, content: bytes) -> Content:
+    """The text of a document with its places, and what was left out. Raises Unreadable, NotNow."""
+    if name.lower().endswith((".md", ".markdown")) and media_type in ("text/plain", "application/octet-stream"):
         media_type = "text/markdown"
     if media_type in PLAIN and not looks_parsed(name, content):
-        return list(parts_of_text(media_type, content.decode("utf-8", "replace")))
-    return parsed(id, name, content)
+        try:
+            return Content(list(parts_of_text(media_type, content.removeprefix(MARK).decode())))
+        except UnicodeDecodeError:
+            pass  # another encoding, which is guessed in the sandbox
+    read = parse(id, name, content)
+    if media_type != "text/markdown":
+        return read
+    text = "\n".join(part.text for part in read.parts)
+    return Content(list(parts_of_text(media_type, text)), read.left_out)
 
 
 def looks_parsed(name: str, content: bytes) -> bool:
@@ -64,48 +85,70 @@ def looks_parsed(name: str, content: bytes) -> bool:
     return name.lower().endswith((".eml", ".html", ".htm")) or start.startswith((b"<!doctype html", b"<html", b"%pdf-"))
 
 
-def parsed(id: str, name: str, content: bytes) -> list[Part]:
+def parse(id: str, name: str, content: bytes) -> Content:
     host, session = OneFile(content), f"document-{id}"
-    suffix = ".eml" if name.lower().endswith(".eml") else ""
+    suffix = PurePath(name).suffix.lower()
+    known = f"document{suffix}" if suffix in (".eml", ".html", ".htm") else "document"
+    program = PROGRAM.format(path="/mnt/inputs/document", name=known)
     try:
-        inputs = [{"file": "document", "name": f"document{suffix}"}]
-        outcome = sandbox.interpret(PROGRAM, inputs, session=session, host=host, limits=LIMITS, owner="collections")
+        inputs = [{"file": "document", "name": "document"}]
+        outcome = sandbox.interpret(program, inputs, session=session, host=host, limits=LIMITS, owner="collections")
     finally:
         sandbox.release(session)
     if outcome.status in AGAIN:
         raise NotNow(outcome.error.message if outcome.error else outcome.status)
     if not outcome.ok:
         raise Unreadable(*ENDINGS.get(outcome.status, ("broken_file", "The file ends the program that reads it.")))
-    return read_answer(host.answer)
-
-
-def read_answer(answer: bytes) -> list[Part]:
-    """What the program wrote: it may be anything, since the document may have taken it over."""
     try:
-        return list(parts_in(answer))
+        return read_answer(host.answer)
+    except Unreadable as error:
+        if error.code == "library_missing" and is_installing():
+            raise NotNow("the libraries that read documents are being installed")
+        raise
+
+
+def is_installing() -> bool:
+    """Whether `install_libraries` is at work. What an interrupted one left behind says nothing."""
+    fresh = Path(f"{settings.LIBRARIES_DIR}.new")
+    try:
+        return time.time() - fresh.stat().st_mtime < INSTALLING_S
+    except OSError:
+        return False
+
+
+def read_answer(answer: bytes) -> Content:
+    """What the program wrote: it may be anything, since the document may have taken it over. Raises Unreadable."""
+    try:
+        return content_in(answer)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Unreadable("broken_file", "The file cannot be read.")
 
 
-def parts_in(answer: bytes) -> Iterator[Part]:
+def content_in(answer: bytes) -> Content:
     """JSON is read in lines of at most HEAD bytes, so that it takes no more memory than the answer itself."""
-    place = count = 0
+    read = Content([])
+    place = 0
     while place < len(answer):
         end = answer.index(b"\n", place, place + HEAD)
         head = json.loads(answer[place:end])
+        place = end + 1
         if "error" in head:
-            raise Unreadable(str(head["error"])[:64], str(head["message"])[:500])
-        place = end + 1 + size_in(head, len(answer) - end - 1)
-        count += 1
-        if count > CHUNKS_PER_DOCUMENT:  # each has a piece at least
+            raise Unreadable(str(head["error"])[:64], str(head["message"])[:500], read.left_out)
+        if "left_out" in head:
+            if len(read.left_out) < MOST_LEFT_OUT:
+                read.left_out.append(LeftOut.read(head["left_out"]))
+            continue
+        place += size_in(head, len(answer) - place)
+        if len(read.parts) >= CHUNKS_PER_DOCUMENT:  # each has a piece at least
             raise Unreadable("too_much_text", f"It has more than {CHUNKS_PER_DOCUMENT} parts: split it.")
-        yield part_of(head, answer[end + 1 : place].decode("utf-8", "replace"))
+        read.parts.append(part_of(head, answer[end + 1 : place].decode("utf-8", "replace")))
+    return read
 
 
 def size_in(head: dict[str, Any], most: int) -> int:
     """Raises ValueError, KeyError."""
     size = head["size"]
-    if type(size) is not int or not 0 < size <= most:
+    if type(size) is not int or not 0 <= size <= most:
         raise ValueError("the size of a part")
     return size
 

@@ -18,13 +18,13 @@ from agents import storage as files
 from agents.exceptions import MusterError
 from agents.models import StoredFile
 from knowledge.collections import storage
-from knowledge.collections.pieces import Part, Piece, pieces_of
+from knowledge.collections.pieces import LeftOut, Part, Piece, pieces_of
 from knowledge.collections.storage import Read
 from knowledge.models import Document
 from plumbing.database import DATABASE_GONE
 from plumbing.http import outbound
 
-from .parsing import CHUNKS_PER_DOCUMENT, NotNow, Unreadable, parts_of
+from .parsing import CHUNKS_PER_DOCUMENT, NotNow, Unreadable, read_text
 
 log = logging.getLogger(__name__)
 BATCH, PIECES = 50, 2000  # documents that are claimed, and pieces that are stored, at once
@@ -138,7 +138,7 @@ def attempt(document: Document) -> Read | None:
 
 def failed(document: Document, error: Exception) -> None:
     if isinstance(error, Unreadable):
-        storage.fail(document, error.code, str(error))
+        storage.fail(document, error.code, str(error), error.left_out)
     elif isinstance(error, MusterError):
         storage.fail(document, error.code, " ".join(filter(None, [str(error), error.hint])))
     else:
@@ -160,8 +160,8 @@ def read_document(document: Document) -> Read | None:
             file = files.store_bytes(document.collection.owner_id, document.name, content, declared=declared)
     else:
         content = content_of(document.file)
-    parts = parts_of(str(document.pk), name, media_type, content)
-    return Read(document, checked(parts), file)
+    read = read_text(str(document.pk), name, media_type, content)
+    return Read(document, checked(read.parts, read.left_out), file, read.left_out)
 
 
 def content_of(file: StoredFile | None) -> bytes:
@@ -171,14 +171,15 @@ def content_of(file: StoredFile | None) -> bytes:
     return content
 
 
-def checked(parts: list[Part]) -> list[Piece]:
+def checked(parts: list[Part], left_out: list[LeftOut] | None = None) -> list[Piece]:
+    """The pieces of a text. Raises Unreadable if there are none, or too many."""
     pieces: list[Piece] = []
     for piece in pieces_of(parts):
         pieces.append(piece)
         if len(pieces) > CHUNKS_PER_DOCUMENT:
             raise Unreadable("too_much_text", f"It has more than {CHUNKS_PER_DOCUMENT} pieces: split it.")
     if not pieces:
-        raise Unreadable("no_text", "There is no text in it. Scanned pages must be recognised (OCR) before.")
+        raise Unreadable("no_text", "There is no text in it.", left_out)
     return pieces
 
 

@@ -6,6 +6,7 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
 from agents.http.filters import WORDS, FilterSet, Flag, Id
+from devices.client.folding import spellings_of
 from knowledge.models import Memory
 
 
@@ -25,5 +26,8 @@ class MemoryFilter(FilterSet):
 
     def filter_search(self, rows: Any, name: str, value: str) -> QuerySet:
         for word in value.replace("\0", " ").split()[:WORDS]:
-            rows = rows.filter(Q(text__icontains=word) | Q(subject__icontains=word))
+            is_written = Q()
+            for spelling in spellings_of(word):
+                is_written |= Q(text__icontains=spelling) | Q(subject__icontains=spelling)
+            rows = rows.filter(is_written)
         return rows

@@ -6,6 +6,7 @@ databases.
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -144,7 +145,7 @@ def rank(rows: Sequence[Memory], text: str) -> list[Found]:
 def question(text: str) -> dict[str, str]:
     """The stems of a text, each with the word it stands for."""
     stems: dict[str, str] = {}
-    for word in re.findall(r"\d[\d.,:/-]*\d|\w+", text):
+    for word in re.findall(r"\d[\d.,:/-]*\d|\w+", unicodedata.normalize("NFC", text)):
         for stem in stems_of(word):
             stems.setdefault(stem, word[:40])
     return stems

@@ -129,6 +129,7 @@ class Migration(migrations.Migration):
                 ('status', models.CharField(choices=[('waiting', 'Waiting'), ('indexing', 'Indexing'), ('ready', 'Ready'), ('failed', 'Failed')], default='waiting', max_length=8)),
                 ('error_code', models.CharField(blank=True, max_length=64)),
                 ('error', models.CharField(blank=True, max_length=500)),
+                ('left_out', models.JSONField(blank=True, default=list, help_text='What is not in its text: places and reasons.')),
                 ('chunk_count', models.PositiveIntegerField(default=0)),
                 ('from_version', models.PositiveIntegerField(editable=False, null=True, validators=[django.core.validators.MinValueValidator(1)])),
                 ('until_version', models.PositiveIntegerField(editable=False, null=True)),

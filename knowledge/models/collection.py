@@ -95,6 +95,7 @@ class Document(StoredRow):
     status = models.CharField(max_length=8, choices=Status.choices, default=Status.WAITING)
     error_code = models.CharField(max_length=64, blank=True)
     error = models.CharField(max_length=500, blank=True)
+    left_out = models.JSONField(default=list, blank=True, help_text="What is not in its text: places and reasons.")
     chunk_count = models.PositiveIntegerField(default=0)
     from_version = models.PositiveIntegerField(null=True, editable=False, validators=[MinValueValidator(1)])
     until_version = models.PositiveIntegerField(null=True, editable=False)

@@ -14,7 +14,7 @@ from typing import Any
 
 from agents.http.parsers import find_fault
 from agents.tools import ToolSpec
-from plumbing.words import find_words
+from knowledge.words import find_words
 
 from . import offline_script
 from .arguments import Finder

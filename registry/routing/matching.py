@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plumbing.words import find_words
+from knowledge.words import find_words
 
 from .profiles import Profile
 

@@ -11,8 +11,8 @@ from django.db.models import IntegerField
 
 from agents.models import Agent, AgentSpec
 from agents.models.team import closed_to
+from knowledge.words import find_words
 from plumbing.statements import Select
-from plumbing.words import find_words
 
 WEIGHTS = {"capabilities": 3.0, "name": 2.0, "examples": 1.5, "description": 1.0}
 

@@ -113,7 +113,8 @@ def mark_files(origins: Origins, root: Run) -> None:
     if any(part.get("type") == "image" for message in messages for part in message.content):
         origins.mark("", "an attached picture")
     for row in parts.files_of(messages, root.principal_id).values():
-        text = (storage.read(row) or b"").decode("utf-8", "replace")
+        text, note = parts.file_text(row, storage.read(row) or b"")
+        text = f"{text}\n{note}"
         origins.mark(text, f"the file “{row.name}”") if row.untrusted else origins.say(text)
 
 

@@ -16,6 +16,7 @@ from runs.models import Message, Run, Session
 
 from . import authors
 from .checks import lineage
+from .parts import file_text
 
 LIMIT = 20_000  # characters of one source
 COMPACT = 600
@@ -100,7 +101,8 @@ def file(asker: Asker, source: Source) -> str:
     content = storage.read(row) if row else None
     if row is None or content is None:
         raise ToolFailed("there is no such file", code="unknown_file")
-    return f"File {row.name}:\n{content.decode('utf-8', 'replace')}"
+    text, note = file_text(row, content)
+    return "\n".join(filter(None, [f"File {row.name}:", text, note]))
 
 
 def own_session(asker: Asker, source: Source) -> Session:

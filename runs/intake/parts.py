@@ -8,14 +8,20 @@ disappears from the history too.
 import base64
 import binascii
 from collections.abc import Iterable
+from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
-from uuid import UUID
+from uuid import UUID, uuid4
+
+from cachetools import LRUCache, cached
 
 from agents import storage
 from agents.models import StoredFile
 from agents.models.file import IMAGES
 from agents.unknown import extra
+from knowledge.collections import pieces
+from knowledge.indexing import parsing
+from plumbing.waits import run_blocking
 from runs.models import Message
 from runs.models.session import files_in, parsed_id
 from runs.rules.marks import marked
@@ -30,8 +36,14 @@ MOST = 200  # parts of a message
 IMAGE_SIZE = 4_000  # characters that an image counts in a budget: models charge about a thousand tokens
 FILE_LIMIT = 40_000  # characters of one file shown to a model
 
+READ_BYTES = 16 << 20  # of the texts of files that are kept, in a process
+
 Part = dict[str, Any]
 Files = dict[UUID, StoredFile]
+
+
+def size_of_text(read: tuple[str, str]) -> int:
+    return 4 * (len(read[0]) + len(read[1])) + 200
 
 
 def problem_of(user: Any, part: Any) -> str:
@@ -108,15 +120,53 @@ def shown_file(part: Part, files: Files) -> Part:
         return {"type": "text", "text": f"[file {file_id}: deleted]"}
     if row.media_type in IMAGES:
         return {"type": "image", "data": base64.b64encode(content).decode(), "media_type": row.media_type}
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        note = f"[file {row.name}, {row.media_type}, {len(content)} bytes: cannot be read as text]"
-        return {"type": "text", "text": note}
+    text, note = file_text(row, content)
+    if not text:
+        note = marked(note, f"file {row.name}") if row.untrusted else note  # a hostile file may have written it
+        return {"type": "text", "text": f"[file {row.name}, {row.media_type}, {len(content)} bytes: {note}]"}
     if len(text) > FILE_LIMIT:
         text = f"{text[:FILE_LIMIT]}\n[cut: {len(text) - FILE_LIMIT} more characters]"
+    text = f"{text}\n{note}" if note else text
     shown = marked(text, f"file {row.name}") if row.untrusted else text
     return {"type": "text", "text": f"File {row.name}:\n{shown}"}
+
+
+def file_text(row: StoredFile, content: bytes) -> tuple[str, str]:
+    """The text of a file, and what is not in it; without a text, why it has none. Office files, PDF, mail and other
+    encodings than UTF-8 are read in the sandbox, as the documents of collections are.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+        if "\0" not in text and not content.startswith(b"%PDF-"):
+            return text, ""
+    except UnicodeDecodeError:
+        pass
+    try:
+        return read_apart(row.sha256, row.name, row.media_type, content)
+    except parsing.Unreadable as error:
+        return "", str(error)
+    except parsing.NotNow as error:
+        return "", f"it cannot be read now ({error})"
+
+
+def key_of(sha256: str, name: str, media_type: str, content: bytes) -> tuple[str, str, str]:
+    return sha256, name, media_type
+
+
+@cached(LRUCache(READ_BYTES, getsizeof=size_of_text), key=key_of, lock=Lock())
+def read_apart(sha256: str, name: str, media_type: str, content: bytes) -> tuple[str, str]:
+    """Kept by content: each turn of a run shows its files again. Raises Unreadable, NotNow."""
+    read = run_blocking(parsing.read_text, f"file-{uuid4()}", name, media_type, content)
+    text = "\n".join("\n".join(filter(None, [place_of(part), part.text])) for part in read.parts).strip()
+    listed = "; ".join(f"{one.place}: {one.reason}" for one in read.left_out)
+    if not text:
+        raise parsing.Unreadable("no_text", listed or "There is no text in it.")
+    return text, f"[not in this text: {listed}]" if listed else ""
+
+
+def place_of(part: pieces.Part) -> str:
+    page = f"page {part.page}" if part.page else ""
+    return ", ".join(filter(None, [page, part.heading]))
 
 
 def size_of(content: str | list[Part]) -> int:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from argparse import ArgumentParser
 from importlib.metadata import distributions
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,17 @@ class Command(BaseCommand):
         parser.add_argument(
             "--requirements", type=Path, default=default, help="Requirements file with pinned versions and hashes."
         )
+        parser.add_argument(
+            "--documents", action="store_true",
+            help="Install only what reads documents, and only where no libraries are installed yet.",
+        )  # fmt: skip
 
-    def handle(self, *args: Any, requirements: Path, **options: Any) -> None:
+    def handle(self, *args: Any, requirements: Path, documents: bool, **options: Any) -> None:
         target = Path(settings.LIBRARIES_DIR)
+        if documents and (target / MANIFEST).exists():
+            return
+        if documents:
+            requirements = settings.BASE_DIR / "requirements-documents.txt"
         fresh = target.with_name(f"{target.name}.new")
         remove(fresh)
         install(requirements, fresh)
@@ -38,19 +47,23 @@ class Command(BaseCommand):
         fresh.rename(target)
         self.stdout.write(f"Installed in {target}: {', '.join(sorted(manifest))}.")
         missing = sorted({normalized(name) for name in settings.LIBRARIES} - manifest.keys())
-        if missing:
+        if missing and not documents:
             raise CommandError(f"In MUSTER_LIBRARIES, but not in {requirements.name}: {', '.join(missing)}.")
         allowed = ", ".join(settings.LIBRARIES) or "none; set MUSTER_LIBRARIES"
         loaded = sorted({normalized(name) for name in settings.INTERPRETER_LIBRARIES} & manifest.keys())
         self.stdout.write(f"Functions may require: {allowed}.")
-        self.stdout.write(f"The tool run_python loads: {', '.join(loaded) or 'none'}. Restart the servers and workers.")
+        restart = "" if documents else " Restart the servers and workers."
+        self.stdout.write(f"The tool run_python loads: {', '.join(loaded) or 'none'}.{restart}")
 
 
 def install(requirements: Path, target: Path) -> None:
     """Install with pip from wheels with known hashes only, so that no package code runs during
     installation.
     """
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    if find_spec("pip"):
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    else:  # an environment that uv made has no pip
+        command = [shutil.which("uv") or "uv", "pip", "install", "--quiet", "--python", sys.executable, "--no-deps"]
     command += ["--require-hashes", "--only-binary=:all:", "--target", str(target), "-r", str(requirements)]
     if subprocess.run(command).returncode:  # noqa: S603 - our own arguments
         raise CommandError("pip could not install the libraries. See its output above.")

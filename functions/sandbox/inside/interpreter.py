@@ -21,7 +21,7 @@ from binascii import a2b_base64
 from pathlib import Path
 from typing import Any
 
-from . import files, packages
+from . import documents, files, packages
 from .runtime import FILENAME
 
 INPUTS, OUTPUTS, SKILLS = f"{files.WORK}/inputs", f"{files.WORK}/outputs", f"{files.WORK}/skills"
@@ -55,6 +55,7 @@ def preload(libraries: tuple[str, ...]) -> None:
         if codec.name not in ("mbcs", "oem"):  # Windows
             importlib.import_module(f"encodings.{codec.name}")
     packages.load(libraries)
+    sys.modules["documents"] = documents  # code reads documents as collections do
     roots = {path for name in libraries for path in getattr(sys.modules[name], "__path__", ())}
     files.read_data([*sorted(roots), *zoneinfo.TZPATH[:1]])
     if "matplotlib" in libraries:

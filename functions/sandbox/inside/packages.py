@@ -95,3 +95,7 @@ def _warm_up(chosen: tuple[str, ...]) -> None:
         import numpy
 
         repr(numpy.linalg.inv(numpy.eye(2)) @ numpy.arange(2))
+    if "chardet" in chosen:
+        import chardet
+
+        chardet.detect("Возврат товара возможен в течение тридцати дней.".encode("cp1251"))  # reads its models

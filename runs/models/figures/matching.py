@@ -13,6 +13,7 @@ from django.db.models import Case, DecimalField, Exists, F, OuterRef, Q, QuerySe
 from django.db.models.functions import Cast, Coalesce
 
 from agents.models import Agent
+from devices.client.folding import spellings_of
 from runs.models import Message, Run, ToolCallRecord
 
 WORDS = 6
@@ -24,7 +25,8 @@ def with_words(runs: QuerySet[Run], text: str) -> QuerySet[Run]:
     """Each word is in a message of the run, in its error, or in the name of its session, agent or chain."""
     runs = runs.annotate(error_text=as_text("error"))
     for word in text.split()[:WORDS]:
-        named = Q(*((f"{name}__icontains", word) for name in NAMES), _connector=Q.OR)
+        spellings = spellings_of(word)
+        named = Q(*((f"{name}__icontains", one) for name in NAMES for one in spellings), _connector=Q.OR)
         runs = runs.filter(named | written("error_text", word) | Q(Exists(said(word))))
     return runs
 
@@ -41,8 +43,11 @@ def as_text(column: str) -> Cast:
 
 def written(column: str, word: str) -> Q:
     """As it is, or as JSON escapes it: SQLite keeps JSON as it was written."""
-    escaped = json.dumps(word)[1:-1]
-    return Q(**{f"{column}__icontains": word}) | Q(**{f"{column}__icontains": escaped})
+    is_written = Q()
+    for spelling in spellings_of(word):
+        is_written |= Q(**{f"{column}__icontains": spelling})
+        is_written |= Q(**{f"{column}__icontains": json.dumps(spelling)[1:-1]})
+    return is_written
 
 
 def with_failed_tool(runs: QuerySet[Run], is_failed: bool = True) -> QuerySet[Run]:

@@ -34,7 +34,7 @@ def test_a_heading_that_no_database_can_store_is_mended(box, theirs):
 
 def test_what_a_parser_answers_can_always_be_stored(box):
     row = put(box, "a.txt", b"Words.")
-    [part] = parsing.read_answer(b'{"size": 6, "heading": "c\\u0000\\udfff"}\na\0b\xed\xa0\x80')
+    [part] = parsing.read_answer(b'{"size": 6, "heading": "c\\u0000\\udfff"}\na\0b\xed\xa0\x80').parts
     [piece] = work.checked([part])
     assert (piece.text, piece.heading) == ("ab\ufffd\ufffd\ufffd", "c?")
     [claimed] = storage.claim(10, 60)
@@ -74,14 +74,14 @@ def test_slow_documents_of_one_person_let_others_go_first(box, theirs, monkeypat
     slow = [put(box, f"slow-{number}.txt", f"Slow {number}.".encode()) for number in range(6)]
     good = put(theirs, "good.txt", b"Good words.")
     now, read = [0.0], []
-    parts_of = work.parts_of
+    read_text = work.read_text
 
     def parts(id, name, media_type, content):
         read.append(name)
         now[0] += 60.0 if name.startswith("slow") else 0.01
-        return parts_of(id, name, media_type, content)
+        return read_text(id, name, media_type, content)
 
-    monkeypatch.setattr(work, "parts_of", parts)
+    monkeypatch.setattr(work, "read_text", parts)
     monkeypatch.setattr(work, "seconds", lambda: now[0])
     for _ in range(12):
         work.tick()

@@ -4,14 +4,16 @@ import tracemalloc
 
 import pytest
 
+from functions.sandbox.inside.documents import answer as writing
+from functions.sandbox.inside.documents.report import MOST_LEFT_OUT, LeftOut, bounded
+from knowledge.collections.pieces import LeftOut as Listed
 from knowledge.collections.pieces import Part
-from knowledge.indexing import parsing, program
+from knowledge.indexing import parsing
 
 
 def test_what_the_parser_answers_is_not_believed():
-    assert parsing.read_answer(b"") == [], "a document without text"
+    assert parsing.read_answer(b"") == parsing.Content([]), "a document without text"
     sizes = (b"-1", b"0", b"2", b"true", b'"1"', b"1e9", b"null")
-    assert parsing.read_answer(b"") == []
     for answer in (
         b"[]\n",
         b"{\n",
@@ -19,11 +21,13 @@ def test_what_the_parser_answers_is_not_believed():
         b"1\n",
         b'{"error": 5}\n',
         b'{"size": 1}a',
+        b'{"left_out": 5}\n',
+        b'{"left_out": {"place": "page 1"}}\n',
         *(b'{"size": %s}\na' % one for one in sizes),
     ):
         with pytest.raises(parsing.Unreadable):
             parsing.read_answer(answer)
-    [part] = parsing.read_answer(b'{"size": 1, "page": "5", "heading": null}\na')
+    [part] = parsing.read_answer(b'{"size": 1, "page": "5", "heading": null}\na').parts
     assert (part.text, part.page) == ("a", None)
 
 
@@ -46,11 +50,28 @@ def test_a_parser_that_was_taken_over_cannot_fill_the_memory():
 
 def test_an_answer_that_no_document_needs_is_not_kept():
     host = parsing.OneFile(b"")
-    host.save_file("parts", b"x" * (program.BYTES + 1), "")
+    host.save_file("parts", b"x" * (writing.BYTES + 1), "")
     assert host.answer == parsing.TOO_LARGE
 
 
 def test_parts_come_back_as_the_program_wrote_them():
     parts = [{"text": "Zürich\n😀\ud800", "heading": "A" * 300, "page": 7}, {"text": " \n"}, {"text": "{}\nb"}]
-    written = b"".join(map(program.lines_of, program.bounded(parts)))
-    assert parsing.read_answer(written) == [Part("Zürich\n😀?", "A" * 200, 7), Part("{}\nb")]
+    written = b"".join(map(writing.lines_of, bounded(parts)))
+    long = f"{'A' * 300}\nZürich\n😀?"
+    assert parsing.read_answer(written).parts == [Part(long, "A" * 200, 7), Part("{}\nb")]
+
+
+def test_what_was_left_out_comes_back_and_a_long_list_counts_the_rest():
+    left_out = LeftOut()
+    left_out.add("page 1", "It needs OCR.")
+    left_out.add("page 1", "It needs OCR.")
+    for number in range(2, 300):
+        left_out.add(f"page {number}", "It needs OCR.")
+    entries = left_out.entries()
+    assert len(entries) == MOST_LEFT_OUT and entries[0]["place"] == "page 1 (2 times)"
+    assert entries[-1]["reason"] == "200 more places are left out."
+    answer = b"".join(writing.line_of({"left_out": entry}) for entry in entries)
+    assert parsing.read_answer(answer * 3).left_out == [Listed(**entry) for entry in entries]
+    with pytest.raises(parsing.Unreadable) as failure:
+        parsing.read_answer(answer + b'{"error": "needs_ocr", "message": "All its pages are pictures."}\n')
+    assert failure.value.code == "needs_ocr" and len(failure.value.left_out) == MOST_LEFT_OUT

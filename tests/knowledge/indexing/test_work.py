@@ -1,7 +1,6 @@
 """Indexing: documents of all kinds are read, hostile ones fail alone, and a worker that dies loses nothing."""
 
 import io
-import json
 import subprocess
 import zipfile
 from datetime import timedelta
@@ -20,11 +19,11 @@ from django.utils import timezone
 
 from agents.models import StoredFile
 from functions import sandbox
-from functions.sandbox.libraries import offered_in
 from knowledge.collections import storage
 from knowledge.collections.search import search
 from knowledge.indexing import parsing, work
 from knowledge.models import Chunk, Collection, Document
+from tests.corpus.documents import CASES
 from tests.files import stored
 
 MAIL = b"From: Bob <bob@example.com>\nTo: alice@example.com\nSubject: Invoice 4711\n\nPlease pay by Friday.\n"
@@ -94,22 +93,6 @@ def test_documents_of_several_kinds_are_read_and_hostile_ones_fail_alone(box):
     assert ("hours.html", "Sundays", "Closed") in found(box, "closed on sundays")
     assert found(box, "invoice 4711")[0][0] == "bill.eml" and found(box, "growth")[0][:2] == ("talk.pptx", "page 1")
     assert found(box, "evil") == []
-
-
-@pytest.fixture
-def libraries(tmp_path):
-    """The libraries of this environment, as `install_libraries` would put them beside the application."""
-    packages = Path(pypdf.__file__).parent.parent
-    for name in ("pypdf", "docx", "lxml", "typing_extensions.py", "openpyxl", "et_xmlfile"):
-        (tmp_path / name).symlink_to(packages / name)
-    offered = {"pypdf": ["pypdf"], "python-docx": ["docx"], "openpyxl": ["openpyxl"]}
-    (tmp_path / "libraries.json").write_text(json.dumps(offered))
-    earlier = sandbox._libraries
-    sandbox.close()
-    sandbox.offer(offered_in(tmp_path, [], list(offered)))
-    yield
-    sandbox.close()
-    sandbox.offer(earlier)
 
 
 def pdf(*texts, password=""):
@@ -212,6 +195,27 @@ def test_a_real_file_of_each_kind_is_found_at_its_place(box, libraries):
     assert found(box, "rückgabe ware")[0][0] == "mail.eml" and found(box, "helmet")[0][:2] == ("prices.xlsx", "Stock")
 
 
+def test_a_document_says_what_is_not_in_its_text_on_its_page_and_in_the_api(box, libraries, client, alice):
+    rows = [
+        put(box, case.name, case.make()) for case in CASES if case.name in ("mixed.pdf", "scanned.pdf", "gaps.xlsx")
+    ]
+    work.tick()
+    shown = {}
+    client.force_login(alice)
+    for row in rows:
+        row.refresh_from_db()
+        body = client.get(f"/api/v1/collections/box/documents/{row.pk}").json()
+        page = client.get(f"/collections/box/documents/{row.pk}/").content.decode()
+        assert ("Not in the text" in page) == bool(body["left_out"])
+        assert all(one["reason"] in page and one["place"] in page for one in body["left_out"])
+        shown[row.name] = body["status"], [one["place"] for one in body["left_out"]]
+    assert shown == {
+        "gaps.xlsx": ("ready", []),
+        "mixed.pdf": ("ready", ["page 2"]),
+        "scanned.pdf": ("failed", ["page 1", "page 2"]),
+    }
+
+
 def test_a_document_that_takes_too_long_fails_and_others_go_on(box, monkeypatch):
     monkeypatch.setattr(parsing, "LIMITS", sandbox.Limits(timeout_s=1, memory_mb=768, call_kb=1024))
     monkeypatch.setattr(parsing, "PROGRAM", "while True: pass")
@@ -246,7 +250,7 @@ def test_a_full_sandbox_lets_a_document_wait(box, monkeypatch):
         raise parsing.NotNow("busy")
 
     row = put(box, "a.html", PAGE)
-    monkeypatch.setattr(work, "parts_of", busy)
+    monkeypatch.setattr(work, "read_text", busy)
     monkeypatch.setattr(work, "TURN_S", 0.05)
     work.tick()
     row.refresh_from_db()

@@ -5,6 +5,7 @@ import base64
 import pytest
 
 from runs.models import Message, Run
+from tests.corpus.documents import CASES, zipped
 from tests.fakes import says
 from tests.files import stored
 
@@ -94,10 +95,22 @@ def test_a_file_that_is_a_picture_reaches_the_model_as_one(send, alice):
     assert shown[1] == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
 
 
-def test_of_a_file_that_is_neither_the_model_is_told_what_it_is(send, alice):
-    binary = stored(alice, "a.zip", media_type="application/zip", content=b"PK\x03\x04\xff\0")
+def test_of_a_file_without_text_the_model_is_told_why(send, alice):
+    binary = stored(alice, "a.zip", media_type="application/zip", content=zipped({"a.txt": "a"}), untrusted=False)
     shown, _ = send(TEXT, {"type": "file", "file": str(binary.pk)})
-    assert shown == "What is this?\n[file a.zip, application/zip, 6 bytes: cannot be read as text]"
+    assert shown.startswith("What is this?\n[file a.zip, application/zip, ")
+    assert shown.endswith("bytes: Archives are not read: add the files in it one by one.]")
+
+
+@pytest.mark.parametrize(
+    "name", ["insertions.docx", "gaps.xlsx", "notes.pptx", "utf16.txt", "utf16nomark.txt", "utf8mark.csv"]
+)
+def test_an_attached_document_reaches_the_model_with_what_is_not_in_its_text(send, alice, name):
+    [case] = [case for case in CASES if case.name == name]
+    row = stored(alice, name, media_type="application/octet-stream", content=case.make(), untrusted=False)
+    shown, _ = send(TEXT, {"type": "file", "file": str(row.pk)})
+    assert [wanted for wanted in case.texts if wanted.strip() not in shown] == []
+    assert ("[not in this text: " in shown) == bool(case.lost) and all(word in shown for word in case.lost)
 
 
 def test_a_long_file_is_cut_and_says_so(send, alice):

@@ -1,0 +1,49 @@
+"""Writes what a reader found as short lines of JSON with texts between them, for the server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .kinds import read_content
+from .report import LeftOut, Part, Refused, bounded, refusal_of
+
+HEADING = 200  # characters
+BYTES = 10 << 20  # of the answer: the sandbox passes no larger file on
+
+
+def write_answer(path: str, output: str, name: str = "") -> None:
+    """Read the document at `path` and write the answer for `knowledge/indexing/parsing.py`.
+
+    Each entry of the list is a line of JSON ({"left_out": {"place", "reason"}}). Each part is a line of JSON ({"size",
+    "heading"?, "page"?}) and then so many bytes of UTF-8. A document that cannot be read has a line {"error",
+    "message"} in place of parts. So a reader of the answer parses only short lines of JSON.
+    """
+    left_out = LeftOut()
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+        parts = list(bounded(read_content(content, name, left_out)))
+        written = b"".join(map(lines_of, parts))
+        if len(written) > BYTES:
+            raise Refused("too_much_text", f"The document has more than {BYTES >> 20} MB of text.")
+    except Exception as error:
+        code, message = refusal_of(error)
+        written = line_of({"error": code, "message": message})
+    listed = b"".join(line_of({"left_out": entry}) for entry in left_out.entries())
+    with open(output, "wb") as file:
+        file.write(listed + written)
+
+
+def lines_of(part: Part) -> bytes:
+    """A long heading is kept whole: as the first line of the text."""
+    heading, text = part.get("heading", ""), part["text"]
+    if len(heading) > HEADING:
+        text = f"{heading}\n{text}"
+    written = text.encode("utf-8", "replace")
+    head = {"size": len(written), "heading": heading[:HEADING], "page": part.get("page")}
+    return line_of(head) + written
+
+
+def line_of(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode() + b"\n"

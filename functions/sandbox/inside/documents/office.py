@@ -1,0 +1,188 @@
+"""Packages of office programs: Word, Excel and PowerPoint since 2007, and OpenDocument.
+
+The main document is found through the package's relationships, as its programs do, and by its usual name where these
+are missing. Only the standard library is used: see docs/documents.md for how this compares with libraries.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import xml.etree.ElementTree as ElementTree
+import zipfile
+from typing import Any
+
+from .report import LeftOut, Refused
+
+UNPACKED = 200 << 20  # bytes of all members of an archive
+MEMBERS = 20_000
+MAIN_TYPES = {"wordprocessingml": "word", "ms-word": "word", "spreadsheetml": "sheets", "ms-excel": "sheets",
+              "presentationml": "slides", "ms-powerpoint": "slides"}  # fmt: skip
+USUAL_MAINS = {"word/document.xml": "word", "xl/workbook.xml": "sheets", "ppt/presentation.xml": "slides"}
+
+
+def local(tag: Any) -> str:
+    """The name of an element or attribute without its namespace, which differs between strict and usual documents."""
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+
+
+def child(element: Any, name: str) -> Any:
+    """The first child of this name; None if there is none."""
+    for one in element:
+        if local(one.tag) == name:
+            return one
+    return None
+
+
+def attribute(element: Any, name: str) -> str:
+    """The value of an attribute in any namespace; empty if it has none."""
+    if element is None:
+        return ""
+    for key, value in element.attrib.items():
+        if local(key) == name:
+            return str(value)
+    return ""
+
+
+def is_on(element: Any) -> bool:
+    """Whether a switch such as <w:vanish/> is on."""
+    return element is not None and attribute(element, "val").lower() not in ("0", "false", "off", "none")
+
+
+class Relation:
+    """A link from one part of a package to another."""
+
+    def __init__(self, kind: str, target: str, is_external: bool) -> None:
+        self.kind, self.target, self.is_external = kind, target, is_external
+
+
+class Package:
+    """The parts of an office file. Raises Refused for one that is encrypted, too large or hostile."""
+
+    def __init__(self, content: bytes, left_out: LeftOut) -> None:
+        self.archive = zipfile.ZipFile(io.BytesIO(content))
+        self.left_out = left_out
+        self.members = {member.filename: member for member in self.archive.infolist()}
+        self.check()
+
+    def check(self) -> None:
+        members = self.members.values()
+        if sum(member.file_size for member in members) > UNPACKED or len(members) > MEMBERS:
+            raise Refused("too_large", f"Unpacked, the file has more than {UNPACKED >> 20} MB.")
+        if any(member.flag_bits & 1 for member in members):
+            raise Refused("encrypted", "The file is encrypted: remove its password and add it again.")
+        for name in self.members:
+            if name.endswith((".xml", ".rels")) and self.declares_entities(name):
+                raise Refused("xml_entities", "The file declares XML entities, which no office program writes.")
+
+    def declares_entities(self, name: str) -> bool:
+        with self.archive.open(name) as file:
+            return b"<!DOCTYPE" in file.read(1024).replace(b"\0", b"")
+
+    def media_type(self) -> str:
+        """What an OpenDocument file says it is; empty for others."""
+        if "mimetype" not in self.members:
+            return ""
+        return self.archive.read("mimetype")[:200].decode("ascii", "replace").strip()
+
+    def main_part(self) -> tuple[str, str]:
+        """The name of the main document and its reader; two empty texts if this is no office file."""
+        for relation in self.relations("").values():
+            if relation.kind == "officeDocument" and relation.target in self.members:
+                return relation.target, self.reader_of(relation.target)
+        for name, reader in USUAL_MAINS.items():
+            if name in self.members:
+                return name, reader
+        return "", ""
+
+    def reader_of(self, name: str) -> str:
+        kind = self.content_types().get(name, "")
+        if "binary" in kind:
+            raise Refused("unsupported_type", "Binary workbooks (XLSB) are not read: save it as XLSX.")
+        for part, reader in MAIN_TYPES.items():
+            if part in kind:
+                return reader
+        folder = {"word": "word", "xl": "sheets", "ppt": "slides"}
+        return folder.get(name.partition("/")[0], "")
+
+    def content_types(self) -> dict[str, str]:
+        types = {}
+        for one in self.tree("[Content_Types].xml", is_needed=False):
+            if local(one.tag) == "Override":
+                types[attribute(one, "PartName").lstrip("/")] = attribute(one, "ContentType")
+        return types
+
+    def tree(self, name: str, *, is_needed: bool = True) -> Any:
+        """The root of a part. One that is missing or damaged is empty and, if it is needed, listed."""
+        try:
+            return ElementTree.fromstring(self.archive.read(name))
+        except KeyError:
+            reason = "This part of the file is missing."
+        except ElementTree.ParseError:
+            reason = "This part of the file is damaged."
+        if is_needed:
+            self.left_out.add(name, reason)
+        return ElementTree.Element("missing")
+
+    def is_well_formed(self, name: str) -> bool:
+        try:
+            with self.archive.open(name) as file:
+                for _, element in ElementTree.iterparse(file):
+                    element.clear()
+        except ElementTree.ParseError:
+            return False
+        return True
+
+    def open(self, name: str) -> Any:
+        return self.archive.open(name)
+
+    def relations(self, name: str) -> dict[str, Relation]:
+        """The links of a part by their ids."""
+        folder, base = posixpath.split(name)
+        found = {}
+        for one in self.tree(posixpath.join(folder, "_rels", f"{base}.rels"), is_needed=False):
+            target = attribute(one, "Target")
+            is_external = attribute(one, "TargetMode") == "External"
+            if not is_external:
+                target = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
+            kind = attribute(one, "Type").rpartition("/")[2]
+            found[attribute(one, "Id")] = Relation(kind, target, is_external)
+        return found
+
+    def related(self, name: str, kind: str) -> list[str]:
+        """The names of the parts of this kind that a part links to."""
+        relations = self.relations(name).values()
+        return [one.target for one in relations if one.kind == kind and not one.is_external]
+
+
+def texts_in(element: Any) -> list[str]:
+    """The paragraphs of a drawing: text boxes, shapes, diagrams."""
+    lines = []
+    for paragraph in element.iter():
+        if local(paragraph.tag) != "p":
+            continue
+        pieces = []
+        for one in paragraph.iter():
+            if local(one.tag) == "t":
+                pieces.append(one.text or "")
+            elif local(one.tag) == "br":
+                pieces.append("\n")
+        lines.append("".join(pieces))
+    return [line for line in lines if line.strip()]
+
+
+def chart_lines(package: Package, name: str) -> list[str]:
+    """The title, the names and the stored values of a chart."""
+    root = package.tree(name)
+    titles = [line for line in texts_in(root) if line.strip()]
+    lines = [f"Chart: {' – '.join(titles)}" if titles else "Chart"]
+    for series in root.iter():
+        if local(series.tag) == "ser":
+            values = [value_in(one) for one in series.iter() if local(one.tag) == "pt"]
+            lines.append(" | ".join(filter(None, values)))
+    return lines
+
+
+def value_in(point: Any) -> str:
+    value = child(point, "v")
+    return (value.text or "").strip() if value is not None else ""

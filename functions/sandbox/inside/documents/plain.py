@@ -1,0 +1,94 @@
+"""Bytes as text: by a byte order mark, as UTF-8, by what the text declares, or by what its letters look like."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from .report import LeftOut, Refused
+
+MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be"),
+         (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))  # fmt: skip
+DECLARED = re.compile(rb"(?i)(?:charset|encoding)\s*=\s*[\"']?([a-z0-9_.:-]{2,30})")
+# As browsers read them: each is a superset of what its name says, and programs write the superset.
+WIDER = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932",
+         "euc_kr": "cp949", "iso8859-9": "cp1254"}  # fmt: skip
+NAMES = {"iso-8859-8-i": "iso-8859-8", "iso-8859-8-e": "iso-8859-8", "iso-8859-6-i": "iso-8859-6", "x-sjis": "cp932",
+         "ks_c_5601-1987": "cp949", "x-gbk": "gb18030", "windows-874": "cp874", "x-mac-roman": "mac-roman"}  # fmt: skip
+NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7"})
+UNPRINTED = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
+LOOKED_AT = 64 << 10  # bytes that a guess reads
+
+
+def decode_text(content: bytes, left_out: LeftOut, declared: str = "", place: str = "document") -> str:
+    """Raises Refused for what is no text."""
+    for mark, codec in MARKS:
+        if content.startswith(mark):
+            return decoded(content[len(mark) :], codec, left_out, place)
+    if codec := wide_codec_of(content):
+        return decoded(content, codec, left_out, place)
+    if b"\0" in content[:4096]:
+        raise Refused("unsupported_type", "This kind of file has no text that can be read.")
+    named = codec_of(declared) or codec_of(declared_in(content))
+    for codec in ("utf-8", named):
+        try:
+            return content.decode(codec) if codec else guessed(content, left_out, place)
+        except UnicodeDecodeError:
+            continue
+    return guessed(content, left_out, place)
+
+
+def decoded(content: bytes, codec: str, left_out: LeftOut, place: str) -> str:
+    text = content.decode(codec, "replace")
+    if "\ufffd" in text:
+        left_out.add(place, f"Some bytes are no text in {codec.upper()}; they stand as \ufffd.")
+    return text
+
+
+def wide_codec_of(content: bytes) -> str:
+    """UTF-16 without a mark: in most texts every other byte of a part is zero."""
+    head = content[:4096]
+    if len(head) < 4 or len(head) % 2:
+        head = head[:-1]
+    low, high = head[0::2], head[1::2]
+    if not low or b"\0\0\0" in head:
+        return ""
+    if high.count(0) > len(high) * 0.4 and not low.count(0):
+        return "utf-16-le"
+    if low.count(0) > len(low) * 0.4 and not high.count(0):
+        return "utf-16-be"
+    return ""
+
+
+def declared_in(content: bytes) -> str:
+    """The charset that a page or an XML document names in its beginning."""
+    found = DECLARED.search(content[:2048])
+    return found[1].decode() if found and content.lstrip()[:1] == b"<" else ""
+
+
+def codec_of(name: str) -> str:
+    """The codec of a charset; empty for an unknown one or one that is not a charset of documents."""
+    name = name.strip().strip("\"'").lower()
+    try:
+        codec = codecs.lookup(NAMES.get(name, name)).name
+        b"x".decode(codec, "replace")  # refuses codecs from bytes to bytes, such as zlib
+    except (LookupError, ValueError):
+        return ""
+    if codec.replace("-", "_") in NO_CHARSETS:
+        return ""
+    return WIDER.get(codec, codec)
+
+
+def guessed(content: bytes, left_out: LeftOut, place: str) -> str:
+    """By the frequencies of letters in the languages of the world. Raises Refused, ImportError."""
+    import chardet
+
+    found = chardet.detect(content[:LOOKED_AT])["encoding"]
+    codec = codec_of(found or "") or "cp1252"
+    text = content.decode(codec, "replace")
+    if len(UNPRINTED.findall(text[:4096])) > len(text[:4096]) // 50:
+        raise Refused("unsupported_type", "This kind of file has no text that can be read.")
+    left_out.add(place, f"The encoding is not stated: it was read as {codec}. If letters are wrong, save it as UTF-8.")
+    if "\ufffd" in text:
+        left_out.add(place, f"Some bytes are no text in {codec}; they stand as \ufffd.")
+    return text

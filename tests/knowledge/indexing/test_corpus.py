@@ -1,0 +1,32 @@
+"""Odd documents of other programs: all their text is found in its order, or its place and the reason are listed."""
+
+import pytest
+
+from knowledge.collections.pieces import pieces_of
+from knowledge.indexing import parsing
+from tests.corpus.documents import CASES
+
+pytestmark = pytest.mark.usefixtures("libraries")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_nothing_of_an_odd_document_is_lost_in_silence(case):
+    try:
+        read, code = parsing.read_text(case.name, case.name, "application/octet-stream", case.make()), ""
+        left_out = read.left_out
+    except parsing.Unreadable as error:
+        read, code, left_out = parsing.Content([]), error.code, error.left_out
+    assert code == case.code
+    text = "\n".join(f"{one.heading}\n{one.text}" for one in pieces_of(read.parts))
+    place = 0
+    for wanted in case.texts:
+        assert wanted in text, f"{wanted!r} is lost"
+        place = text.find(wanted.strip(), place)
+        assert place >= 0, f"{wanted!r} does not stand in its order"
+    listed = "\n".join(f"{one.place}: {one.reason}" for one in left_out)
+    assert [word for word in case.lost if word not in listed] == [], listed
+    assert [word for word in case.absent if word in text] == []
+
+
+def test_the_corpus_has_many_documents_of_each_kind():
+    assert len(CASES) >= 100 and len({case.name for case in CASES}) == len(CASES)

@@ -1,0 +1,65 @@
+"""Searches find words in every spelling of Unicode and in scripts without spaces, on both databases."""
+
+import unicodedata
+
+import pytest
+
+from devices.client.folding import bigrams_of, fold_text, spellings_of
+from knowledge.collections.search import search
+from knowledge.memory.filters import MemoryFilter
+from knowledge.models import Memory
+from knowledge.words import find_words
+from registry import tool_search
+from tests.knowledge.documents import collection_with
+
+TEXTS = {
+    "chinese": "退货须在三十天内办理。请保留收据，并联系客服热线。",
+    "japanese": "返品は30日以内に限ります。領収書を保管してください。",
+    "korean": "반품은 30일 이내에 가능합니다. 영수증을 보관하십시오.",
+    "halfwidth": "ｺｰﾋｰ is served at nine.",
+    "decomposed": unicodedata.normalize("NFD", "Le café ferme à neuf heures."),
+    "street": "Unsere Straße heißt Gartenweg.",
+    "capitals": "FUSSBALLPLATZ GEÖFFNET",
+    "wide": "Invoice ４７１１ is paid.",
+}
+QUESTIONS = {
+    "保留收据": "chinese", "客服": "chinese", "領収書": "japanese", "영수증": "korean", "コーヒー": "halfwidth", "café": "decomposed",
+    unicodedata.normalize("NFD", "café"): "decomposed", "STRASSE": "street", "strasse": "street", "Fußballplatz": "capitals",
+    "geöffnet": "capitals", "4711": "wide",
+}  # fmt: skip
+
+
+def test_a_collection_is_searched_in_every_script_and_spelling(alice):
+    box = collection_with(alice, TEXTS)
+    found = {}
+    for question in QUESTIONS:
+        results = search(box, question, limit=5)
+        found[question] = results[0].chunk.document.name if results else ""
+    assert found == QUESTIONS
+    assert search(box, "収据", limit=5) == [], "no two letters of it stand together"
+    [result] = search(box, "café", limit=1)
+    assert result.chunk.text == TEXTS["decomposed"], "what is shown is not folded"
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_tools_are_found_in_every_script_and_spelling(question):
+    entries = [tool_search.Entry((number, name), dict.fromkeys(find_words(text), 1.0), text)
+               for number, (name, text) in enumerate(TEXTS.items())]  # fmt: skip
+    stated = [match.key[1] for match in tool_search.rank_by_words(entries, question)]
+    assert question == "4711" or stated[:1] == [QUESTIONS[question]]
+
+
+def test_the_list_of_memories_finds_other_spellings(alice):
+    for number, text in enumerate(TEXTS.values()):
+        Memory.objects.create(owner=alice, text=text, words=f"{number}")
+    for question in ("保留收据", "café", "STRASSE", "Fußballplatz", "geöffnet"):
+        rows = MemoryFilter({"search": question}, queryset=Memory.objects.all()).qs
+        assert [row.text for row in rows] == [TEXTS[QUESTIONS[question]]], question
+
+
+def test_folding_composes_letters_and_forgets_case_and_width():
+    assert fold_text("Ｓtraße") == fold_text("STRASSE") == "strasse"
+    assert fold_text(unicodedata.normalize("NFD", "É")) == "é"
+    assert list(bigrams_of("退货须")) == ["退货", "货须"] and list(bigrams_of("退")) == ["退"]
+    assert spellings_of("parcel") == ["parcel"] and "straße" in spellings_of("strasse")
+    assert find_words("iPhone手机壳 case") == ["iphon", "手机", "机壳", "cas"]
