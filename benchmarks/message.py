@@ -1,6 +1,8 @@
 """A message with one tool call, everything persisted, beside a bare FastAPI + LangChain app on the same stub.
 
 `python -m benchmarks.message [--db postgres] [--count 400]`. The stub answers at once, so what is measured is ours.
+With `--against PATH`, another checkout takes the place of the bare app: both are served beside each other, take turns,
+and the ratio of their CPU is printed with its 95 % interval (benchmarks/turns.py).
 """
 
 import argparse
@@ -10,14 +12,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
-from benchmarks.load import Figures, measure
+from benchmarks import turns
+from benchmarks.load import Answer, Caller, Figures, measure
 
 ROOT = Path(__file__).resolve().parent.parent
 BODY = {"message": "Add the numbers a = 40 and b = 2"}
@@ -29,7 +32,16 @@ def main() -> None:
     parser.add_argument("--db", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--callers", type=int, nargs="*", default=[1, 8, 32])
+    parser.add_argument("--against", type=Path, help="another checkout of Muster, to compare this one with")
+    parser.add_argument("--pairs", type=int, default=20, help="with --against")
     options = parser.parse_args()
+    if options.against:
+        compare(options)
+    else:
+        beside_bare(options)
+
+
+def beside_bare(options: argparse.Namespace) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
         stub() as stub_url,
@@ -42,14 +54,33 @@ def main() -> None:
                 lambda client: client.post(f"{floor}/messages", json=BODY),
                 callers=callers, count=count, pids=(pid,), check=lambda answer: "42" in answer.json()["reply"],
             )  # fmt: skip
-            ours = measure(
-                lambda client: client.post(
-                    f"{base}/api/v1/agents/adder/messages", json=BODY, headers={"Authorization": f"Bearer {key}"}
-                ),
-                callers=callers, count=count, pids=(supervisor,),
-                check=lambda answer: "42" in answer.json()["reply"]["text"],
-            )  # fmt: skip
+            ours = measure(sender(base, key), callers=callers, count=count, pids=(supervisor,), check=is_right)
             report(options.db, theirs, ours)
+
+
+def compare(options: argparse.Namespace) -> None:
+    """The other checkout and this one, with the same libraries, in turn."""
+    other = options.against.resolve()
+    with (
+        tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
+        stub() as stub_url,
+        muster(Path(folder) / "old", options.db, stub_url, root=other) as (old_base, old_key, old_pid),
+        muster(Path(folder) / "new", options.db, stub_url) as (new_base, new_key, new_pid),
+    ):
+        old = turns.Side("old", sender(old_base, old_key), old_pid)
+        new = turns.Side("new", sender(new_base, new_key), new_pid)
+        print(f"{options.db}: old is {other}, new is {ROOT}")
+        for callers in options.callers:
+            turns.compare(old, new, pairs=options.pairs, callers=callers, count=options.count, check=is_right)
+
+
+def sender(base: str, key: str) -> Callable[[Caller], Any]:
+    url, headers = f"{base}/api/v1/agents/adder/messages", {"Authorization": f"Bearer {key}"}
+    return lambda client: client.post(url, json=BODY, headers=headers)
+
+
+def is_right(answer: Answer) -> bool:
+    return "42" in answer.json()["reply"]["text"]
 
 
 def report(db: str, theirs: Figures, ours: Figures) -> None:
@@ -69,9 +100,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def process(*command: str, output: Path = Path(os.devnull), **environment: str) -> Iterator[subprocess.Popen]:
+def process(
+    *command: str, output: Path = Path(os.devnull), root: Path = ROOT, **environment: str
+) -> Iterator[subprocess.Popen]:
     with output.open("w") as stdout:
-        child = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, stdout=stdout)
+        child = subprocess.Popen(command, cwd=root, env={**os.environ, **environment}, stdout=stdout)
     try:
         yield child
     finally:
@@ -98,18 +131,19 @@ def bare(stub_url: str) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def muster(folder: Path, db: str, stub_url: str | None) -> Iterator[tuple[str, str, int]]:
+def muster(folder: Path, db: str, stub_url: str | None, *, root: Path = ROOT) -> Iterator[tuple[str, str, int]]:
     """(base URL, key, supervisor's pid) of a fresh installation with an agent “adder”; without a stub, of the one that
-    is there.
+    is there. `root`: the checkout that is served.
     """
     port = free_port()
+    folder.mkdir(exist_ok=True)
     environment = {
         "MUSTER_DATA_DIR": str(folder / "data"), "MUSTER_PORT": str(port), "MUSTER_PRIVATE_HOSTS": "127.0.0.1",
         "MUSTER_RATE_PER_KEY": "1000000", "MUSTER_RATE_PER_ADDRESS": "1000000", "DB": "postgres" if db == "postgres" else "",
     }  # fmt: skip
     quiet = [] if stub_url is not None else ["--no-greeting"]
     output = folder / "output"
-    with process(sys.executable, "manage.py", "serve", *quiet, output=output, **environment) as child:
+    with process(sys.executable, "manage.py", "serve", *quiet, output=output, root=root, **environment) as child:
         wait_for(port, within=240)
         until = time.monotonic() + 240
         while "is ready" not in output.read_text() and time.monotonic() < until:

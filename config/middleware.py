@@ -1,15 +1,20 @@
-"""Middleware for every request: an id, metrics, and security headers."""
+"""Middleware: an id, metrics, and security headers for every request; Django's for pages, not for programs."""
 
 import logging
 import re
 import time
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import structlog
 from django.conf import settings
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponseBase
+from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import translation
 
 from agents.http.later import Later
@@ -38,6 +43,7 @@ BORROWED = (
 IN_ENGLISH = ("/api/", "/v1/", "/langgraph/", "/mcp", "/a2a/", "/agui/", "/oauth/", "/.well-known/", "/healthz",
               "/readyz", "/metrics", "/static/", "/embed/", "/approvals/count")  # fmt: skip
 API = "/api/v1/"
+FOR_PROGRAMS = (API, "/v1/", "/langgraph/", "/mcp", "/a2a/", "/agui/")
 SECRETS = frozenset({"token", "key"})  # parts of addresses that open something by themselves
 BORROWED_PAGES = ("/api/docs/",)
 
@@ -122,8 +128,10 @@ def language(answer: Answer) -> Answer:
 
     def spoken(request: HttpRequest) -> HttpResponseBase:
         chosen = choose_language(request)
+        request.LANGUAGE_CODE = chosen  # type: ignore[attr-defined]
+        if chosen == translation.get_language():  # English, for most programs
+            return answer(request)
         with translation.override(chosen):
-            request.LANGUAGE_CODE = chosen  # type: ignore[attr-defined]
             return answer(request)
 
     return spoken
@@ -152,3 +160,22 @@ def rate_headers(answer: Answer) -> Answer:
         return response
 
     return with_rate
+
+
+def for_pages(middleware: type) -> type:
+    """This middleware of Django, but for programs: what they send to an API comes without a cookie, so there is no
+    login session, nobody is signed in by one, and no form can be forged. With a cookie they get all of it.
+    """
+
+    def call(self: Any, request: HttpRequest) -> HttpResponseBase:
+        if not request.META.get("HTTP_COOKIE") and request.path_info.startswith(FOR_PROGRAMS):
+            return self.get_response(request)
+        return middleware.__call__(self, request)
+
+    return type(middleware.__name__, (middleware,), {"__call__": call, "__doc__": middleware.__doc__})
+
+
+Sessions = for_pages(SessionMiddleware)
+Csrf = for_pages(CsrfViewMiddleware)
+Authentication = for_pages(AuthenticationMiddleware)
+Messages = for_pages(MessageMiddleware)

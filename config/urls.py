@@ -3,7 +3,14 @@ from django.urls import include, path, re_path
 from drf_spectacular.views import SpectacularSwaggerView
 from oauth2_provider.views import OAuthServerMetadataView
 
+import agents.urls as agents
+import connectors.urls as connectors
+import devices.urls as devices
+import functions.urls as functions
+import knowledge.urls as knowledge
+import runs.api.urls as runs
 from config import health
+from config.routes import by_first_word
 from config.schema import SchemaView
 from config.slashes import bad_request, other_spelling, page_not_found
 from gateway import agui
@@ -20,12 +27,7 @@ urlpatterns = [
     path("api/schema/", SchemaView.as_view(), name="schema"),
     path("api/docs/", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
     path("api/v1/tools/search", ToolSearchView.as_view(), name="tool-search"),  # before tools/{name}
-    path("api/v1/", include("agents.urls")),
-    path("api/v1/", include("functions.urls")),
-    path("api/v1/", include("connectors.urls")),
-    path("api/v1/", include("devices.urls")),
-    path("api/v1/", include("knowledge.urls")),
-    path("api/v1/", include("runs.api.urls")),
+    path("api/v1/", include(by_first_word(agents, functions, connectors, devices, knowledge, runs))),
     re_path(r"^api/v1/(?P<rest>(?s:.*))$", other_spelling),
     path("v1/", include("gateway.openai.urls")),
     path("langgraph/", include("gateway.langgraph.urls")),

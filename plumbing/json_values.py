@@ -24,6 +24,12 @@ MAX_DIGITS = 4_300  # Python neither reads nor writes more
 LARGEST = 10**MAX_DIGITS
 
 
+class JsonText(str):
+    """A text that is JSON already: a row's JSON column takes it as it is (plumbing/statements/rows.py)."""
+
+    __slots__ = ()
+
+
 def clean(value: Any) -> Any:
     """The value itself, or a copy without what cannot be stored or sent. Strings, numbers, lists and dicts are looked
     at; anything else stays as it is.

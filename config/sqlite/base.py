@@ -7,6 +7,7 @@ between processes.
 
 import os
 import threading
+from functools import lru_cache
 from typing import Any
 
 from django.db.backends.sqlite3 import base
@@ -27,6 +28,19 @@ class Turn:
 TURN = Turn()
 
 
+@lru_cache(maxsize=1000)
+def with_question_marks(query: str) -> str:
+    """A statement with SQLite's placeholders in place of Django's."""
+    return base.FORMAT_QMARK_REGEX.sub("?", query).replace("%%", "%")
+
+
+class Cursor(base.SQLiteCursorWrapper):
+    """Django looks for the placeholders each time a statement is executed."""
+
+    def convert_query(self, query: str, *, param_names: Any = None) -> str:
+        return super().convert_query(query, param_names=param_names) if param_names else with_question_marks(query)
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     """Acquires the lock before BEGIN IMMEDIATE and releases it with COMMIT, ROLLBACK or when the
     connection closes.
@@ -43,7 +57,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def create_cursor(self, name: Any = None) -> Any:
         if self.is_to_begin:
             self.begin()
-        return super().create_cursor(name)
+        return self.connection.cursor(factory=Cursor)
 
     def begin(self) -> None:
         lock = TURN.lock

@@ -133,6 +133,7 @@ class Announcements:
                 waiter.tell(body)
 
 
-def format_line(key: Any, news: dict[str, Any] | None) -> bytes:
-    body = b"" if news is None else json_values.write(news)  # no raw line breaks
+def format_line(key: Any, news: dict[str, Any] | bytes | None) -> bytes:
+    """`news` may be JSON already."""
+    body = json_values.write(news) if isinstance(news, dict) else news or b""  # no raw line breaks
     return b"%s %s" % (str(key).encode(), body if len(body) <= MAX_INLINE else b"")

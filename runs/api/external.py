@@ -150,7 +150,7 @@ class ExternalViewSet(viewsets.GenericViewSet):
     def claim(self, request: Any, pk: Any = None) -> Response:
         """Claim a prepared run. 409 if it is already claimed, or is not for external executors."""
         body = read(ClaimSerializer, request)
-        standing = Standing.of(request.auth, request.session)
+        standing = Standing.of(request.auth, getattr(request, "session", None))
         claim = external.claim(
             self.get_object(), executor=body["executor"], lease_s=body.get("lease"), standing=standing
         )

@@ -6,17 +6,20 @@ Deltas of a reply are only broadcast; the text so far is stored for readers who 
 import json
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import redis
 from django.db import transaction
+from uuid_utils.compat import uuid7
 
-from plumbing import clock
+from plumbing import clock, json_values
 from plumbing.broker import broadcast
 from plumbing.broker.announcements import format_line
 from plumbing.broker.broadcast import channel_of
-from plumbing.statements import Question, insert, take_numbers
+from plumbing.statements import Question, insert_plain, take_numbers
 from runs.models import EventPayload, Run, RunEvent
 
 from . import outbox
@@ -149,40 +152,64 @@ def write(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> N
         run.last_event = last
         now = clock.near()
         first = last - len(entries) + 1
-        rows = [
-            RunEvent(run_id=run.pk, seq=first + place, type=type, at=now, data=data)
-            for place, (type, data) in enumerate(entries)
-        ]
-        payloads = [set_aside(row) for row in rows if len(json.dumps(row.data, default=str)) > LARGE]
-        insert(*rows)
+        rows = [NewEvent(run, first + place, type, now, data) for place, (type, data) in enumerate(entries)]
+        insert_plain(RunEvent, [row.columns for row in rows])
         if is_heard:
             outbox.put(run, entries)
+        payloads = [EventPayload(event_id=row.columns.id, data=row.whole) for row in rows if row.is_cut]
         if payloads:
             EventPayload.objects.bulk_create(payloads)
         messages = write_messages(run, rows)
         transaction.on_commit(lambda: broadcast.publish_unconfirmed(messages))
 
 
-def write_messages(run: Run, rows: Sequence[RunEvent]) -> list[tuple[bytes, broadcast.Message]]:
+@dataclass(frozen=True, slots=True)
+class EventColumns:
+    """A row of RunEvent that is about to be stored."""
+
+    id: UUID
+    run_id: UUID
+    seq: int
+    type: str
+    at: datetime
+    data: json_values.JsonText
+
+
+class NewEvent:
+    """An event with its data as JSON, which is made once: for the row, for those who watch, and to see how large it is.
+    Large data is kept as a whole for a row of its own.
+    """
+
+    __slots__ = ("columns", "is_cut", "json", "whole")
+
+    def __init__(self, run: Run, seq: int, type: str, at: datetime, data: dict[str, Any]) -> None:
+        self.whole = data
+        self.json = json_values.write(data)
+        self.is_cut = len(self.json) > LARGE
+        if self.is_cut:
+            self.json = json_values.write({key: cut(value) for key, value in data.items()} | {"is_cut": True})
+        self.columns = EventColumns(uuid7(), run.pk, seq, type, at, json_values.JsonText(self.json.decode()))
+
+    def frame(self) -> bytes:
+        """The JSON of `as_json`."""
+        one = self.columns
+        start = f'{{"run":"{one.run_id}","seq":{one.seq},"type":"{one.type}","at":"{rfc3339(one.at)}","data":'
+        return start.encode() + self.json + b"}"
+
+
+def write_messages(run: Run, rows: Sequence[NewEvent]) -> list[tuple[bytes, broadcast.Message]]:
     """What is published of these events: each to those who watch the run; the end, or that the run waits for
     somebody, also to those who wait for its answer.
     """
-    messages: list[tuple[bytes, broadcast.Message]] = [(events_of(run.pk), as_json(row)) for row in rows]
+    messages: list[tuple[bytes, broadcast.Message]] = [(events_of(run.pk), row.frame()) for row in rows]
     for row in rows:
-        if row.type == "run.finished":
+        type = row.columns.type
+        if type == "run.finished":
             # Data that was cut is not the answer: whoever waits reads it from the row.
-            answer = None if row.data.get("is_cut") else row.data
-            messages.append((ENDS.channel, format_line(run.pk, answer)))
-        elif row.type == "run.waiting" and row.data.get("waiting_for") in FOR_SOMEBODY:
+            messages.append((ENDS.channel, format_line(run.pk, None if row.is_cut else row.json)))
+        elif type == "run.waiting" and row.whole.get("waiting_for") in FOR_SOMEBODY:
             messages.append((ENDS.channel, format_line(run.pk, None)))
     return messages
-
-
-def set_aside(row: RunEvent) -> EventPayload:
-    """Store the whole data in a separate row; the event row keeps a short form."""
-    payload = EventPayload(event=row, data=row.data)
-    row.data = {key: cut(value) for key, value in row.data.items()} | {"is_cut": True}
-    return payload
 
 
 def cut(value: Any) -> Any:

@@ -12,14 +12,18 @@ from django.db.models import query
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
+from uuid_utils.compat import uuid7
 
 from agents.exceptions import NotFound
 from agents.models import Agent, Provider, Team
 from agents.models.team import Membership
-from plumbing.statements import Select, Update, insert, insert_each, update_each, write
+from plumbing import json_values
+from plumbing.json_values import JsonText
+from plumbing.statements import Select, Update, insert, insert_each, insert_plain, update_each, write
 from plumbing.statements import rows as statement_rows
 from plumbing.statements.rows import REMEMBERED
-from runs.models import Run, RunValue, Session
+from runs.events.record import EventColumns
+from runs.models import Run, RunEvent, RunValue, Session
 
 pytestmark = pytest.mark.django_db
 
@@ -206,3 +210,13 @@ def test_a_row_with_many_columns_is_bound_to_no_more_values_than_psycopg_remembe
     assert [getattr(stored, field.attname) for field in Run._meta.concrete_fields] == [
         getattr(run, field.attname) for field in Run._meta.concrete_fields
     ]
+
+
+def test_data_that_is_json_already_is_stored_as_it_is(alice):
+    run = Run.objects.create(principal=alice)
+    data = {"text": "Größe “5”", "numbers": [1, 2.5, 2**70, None, True], "nested": {"a": {}}}
+    text = JsonText(json_values.write(data).decode())
+    rows = [EventColumns(uuid7(), run.pk, number, "tool.log", timezone.now(), text) for number in (1, 2)]
+    insert_plain(RunEvent, rows)
+    stored = list(RunEvent.objects.filter(run=run).order_by("seq"))
+    assert [(one.pk, one.seq, one.at, one.data) for one in stored] == [(row.id, row.seq, row.at, data) for row in rows]
