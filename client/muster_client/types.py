@@ -504,6 +504,11 @@ class KnownModel(TypedDict):
     features: list[Literal["tools", "vision", "reasoning", "schema"]]
 
 
+class LeftOut(TypedDict):
+    place: str
+    reason: str
+
+
 class Listing(TypedDict):
     new: list[str]
     changed: list[str]
@@ -1620,6 +1625,7 @@ class Document(TypedDict):
     untrusted: bool
     status: Literal["waiting", "indexing", "ready", "failed"]
     error: dict[str, Any] | None
+    left_out: list[LeftOut]
     chunks: int
     from_version: int | None
     until_version: int | None
