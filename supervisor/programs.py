@@ -37,6 +37,7 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
     from .connections import limit_connections
     from .draining import drain_on_stop
     from .frames import spare_twisted, speak_shortly
+    from .heads import answer_bad_heads
 
     spare_memory()
     settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise complains if it is missing
@@ -56,6 +57,7 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
     def adopt() -> None:
         spare_twisted(server)
         speak_shortly(server.ws_factory)
+        answer_bad_heads(server.http_factory)
         limit_bodies(server.http_factory)
         port = reactor.adoptStreamPort(line.fileno(), line.family, server.http_factory)  # type: ignore[attr-defined]
         limit_connections(server.http_factory, port)
