@@ -18,7 +18,7 @@ from plumbing.http import outbound
 
 from . import headers as metadata
 from .exceptions import LoginWanted, McpFailed, McpRefused, SessionLost
-from .messages import MODERN, Left, Message, parsed
+from .messages import MODERN, Left, Message, find_messages, read_messages
 from .sse import ANSWER_LIMIT, Position, events
 
 SLICE_S = 10.0  # how long one connection that continues a stream is read before the next
@@ -46,7 +46,10 @@ class HttpTransport:
         return HttpExchange(self, message, until, headers)
 
     def send(self, message: Message, until: float) -> None:
-        for _ in self.exchange(message, until, {}):
+        """Send what has no answer. Any status of success will do: servers in use answer 200, 202 and 204, with a body
+        and without one.
+        """
+        with errors(), outbound.until(max(0.0, until - monotonic())), self.posted(message, {}):
             pass
 
     def attach(self, stream: Left) -> None:
@@ -182,10 +185,10 @@ class HttpExchange:
         with errors(), outbound.until(max(0.0, self._until - monotonic())), opened as response:
             if response.status_code == 202:
                 return
-            if response.headers.get("content-type", "").startswith("text/event-stream"):
-                yield from map(parsed, events(response.iter_bytes(), self._position))
+            if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+                yield from streamed(response, self._position)
             else:
-                yield parsed(outbound.read_body(response, ANSWER_LIMIT).decode("utf-8", "replace"))
+                yield from read_messages(outbound.read_body(response, ANSWER_LIMIT).decode("utf-8", "replace"))
 
     def _continued(self) -> Iterator[Message]:
         """Connect again and again, each time from the last event on."""
@@ -205,7 +208,7 @@ class HttpExchange:
         try:
             opened = self._transport.continued(self._position)
             with errors(), outbound.until(max(0.0, ends - monotonic())), opened as response:
-                yield from map(parsed, events(response.iter_bytes(), self._position))
+                yield from streamed(response, self._position)
         except SessionLost:
             raise McpFailed("server_died", "The server closed the session before it answered.")
         except McpRefused as error:
@@ -215,6 +218,12 @@ class HttpExchange:
             if error.code == "timeout" and ends < self._until:
                 raise SliceOver
             raise
+
+
+def streamed(response: httpx2.Response, position: Position) -> Iterator[Message]:
+    """The messages of an event stream, without what is none (`data: ping`)."""
+    for text in events(response.iter_bytes(), position):
+        yield from find_messages(text)
 
 
 class Broken(McpFailed):

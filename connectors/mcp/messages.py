@@ -62,7 +62,7 @@ def notification(method: str, params: dict[str, JSON] | None = None) -> Message:
 
 
 def result_of(message: Message) -> dict[str, JSON]:
-    if "error" in message:
+    if message.get("error") is not None:  # some servers write `"error": null` beside a result
         raise McpRefused(message["error"])
     result = message.get("result")
     if not isinstance(result, dict):
@@ -70,14 +70,33 @@ def result_of(message: Message) -> dict[str, JSON]:
     return result
 
 
-def parsed(text: str) -> Message:
+def read_messages(text: str) -> list[Message]:
+    """The messages of an answer: one, or several as an array (version 2025-03-26). Raises McpFailed."""
     try:
-        value = json.loads(text)
+        value = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         raise McpFailed("bad_answer", "The server's answer is not JSON.")
-    if not isinstance(value, dict):
+    messages = value if isinstance(value, list) else [value]
+    if not all(isinstance(message, dict) for message in messages):
         raise McpFailed("bad_answer", "The server's answer is not a JSON-RPC message.")
-    return value
+    return messages
+
+
+def find_messages(text: str) -> list[Message]:
+    """The messages of a line or event; none if it holds something else, as when a server prints its log there."""
+    try:
+        return read_messages(text)
+    except McpFailed:
+        return []
+
+
+def is_answer(message: Message, identity: JSON) -> bool:
+    """Whether this answers the request; some servers send its number back as text, or none with an error."""
+    if "method" in message:
+        return False
+    if message.get("id") is None:
+        return message.get("error") is not None
+    return message["id"] == identity or message["id"] == str(identity)
 
 
 def host_of(url: str) -> str:

@@ -18,7 +18,7 @@ from plumbing import waits
 from plumbing.http import outbound
 
 from .exceptions import McpFailed
-from .messages import Message, parsed
+from .messages import Message, find_messages
 from .sse import ANSWER_LIMIT
 
 KEPT = (
@@ -133,7 +133,7 @@ class ProgramTransport:
 
 
 class ProgramExchange:
-    """The lines that a program writes after one message."""
+    """The lines that a program writes after one message. What is no message, such as a line of a log, is skipped."""
 
     def __init__(self, transport: ProgramTransport, message: Message, until: float) -> None:
         self._transport = transport
@@ -151,5 +151,4 @@ class ProgramExchange:
             size += len(line)
             if size > ANSWER_LIMIT:
                 raise McpFailed("too_large", f"The answer is larger than {ANSWER_LIMIT} bytes.")
-            if line.strip():
-                yield parsed(line.decode("utf-8", "replace"))
+            yield from find_messages(line.decode("utf-8", "replace"))

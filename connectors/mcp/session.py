@@ -25,6 +25,7 @@ from .messages import (
     Left,
     Message,
     Transport,
+    is_answer,
     notification,
     request,
     result_of,
@@ -155,7 +156,7 @@ class Session:
 
     def _answer(self, identity: JSON, exchange: Exchange, until: float, listener: Listener) -> dict[str, JSON]:
         for came in exchange:
-            if came.get("id") == identity and "method" not in came:
+            if is_answer(came, identity):
                 return result_of(came)
             try:
                 self._attend(came, identity, exchange, until, listener)

@@ -1,5 +1,6 @@
 """MCP servers as sources of tools: pins checked before each call, results typed and cut."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from connectors.mcp import headers
 from connectors.mcp.exceptions import InputRequired, McpFailed, McpRefused, SessionLost
 from connectors.mcp.session import Listener
 from connectors.models import Connection, RemoteTool
-from connectors.remote import Listing, Offered, take_offers
+from connectors.remote import Listing, Offered, problem_of, take_offers
 from connectors.timing import seconds_left
 from plumbing.http import outbound
 
@@ -51,9 +52,20 @@ def list_tools(connection: Connection, user_id: int | None) -> Listing:
 
 def listed(kept: Kept, until: float) -> list[Offered]:
     offers = [offered(tool, is_http=kept.is_shared) for tool in kept.session.list_tools(until)]
-    kept.hashes = {one.name: sha256_of(one.definition()) for one in offers if not one.problem}
+    kept.hashes = hashes_of(offers)
     kept.listed_at = monotonic()
     return offers
+
+
+def hashes_of(offers: list[Offered]) -> dict[str, str]:
+    """The hash of each definition by name. Of several with one name, the one that `take_offers` takes."""
+    counts = Counter(one.name for one in offers)
+    hashes: dict[str, str] = {}
+    for one in offers:
+        problem = problem_of(one, set(hashes)) if counts[one.name] > 1 else one.problem
+        if not problem:
+            hashes[one.name] = sha256_of(one.definition())
+    return hashes
 
 
 def offered(tool: dict[str, JSON], *, is_http: bool = True) -> Offered:
@@ -62,7 +74,7 @@ def offered(tool: dict[str, JSON], *, is_http: bool = True) -> Offered:
     return Offered(
         name=str(tool.get("name", "")),
         description=clean(str(tool.get("description") or tool.get("title") or "")),
-        input_schema=schema if isinstance(schema, dict) else {"type": "object"},
+        input_schema={"type": "object"} | schema if isinstance(schema, dict) else {"type": "object"},
         output_schema=output if isinstance(output, dict) else None,
         effect=claimed_effect(tool.get("annotations")),
         details={},

@@ -15,17 +15,20 @@ JSON = Any
 def result_of(answer: dict[str, JSON], tool: ToolSpec, printed: str = "") -> ToolResult:
     """The answer as untrusted content; long text is cut and marked.
 
-    Structured content wins over text. If the tool has an output schema, the value must match it.
+    Structured content wins over text, unless it is null. If the tool has an output schema, the value must
+    match it.
     """
     parts = answer.get("content")
     texts = [text for part in (parts if isinstance(parts, list) else []) if (text := text_of(part))]
     shown = cut("\n".join(texts), TEXT_LIMIT)[0]
+    structured = answer.get("structuredContent")
     if answer.get("isError"):
-        error = {"code": "tool_error", "message": shown[:MESSAGE_LIMIT] or "the tool failed"}
+        message = shown if shown or structured is None else cut(json.dumps(structured), MESSAGE_LIMIT)[0]
+        error = {"code": "tool_error", "message": message[:MESSAGE_LIMIT] or "the tool failed"}
         return ToolResult(ok=False, error=error, printed=printed, untrusted=True)
-    value = answer.get("structuredContent", shown)
+    value = shown if structured is None else structured
     if tool.output_schema is not None:
-        value = answer.get("structuredContent", json_of(shown))
+        value = json_of(shown) if structured is None else structured
         if problems := schema.validate(tool.output_schema, value):
             return ToolResult(ok=False, error=mismatch(problems), printed=printed, untrusted=True)
     return ToolResult(ok=True, value=value, printed=printed, untrusted=True)
