@@ -17,7 +17,7 @@ from typing import Any
 
 from cachetools import LRUCache, cached
 
-from agents.schema_cost import estimate_cost, measure_json
+from agents.schema_cost import estimate_cost, measure_json, resolve_pointer
 from agents.schema_rules import MAX_ERRORS, Problem, cache_key, compile_schema, describe_error, find_problems, problem
 from plumbing.untrusted import apart
 
@@ -59,6 +59,53 @@ def check_schema(schema: JSON) -> list[Problem]:
         hint = "Use fewer and simpler patterns, branches and references."
         return [problem("", "too_much_work", f"The schema cannot be compiled. {TOO_MUCH}", hint)]
     return answer
+
+
+def without_unusable_patterns(schema: dict[str, JSON]) -> dict[str, JSON]:
+    """A foreign schema without the patterns that cannot be checked here: each then stands in the description.
+
+    JavaScript's and PCRE's patterns are not all ours; whoever described the tool checks them anyway.
+    """
+    if not has_keyword(schema, "pattern") and not has_keyword(schema, "patternProperties"):
+        return schema
+    for _ in range(2):  # what the meta-schema says is only seen once nothing else is wrong
+        places = [one["path"] for one in check_schema(schema) if is_about_pattern(one["path"])]
+        if not places:
+            return schema
+        schema = json.loads(canonical_json(schema))
+        for place in places:
+            drop_pattern(schema, place)
+    return schema
+
+
+def has_keyword(value: JSON, keyword: str) -> bool:
+    layer = [value]
+    while layer:
+        one = layer.pop()
+        if isinstance(one, dict):
+            if keyword in one:
+                return True
+            layer += one.values()
+        elif isinstance(one, list):
+            layer += one
+    return False
+
+
+def is_about_pattern(path: str) -> bool:
+    return path.endswith("/pattern") or "/patternProperties" in path
+
+
+def drop_pattern(schema: dict[str, JSON], place: str) -> None:
+    """`place` is the JSON pointer of a `pattern`, or of one among `patternProperties`."""
+    above, _, last = place.rpartition("/")
+    if last != "pattern":
+        above, _, last = place.partition("/patternProperties")[0], "", "patternProperties"
+    owner = resolve_pointer(schema, "#" + above) if above else schema
+    if isinstance(owner, dict) and isinstance(owner.get(last), str | dict):
+        pattern = owner.pop(last)
+        if isinstance(pattern, str):
+            words = f"Must match the pattern {pattern[:300]}"
+            owner["description"] = f"{owner['description']} {words}" if owner.get("description") else words
 
 
 def outer_problems(schema: JSON) -> Iterator[Problem]:

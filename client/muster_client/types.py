@@ -501,6 +501,8 @@ class Listing(TypedDict):
     changed: list[str]
     gone: list[str]
     refused: list[dict[str, str]]
+    usable: int
+    total: int
 
 
 class LiveRuns(TypedDict):
@@ -3060,6 +3062,8 @@ class FoundList(TypedDict):
 
 class ImportPreview(TypedDict):
     base_url: str
+    usable: int
+    total: int
     operations: list[Operation]
 
 

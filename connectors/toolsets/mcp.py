@@ -9,7 +9,7 @@ from typing import Any
 
 from agents.models import Tool
 from agents.models.team import is_open
-from agents.schema import sha256_of
+from agents.schema import sha256_of, without_unusable_patterns
 from agents.tools import CallPending, RetryTool, ToolCall, ToolContext, ToolResult, ToolSpec
 from connectors.attachments import with_files_stored
 from connectors.content import clean
@@ -71,10 +71,11 @@ def hashes_of(offers: list[Offered]) -> dict[str, str]:
 def offered(tool: dict[str, JSON], *, is_http: bool = True) -> Offered:
     """One entry of tools/list. Its annotations are claims that only count after approval."""
     schema, output = tool.get("inputSchema"), tool.get("outputSchema")
+    described = {"type": "object"} | schema if isinstance(schema, dict) else {"type": "object"}
     return Offered(
         name=str(tool.get("name", "")),
         description=clean(str(tool.get("description") or tool.get("title") or "")),
-        input_schema={"type": "object"} | schema if isinstance(schema, dict) else {"type": "object"},
+        input_schema=without_unusable_patterns(described),
         output_schema=output if isinstance(output, dict) else None,
         effect=claimed_effect(tool.get("annotations")),
         details={},

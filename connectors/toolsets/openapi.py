@@ -1,5 +1,5 @@
-"""HTTP operations as tools: imported from a document, called only at their own host, with a secret
-by name.
+"""HTTP operations as tools: imported from a document, called only at the hosts that it names, with a
+secret by name.
 """
 
 import json
@@ -7,14 +7,15 @@ import logging
 from collections.abc import Iterator
 from time import monotonic
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import httpx2
 from django.conf import settings
 
 from agents.exceptions import Invalid
 from agents.models import Tool
-from agents.tools import OutcomeUnknown, RetryTool, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
+from agents.schema import without_unusable_patterns
+from agents.tools import OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
 from connectors.accounts.http import retry_after
 from connectors.content import cut, decode
 from connectors.exceptions import Throttled, failed, later
@@ -26,6 +27,7 @@ from plumbing.untrusted import apart
 from plumbing.untrusted.openapi import MAX_TEXT
 
 from .mcp import source_of
+from .openapi_requests import build_request
 
 log = logging.getLogger(__name__)
 ANSWER_LIMIT = 1024 * 1024  # bytes
@@ -60,11 +62,13 @@ def import_document(
 def preview_document(
     connection: Connection, *, text: str = "", url: str = "", base_url: str = "", only: list[str] | None = None
 ) -> dict[str, Any]:
-    """{"base_url", "operations"}: what an import would bring, with the effect of each. Stores nothing.
-    Raises Invalid.
+    """{"base_url", "usable", "total", "operations"}: what an import would bring, with the effect of each, and why
+    some cannot become tools. Stores nothing. Raises Invalid.
     """
     where, offers = read_document(text or fetched(url), only, base_url or connection.base_url, url)
-    return {"base_url": where, "operations": looked_over(connection, offers)}
+    operations = looked_over(connection, offers)
+    usable = sum(one["state"] != "refused" for one in operations)
+    return {"base_url": where, "usable": usable, "total": len(operations), "operations": operations}
 
 
 def read_document(
@@ -80,7 +84,14 @@ def read_document(
     except apart.TooMuch:
         hint = "Send it as JSON, or leave out what is not needed."
         raise Invalid("The document takes too long to read.", code="too_large", hint=hint)
-    return facts["base_url"], (Offered(**json.loads(one), output_schema=None) for one in facts["operations"])
+    return facts["base_url"], map(offered, facts["operations"])
+
+
+def offered(text: str) -> Offered:
+    """One operation as the reader's process describes it."""
+    facts = json.loads(text)
+    facts["input_schema"] = without_unusable_patterns(facts["input_schema"])
+    return Offered(**facts, output_schema=None)
 
 
 def move(connection: Connection, where: str) -> None:
@@ -136,9 +147,10 @@ class HttpToolset:
         self, tool: ToolSpec, connection: Connection, remote: RemoteTool, call: ToolCall, user_id: int
     ) -> ToolResult:
         details = remote.offered["details"]
-        request = built(connection.base_url, details, call.arguments)
+        address = details.get("server") or connection.base_url
+        request = build_request(address, details, call.arguments)
         try:
-            headers = secret_header(connection, user_id, urlsplit(connection.base_url).hostname or "")
+            headers = secret_header(connection, user_id, urlsplit(address).hostname or "")
         except Invalid as error:
             raise failed(error.code, f"{error} {error.hint}".strip())
         request["headers"] |= headers
@@ -158,52 +170,6 @@ class HttpToolset:
         if response.status_code == 429 and (wait := retry_after(response.headers)):
             raise Throttled(connection.name, wait)
         return result_of(response, body)
-
-
-def built(base_url: str, details: dict[str, JSON], arguments: dict[str, JSON]) -> dict[str, JSON]:
-    """The request of one call. Each path parameter stays one segment. Raises RetryTool."""
-    path, query, headers = details["path"], [], {"Accept": "application/json, text/*;q=0.8, */*;q=0.1"}
-    for name, place in details["in"].items():
-        if name not in arguments:
-            continue
-        value = arguments[name]
-        if place == "path":
-            path = path.replace("{" + name + "}", path_segment(name, value))
-        elif place == "query":
-            query += [(name, text_of(one)) for one in (value if isinstance(value, list) else [value])]
-        else:
-            headers[name] = header_value(name, value)
-    request: dict[str, JSON] = {"url": base_url + path, "headers": headers}
-    if query:
-        request["params"] = query
-    if details["body"] and "body" in arguments:
-        is_form = details["body"] != "application/json"
-        request["data" if is_form else "json"] = form_of(arguments["body"]) if is_form else arguments["body"]
-    return request
-
-
-def path_segment(name: str, value: JSON) -> str:
-    text = text_of(value)
-    if text in ("", ".", ".."):
-        raise RetryTool(f"“{name}” must not be empty.")
-    return quote(text, safe="")
-
-
-def header_value(name: str, value: JSON) -> str:
-    text = text_of(value)
-    if not text.isascii() or not text.isprintable():
-        raise RetryTool(f"“{name}” is sent in a header and must be one line of plain text.")
-    return text
-
-
-def text_of(value: JSON) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def form_of(body: JSON) -> dict[str, str]:
-    if not isinstance(body, dict):
-        raise RetryTool("The body is a form: send an object.")
-    return {name: text_of(value) for name, value in body.items()}
 
 
 def broken(connection: Connection, tool: ToolSpec, error: httpx2.HTTPError) -> ToolError:

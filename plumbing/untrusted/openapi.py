@@ -1,5 +1,6 @@
-"""An OpenAPI 3 document → operations as tools. Nothing outside the document is ever fetched.
+"""An OpenAPI or Swagger document → operations as tools. Nothing outside the document is ever fetched.
 
+Each operation becomes a tool that sends what the document says, or is named with the reason why not.
 A short document can take seconds, since many operations may refer to one large schema. So all of
 this runs in the reader's process: see plumbing/untrusted/apart.py.
 """
@@ -7,258 +8,311 @@ this runs in the reader's process: see plumbing/untrusted/apart.py.
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from plumbing.untrusted.apart import Refused
 from plumbing.untrusted.formats import clean, yaml_value_here
+from plumbing.untrusted.openapi_bodies import find_body
+from plumbing.untrusted.openapi_schemas import Document, Schemas, Unusable
+from plumbing.untrusted.swagger import upgrade_document
 
-METHODS = ("get", "put", "post", "delete", "patch", "head")
 EFFECTS = {
-    "get": "read_out", "head": "read_out", "put": "idempotent", "post": "write", "patch": "write",
-    "delete": "destructive",
+    "get": "read_out", "put": "idempotent", "post": "write", "delete": "destructive", "options": "read_out",
+    "head": "read_out", "patch": "write",
 }  # fmt: skip
-MAX_TEXT = 2 * 1024 * 1024  # characters
+OTHER_METHODS = ("trace", "query")
+MAX_TEXT = 16 * 1024 * 1024  # characters
 MAX_OPERATIONS = 200
 MAX_ANSWER = 4_000_000  # characters of all operations; each has its own copy of the schemas it refers to
-MAX_COPIED = 128 * 1024  # characters of the schemas copied into one operation; with more than 64 kB it is refused
 MAX_DESCRIPTION = 4000
 MALFORMED = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
-# Headers that identify the caller or frame the message: set by us, never by a model.
-OWN_HEADERS = frozenset(
-    ["authorization", "cookie", "host", "content-type", "content-length", "transfer-encoding", "connection", "accept",
-     "proxy-authorization", "x-forwarded-for", "forwarded", "upgrade", "te"]
+# Headers that OpenAPI says are described elsewhere, and others that frame the message: set by us, never by a model.
+DESCRIBED_ELSEWHERE = frozenset(["accept", "authorization", "content-type"])
+OWN_HEADERS = DESCRIBED_ELSEWHERE | frozenset(
+    ["cookie", "host", "content-length", "transfer-encoding", "connection", "proxy-authorization", "x-forwarded-for",
+     "forwarded", "upgrade", "te", "expect"]
 )  # fmt: skip
+STYLES = {
+    "path": ("simple", "label", "matrix"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject", "tabDelimited"),
+    "header": ("simple",),
+    "cookie": ("form", "cookie"),
+}
+EXPLODED = ("form", "cookie")  # unless the document says otherwise
+PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 JSON = Any
 
 
 def read_here(text: str, only: list[str] | None, base_url: str, found_at: str) -> dict[str, JSON]:
     """{"base_url": …, "operations": [JSON text of one operation, …]}. Raises Refused.
 
-    An operation is {name, description, input_schema, effect, details}. Each is a text of its own so
-    that the serving process decodes one at a time.
+    An operation is {name, description, input_schema, effect, details, problem}; `problem` says why it cannot
+    become a tool. Each is a text of its own so that the serving process decodes one at a time.
     """
     try:
         document = check_document(json.loads(text) if text.lstrip().startswith("{") else yaml_value_here(text))
-        where = find_base_url(document, base_url, found_at)
-        return {"base_url": where, "operations": list(operations(document, only))}
+        servers = document.get("servers") or [{}]
+        where = find_address(servers, base_url, found_at)
+        own = find_address(servers, "", found_at or where)
+        return {"base_url": where, "operations": list(Reading(document, where, own).read_operations(only))}
     except Refused:
         raise
+    except Unusable as error:
+        raise Refused(str(error), code="no_server", hint="Send base_url.") from None
     except MALFORMED as error:
         raise Refused(f"The document cannot be read: {str(error)[:200]}", code="malformed_document") from None
 
 
 def check_document(value: JSON) -> dict[str, JSON]:
+    """The document, one of Swagger 2.0 in the form of OpenAPI 3.0. Raises Refused."""
     if not isinstance(value, dict):
         raise Refused("The document is not an object.", code="malformed_document")
-    if not str(value.get("openapi", "")).startswith("3."):
-        raise Refused(
-            "Only OpenAPI 3 documents are supported.", code="unknown_format", hint="Convert a Swagger 2 document first."
-        )
+    is_swagger = str(value.get("swagger", "")).startswith("2")
+    if not is_swagger and not str(value.get("openapi", "")).startswith("3."):
+        hint = "Its first line says “openapi: 3…” or “swagger: 2.0”."
+        raise Refused("Only OpenAPI 3 and Swagger 2.0 documents are supported.", code="unknown_format", hint=hint)
     if not isinstance(value.get("paths"), dict):
         raise Refused("The document has no paths.", code="malformed_document")
-    return value
+    return upgrade_document(value) if is_swagger else value
 
 
-def find_base_url(document: dict[str, JSON], address: str = "", found_at: str = "") -> str:
-    """The base address: the given one, else the first server. Raises Refused."""
-    servers = document.get("servers") or [{}]
+def find_address(servers: JSON, address: str, found_at: str) -> str:
+    """The given address, else that of the first server. Raises Unusable."""
     server = servers[0] if isinstance(servers, list) and isinstance(servers[0], dict) else {}
     url = str(server.get("url") or "/")
     for name, variable in (server.get("variables") or {}).items():
         url = url.replace("{" + str(name) + "}", str((variable or {}).get("default", "")))
     url = address or urljoin(found_at, url)
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-        raise Refused(f"“{url[:200]}” is not a base address.", code="no_server", hint="Send base_url.")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username or "{" in url:
+        raise Unusable(f"“{url[:200]}” is not a base address.")
     return url.rstrip("/")
 
 
-def operations(document: dict[str, JSON], only: list[str] | None) -> Iterator[str]:
-    """Every operation (or the named ones) as JSON text. Raises Refused for a missing name, for too
-    many operations, and for too much text.
-    """
-    room, definitions = MAX_ANSWER, Definitions(document)
-    for path, method, item in choose_operations(document, only):
-        text = json.dumps(describe_operation(document, definitions, path, method, item), allow_nan=False)
-        room -= len(json.dumps(text))
-        if room < 0:
-            message = f"Its operations and their schemas have more than {MAX_ANSWER} characters in all."
-            raise Refused(message, code="too_large", hint="Name fewer operations.")
-        yield text
+@dataclass(frozen=True, slots=True)
+class Located:
+    """One operation of the document, and where it stands."""
+
+    name: str
+    path: str
+    method: str
+    item: dict[str, JSON]
+    operation: dict[str, JSON]
+    problem: str = ""
 
 
-def choose_operations(document: dict[str, JSON], only: list[str] | None) -> list[tuple[str, str, dict[str, JSON]]]:
-    """Path, method and path item of each operation that is wanted."""
-    operations = {}
-    for path, item in document["paths"].items():
-        for method in METHODS:
-            if isinstance(item, dict) and isinstance(item.get(method), dict):
-                operations[name_operation(str(path), method, item[method])] = (str(path), method, item)
-    if only is not None and (missing := [name for name in only if name not in operations]):
-        raise Refused(f"The document has no operation “{missing[0][:100]}”.", code="unknown_operation")
-    selection = [operations[name] for name in only] if only is not None else list(operations.values())
-    if len(selection) > MAX_OPERATIONS:
-        raise Refused(
-            f"The document has {len(selection)} operations.",
-            code="too_many",
-            hint=f"Select at most {MAX_OPERATIONS} by name.",
-        )
-    return selection
+class Reading:
+    """One reading of a document. `where` is the base address of calls, `own` the document's own."""
 
+    def __init__(self, value: dict[str, JSON], where: str, own: str) -> None:
+        self.document = Document(value)
+        self.schemas = Schemas(self.document)
+        self.where = where
+        self.own = own
 
-def name_operation(path: str, method: str, operation: dict[str, JSON]) -> str:
-    return str(operation.get("operationId") or re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_"))
+    def read_operations(self, only: list[str] | None) -> Iterator[str]:
+        """Every operation (or the named ones) as JSON text. Raises Refused for a missing name and for too much text."""
+        room = MAX_ANSWER
+        for place, located in enumerate(self.choose_operations(only)):
+            if place >= MAX_OPERATIONS:
+                located = refuse(
+                    located, f"Only {MAX_OPERATIONS} operations are imported at a time: name those that you need."
+                )
+            described = self.describe_operation(located)
+            text = json.dumps(described, allow_nan=False)
+            room -= len(json.dumps(text))
+            if room < 0:
+                message = f"Its operations and their schemas have more than {MAX_ANSWER} characters in all."
+                raise Refused(message, code="too_large", hint="Name fewer operations.")
+            yield text
 
+    def choose_operations(self, only: list[str] | None) -> list[Located]:
+        operations = {located.name: located for located in self.find_operations()}
+        if only is None:
+            return list(operations.values())
+        if missing := [name for name in only if name not in operations]:
+            raise Refused(f"The document has no operation “{missing[0][:100]}”.", code="unknown_operation")
+        return [operations[name] for name in only]
 
-def describe_operation(
-    document: dict[str, JSON], definitions: "Definitions", path: str, method: str, item: dict[str, JSON]
-) -> dict[str, JSON]:
-    operation = item[method]
-    parameters = merge_parameters(document, item, operation)
-    body = find_body(document, operation)
-    words = clean("\n".join(str(word) for word in (operation.get("summary"), operation.get("description")) if word))
-    return {
-        "name": name_operation(path, method, operation),
-        "description": words[:MAX_DESCRIPTION] or f"{method.upper()} {path}"[:MAX_DESCRIPTION],
-        "input_schema": input_schema(definitions, parameters, body),
-        "effect": EFFECTS[method],
-        "details": {
-            "method": method.upper(),
-            "path": path,
-            "in": {parameter["name"]: parameter["in"] for parameter in parameters},
-            "body": body["media"] if body else "",
-        },
-    }
+    def find_operations(self) -> Iterator[Located]:
+        """All operations in the document's order, each with a name of its own."""
+        names: set[str] = set()
+        for path, item in self.document.value["paths"].items():
+            if str(path).startswith("x-"):
+                continue
+            for located in self.operations_of(str(path), item):
+                name = free_name(located, names)
+                names.add(name)
+                yield Located(name, located.path, located.method, located.item, located.operation, located.problem)
 
+    def operations_of(self, path: str, item: JSON) -> Iterator[Located]:
+        try:
+            item = self.document.resolve(item)
+        except Unusable as error:
+            yield Located("", path, "path", {}, {}, str(error))
+            return
+        for method in (*EFFECTS, *OTHER_METHODS):
+            if method not in item:
+                continue
+            operation = item[method]
+            if not isinstance(operation, dict):
+                yield refuse(Located("", path, method, item, {}), "The operation is not an object.")
+            elif method in OTHER_METHODS:
+                located = Located("", path, method, item, operation)
+                yield refuse(located, f"The method {method.upper()} is not supported.")
+            else:
+                yield Located("", path, method, item, operation)
+        more = item.get("additionalOperations")
+        for method, operation in more.items() if isinstance(more, dict) else ():
+            located = Located("", path, str(method), item, operation if isinstance(operation, dict) else {})
+            yield refuse(located, f"The method {str(method)[:50]} is not supported.")
 
-def merge_parameters(
-    document: dict[str, JSON], item: dict[str, JSON], operation: dict[str, JSON]
-) -> list[dict[str, JSON]]:
-    """The parameters of the path and the operation; the operation's take precedence. Cookies and
-    reserved headers are left out.
-    """
-    parameters: dict[tuple[str, str], dict[str, JSON]] = {}
-    for entry in [*(item.get("parameters") or []), *(operation.get("parameters") or [])]:
-        parameter = resolve_reference(document, entry)
-        name, place = parameter.get("name"), parameter.get("in")
-        if not isinstance(name, str) or place not in ("path", "query", "header"):
-            continue
-        if place == "header" and name.lower() in OWN_HEADERS:
-            continue
-        parameters[name, place] = parameter
-    return list({parameter["name"]: parameter for parameter in parameters.values()}.values())
+    def describe_operation(self, located: Located) -> dict[str, JSON]:
+        if located.problem:
+            return self.left_out(located)
+        try:
+            return self.tool_of(located)
+        except Unusable as error:
+            return self.left_out(refuse(located, str(error)))
+        except MALFORMED as error:
+            return self.left_out(refuse(located, f"The operation cannot be read: {str(error)[:200]}"))
 
+    def left_out(self, located: Located) -> dict[str, JSON]:
+        return {
+            "name": located.name,
+            "description": describe(located),
+            "input_schema": {"type": "object"},
+            "effect": EFFECTS.get(located.method, "write"),
+            "details": {},
+            "problem": located.problem,
+        }
 
-def find_body(document: dict[str, JSON], operation: dict[str, JSON]) -> dict[str, JSON] | None:
-    request = resolve_reference(document, operation.get("requestBody") or {})
-    content = request.get("content") or {}
-    for media in ("application/json", "application/x-www-form-urlencoded"):
-        for key, value in content.items():
-            if str(key).partition(";")[0].strip() == media:
-                return {
-                    "media": media,
-                    "schema": (value or {}).get("schema") or {},
-                    "required": request.get("required"),
-                }
-    return None
+    def tool_of(self, located: Located) -> dict[str, JSON]:
+        """Raises Unusable."""
+        parameters = self.find_parameters(located)
+        body = find_body(self.document, located.operation)
+        details = {
+            "method": located.method.upper(),
+            "path": located.path.partition("#")[0],
+            "parameters": [one["sent"] for one in parameters],
+            "body": body["sent"] if body else None,
+        }
+        if server := self.find_server(located):
+            details["server"] = server
+        return {
+            "name": located.name,
+            "description": describe(located),
+            "input_schema": self.input_schema(parameters, body),
+            "effect": EFFECTS[located.method],
+            "details": details,
+            "problem": "",
+        }
 
+    def find_server(self, located: Located) -> str:
+        """The operation's or path's own server; "" if it has none. On the document's host it moves with the base
+        address. Raises Unusable.
+        """
+        servers = located.operation.get("servers") or located.item.get("servers")
+        if not servers:
+            return ""
+        address = find_address(servers, "", self.own + "/")
+        if origin_of(address) == origin_of(self.own):
+            address = origin_of(self.where) + urlsplit(address).path
+        return "" if address == self.where else address
 
-def input_schema(
-    definitions: "Definitions", parameters: list[dict[str, JSON]], body: dict[str, JSON] | None
-) -> dict[str, JSON]:
-    """One object: each parameter by name, the body under `body`; referenced schemas are copied into
-    $defs.
-    """
-    properties: dict[str, JSON] = {}
-    for parameter in parameters:
-        schema = parameter.get("schema") or {"type": "string"}
+    # -- parameters ----------------------------------------------------------------------------------------------
+
+    def find_parameters(self, located: Located) -> list[dict[str, JSON]]:
+        """Those of the path and the operation; the operation's take precedence. A placeholder of the path that is not
+        described takes text. Raises Unusable.
+
+        Each is {"schema", "required", "sent": {name, argument, in, style, explode, …}}.
+        """
+        described: dict[tuple[str, str], dict[str, JSON]] = {}
+        for entry in [*(located.item.get("parameters") or []), *(located.operation.get("parameters") or [])]:
+            parameter = self.document.resolve(entry)
+            name, place = parameter.get("name"), parameter.get("in")
+            if not isinstance(name, str) or not name or place not in STYLES:
+                raise Unusable(f"Its parameter “{str(name)[:100]}” is in “{str(place)[:100]}”, which is not supported.")
+            if place == "header" and name.lower() in OWN_HEADERS:
+                if parameter.get("required") and name.lower() not in DESCRIBED_ELSEWHERE:
+                    raise Unusable(f"It needs the header {name[:100]}, which a tool cannot set.")
+                continue
+            described[name, place] = parameter
+        placeholders = PLACEHOLDER.findall(located.path)
+        for name, place in described:
+            if place == "path" and name not in placeholders:
+                raise Unusable(f"The path has no place for its parameter “{name[:100]}”.")
+        for name in placeholders:
+            described.setdefault((name, "path"), {"schema": {"type": "string"}})
+        # The first of a name keeps it: those of the path first, then in the document's order.
+        order = sorted(described, key=lambda key: key[1] != "path")
+        arguments: set[str] = {"body"} if located.operation.get("requestBody") else set()
+        return [self.read_parameter(name, place, described[name, place], arguments) for name, place in order]
+
+    def read_parameter(self, name: str, place: str, parameter: dict[str, JSON], arguments: set[str]) -> dict[str, JSON]:
+        argument = name if name not in arguments else f"{name}_{place}"
+        while argument in arguments:
+            argument += "_"
+        arguments.add(argument)
+        sent: dict[str, JSON] = {"name": name, "argument": argument, "in": place}
+        content = parameter.get("content")
+        if isinstance(content, dict) and content:
+            media, value = next(iter(content.items()))
+            if "json" not in str(media).lower():
+                raise Unusable(f"Its parameter “{name[:100]}” is sent as {str(media)[:100]}, which is not supported.")
+            schema = (value or {}).get("schema")
+            sent["style"] = "json"
+        else:
+            schema = parameter.get("schema")
+            style = parameter.get("style") or STYLES[place][0]
+            if style not in STYLES[place]:
+                raise Unusable(
+                    f"Its parameter “{name[:100]}” has the style “{str(style)[:100]}”, which {place} has not."
+                )
+            explode = parameter.get("explode")
+            sent |= {"style": style, "explode": style in EXPLODED if explode is None else explode is True}
+            if parameter.get("allowReserved") is True:
+                sent["reserved"] = True
+        schema = {"type": "string"} if schema is None else schema
         if parameter.get("description") and isinstance(schema, dict) and "description" not in schema:
             schema = {**schema, "description": clean(str(parameter["description"]))[:1000]}
-        properties[parameter["name"]] = schema
-    required = [one["name"] for one in parameters if one.get("required") or one["in"] == "path"]
-    if body is not None:
-        properties["body"] = body["schema"]
-        required += ["body"] if body["required"] else []
-    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    return definitions.added_to(schema)
+        return {"schema": schema, "required": place == "path" or parameter.get("required") is True, "sent": sent}
+
+    def input_schema(self, parameters: list[dict[str, JSON]], body: dict[str, JSON] | None) -> dict[str, JSON]:
+        """One object: each parameter by its argument, the body under `body`."""
+        properties = {one["sent"]["argument"]: one["schema"] for one in parameters}
+        required = [one["sent"]["argument"] for one in parameters if one["required"]]
+        if body is not None:
+            properties["body"] = body["schema"]
+            required += ["body"] if body["required"] else []
+        return self.schemas.object_of(properties, required)
 
 
-class Definitions:
-    """The schemas among a document's components, each translated once."""
-
-    def __init__(self, document: dict[str, JSON]) -> None:
-        self.defined = (document.get("components") or {}).get("schemas") or {}
-        self.translations: dict[str, tuple[JSON, list[str], int]] = {}
-
-    def added_to(self, schema: dict[str, JSON]) -> dict[str, JSON]:
-        """References into components become $defs of the schema itself, as far as they are used."""
-        references: list[str] = []
-        plain = convert_schema(schema, references)
-        definitions: dict[str, JSON] = {}
-        room = MAX_COPIED
-        while references and room > 0:
-            name = references.pop()
-            if name not in definitions and name in self.defined:
-                definitions[name], more, size = self.translated(name)
-                references += more
-                room -= size
-        return {**plain, "$defs": definitions} if definitions else plain
-
-    def translated(self, name: str) -> tuple[JSON, list[str], int]:
-        """The schema, the names that it refers to, and its size as JSON."""
-        if name not in self.translations:
-            more: list[str] = []
-            schema = convert_schema(self.defined[name], more)
-            self.translations[name] = schema, more, len(json.dumps(schema, default=str))
-        return self.translations[name]
+def refuse(located: Located, problem: str) -> Located:
+    return replace(located, problem=problem)
 
 
-REFERENCE = "#/components/schemas/"
+def free_name(located: Located, names: set[str]) -> str:
+    """The operation's id; of a second one with this id, and of one without, method and path."""
+    by_path = re.sub(r"[^A-Za-z0-9]+", "_", f"{located.method}{located.path}").strip("_")
+    for name in (str(located.operation.get("operationId") or ""), by_path):
+        if name and name not in names:
+            return name
+    number = 2
+    while f"{by_path}_{number}" in names:
+        number += 1
+    return f"{by_path}_{number}"
 
 
-def convert_schema(value: JSON, references: list[str], depth: int = 0) -> JSON:
-    """OpenAPI's schema as JSON Schema 2020-12: local references, without `nullable` and 3.0 boolean
-    bounds.
-    """
-    if depth > 60:
-        raise Refused("The document is nested too deeply.", code="malformed_document")
-    if isinstance(value, list):
-        return [convert_schema(one, references, depth + 1) for one in value]
-    if not isinstance(value, dict):
-        return value
-    schema = {key: convert_schema(one, references, depth + 1) for key, one in value.items() if key not in DROPPED}
-    if isinstance(reference := schema.get("$ref"), str) and reference.startswith(REFERENCE):
-        name = reference.removeprefix(REFERENCE)
-        references.append(name.replace("~1", "/").replace("~0", "~"))
-        schema["$ref"] = f"#/$defs/{name}"
-    if value.get("nullable") is True and isinstance(schema.get("type"), str):
-        schema["type"] = [schema["type"], "null"]
-    for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(schema.get(bound), bool):
-            is_exclusive = schema.pop(bound)
-            if is_exclusive and limit in schema:
-                schema[bound] = schema.pop(limit)
-    return schema
+def describe(located: Located) -> str:
+    words = (located.operation.get("summary"), located.operation.get("description"))
+    text = clean("\n".join(str(word) for word in words if word))
+    return (text or f"{located.method.upper()} {located.path}")[:MAX_DESCRIPTION]
 
 
-DROPPED = frozenset(["nullable", "discriminator", "xml", "externalDocs", "example"])
-
-
-def resolve_reference(document: dict[str, JSON], entry: JSON) -> dict[str, JSON]:
-    """The target of a local reference; {} for any other."""
-    for _ in range(8):
-        if not isinstance(entry, dict):
-            return {}
-        reference = entry.get("$ref")
-        if not isinstance(reference, str):
-            return entry
-        entry = follow(document, reference)
-    return {}
-
-
-def follow(document: dict[str, JSON], reference: str) -> JSON:
-    value: JSON = document
-    for step in reference.removeprefix("#/").split("/") if reference.startswith("#/") else [""]:
-        value = value.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(value, dict) else None
-    return value
+def origin_of(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,233 @@
+"""The HTTP request of one call: parameters and bodies written as the OpenAPI document says.
+
+The styles are those of OpenAPI 3 (“Style Values”), which follow RFC 6570. A null is left out: HTTP has
+no way to send it in an address, a header or a form.
+"""
+
+import base64
+import binascii
+import json
+from typing import Any
+from urllib.parse import quote
+
+from agents.tools import RetryTool
+
+ACCEPT = "application/json, text/*;q=0.8, */*;q=0.1"
+RESERVED = ":/?[]@!$'()*,;"  # of an address, without what would end a value
+JSON = Any
+
+
+def build_request(base_url: str, details: dict[str, JSON], arguments: dict[str, JSON]) -> dict[str, JSON]:
+    """The request as httpx2 takes it. Each path parameter stays one segment. Raises RetryTool."""
+    path, queries, cookies = details["path"], [], []
+    headers = {"Accept": ACCEPT}
+    for parameter in details["parameters"]:
+        value = arguments.get(parameter["argument"])
+        if value is None and parameter["in"] != "path":
+            continue
+        if parameter["in"] == "path":
+            path = path.replace("{" + parameter["name"] + "}", write_segment(parameter, value))
+        elif parameter["in"] == "query":
+            queries.append(write_query(parameter["name"], parameter, value))
+        elif parameter["in"] == "cookie":
+            cookies.append(write_cookie(parameter, value))
+        else:
+            headers[parameter["name"]] = write_header(parameter, value)
+    if any(segment in (".", "..") for segment in path.partition("?")[0].split("/")):
+        raise RetryTool("The parameters of the path make a segment of dots, which would lead to another path.")
+    if any(cookies):
+        headers["Cookie"] = "; ".join(filter(None, cookies))
+    request: dict[str, JSON] = {"url": base_url + path, "headers": headers}
+    if query := "&".join(filter(None, queries)):
+        request["url"] += ("&" if "?" in path else "?") + query
+    if details["body"] and "body" in arguments:
+        request |= write_body(details["body"], arguments["body"], headers)
+    return request
+
+
+# -- values in an address, a header and a cookie ---------------------------------------------------------------------
+
+
+def write_segment(parameter: dict[str, JSON], value: JSON) -> str:
+    name, style = parameter["name"], parameter["style"]
+    if value is None or value in ([], {}):
+        raise RetryTool(f"“{name}” must not be empty.")
+    if style == "json":
+        return quote(json.dumps(value), safe="")
+    safe = RESERVED.replace("/", "").replace("?", "") if parameter.get("reserved") else ""
+    is_exploded = parameter["explode"]
+    if style == "matrix":
+        text = write_matrix(name, value, is_exploded, safe)
+    elif style == "label":
+        text = "." + join_value(value, "." if is_exploded else ",", is_exploded, safe)
+    else:
+        text = join_value(value, ",", is_exploded, safe)
+    if text in ("", ".", ".."):
+        raise RetryTool(f"“{name}” must not be empty or consist of dots.")
+    return text
+
+
+def write_matrix(name: str, value: JSON, is_exploded: bool, safe: str) -> str:
+    key = quote(name, safe="")
+    if isinstance(value, dict) and is_exploded:
+        return ";" + join_value(value, ";", True, safe)
+    if isinstance(value, list) and is_exploded:
+        return "".join(f";{key}={escape(one, safe)}" for one in present(value))
+    text = join_value(value, ",", False, safe)
+    return f";{key}={text}" if text else f";{key}"
+
+
+DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
+
+
+def write_query(name: str, how: dict[str, JSON], value: JSON) -> str:
+    """One parameter of the query, of a cookie or of a form: `a=1`, `a=1&a=2`, `a[b]=1`; "" for nothing."""
+    key, style = quote(name, safe=""), how["style"]
+    safe = RESERVED if how.get("reserved") else ""
+    if style == "json":
+        return f"{key}={quote(json.dumps(value), safe='')}"
+    if style == "deepObject" and isinstance(value, dict | list):
+        return "&".join(write_deep(key, value, safe))
+    if isinstance(value, list):
+        items = present(value)
+        if how["explode"]:
+            return "&".join(f"{key}={escape(one, safe)}" for one in items)
+        delimiter = DELIMITERS.get(style, ",")
+        return f"{key}={delimiter.join(escape(one, safe) for one in items)}" if items else ""
+    if isinstance(value, dict):
+        if how["explode"]:
+            return "&".join(f"{quote(word, safe='')}={escape(one, safe)}" for word, one in pairs(value))
+        text = join_value(value, DELIMITERS.get(style, ","), False, safe)
+        return f"{key}={text}" if text else ""
+    return f"{key}={escape(value, safe)}"
+
+
+def write_cookie(parameter: dict[str, JSON], value: JSON) -> str:
+    """The style `form` writes `&` between exploded values here too, `cookie` (OpenAPI 3.2) what cookies have there."""
+    if parameter["style"] != "cookie":
+        return write_query(parameter["name"], parameter, value)
+    return write_query(parameter["name"], {**parameter, "style": "form"}, value).replace("&", "; ")
+
+
+def write_deep(key: str, value: JSON, safe: str) -> list[str]:
+    """`a[b]=1`, for values inside values too. OpenAPI leaves those open: lists of plain values are written `a[]=1`,
+    lists of objects with numbers, as PHP, Rails, Node's qs and Stripe read them.
+    """
+    if isinstance(value, dict):
+        parts = [write_deep(f"{key}%5B{quote(word, safe='')}%5D", one, safe) for word, one in pairs(value)]
+        return [text for part in parts for text in part]
+    if isinstance(value, list):
+        items = present(value)
+        is_plain = not any(isinstance(one, dict | list) for one in items)
+        keys = [f"{key}%5B{'' if is_plain else number}%5D" for number in range(len(items))]
+        parts = [write_deep(one, item, safe) for one, item in zip(keys, items, strict=True)]
+        return [text for part in parts for text in part]
+    return [f"{key}={escape(value, safe)}"]
+
+
+def join_value(value: JSON, delimiter: str, is_exploded: bool, safe: str) -> str:
+    """A list as `a,b`; an object as `k,v,k,v`, or exploded as `k=v,k=v`."""
+    if isinstance(value, list):
+        return delimiter.join(escape(one, safe) for one in present(value))
+    if isinstance(value, dict):
+        words = [(quote(word, safe=""), escape(one, safe)) for word, one in pairs(value)]
+        return delimiter.join(f"{word}{'=' if is_exploded else delimiter}{one}" for word, one in words)
+    return escape(value, safe)
+
+
+def write_header(parameter: dict[str, JSON], value: JSON) -> str:
+    if parameter["style"] == "json":
+        text = json.dumps(value)
+    elif isinstance(value, list):
+        text = ",".join(text_of(one) for one in present(value))
+    elif isinstance(value, dict):
+        between = "=" if parameter["explode"] else ","
+        text = ",".join(f"{word}{between}{text_of(one)}" for word, one in pairs(value))
+    else:
+        text = text_of(value)
+    if not text.isascii() or not text.isprintable():
+        raise RetryTool(f"“{parameter['name']}” is sent in a header and must be one line of plain text.")
+    return text
+
+
+def escape(value: JSON, safe: str) -> str:
+    return quote(text_of(value), safe=safe)
+
+
+def text_of(value: JSON) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def present(values: list[JSON]) -> list[JSON]:
+    return [one for one in values if one is not None]
+
+
+def pairs(value: dict[str, JSON]) -> list[tuple[str, JSON]]:
+    return [(word, one) for word, one in value.items() if one is not None]
+
+
+# -- bodies ----------------------------------------------------------------------------------------------------------
+
+
+def write_body(body: dict[str, JSON], value: JSON, headers: dict[str, str]) -> dict[str, JSON]:
+    """{"content"} or {"files"}; the content type is added to the headers. Raises RetryTool."""
+    kind = body["kind"]
+    if kind == "multipart":
+        return {"files": write_parts(body["parts"], fields_of(value))}
+    headers["Content-Type"] = body["media"]
+    if kind == "form":
+        return {"content": write_form(body["parts"], fields_of(value)).encode()}
+    if kind == "json":
+        return {"content": json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")}
+    if kind == "bytes":
+        return {"content": bytes_of("body", value)}
+    if body["media"].startswith("text/"):
+        headers["Content-Type"] += "; charset=utf-8"
+    return {"content": text_of(value).encode("utf-8", "replace")}
+
+
+def fields_of(value: JSON) -> dict[str, JSON]:
+    if not isinstance(value, dict):
+        raise RetryTool("The body is a form: send an object.")
+    return value
+
+
+def write_form(parts: dict[str, JSON], fields: dict[str, JSON]) -> str:
+    """Lists are repeated and objects sent as JSON, unless the document names a style."""
+    written = []
+    for name, value in pairs(fields):
+        how = parts.get(name, {})
+        if "style" in how:
+            written.append(write_query(name, how, value))
+        elif how.get("kind") == "json" or isinstance(value, dict):
+            written.append(write_query(name, {"style": "json"}, value))
+        else:
+            written.append(write_query(name, {"style": "form", "explode": True}, value))
+    return "&".join(filter(None, written))
+
+
+def write_parts(parts: dict[str, JSON], fields: dict[str, JSON]) -> list[tuple[str, JSON]]:
+    """The parts of a multipart form: of a list one for each item, of an object its JSON; a file comes in base64."""
+    written: list[tuple[str, JSON]] = []
+    for name, value in pairs(fields):
+        how = parts.get(name, {})
+        media = how.get("media", "")
+        if how.get("kind") == "json":
+            written.append((name, (None, json.dumps(value), media or "application/json")))
+            continue
+        for one in present(value if isinstance(value, list) else [value]):
+            if how.get("kind") == "bytes":
+                kind = media if media and "*" not in media else "application/octet-stream"
+                written.append((name, (name, bytes_of(name, one), kind)))
+            elif isinstance(one, dict | list):
+                written.append((name, (None, json.dumps(one), media or "application/json")))
+            else:
+                written.append((name, (None, text_of(one), media) if media else (None, text_of(one))))
+    return written
+
+
+def bytes_of(name: str, value: JSON) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (TypeError, ValueError, binascii.Error):
+        raise RetryTool(f"“{name}” is a file: send its content in base64.")

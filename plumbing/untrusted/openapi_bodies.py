@@ -1,0 +1,138 @@
+"""The body of an operation: which of its content types is sent, how, and what the caller must give."""
+
+from typing import Any
+
+from plumbing.untrusted.openapi_schemas import Document, Unusable
+
+FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+ANY = ("*/*", "application/*")
+# application types whose content is text, as a person would write it
+WRITTEN = (
+    "graphql",
+    "javascript",
+    "sql",
+    "yaml",
+    "x-yaml",
+    "ndjson",
+    "x-ndjson",
+    "jsonl",
+    "x-sh",
+    "toml",
+    "jose",
+    "jwt",
+)
+BYTES = {"type": "string", "contentEncoding": "base64", "description": "The content in base64."}
+JSON = Any
+
+
+def find_body(document: Document, operation: dict[str, JSON]) -> dict[str, JSON] | None:
+    """{"schema", "required", "sent"} of the content type that is sent; None without a body. Raises Unusable.
+
+    `sent` is {"media", "kind"}; kind is json, text, bytes, form or multipart. Forms also have "parts": how each
+    property is sent, as far as it is not sent as its value suggests.
+    """
+    if not operation.get("requestBody"):
+        return None
+    request = document.resolve(operation["requestBody"])
+    content = request.get("content")
+    if not isinstance(content, dict) or not content:
+        raise Unusable("Its body has no content type.")
+    choices = [read_content(document, str(media), value or {}) for media, value in content.items()]
+    usable = [choice for choice in choices if choice is not None]
+    if not usable:
+        raise Unusable(f"A body of {', '.join(map(str, content))[:200]} is not supported.")
+    best = min(usable, key=lambda choice: KINDS.index(choice["sent"]["kind"]))
+    return {**best, "required": request.get("required") is True}
+
+
+KINDS = ("json", "form", "multipart", "text", "bytes")  # in the order of preference
+
+
+def read_content(document: Document, media: str, value: dict[str, JSON]) -> dict[str, JSON] | None:
+    """None for a type that cannot be sent."""
+    media = media.partition(";")[0].strip().lower()
+    schema = value.get("schema")
+    schema = {} if schema is None else schema
+    facts = document.resolve(schema) if isinstance(schema, dict) else {}
+    is_text = facts.get("type") == "string" and not is_binary(facts)
+    main, _, kind = media.partition("/")
+    if media in ANY:
+        if is_text or is_binary(facts):
+            return one_value(schema, "text/plain" if is_text else "application/octet-stream", is_text)
+        return {"schema": schema, "sent": {"media": "application/json", "kind": "json"}}
+    if kind == "json" or kind.endswith("+json"):
+        return {"schema": schema, "sent": {"media": media, "kind": "json"}}
+    if media in (FORM, MULTIPART):
+        return read_form(document, media, schema, value.get("encoding") or {})
+    if main == "text" or kind in WRITTEN or kind == "xml" or kind.endswith(("+xml", "+yaml")):
+        if is_text or (not facts and kind != "xml"):
+            return one_value(schema, media, True)
+        return None
+    if is_binary(facts) or not facts:
+        return one_value(schema, media, False)
+    return one_value(schema, media, True) if is_text else None
+
+
+def one_value(schema: JSON, media: str, is_text: bool) -> dict[str, JSON]:
+    if not is_text:
+        return {
+            "schema": BYTES,
+            "sent": {"media": "application/octet-stream" if "*" in media else media, "kind": "bytes"},
+        }
+    return {"schema": schema or {"type": "string"}, "sent": {"media": media, "kind": "text"}}
+
+
+def is_binary(schema: dict[str, JSON]) -> bool:
+    """Bytes: OpenAPI 3.0 writes a format, 3.1 a media type without a text encoding, Swagger 2.0 a type."""
+    if schema.get("format") == "binary" or schema.get("type") == "file":
+        return True
+    return "contentMediaType" in schema and "contentEncoding" not in schema and schema.get("type") in (None, "string")
+
+
+def read_form(document: Document, media: str, schema: JSON, encoding: dict[str, JSON]) -> dict[str, JSON]:
+    """A form, whose properties may each be encoded in a way of their own. Files are given in base64."""
+    properties = document.properties_of(schema)
+    parts: dict[str, JSON] = {}
+    for name, described in properties.items():
+        facts = document.resolve(described) if isinstance(described, dict) else {}
+        items = facts.get("items")
+        items = document.resolve(items) if facts.get("type") == "array" and isinstance(items, dict) else {}
+        if media == MULTIPART and (is_binary(facts) or is_binary(items)):
+            parts[name] = {"kind": "bytes"}
+    for name, how in encoding.items():
+        parts[name] = {**parts.get(name, {}), **read_encoding(how or {})}
+    sent = {"media": media, "kind": "multipart" if media == MULTIPART else "form", "parts": parts}
+    binary = {name for name, part in parts.items() if part.get("kind") == "bytes"}
+    return {"schema": with_base64(document, schema, binary) if binary else schema, "sent": sent}
+
+
+def read_encoding(how: dict[str, JSON]) -> dict[str, JSON]:
+    """How one property is sent: as JSON, or in a style."""
+    media = str(how.get("contentType") or "").partition(",")[0].strip()
+    if media:
+        return {"media": media, **({"kind": "json"} if "json" in media else {})}
+    if not {"style", "explode", "allowReserved"} & how.keys():
+        return {}
+    style = how.get("style") or "form"
+    if style not in ("form", "spaceDelimited", "pipeDelimited", "deepObject", "tabDelimited"):
+        raise Unusable(f"A field of its form has the style “{str(style)[:100]}”, which forms have not.")
+    explode = how.get("explode")
+    return {
+        "style": style,
+        "explode": style == "form" if explode is None else explode is True,
+        "reserved": how.get("allowReserved") is True,
+    }
+
+
+def with_base64(document: Document, schema: JSON, binary: set[str]) -> dict[str, JSON]:
+    """The schema of a form whose files are given as base64 text."""
+    facts = document.resolve(schema)
+    properties = document.properties_of(schema)
+    for name in binary:
+        described = document.resolve(properties[name])
+        is_list = described.get("type") == "array"
+        words = {"description": f"{described['description']} (in base64)"} if described.get("description") else {}
+        properties[name] = {"type": "array", "items": BYTES, **words} if is_list else {**BYTES, **words}
+    required = document.required_of(schema)
+    more: dict[str, JSON] = {key: facts[key] for key in ("description", "additionalProperties") if key in facts}
+    return {"type": "object", "properties": properties, "required": required, **more}

@@ -1,0 +1,341 @@
+"""The schemas of an OpenAPI document as JSON Schema 2020-12, as a request needs them."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+MAX_COPIED = 256 * 1024  # characters of the schemas copied into one operation
+MAX_SCHEMA = 60_000  # characters; of a larger schema titles, descriptions, defaults and examples are left out
+MAX_DEPTH = 60
+MAX_REFERENCES = 16  # that lead to one another
+JSON = Any
+
+
+class Unusable(ValueError):
+    """Why an operation cannot become a tool."""
+
+
+class Document:
+    """Follows references inside a document."""
+
+    def __init__(self, value: dict[str, JSON]) -> None:
+        self.value = value
+        self.has_siblings = not str(value.get("openapi", "")).startswith("3.0")  # what stands beside a $ref counts
+
+    def resolve(self, entry: JSON) -> dict[str, JSON]:
+        """The object itself, or what its reference names, with what stands beside the reference. Raises Unusable."""
+        beside: dict[str, JSON] = {}
+        for _ in range(MAX_REFERENCES):
+            if not isinstance(entry, dict):
+                raise Unusable("It is not an object, or refers to something that is none.")
+            reference = entry.get("$ref")
+            if not isinstance(reference, str):
+                return {**entry, **beside}
+            beside = {**{key: value for key, value in entry.items() if key != "$ref"}, **beside}
+            entry = self.find(reference)
+        raise Unusable("Its references lead in a circle.")
+
+    def find(self, reference: str) -> JSON:
+        """What a reference names. Raises Unusable."""
+        if reference != "#" and not reference.startswith("#/"):
+            raise Unusable(f"It refers to “{reference[:200]}”, which is outside of the document.")
+        value: JSON = self.value
+        for step in reference.removeprefix("#").split("/")[1:]:
+            key = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(value, dict) and key in value:
+                value = value[key]
+            elif isinstance(value, list) and key.isdigit() and int(key) < len(value):
+                value = value[int(key)]
+            else:
+                raise Unusable(f"It refers to “{reference[:200]}”, which the document does not have.")
+        return value
+
+    def properties_of(self, schema: JSON, depth: int = 0) -> dict[str, JSON]:
+        """The properties of an object's schema, those of its parts (allOf) included."""
+        if not isinstance(schema, dict) or depth > MAX_REFERENCES:
+            return {}
+        facts = self.resolve(schema)
+        properties: dict[str, JSON] = {}
+        for part in facts.get("allOf") or []:
+            properties |= self.properties_of(part, depth + 1)
+        return properties | (facts.get("properties") or {})
+
+    def required_of(self, schema: JSON, depth: int = 0) -> list[str]:
+        if not isinstance(schema, dict) or depth > MAX_REFERENCES:
+            return []
+        facts = self.resolve(schema)
+        names = list(facts.get("required") or [])
+        for part in facts.get("allOf") or []:
+            names += self.required_of(part, depth + 1)
+        return names
+
+
+def is_text(value: JSON) -> bool:
+    return isinstance(value, str)
+
+
+def is_flag(value: JSON) -> bool:
+    return isinstance(value, bool)
+
+
+def is_number(value: JSON) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_count(value: JSON) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def is_filled_list(value: JSON) -> bool:
+    return isinstance(value, list) and bool(value)
+
+
+def is_anything(value: JSON) -> bool:
+    return True
+
+
+ONE = frozenset(
+    ["not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames", "unevaluatedItems",
+     "unevaluatedProperties"]
+)  # fmt: skip
+MANY = frozenset(["allOf", "anyOf", "oneOf", "prefixItems"])
+NAMED = frozenset(["properties", "patternProperties", "dependentSchemas"])
+# Other keywords that are kept, if their value is one: documents in use hold `required: true` and `minimum: "0"`.
+PLAIN: dict[str, Callable[[JSON], bool]] = {
+    "enum": is_filled_list, "const": is_anything, "format": is_text, "pattern": is_text, "minimum": is_number,
+    "maximum": is_number, "exclusiveMinimum": is_number, "exclusiveMaximum": is_number,
+    "multipleOf": lambda value: is_number(value) and value > 0, "minLength": is_count, "maxLength": is_count,
+    "minItems": is_count, "maxItems": is_count, "minProperties": is_count, "maxProperties": is_count,
+    "minContains": is_count, "maxContains": is_count, "uniqueItems": is_flag, "contentEncoding": is_text,
+    "contentMediaType": is_text,
+}  # fmt: skip
+WORDS: dict[str, Callable[[JSON], bool]] = {
+    "title": is_text, "description": is_text, "default": is_anything, "examples": is_filled_list, "deprecated": is_flag,
+    "writeOnly": is_flag,
+}  # fmt: skip
+TYPES = frozenset(["null", "boolean", "object", "array", "number", "string", "integer"])
+ELSEWHERE = ("$ref", "allOf", "anyOf", "oneOf", "const")  # keywords that may exclude null although the type allows it
+
+
+class Schemas:
+    """The schemas of a document, each translated once in full and once without words."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.names: dict[tuple[str, bool], str] = {}
+        self.full = Translations(self, has_words=True)
+        self.short = Translations(self, has_words=False)
+
+    def object_of(self, properties: dict[str, JSON], required: list[str]) -> dict[str, JSON]:
+        """The schema of an object with these properties; referenced schemas are copied into $defs. Raises Unusable."""
+        schema = self.full.object_of(properties, required)
+        if len(json.dumps(schema, default=str)) > MAX_SCHEMA:
+            schema = self.short.object_of(properties, required)
+        return schema
+
+    def name_of(self, reference: str, is_own: bool) -> str:
+        """Under which name a schema stands in $defs."""
+        key = (reference, is_own)
+        if key not in self.names:
+            last = unquote(reference).rpartition("/")[2].replace("~1", "_").replace("~0", "_")
+            base = re.sub(r"[^A-Za-z0-9._-]+", "_", last) or "Schema"
+            base += "_own" if is_own else ""
+            name, number = base, 2
+            while name in self.names.values():
+                name, number = f"{base}_{number}", number + 1
+            self.names[key] = name
+        return self.names[key]
+
+
+Reference = tuple[str, bool]  # where it points; whether only the schema's own part is meant
+
+
+class Translations:
+    """`has_words`: with titles, descriptions, defaults and examples."""
+
+    def __init__(self, schemas: Schemas, *, has_words: bool) -> None:
+        self.schemas = schemas
+        self.document = schemas.document
+        self.plain = {**PLAIN, **WORDS} if has_words else PLAIN
+        self.done: dict[Reference, tuple[JSON, list[Reference], int]] = {}
+
+    def object_of(self, properties: dict[str, JSON], required: list[str]) -> dict[str, JSON]:
+        references: list[Reference] = []
+        schema: dict[str, JSON] = {
+            "type": "object",
+            "properties": {name: self.convert(one, references, 1) for name, one in properties.items()},
+            "required": required,
+            "additionalProperties": False,
+        }
+        definitions: dict[str, JSON] = {}
+        room = MAX_COPIED
+        while references:
+            reference = references.pop()
+            name = self.schemas.name_of(*reference)
+            if name in definitions:
+                continue
+            definitions[name], more, size = self.translate(reference)
+            references += more
+            room -= size
+            if room < 0:
+                raise Unusable(f"The schemas that it refers to have more than {MAX_COPIED} characters.")
+        return {**schema, "$defs": definitions} if definitions else schema
+
+    def translate(self, reference: Reference) -> tuple[JSON, list[Reference], int]:
+        """The schema, the references in it, and its size as JSON."""
+        if reference not in self.done:
+            pointer, is_own = reference
+            more: list[Reference] = []
+            value = self.document.find(pointer)
+            if is_own and isinstance(value, dict):
+                value = {key: one for key, one in value.items() if key not in ("oneOf", "anyOf", "discriminator")}
+            schema = self.convert(value, more, 1)
+            self.done[reference] = schema, more, len(json.dumps(schema, default=str))
+        return self.done[reference]
+
+    def convert(
+        self, value: JSON, references: list[Reference], depth: int, hidden: frozenset[str] = frozenset()
+    ) -> JSON:
+        """`hidden`: properties that an outer part says are only read; requests neither have nor need them."""
+        if depth > MAX_DEPTH:
+            raise Unusable("Its schemas are nested too deeply.")
+        if isinstance(value, bool):
+            return value
+        if not isinstance(value, dict):
+            return {}
+        value = plain_bounds(value)
+        if "$ref" in value and not self.document.has_siblings:
+            value = {key: one for key, one in value.items() if key in ("$ref", "description", "nullable")}
+        hidden |= self.read_only(value)
+        schema: dict[str, JSON] = {}
+        for key, one in value.items():
+            if key in ONE and isinstance(one, dict | bool):
+                schema[key] = self.convert(one, references, depth + 1)
+            elif key == "items" and isinstance(one, list) and one:
+                schema["prefixItems"] = [self.convert(part, references, depth + 1) for part in one]
+            elif key in MANY and isinstance(one, list) and one:
+                schema[key] = [self.convert_part(part, references, depth + 1, hidden, key) for part in one]
+            elif key in NAMED and isinstance(one, dict):
+                kept = {name: part for name, part in one.items() if key != "properties" or name not in hidden}
+                schema[key] = {name: self.convert(part, references, depth + 1) for name, part in kept.items()}
+            elif key in self.plain and self.plain[key](one):
+                schema[key] = one
+        self.add_reference(value, schema, references)
+        add_type(value, schema)
+        add_required(value, schema, hidden)
+        self.add_choice(value, schema, references, depth)
+        return nullable(schema) if value.get("nullable") is True else schema
+
+    def convert_part(
+        self, part: JSON, references: list[Reference], depth: int, hidden: frozenset[str], keyword: str
+    ) -> JSON:
+        """One of several schemas. A part that refers to a base schema means its own properties, not the choice among
+        those that extend it: this one is among them.
+        """
+        if keyword == "allOf" and isinstance(part, dict) and isinstance(reference := part.get("$ref"), str):
+            target = self.document.find(reference)
+            if isinstance(target, dict) and "discriminator" in target:
+                references.append((reference, True))
+                return {"$ref": f"#/$defs/{self.schemas.name_of(reference, True)}"}
+        return self.convert(part, references, depth, hidden if keyword == "allOf" else frozenset())
+
+    def add_reference(self, value: dict[str, JSON], schema: dict[str, JSON], references: list[Reference]) -> None:
+        reference = value.get("$ref")
+        if isinstance(reference, str):
+            self.document.find(reference)
+            references.append((reference, False))
+            schema["$ref"] = f"#/$defs/{self.schemas.name_of(reference, False)}"
+
+    def add_choice(
+        self, value: dict[str, JSON], schema: dict[str, JSON], references: list[Reference], depth: int
+    ) -> None:
+        """A choice by discriminator names the value that goes with each branch. Values that fit several branches are
+        left to the service: its own check decides, and documents in use have many such.
+        """
+        if "oneOf" in schema:
+            choice = schema.pop("oneOf")
+            if "anyOf" in schema:
+                schema.setdefault("allOf", []).append({"anyOf": choice})
+            else:
+                schema["anyOf"] = choice
+        facts = value.get("discriminator")
+        if not isinstance(facts, dict) or not isinstance(name := facts.get("propertyName"), str):
+            return
+        mapping = facts["mapping"] if isinstance(facts.get("mapping"), dict) else {}
+        branches = value.get("oneOf") or value.get("anyOf")
+        if not branches:
+            branches = [{"$ref": target} for target in mapping.values() if str(target).startswith("#/")]
+        schema_branches = []
+        for branch in branches if isinstance(branches, list) else []:
+            part = self.convert(branch, references, depth + 1)
+            reference = branch.get("$ref") if isinstance(branch, dict) else None
+            if isinstance(reference, str):
+                words = [key for key, target in mapping.items() if last_step(str(target)) == last_step(reference)]
+                rule = {"properties": {name: {"enum": words or [last_step(reference)]}}, "required": [name]}
+                part = {"allOf": [part, rule]}
+            schema_branches.append(part)
+        if schema_branches:
+            schema["anyOf"] = schema_branches
+
+    def read_only(self, value: dict[str, JSON], depth: int = 0) -> frozenset[str]:
+        """The properties that only answers have."""
+        if depth > MAX_REFERENCES:
+            return frozenset()
+        names = set()
+        properties = value.get("properties")
+        for name, one in properties.items() if isinstance(properties, dict) else ():
+            if isinstance(one, dict) and self.is_read_only(one):
+                names.add(name)
+        parts = value.get("allOf")
+        for part in parts if isinstance(parts, list) else []:
+            if isinstance(part, dict):
+                names |= self.read_only(self.document.resolve(part), depth + 1)
+        return frozenset(names)
+
+    def is_read_only(self, schema: dict[str, JSON]) -> bool:
+        if schema.get("readOnly") is True:
+            return True
+        return "$ref" in schema and self.document.resolve(schema).get("readOnly") is True
+
+
+def last_step(reference: str) -> str:
+    return unquote(reference).rpartition("/")[2]
+
+
+def plain_bounds(value: dict[str, JSON]) -> dict[str, JSON]:
+    """OpenAPI 3.0's boolean bounds as JSON Schema's numbers."""
+    for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(value.get(bound), bool):
+            is_exclusive = value[bound]
+            value = {key: one for key, one in value.items() if key != bound}
+            if is_exclusive and limit in value:
+                value[bound] = value.pop(limit)
+    return value
+
+
+def add_type(value: dict[str, JSON], schema: dict[str, JSON]) -> None:
+    kind = value.get("type")
+    if kind == "file":
+        schema["type"] = "string"
+    elif isinstance(kind, str) and kind in TYPES:
+        schema["type"] = kind
+    elif isinstance(kind, list) and (types := [one for one in kind if one in TYPES]):
+        schema["type"] = types
+
+
+def add_required(value: dict[str, JSON], schema: dict[str, JSON], hidden: frozenset[str]) -> None:
+    names = value.get("required")
+    if isinstance(names, list):
+        needed = [name for name in dict.fromkeys(map(str, names)) if name not in hidden]
+        if needed:
+            schema["required"] = needed
+
+
+def nullable(schema: dict[str, JSON]) -> dict[str, JSON]:
+    """OpenAPI 3.0's `nullable`."""
+    if any(key in schema for key in ELSEWHERE) or not isinstance(schema.get("type"), str):
+        return {"anyOf": [schema, {"type": "null"}]}
+    more = {"enum": [*schema["enum"], None]} if "enum" in schema and None not in schema["enum"] else {}
+    return {**schema, "type": [schema["type"], "null"], **more}
