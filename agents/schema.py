@@ -101,7 +101,7 @@ def drop_pattern(schema: dict[str, JSON], place: str) -> None:
     if last != "pattern":
         above, _, last = place.partition("/patternProperties")[0], "", "patternProperties"
     owner = resolve_pointer(schema, "#" + above) if above else schema
-    if isinstance(owner, dict) and last in owner:
+    if isinstance(owner, dict) and isinstance(owner.get(last), str | dict):
         pattern = owner.pop(last)
         if isinstance(pattern, str):
             words = f"Must match the pattern {pattern[:300]}"

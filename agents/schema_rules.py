@@ -115,7 +115,13 @@ def pattern_problem(pattern: str) -> str:
         if r"\p{" not in pattern.lower():  # Unicode classes are JSON Schema's, not Python's: left to the compiler
             return f"The pattern cannot be read: {error}."
         return ""
-    return "The pattern can take exponential time: it repeats what can already repeat." if explodes(tree) else ""
+    if explodes(tree):
+        return "The pattern can take exponential time: it repeats what can already repeat."
+    try:
+        compile_schema(cache_key({"pattern": pattern}))
+    except ValueError:
+        return "The pattern cannot be compiled: it looks around, refers back or repeats too often."
+    return ""
 
 
 REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT)

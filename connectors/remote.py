@@ -17,6 +17,7 @@ from agents.models.agent import tool_changed
 from agents.models.secret import valueless
 from agents.models.team import the_one
 from agents.schema import check_schema, sha256_of
+from plumbing.texts import translate
 
 from .models import Connection, RemoteTool
 
@@ -58,6 +59,11 @@ class Listing:
     changed: list[str]
     gone: list[str]
     refused: list[dict[str, str]]
+    usable: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.usable + len(self.refused)
 
 
 def looked_over(connection: Connection, offers: Iterable[Offered]) -> list[dict[str, Any]]:
@@ -75,7 +81,7 @@ def looked_over(connection: Connection, offers: Iterable[Offered]) -> list[dict[
         seen.add(offered.name)
         about = {"name": offered.name[:256], "description": offered.description[:DESCRIPTION_LIMIT]}
         effect = approved.get(offered.name, offered.effect)
-        rows.append({**about, "effect": effect, "state": state, "reason": problem})
+        rows.append({**about, "effect": effect, "state": state, "reason": translate(problem)})
     return rows
 
 
@@ -99,7 +105,7 @@ def take_offers(
     seen: set[str] = set()
     for offered in offers:
         if problem := problem_of(offered, seen):
-            listing.refused.append({"name": offered.name[:256], "reason": problem})
+            listing.refused.append({"name": offered.name[:256], "reason": translate(problem)})
             continue
         seen.add(offered.name)
         if row := rows.get(offered.name):
@@ -107,6 +113,7 @@ def take_offers(
         else:
             add(connection, offered, kind, by, (effects or {}).get(offered.name) or offered.effect)
             listing.new.append(offered.name)
+    listing.usable = len(seen)
     for name in rows.keys() - seen:
         withdraw(rows[name], listing)
     return listing

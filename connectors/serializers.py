@@ -211,7 +211,11 @@ class ListingSerializer(serializers.Serializer):
     new = serializers.ListField(child=serializers.CharField())
     changed = serializers.ListField(child=serializers.CharField(), help_text="Switched off until approved.")
     gone = serializers.ListField(child=serializers.CharField())
-    refused = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
+    refused = serializers.ListField(
+        child=serializers.DictField(child=serializers.CharField()), help_text="Name and reason of each that is no tool."
+    )
+    usable = serializers.IntegerField(help_text="How many are tools now.")
+    total = serializers.IntegerField(help_text="How many were offered.")
 
 
 class OperationSerializer(serializers.Serializer):
@@ -226,11 +230,13 @@ class OperationSerializer(serializers.Serializer):
 
 class ImportPreviewSerializer(serializers.Serializer):
     base_url = serializers.CharField(help_text="Where calls will go.")
+    usable = serializers.IntegerField(help_text="How many of the operations can become tools.")
+    total = serializers.IntegerField()
     operations = OperationSerializer(many=True)
 
 
 class ImportSerializer(StrictSerializer):
-    document = ObjectField(required=False, help_text="The OpenAPI 3 document as JSON.")
+    document = ObjectField(required=False, help_text="The OpenAPI 3 or Swagger 2.0 document as JSON.")
     text = Text(required=False, max_length=900_000, trim_whitespace=False, help_text="Or as JSON or YAML text.")
     url = Text(required=False, max_length=2000, help_text="Or where it is.")
     base_url = Text(

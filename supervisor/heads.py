@@ -79,10 +79,11 @@ class AnsweringChannel(http.HTTPChannel):
 
     def allHeadersReceived(self) -> None:  # noqa: N802
         """A target in absolute form names the host, which then counts in place of the header (RFC 9112, 3.2.2)."""
-        if absolute := ABSOLUTE_FORM.fullmatch(self._path):
+        channel: Any = self  # its path is bytes, whatever Twisted's types say
+        if absolute := ABSOLUTE_FORM.fullmatch(channel._path):
             host, rest = absolute.groups()
             self.requests[-1].requestHeaders.setRawHeaders(b"host", [host])
-            self._path = rest if rest.startswith(b"/") else b"/" + rest
+            channel._path = rest if rest.startswith(b"/") else b"/" + rest
         super().allHeadersReceived()
 
     def _maybeChooseTransferDecoder(self, header: bytes, data: bytes) -> bool:  # noqa: N802
@@ -104,7 +105,7 @@ class AnsweringChannel(http.HTTPChannel):
         if self.requests and getattr(self.requests[-1], "is_refused", False):
             self.loseConnection()  # it was answered already
             return
-        self.transport.write(answer_of(self, status, code, message, hint))
+        self.transport.write(answer_of(self, status, code, message, hint))  # type: ignore[call-arg]
         self.transport.loseWriteConnection()
         self.setTimeout(LINGER_S)
 

@@ -514,6 +514,8 @@ class Listing(TypedDict):
     changed: list[str]
     gone: list[str]
     refused: list[dict[str, str]]
+    usable: int
+    total: int
 
 
 class LiveRuns(TypedDict):
@@ -3087,6 +3089,8 @@ class FoundList(TypedDict):
 
 class ImportPreview(TypedDict):
     base_url: str
+    usable: int
+    total: int
     operations: list[Operation]
 
 

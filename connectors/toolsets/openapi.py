@@ -62,11 +62,13 @@ def import_document(
 def preview_document(
     connection: Connection, *, text: str = "", url: str = "", base_url: str = "", only: list[str] | None = None
 ) -> dict[str, Any]:
-    """{"base_url", "operations"}: what an import would bring, with the effect of each. Stores nothing.
-    Raises Invalid.
+    """{"base_url", "usable", "total", "operations"}: what an import would bring, with the effect of each, and why
+    some cannot become tools. Stores nothing. Raises Invalid.
     """
     where, offers = read_document(text or fetched(url), only, base_url or connection.base_url, url)
-    return {"base_url": where, "operations": looked_over(connection, offers)}
+    operations = looked_over(connection, offers)
+    usable = sum(one["state"] != "refused" for one in operations)
+    return {"base_url": where, "usable": usable, "total": len(operations), "operations": operations}
 
 
 def read_document(

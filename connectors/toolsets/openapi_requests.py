@@ -30,9 +30,11 @@ def build_request(base_url: str, details: dict[str, JSON], arguments: dict[str, 
         elif parameter["in"] == "query":
             queries.append(write_query(parameter["name"], parameter, value))
         elif parameter["in"] == "cookie":
-            cookies.append(write_query(parameter["name"], parameter, value))
+            cookies.append(write_cookie(parameter, value))
         else:
             headers[parameter["name"]] = write_header(parameter, value)
+    if any(segment in (".", "..") for segment in path.partition("?")[0].split("/")):
+        raise RetryTool("The parameters of the path make a segment of dots, which would lead to another path.")
     if any(cookies):
         headers["Cookie"] = "; ".join(filter(None, cookies))
     request: dict[str, JSON] = {"url": base_url + path, "headers": headers}
@@ -48,7 +50,7 @@ def build_request(base_url: str, details: dict[str, JSON], arguments: dict[str, 
 
 def write_segment(parameter: dict[str, JSON], value: JSON) -> str:
     name, style = parameter["name"], parameter["style"]
-    if value is None or value in ([], {}, ""):
+    if value is None or value in ([], {}):
         raise RetryTool(f"“{name}” must not be empty.")
     if style == "json":
         return quote(json.dumps(value), safe="")
@@ -61,7 +63,7 @@ def write_segment(parameter: dict[str, JSON], value: JSON) -> str:
     else:
         text = join_value(value, ",", is_exploded, safe)
     if text in ("", ".", ".."):
-        raise RetryTool(f"“{name}” must not be empty.")
+        raise RetryTool(f"“{name}” must not be empty or consist of dots.")
     return text
 
 
@@ -98,6 +100,13 @@ def write_query(name: str, how: dict[str, JSON], value: JSON) -> str:
         text = join_value(value, DELIMITERS.get(style, ","), False, safe)
         return f"{key}={text}" if text else ""
     return f"{key}={escape(value, safe)}"
+
+
+def write_cookie(parameter: dict[str, JSON], value: JSON) -> str:
+    """The style `form` writes `&` between exploded values here too, `cookie` (OpenAPI 3.2) what cookies have there."""
+    if parameter["style"] != "cookie":
+        return write_query(parameter["name"], parameter, value)
+    return write_query(parameter["name"], {**parameter, "style": "form"}, value).replace("&", "; ")
 
 
 def write_deep(key: str, value: JSON, safe: str) -> list[str]:

@@ -19,6 +19,8 @@ COMPILER = Compiled(profile="compiler", order=b'"operation": "compile"')
 COMPILE_LIMITS = Limits(timeout_s=10, cpu_s=3, memory_mb=256, output_kb=2048, printed_kb=1)
 READER = Compiled(profile="reader", order=b'"operation": "read"')
 READ_LIMITS = Limits(timeout_s=6, cpu_s=1, memory_mb=256, output_kb=4096, printed_kb=1)
+# OpenAPI documents of 13 MB are in use (GitHub's).
+DOCUMENT_LIMITS = Limits(timeout_s=10, cpu_s=2, memory_mb=384, input_kb=32 << 10, output_kb=8 << 10, printed_kb=1)
 UNPACK_LIMITS = Limits(timeout_s=10, cpu_s=2, memory_mb=384, input_kb=12 << 10, output_kb=12 << 10, printed_kb=1)
 _INTERPRETER = """
 from inside import interpreter

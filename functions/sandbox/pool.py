@@ -18,6 +18,7 @@ from .codecache import CodeKey, Compiled, cache_key, size_of
 from .compiling import (
     COMPILE_LIMITS,
     COMPILER,
+    DOCUMENT_LIMITS,
     READ_LIMITS,
     READER,
     UNPACK_LIMITS,
@@ -238,7 +239,7 @@ class Pool:
 
         None if it took too much time or memory. Raises SandboxUnavailable, NoChild, BadArguments.
         """
-        limits = UNPACK_LIMITS if task == "unpack" else READ_LIMITS
+        limits = {"unpack": UNPACK_LIMITS, "openapi": DOCUMENT_LIMITS}.get(task, READ_LIMITS)
         outcome = self._ask(READER, {"task": task, "parts": list(parts)}, limits, owner)
         return outcome.result if outcome.ok else None
 

@@ -8,7 +8,7 @@ this runs in the reader's process: see plumbing/untrusted/apart.py.
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -23,7 +23,7 @@ EFFECTS = {
     "head": "read_out", "patch": "write",
 }  # fmt: skip
 OTHER_METHODS = ("trace", "query")
-MAX_TEXT = 2 * 1024 * 1024  # characters
+MAX_TEXT = 16 * 1024 * 1024  # characters
 MAX_OPERATIONS = 200
 MAX_ANSWER = 4_000_000  # characters of all operations; each has its own copy of the schemas it refers to
 MAX_DESCRIPTION = 4000
@@ -38,8 +38,9 @@ STYLES = {
     "path": ("simple", "label", "matrix"),
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject", "tabDelimited"),
     "header": ("simple",),
-    "cookie": ("form",),
+    "cookie": ("form", "cookie"),
 }
+EXPLODED = ("form", "cookie")  # unless the document says otherwise
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 JSON = Any
 
@@ -91,7 +92,7 @@ def find_address(servers: JSON, address: str, found_at: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Located:
     """One operation of the document, and where it stands."""
 
     name: str
@@ -114,12 +115,12 @@ class Reading:
     def read_operations(self, only: list[str] | None) -> Iterator[str]:
         """Every operation (or the named ones) as JSON text. Raises Refused for a missing name and for too much text."""
         room = MAX_ANSWER
-        for place, found in enumerate(self.choose_operations(only)):
+        for place, located in enumerate(self.choose_operations(only)):
             if place >= MAX_OPERATIONS:
-                problem = f"Only {MAX_OPERATIONS} operations are imported at a time: name those that you need."
-                described = self.left_out(found, problem)
-            else:
-                described = self.describe_operation(found)
+                located = refuse(
+                    located, f"Only {MAX_OPERATIONS} operations are imported at a time: name those that you need."
+                )
+            described = self.describe_operation(located)
             text = json.dumps(described, allow_nan=False)
             room -= len(json.dumps(text))
             if room < 0:
@@ -127,88 +128,93 @@ class Reading:
                 raise Refused(message, code="too_large", hint="Name fewer operations.")
             yield text
 
-    def choose_operations(self, only: list[str] | None) -> list[Found]:
-        operations = {found.name: found for found in self.find_operations()}
+    def choose_operations(self, only: list[str] | None) -> list[Located]:
+        operations = {located.name: located for located in self.find_operations()}
         if only is None:
             return list(operations.values())
         if missing := [name for name in only if name not in operations]:
             raise Refused(f"The document has no operation “{missing[0][:100]}”.", code="unknown_operation")
         return [operations[name] for name in only]
 
-    def find_operations(self) -> Iterator[Found]:
+    def find_operations(self) -> Iterator[Located]:
         """All operations in the document's order, each with a name of its own."""
         names: set[str] = set()
         for path, item in self.document.value["paths"].items():
             if str(path).startswith("x-"):
                 continue
-            for found in self.operations_of(str(path), item):
-                name = free_name(found, names)
+            for located in self.operations_of(str(path), item):
+                name = free_name(located, names)
                 names.add(name)
-                yield Found(name, found.path, found.method, found.item, found.operation, found.problem)
+                yield Located(name, located.path, located.method, located.item, located.operation, located.problem)
 
-    def operations_of(self, path: str, item: JSON) -> Iterator[Found]:
+    def operations_of(self, path: str, item: JSON) -> Iterator[Located]:
         try:
             item = self.document.resolve(item)
         except Unusable as error:
-            yield Found("", path, "path", {}, {}, str(error))
+            yield Located("", path, "path", {}, {}, str(error))
             return
         for method in (*EFFECTS, *OTHER_METHODS):
             if method not in item:
                 continue
             operation = item[method]
             if not isinstance(operation, dict):
-                yield Found("", path, method, item, {}, "It is not an object.")
+                yield refuse(Located("", path, method, item, {}), "The operation is not an object.")
             elif method in OTHER_METHODS:
-                yield Found("", path, method, item, operation, f"The method {method.upper()} is not supported.")
+                located = Located("", path, method, item, operation)
+                yield refuse(located, f"The method {method.upper()} is not supported.")
             else:
-                yield Found("", path, method, item, operation)
+                yield Located("", path, method, item, operation)
+        more = item.get("additionalOperations")
+        for method, operation in more.items() if isinstance(more, dict) else ():
+            located = Located("", path, str(method), item, operation if isinstance(operation, dict) else {})
+            yield refuse(located, f"The method {str(method)[:50]} is not supported.")
 
-    def describe_operation(self, found: Found) -> dict[str, JSON]:
-        if found.problem:
-            return self.left_out(found, found.problem)
+    def describe_operation(self, located: Located) -> dict[str, JSON]:
+        if located.problem:
+            return self.left_out(located)
         try:
-            return self.tool_of(found)
+            return self.tool_of(located)
         except Unusable as error:
-            return self.left_out(found, str(error))
+            return self.left_out(refuse(located, str(error)))
         except MALFORMED as error:
-            return self.left_out(found, f"It cannot be read: {str(error)[:200]}")
+            return self.left_out(refuse(located, f"The operation cannot be read: {str(error)[:200]}"))
 
-    def left_out(self, found: Found, problem: str) -> dict[str, JSON]:
+    def left_out(self, located: Located) -> dict[str, JSON]:
         return {
-            "name": found.name,
-            "description": describe(found),
+            "name": located.name,
+            "description": describe(located),
             "input_schema": {"type": "object"},
-            "effect": EFFECTS.get(found.method, "write"),
+            "effect": EFFECTS.get(located.method, "write"),
             "details": {},
-            "problem": problem,
+            "problem": located.problem,
         }
 
-    def tool_of(self, found: Found) -> dict[str, JSON]:
+    def tool_of(self, located: Located) -> dict[str, JSON]:
         """Raises Unusable."""
-        parameters = self.find_parameters(found)
-        body = find_body(self.document, found.operation)
+        parameters = self.find_parameters(located)
+        body = find_body(self.document, located.operation)
         details = {
-            "method": found.method.upper(),
-            "path": found.path.partition("#")[0],
+            "method": located.method.upper(),
+            "path": located.path.partition("#")[0],
             "parameters": [one["sent"] for one in parameters],
             "body": body["sent"] if body else None,
         }
-        if server := self.find_server(found):
+        if server := self.find_server(located):
             details["server"] = server
         return {
-            "name": found.name,
-            "description": describe(found),
+            "name": located.name,
+            "description": describe(located),
             "input_schema": self.input_schema(parameters, body),
-            "effect": EFFECTS[found.method],
+            "effect": EFFECTS[located.method],
             "details": details,
             "problem": "",
         }
 
-    def find_server(self, found: Found) -> str:
+    def find_server(self, located: Located) -> str:
         """The operation's or path's own server; "" if it has none. On the document's host it moves with the base
         address. Raises Unusable.
         """
-        servers = found.operation.get("servers") or found.item.get("servers")
+        servers = located.operation.get("servers") or located.item.get("servers")
         if not servers:
             return ""
         address = find_address(servers, "", self.own + "/")
@@ -218,14 +224,14 @@ class Reading:
 
     # -- parameters ----------------------------------------------------------------------------------------------
 
-    def find_parameters(self, found: Found) -> list[dict[str, JSON]]:
+    def find_parameters(self, located: Located) -> list[dict[str, JSON]]:
         """Those of the path and the operation; the operation's take precedence. A placeholder of the path that is not
         described takes text. Raises Unusable.
 
         Each is {"schema", "required", "sent": {name, argument, in, style, explode, …}}.
         """
         described: dict[tuple[str, str], dict[str, JSON]] = {}
-        for entry in [*(found.item.get("parameters") or []), *(found.operation.get("parameters") or [])]:
+        for entry in [*(located.item.get("parameters") or []), *(located.operation.get("parameters") or [])]:
             parameter = self.document.resolve(entry)
             name, place = parameter.get("name"), parameter.get("in")
             if not isinstance(name, str) or not name or place not in STYLES:
@@ -235,7 +241,7 @@ class Reading:
                     raise Unusable(f"It needs the header {name[:100]}, which a tool cannot set.")
                 continue
             described[name, place] = parameter
-        placeholders = PLACEHOLDER.findall(found.path)
+        placeholders = PLACEHOLDER.findall(located.path)
         for name, place in described:
             if place == "path" and name not in placeholders:
                 raise Unusable(f"The path has no place for its parameter “{name[:100]}”.")
@@ -243,7 +249,7 @@ class Reading:
             described.setdefault((name, "path"), {"schema": {"type": "string"}})
         # The first of a name keeps it: those of the path first, then in the document's order.
         order = sorted(described, key=lambda key: key[1] != "path")
-        arguments: set[str] = {"body"} if found.operation.get("requestBody") else set()
+        arguments: set[str] = {"body"} if located.operation.get("requestBody") else set()
         return [self.read_parameter(name, place, described[name, place], arguments) for name, place in order]
 
     def read_parameter(self, name: str, place: str, parameter: dict[str, JSON], arguments: set[str]) -> dict[str, JSON]:
@@ -267,7 +273,7 @@ class Reading:
                     f"Its parameter “{name[:100]}” has the style “{str(style)[:100]}”, which {place} has not."
                 )
             explode = parameter.get("explode")
-            sent |= {"style": style, "explode": style == "form" if explode is None else explode is True}
+            sent |= {"style": style, "explode": style in EXPLODED if explode is None else explode is True}
             if parameter.get("allowReserved") is True:
                 sent["reserved"] = True
         schema = {"type": "string"} if schema is None else schema
@@ -285,10 +291,14 @@ class Reading:
         return self.schemas.object_of(properties, required)
 
 
-def free_name(found: Found, names: set[str]) -> str:
+def refuse(located: Located, problem: str) -> Located:
+    return replace(located, problem=problem)
+
+
+def free_name(located: Located, names: set[str]) -> str:
     """The operation's id; of a second one with this id, and of one without, method and path."""
-    by_path = re.sub(r"[^A-Za-z0-9]+", "_", f"{found.method}{found.path}").strip("_")
-    for name in (str(found.operation.get("operationId") or ""), by_path):
+    by_path = re.sub(r"[^A-Za-z0-9]+", "_", f"{located.method}{located.path}").strip("_")
+    for name in (str(located.operation.get("operationId") or ""), by_path):
         if name and name not in names:
             return name
     number = 2
@@ -297,10 +307,10 @@ def free_name(found: Found, names: set[str]) -> str:
     return f"{by_path}_{number}"
 
 
-def describe(found: Found) -> str:
-    words = (found.operation.get("summary"), found.operation.get("description"))
+def describe(located: Located) -> str:
+    words = (located.operation.get("summary"), located.operation.get("description"))
     text = clean("\n".join(str(word) for word in words if word))
-    return (text or f"{found.method.upper()} {found.path}")[:MAX_DESCRIPTION]
+    return (text or f"{located.method.upper()} {located.path}")[:MAX_DESCRIPTION]
 
 
 def origin_of(address: str) -> str:

@@ -134,5 +134,5 @@ def with_base64(document: Document, schema: JSON, binary: set[str]) -> dict[str,
         words = {"description": f"{described['description']} (in base64)"} if described.get("description") else {}
         properties[name] = {"type": "array", "items": BYTES, **words} if is_list else {**BYTES, **words}
     required = document.required_of(schema)
-    more = {key: facts[key] for key in ("description", "additionalProperties") if key in facts}
+    more: dict[str, JSON] = {key: facts[key] for key in ("description", "additionalProperties") if key in facts}
     return {"type": "object", "properties": properties, "required": required, **more}

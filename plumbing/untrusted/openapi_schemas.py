@@ -321,16 +321,16 @@ def add_type(value: dict[str, JSON], schema: dict[str, JSON]) -> None:
         schema["type"] = "string"
     elif isinstance(kind, str) and kind in TYPES:
         schema["type"] = kind
-    elif isinstance(kind, list) and (known := [one for one in kind if one in TYPES]):
-        schema["type"] = known
+    elif isinstance(kind, list) and (types := [one for one in kind if one in TYPES]):
+        schema["type"] = types
 
 
 def add_required(value: dict[str, JSON], schema: dict[str, JSON], hidden: frozenset[str]) -> None:
     names = value.get("required")
     if isinstance(names, list):
-        known = [name for name in dict.fromkeys(map(str, names)) if name not in hidden]
-        if known:
-            schema["required"] = known
+        needed = [name for name in dict.fromkeys(map(str, names)) if name not in hidden]
+        if needed:
+            schema["required"] = needed
 
 
 def nullable(schema: dict[str, JSON]) -> dict[str, JSON]:

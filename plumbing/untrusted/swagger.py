@@ -64,7 +64,8 @@ def upgrade_operation(document: Document, operation: dict[str, JSON], shared: li
 
 
 def upgrade_parameter(parameter: dict[str, JSON]) -> dict[str, JSON]:
-    kept = {key: parameter[key] for key in ("name", "in", "required", "description") if key in parameter}
+    words = ("name", "in", "required", "description")
+    kept: dict[str, JSON] = {key: parameter[key] for key in words if key in parameter}
     schema = schema_of(parameter)
     if schema.get("type") == "array":
         kept |= {"explode": parameter.get("collectionFormat") == "multi"}

@@ -1,6 +1,6 @@
 // Logins, servers and their tools: each button is one call of the API.
 import { api, make, tell } from "./page.js";
-import { word } from "./texts.js";
+import { gettext, word } from "./texts.js";
 
 /** @param {string} selector @returns {NodeListOf<HTMLFormElement>} */
 const forms = (selector) => document.querySelectorAll(selector);
@@ -41,10 +41,13 @@ for (const form of forms("[data-import]")) {
   }));
 }
 
-/** @param {{base_url: string, operations: Operation[]}} preview */
-function showOperations({ base_url: address, operations }) {
+/** @param {{base_url: string, usable: number, total: number, operations: Operation[]}} preview */
+function showOperations({ base_url: address, usable, total, operations }) {
   const form = forms("[data-chosen]")[0];
-  /** @type {Element} */ (form.querySelector("[data-target]")).textContent = `${operations.length} · ${address}`;
+  const values = { usable, total, address };
+  /** @type {Element} */ (form.querySelector("[data-target]")).textContent = usable === total
+    ? gettext("%(usable)s of %(total)s operations can become tools that call %(address)s.", values)
+    : gettext("%(usable)s of %(total)s operations can become tools that call %(address)s. The others say why they cannot.", values);
   /** @type {Element} */ (form.querySelector("[data-operations]")).replaceChildren(...operations.map(operationRow));
   form.hidden = false;
   form.scrollIntoView({ block: "nearest" });

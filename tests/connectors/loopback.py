@@ -20,6 +20,7 @@ class Asked:
     query: dict[str, list[str]]
     headers: dict[str, str]
     body: bytes
+    target: str = ""  # path and query, byte for byte
 
     @property
     def json(self) -> Any:
@@ -116,7 +117,7 @@ class Loopback:
                 parts = urlsplit(self.path)
                 headers = {key.lower(): value for key, value in self.headers.items()}
                 query = parse_qs(parts.query, keep_blank_values=True)
-                asked = Asked(self.command, parts.path, query, headers, self.rfile.read(length))
+                asked = Asked(self.command, parts.path, query, headers, self.rfile.read(length), self.path)
                 fake.asked.append(asked)
                 fault = fake.fault_for(asked)
                 if fault and fault.hang_up:

@@ -17,7 +17,7 @@ def test_a_server_is_connected_listed_and_called(alice, alice_api, fake):
     made = alice_api.post(f"{API}/", {"name": "fake", "provider": "mcp", "base_url": fake.address})
     assert made.status_code == 201, made.json()
     listing = alice_api.post(f"{API}/{made.json()['id']}/tools/refresh").json()
-    assert listing == {"new": ["echo"], "changed": [], "gone": [], "refused": []}
+    assert listing == {"new": ["echo"], "changed": [], "gone": [], "refused": [], "usable": 1, "total": 1}
     result = call(alice, text="hello")
     assert result.ok and result.untrusted and result.value == "hello"
 

@@ -244,7 +244,7 @@ def test_a_document_as_text_and_as_object_pin_the_same(alice_api, connection, sh
     document = shop.document()
     alice_api.post(f"{API}/{connection.pk}/import", {"document": document})
     again = alice_api.post(f"{API}/{connection.pk}/import", {"text": json.dumps(document)}).json()
-    assert again == {"new": [], "changed": [], "gone": [], "refused": []}
+    assert again == {"new": [], "changed": [], "gone": [], "refused": [], "usable": 4, "total": 4}
 
 
 def test_a_short_document_that_makes_much_work_costs_the_serving_process_nothing(alice_api, connection):
