@@ -66,7 +66,7 @@ DICTS = {
     "defaultdict": "defaultdict", "DefaultDict": "defaultdict", "Counter": "Counter",
 }  # fmt: skip
 WRAPPERS = frozenset(["Annotated", "Required", "NotRequired", "ReadOnly", "Final", "InitVar", "Awaitable"])
-SETS = frozenset(name for name, made in LISTS.items() if made in ("set", "frozenset"))
+SETS = frozenset(name for name, how in LISTS.items() if how in ("set", "frozenset"))
 # How an object becomes a value of a class with one of these bases: its fields are passed by name, it
 # stays a dict, or the class checks it itself.
 RECORDS = {"NamedTuple": "call", "TypedDict": "dict", "BaseModel": "model"}
@@ -202,17 +202,17 @@ class Annotations:
             values = enum_values(node, bases)
             is_known = not self.of_results or all(value.is_value for value in values)
             return Kind(of_values([value.json for value in values] if is_known else []), ["enum", node.name])
-        made = next((made for base, made in RECORDS.items() if base in bases), "")
+        how = next((how for base, how in RECORDS.items() if base in bases), "")
         is_dataclass = any(last_name(word) == "dataclass" for word in node.decorator_list)
-        if not (made or is_dataclass):
+        if not (how or is_dataclass):
             return ANYTHING
         self.inside.append(node.name)
         schema, fields = self.of_record(node, depth)
         self.inside.pop()
-        self.class_readers.setdefault(node.name, [made or "call", fields, schema.get("required", [])])
+        self.class_readers.setdefault(node.name, [how or "call", fields, schema.get("required", [])])
         if self.of_results:
             return Kind(as_array(schema) if "NamedTuple" in bases else schema, reader)
-        is_exact = made in ("", "call")  # another field cannot be passed
+        is_exact = how in ("", "call")  # another field cannot be passed
         return Kind({**schema, "additionalProperties": False} if is_exact else schema, reader)
 
     def bases_of(self, node: ast.ClassDef) -> set[str]:
@@ -221,12 +221,12 @@ class Annotations:
 
     def lineage(self, node: ast.ClassDef) -> list[ast.ClassDef]:
         """The class after the classes of this module from which it inherits."""
-        found = [node]
-        for one in found:
+        collected = [node]
+        for one in collected:
             names = [last_name(base) for base in one.bases]
             parents = [self.classes[name] for name in names if name in self.classes]
-            found += [parent for parent in parents if parent not in found]
-        return found[::-1]
+            collected += [parent for parent in parents if parent not in collected]
+        return collected[::-1]
 
     def of_record(self, node: ast.ClassDef, depth: int) -> tuple[Schema, dict[str, Reader]]:
         properties: dict[str, Schema] = {}
@@ -417,8 +417,8 @@ def readers_of(function: Function, module: ast.Module) -> dict[str, Any]:
         return {}
     values = {name: json_value(node) for name, node in defaults_of(function).items() if name in needed}
     defaults = {name: value[0] for name, value in values.items() if value}
-    known = {"parameters": needed, "defaults": defaults, "classes": annotations.class_readers}
-    return {**known, "more": more, "named": sorted(arg.arg for arg in named)}
+    plan = {"parameters": needed, "defaults": defaults, "classes": annotations.class_readers}
+    return {**plan, "more": more, "named": sorted(arg.arg for arg in named)}
 
 
 def needs_nothing(reader: Reader) -> bool:
@@ -441,9 +441,9 @@ def defaults_of(function: Function) -> dict[str, ast.expr]:
     """The default of each parameter that has one."""
     positional = [*function.args.posonlyargs, *function.args.args]
     with_default = positional[len(positional) - len(function.args.defaults) :]
-    found = {arg.arg: value for arg, value in zip(with_default, function.args.defaults, strict=True)}
+    collected = {arg.arg: value for arg, value in zip(with_default, function.args.defaults, strict=True)}
     by_name = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
-    return found | {arg.arg: value for arg, value in by_name if value is not None}
+    return collected | {arg.arg: value for arg, value in by_name if value is not None}
 
 
 def json_value(node: ast.expr) -> list[Any]:

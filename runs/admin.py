@@ -244,8 +244,10 @@ class ScheduleForm(forms.ModelForm):
     typed on.
     """
 
-    starts_at = WallClock(required=False, help_text=later("Start of the interval, in the schedule's time zone."))
-    ends_at = WallClock(required=False, help_text=later("In the schedule's time zone."))
+    starts_at = WallClock(
+        required=False, label=later("Starts at"), help_text=later("Start of the interval, in the schedule's time zone.")
+    )
+    ends_at = WallClock(required=False, label=later("Ends at"), help_text=later("In the schedule's time zone."))
 
     class Meta:
         model = Schedule

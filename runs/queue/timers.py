@@ -46,8 +46,8 @@ def bring_forward(run: Run, moment: datetime) -> None:
 def next_after(after: datetime, seconds: float) -> datetime | None:
     """The first due time after this moment and within so many seconds."""
     until = after + timedelta(seconds=seconds)
-    found = [rows.first(after=after, until=until) for rows in (WAKES, DUE, STARTS)]
-    return min((moment for (moment,) in filter(None, found)), default=None)
+    moments = [rows.first(after=after, until=until) for rows in (WAKES, DUE, STARTS)]
+    return min((moment for (moment,) in filter(None, moments)), default=None)
 
 
 WITHIN = {"after": DateTimeField(), "until": DateTimeField()}
@@ -106,17 +106,17 @@ class Alarm:
             self.is_off = True
             self.changed.notify()
 
-    def sleep(self, seconds: float, known: datetime | None = None) -> datetime | None:
+    def sleep(self, seconds: float, next_due: datetime | None = None) -> datetime | None:
         """Until a due time has come, which is returned, or for so many seconds."""
         end = clock.seconds() + seconds
         with self.changed:
-            while not self.is_off and (left := end - clock.seconds()) > 0:
-                moment = min(filter(None, [known, *self.told[:1]]), default=None)
-                waits_s = (moment - clock.near()).total_seconds() if moment else left
+            while not self.is_off and (rest_s := end - clock.seconds()) > 0:
+                moment = min(filter(None, [next_due, *self.told[:1]]), default=None)
+                waits_s = (moment - clock.near()).total_seconds() if moment else rest_s
                 if moment and waits_s <= 0:
                     self.forget(moment)
                     return moment
-                self.changed.wait(min(left, waits_s))
+                self.changed.wait(min(rest_s, waits_s))
         return None
 
     def forget(self, moment: datetime) -> None:

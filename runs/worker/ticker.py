@@ -128,8 +128,8 @@ class Ticker:
             self.stopping.wait(seconds)
             return
         end, after = time.monotonic() + seconds, clock.near()
-        while (left := end - time.monotonic()) > 0 and not self.stopping.is_set():
-            moment = self.alarm.sleep(left, attempt(timers.next_after, after, left))
+        while (rest_s := end - time.monotonic()) > 0 and not self.stopping.is_set():
+            moment = self.alarm.sleep(rest_s, attempt(timers.next_after, after, rest_s))
             if moment is None:
                 return
             for name, work in ON_TIME:

@@ -67,7 +67,7 @@ class Arguments:
         kind, *details = reader
         return self.kinds[kind](value, *details)
 
-    def read_list(self, value: Any, made: str, reader: Reader) -> Any:
+    def read_list(self, value: Any, how: str, reader: Reader) -> Any:
         if type(value) is not list:
             raise InvalidArgument(f"must be a list, not {_shown(value)}")
         items = []
@@ -78,16 +78,16 @@ class Arguments:
             error.places.insert(0, f"[{len(items)}]")
             raise
         try:
-            return LISTS[made](items)
+            return LISTS[how](items)
         except TypeError:
-            raise InvalidArgument(f"must be a {made}, and its items cannot be compared: use list[…]") from None
+            raise InvalidArgument(f"must be a {how}, and its items cannot be compared: use list[…]") from None
 
     def read_tuple(self, value: Any, readers: list[Reader]) -> Any:
         if type(value) is not list or len(value) != len(readers):
             raise InvalidArgument(f"must be a list of {len(readers)}, not {_shown(value)}")
         return tuple(self.read_within(f"[{at}]", *pair) for at, pair in enumerate(zip(readers, value, strict=True)))
 
-    def read_dict(self, value: Any, made: str, key_reader: Reader, reader: Reader) -> Any:
+    def read_dict(self, value: Any, how: str, key_reader: Reader, reader: Reader) -> Any:
         if type(value) is not dict:
             raise InvalidArgument(f"must be an object, not {_shown(value)}")
         items: dict[Any, Any] = {}
@@ -99,7 +99,7 @@ class Arguments:
                 raise InvalidArgument("must be an object whose keys can be compared: use dict[str, …]") from None
         if len(items) < len(value):
             raise InvalidArgument("has two keys that mean the same")
-        return defaultdict(EMPTY.get(reader), items) if made == "defaultdict" else DICTS[made](items)
+        return defaultdict(EMPTY.get(reader), items) if how == "defaultdict" else DICTS[how](items)
 
     def read_key(self, reader: Reader, key: str) -> Any:
         """Keys of JSON objects are always text."""
@@ -147,37 +147,37 @@ class Arguments:
         members = enum.__members__
         if type(value) is str and value in members:
             return members[value]
-        known = ", ".join(repr(member.value) for member in list(members.values())[:20])
-        raise InvalidArgument(f"must be one of {known}, not {_shown(value)}")
+        values = ", ".join(repr(member.value) for member in list(members.values())[:20])
+        raise InvalidArgument(f"must be one of {values}, not {_shown(value)}")
 
     def read_class(self, value: Any, name: str) -> Any:
-        made, fields, required = self.readers["classes"].get(name, ["", {}, []])
-        if not made:
+        how, fields, required = self.readers["classes"].get(name, ["", {}, []])
+        if not how:
             return value
-        if type(value) is list and made == "call" and len(value) == len(fields):
+        if type(value) is list and how == "call" and len(value) == len(fields):
             value = dict(zip(fields, value, strict=True))  # a named tuple as another function returned it
         if type(value) is not dict:
             raise InvalidArgument(f"must be an object with {_listed(fields)}, not {_shown(value)}")
         made_of = self.class_named(name)
-        if made == "model":
+        if how == "model":
             return _validated(made_of, value)
         if missing := [field for field in required if field not in value]:
             raise InvalidArgument(f"lacks {_listed(missing)}")
         unknown = [field for field in value if field not in fields]
-        if unknown and made == "call":
+        if unknown and how == "call":
             raise InvalidArgument(f"has {_listed(unknown)}; the fields of {name} are {_listed(fields)}")
-        known = {
+        values = {
             field: self.read_within(f".{field}", fields[field], item)
             for field, item in value.items()
             if field in fields
         }
-        return made_of(**known) if made == "call" else {**value, **known}
+        return made_of(**values) if how == "call" else {**value, **values}
 
     def class_named(self, name: str) -> Any:
-        found = self.namespace.get(name)
-        if not isinstance(found, type) and not callable(found):
+        kind = self.namespace.get(name)
+        if not isinstance(kind, type) and not callable(kind):
             raise InvalidArgument(f"is annotated {name}, which is not a class when the function is called")
-        return found
+        return kind
 
     def offered(self, module: str, name: str) -> Any:
         """A class of a module, as the function itself may import it."""
@@ -254,14 +254,14 @@ def _fraction(value: Any, arguments: Arguments) -> Any:
     return _made(arguments.offered("fractions", "Fraction"), value, 'a number or a fraction, such as "1/3"')
 
 
-def _made(kind: Any, value: Any, wanted: str) -> Any:
+def _made(kind: Any, value: Any, described: str) -> Any:
     """Through text, so that the number 1.1 becomes exactly 1.1."""
     if type(value) not in (str, int, float):
-        raise InvalidArgument(f"must be {wanted}, not {_shown(value)}")
+        raise InvalidArgument(f"must be {described}, not {_shown(value)}")
     try:
         return kind(str(value))
     except (ValueError, ArithmeticError):
-        raise InvalidArgument(f"must be {wanted}, not {_shown(value)}") from None
+        raise InvalidArgument(f"must be {described}, not {_shown(value)}") from None
 
 
 def _bytes(value: Any, arguments: Arguments) -> Any:
@@ -310,13 +310,13 @@ def _duration(value: Any, arguments: Arguments) -> Any:
     return -length if match["sign"] == "-" else length
 
 
-def _by_text(module: str, name: str, wanted: str) -> Callable[[Any, Arguments], Any]:
+def _by_text(module: str, name: str, described: str) -> Callable[[Any, Arguments], Any]:
     def read(value: Any, arguments: Arguments) -> Any:
         kind = arguments.offered(module, name)
         try:
             return kind(_text(value, arguments))
         except (ValueError, LookupError, OSError):
-            raise InvalidArgument(f"must be {wanted}, not {_shown(value)}") from None
+            raise InvalidArgument(f"must be {described}, not {_shown(value)}") from None
 
     return read
 
