@@ -55,8 +55,8 @@ class ProviderViewSet(NamedViewSet):
         provider = self.get_object()
         provider.require_use(request.user)
         names = served.models(provider)
-        known = {name: model.as_json() for name in names if (model := provider.known_model(name))}
-        return Response({"models": names, "default_model": provider.default_model, "known": known})
+        facts = {name: model.as_json() for name in names if (model := provider.known_model(name))}
+        return Response({"models": names, "default_model": provider.default_model, "known": facts})
 
     @extend_schema(request=TrialSerializer, responses={200: TrialResultSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)

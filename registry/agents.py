@@ -126,8 +126,8 @@ class LiveAgent:
     @property
     def window(self) -> int | None:
         """Tokens that its model reads; None if that is not known."""
-        known = self.provider.known_model(self.spec.model_name)
-        return known.window if known else None
+        model = self.provider.known_model(self.spec.model_name)
+        return model.window if model else None
 
     def bid(
         self,

@@ -117,5 +117,5 @@ class Provider(Owned):
         return None if self.base_url else known_models.find(self.kind, model_name)
 
     def known_price(self, model_name: str) -> dict[str, Any]:
-        known = self.known_model(model_name)
-        return {"input": known.input, "output": known.output} if known else {}
+        model = self.known_model(model_name)
+        return {"input": model.input, "output": model.output} if model else {}

@@ -93,7 +93,8 @@ def answered(
     waiting = list(results)
     for number, call in enumerate(message["tool_calls"]):
         fields = call_fields[number]
-        id = fields.get("id") or unique_id(str(call["id"]), used, is_own=is_own)
+        own_id = None if has_short_ids else fields.get("id")
+        id = own_id or unique_id(str(call["id"]), used, is_own=is_own)
         used.add(id)
         name = valid_name(str(call["name"]))
         calls.append({"id": id, "name": name, "arguments": call["arguments"], "fields": fields.get("fields") or {}})

@@ -75,29 +75,29 @@ def write_items(message: dict[str, JSON]) -> list[dict[str, JSON]]:
     calls = message.get("tool_calls") or []
     order = message["fields"].get(ORDER) if calls else None
     if not order:
-        said = [{"role": "assistant", "content": content}] if content else []
-        return [*said, *map(write_call, calls)]
+        texts = [{"role": "assistant", "content": content}] if content else []
+        return [*texts, *map(write_call, calls)]
     return list(in_order(order, content, calls))
 
 
 def in_order(order: list[JSON], content: JSON, calls: list[JSON]) -> Any:
     """The items of an answer as they came: what was said and called stands in their places."""
     waiting = list(calls)
-    said = content
+    text = content
     for entry in order:
         item = {name: value for name, value in entry.items() if name != "index"}
         if item["type"] == "function_call":
             if waiting:
                 yield write_call(waiting.pop(0))
         elif item["type"] == "message":
-            if said:
+            if text:
                 phase = {"phase": item["phase"]} if "phase" in item else {}
-                yield {"role": "assistant", "content": said, **phase}
-            said = ""
+                yield {"role": "assistant", "content": text, **phase}
+            text = ""
         else:
             yield item
-    if said:
-        yield {"role": "assistant", "content": said}
+    if text:
+        yield {"role": "assistant", "content": text}
     yield from map(write_call, waiting)
 
 

@@ -47,9 +47,9 @@ def try_model(provider: Provider, model_name: str) -> list[dict[str, JSON]]:
 
 def ask(model: ChatModel, model_name: str, text: str, **more: Any) -> Answer:
     """Once, without retries."""
-    given: dict[str, Any] = {"tools": (), "output_schema": None, "on_delta": None, **more}
+    options: dict[str, Any] = {"tools": (), "output_schema": None, "on_delta": None, **more}
     watch = Watch(deadline=clock.near() + timedelta(seconds=PATIENCE_S))
-    return model.ask(Question(model_name, [{"role": "user", "content": text}], watch=watch, **given))
+    return model.ask(Question(model_name, [{"role": "user", "content": text}], watch=watch, **options))
 
 
 def try_plain(model: ChatModel, model_name: str) -> str:
