@@ -496,6 +496,11 @@ class KeysRequest(TypedDict):
     auth: str
 
 
+class LeftOut(TypedDict):
+    place: str
+    reason: str
+
+
 class Listing(TypedDict):
     new: list[str]
     changed: list[str]
@@ -1613,6 +1618,7 @@ class Document(TypedDict):
     untrusted: bool
     status: Literal["waiting", "indexing", "ready", "failed"]
     error: dict[str, Any] | None
+    left_out: list[LeftOut]
     chunks: int
     from_version: int | None
     until_version: int | None
