@@ -164,24 +164,24 @@ def measure(reader: str, group: str, answer: Any) -> None:
         read(cases[0][0].name, cases[0][1], [])
     except Exception:  # noqa: S110 - it is measured below
         pass
-    found = wanted = ordered = listed = losses = 0
+    hits = number = ordered = listed = losses = 0
     began = time.process_time()
     for case, content in cases:
-        told: list[str] = []
+        stated: list[str] = []
         try:
-            raw = read(case.name, content, told)
+            raw = read(case.name, content, stated)
         except Exception:
             raw = ""
         text = squeezed(raw)
         texts = [squeezed(one).strip() for one in case.texts]
-        wanted += len(texts)
-        found += sum(one in text for one in texts)
+        number += len(texts)
+        hits += sum(one in text for one in texts)
         ordered += is_in_order(text, texts) and not any(one in raw for one in case.absent)
         losses += bool(case.lost)
-        listed += bool(case.lost) and all(word in "\n".join(told) for word in case.lost)
+        listed += bool(case.lost) and all(word in "\n".join(stated) for word in case.lost)
     seconds = time.process_time() - began
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    answer.send({"found": found / wanted, "ordered": ordered / len(cases), "listed": listed, "losses": losses,
+    answer.send({"share": hits / number, "ordered": ordered / len(cases), "listed": listed, "losses": losses,
                  "ms": seconds * 1000 / len(cases), "mb": peak_kb >> 10})  # fmt: skip
 
 
@@ -223,7 +223,7 @@ def row_of(group: str, reader: str, result: dict[str, float] | None) -> str:
     if result is None:
         return f"| {group} | {reader} | ended the process | | | | |"
     return (
-        f"| {group} | {reader} | {result['found']:.0%} | {result['ordered']:.0%} | {result['listed']} of "
+        f"| {group} | {reader} | {result['share']:.0%} | {result['ordered']:.0%} | {result['listed']} of "
         f"{result['losses']} | {result['ms']:.1f} | {result['mb']} |"
     )
 

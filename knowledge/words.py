@@ -45,7 +45,7 @@ def find_words(text: str) -> list[str]:
     """
     text = fold_text(text)
     text += "".join(f" {words}" for sign, words in SIGNS if sign.search(text))
-    return [found for word in WORD.findall(text.replace("_", " ")) for found in words_in(word)]
+    return [stemmed for word in WORD.findall(text.replace("_", " ")) for stemmed in words_in(word)]
 
 
 def words_in(letters: str) -> Iterator[str]:

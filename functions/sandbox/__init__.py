@@ -119,10 +119,10 @@ def look_for(find: Callable[[], Libraries]) -> None:
 def _offer_found() -> None:
     if _find is None or _libraries.directory:
         return
-    found = _find()
-    if found.directory:
-        offer(found)
-        _shared().use(found)
+    libraries = _find()
+    if libraries.directory:
+        offer(libraries)
+        _shared().use(libraries)
 
 
 def _shared() -> Pool:

@@ -88,8 +88,8 @@ def looks_parsed(name: str, content: bytes) -> bool:
 def parse(id: str, name: str, content: bytes) -> Content:
     host, session = OneFile(content), f"document-{id}"
     suffix = PurePath(name).suffix.lower()
-    known = f"document{suffix}" if suffix in (".eml", ".html", ".htm") else "document"
-    program = PROGRAM.format(path="/mnt/inputs/document", name=known)
+    shown_name = f"document{suffix}" if suffix in (".eml", ".html", ".htm") else "document"
+    program = PROGRAM.format(path="/mnt/inputs/document", name=shown_name)
     try:
         inputs = [{"file": "document", "name": "document"}]
         outcome = sandbox.interpret(program, inputs, session=session, host=host, limits=LIMITS, owner="collections")

@@ -36,12 +36,14 @@ OTHER_ERRORS = frozenset(
     OperationalError Cancelled Away Unreached McpFailed HttpRefused NotSent Undeliverable SkipField BadSignature
     """.split()  # noqa: SIM905 (read as a text)
 )
+READERS = "answer kinds mail office opendocument pages pdf plain report sheets slides word".split()  # noqa: SIM905
 WHOLE = (
     "agents/graph.py", "agents/mapping.py", "agents/unknown.py", "agents/schema.py", "agents/schema_rules.py",
     "agents/served.py", "functions/checks.py", "functions/reading.py", "functions/signature.py",
     "functions/sandbox/compiling.py", "functions/sandbox/inside/names.py", "functions/sandbox/inside/policy.py",
     "functions/sandbox/inside/compiler.py", "functions/sandbox/inside/unknown.py",
-    "functions/sandbox/inside/requirements.py", "connectors/remote.py", "runs/chains/advance.py",
+    "functions/sandbox/inside/requirements.py",
+    *(f"functions/sandbox/inside/documents/{name}.py" for name in READERS), "connectors/remote.py", "runs/chains/advance.py",
     "runs/chains/calls.py", "runs/chains/children.py", "runs/chains/fanout.py", "runs/chains/steps.py",
     "runs/models/figures/anomalies.py", "runs/models/figures/dashboard.py", "runs/intake/checks.py", "runs/queue/budgets.py",
     "runs/queue/endings.py", "runs/queue/workers.py", "runs/loop/agent.py", "runs/loop/conversation.py",

@@ -42,7 +42,7 @@ def lines_of(part: Part) -> bytes:
         text = f"{heading}\n{text}"
     written = text.encode("utf-8", "replace")
     head = {"size": len(written), "heading": heading[:HEADING], "page": part.get("page")}
-    return line_of(head) + written
+    return line_of(head) + bytes(written)
 
 
 def line_of(value: dict[str, Any]) -> bytes:

@@ -142,4 +142,4 @@ def shown_piece(piece: Any, charset: str | None) -> str:
     if isinstance(piece, str):
         return piece
     codec = plain.codec_of(charset or "")
-    return piece.decode(codec or "utf-8", "replace")
+    return str(piece.decode(codec or "utf-8", "replace"))

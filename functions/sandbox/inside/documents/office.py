@@ -139,15 +139,15 @@ class Package:
     def relations(self, name: str) -> dict[str, Relation]:
         """The links of a part by their ids."""
         folder, base = posixpath.split(name)
-        found = {}
+        relations = {}
         for one in self.tree(posixpath.join(folder, "_rels", f"{base}.rels"), is_needed=False):
             target = attribute(one, "Target")
             is_external = attribute(one, "TargetMode") == "External"
             if not is_external:
                 target = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
             kind = attribute(one, "Type").rpartition("/")[2]
-            found[attribute(one, "Id")] = Relation(kind, target, is_external)
-        return found
+            relations[attribute(one, "Id")] = Relation(kind, target, is_external)
+        return relations
 
     def related(self, name: str, kind: str) -> list[str]:
         """The names of the parts of this kind that a part links to."""

@@ -37,7 +37,8 @@ class Reader:
         self.count = 0
 
     def sections(self, content: Any) -> Iterator[Part]:
-        heading, lines = "", []
+        heading = ""
+        lines: list[str] = []
         for is_heading, text in self.blocks(content):
             if is_heading:
                 yield {"text": "\n".join(lines), "heading": heading}

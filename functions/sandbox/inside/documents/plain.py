@@ -62,8 +62,8 @@ def wide_codec_of(content: bytes) -> str:
 
 def declared_in(content: bytes) -> str:
     """The charset that a page or an XML document names in its beginning."""
-    found = DECLARED.search(content[:2048])
-    return found[1].decode() if found and content.lstrip()[:1] == b"<" else ""
+    match = DECLARED.search(content[:2048])
+    return match[1].decode() if match and content.lstrip()[:1] == b"<" else ""
 
 
 def codec_of(name: str) -> str:
@@ -83,8 +83,8 @@ def guessed(content: bytes, left_out: LeftOut, place: str) -> str:
     """By the frequencies of letters in the languages of the world. Raises Refused, ImportError."""
     import chardet
 
-    found = chardet.detect(content[:LOOKED_AT])["encoding"]
-    codec = codec_of(found or "") or "cp1252"
+    encoding = chardet.detect(content[:LOOKED_AT])["encoding"]
+    codec = codec_of(encoding or "") or "cp1252"
     text = content.decode(codec, "replace")
     if len(UNPRINTED.findall(text[:4096])) > len(text[:4096]) // 50:
         raise Refused("unsupported_type", "This kind of file has no text that can be read.")

@@ -192,8 +192,8 @@ class Workbook:
 
 
 def child_list(element: Any, name: str) -> list[Any]:
-    found = child(element, name)
-    return list(found) if found is not None else []
+    parent = child(element, name)
+    return list(parent) if parent is not None else []
 
 
 def text_in(element: Any) -> str:

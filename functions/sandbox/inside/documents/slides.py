@@ -37,8 +37,8 @@ def slides_of(package: Package, main: str, left_out: LeftOut) -> list[str]:
             names.append(relation.target)
     if names:
         return names
-    found = {int(match[1]): name for name in package.members if (match := SLIDE.fullmatch(name))}
-    return [name for _, name in sorted(found.items())]
+    by_number = {int(match[1]): name for name in package.members if (match := SLIDE.fullmatch(name))}
+    return [name for _, name in sorted(by_number.items())]
 
 
 def relation_id(element: Any) -> str:

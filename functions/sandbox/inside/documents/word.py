@@ -17,7 +17,8 @@ PICTURE = "Pictures are not read: text in them must be recognised (OCR) before."
 def read_word(package: Package, main: str, left_out: LeftOut) -> Iterator[Part]:
     document = Document(package, main, left_out)
     body = child(package.tree(main), "body")
-    heading, lines = "", []
+    heading = ""
+    lines: list[str] = []
     for is_heading, text in document.blocks(body if body is not None else ()):
         if is_heading:
             yield {"text": "\n".join(lines), "heading": heading}
@@ -55,14 +56,14 @@ class Document:
 
     def find_notes(self, kind: str, tag: str) -> dict[str, str]:
         """The texts of notes or comments by their kind and id."""
-        found = {}
+        texts = {}
         for name in self.targets(kind):
             for note in self.package.tree(name):
                 if local(note.tag) == tag:
                     text = self.plain_text(note)
                     author = attribute(note, "author")
-                    found[f"{tag} {attribute(note, 'id')}"] = f"{author}: {text}" if author and text else text
-        return found
+                    texts[f"{tag} {attribute(note, 'id')}"] = f"{author}: {text}" if author and text else text
+        return texts
 
     def plain_text(self, element: Any) -> str:
         outer, self.aside = self.aside, []
@@ -212,8 +213,8 @@ def chosen(alternative: Any) -> Any:
 
 
 def child_or_empty(element: Any, name: str) -> Any:
-    found = child(element, name)
-    return found if found is not None else ()
+    one = child(element, name)
+    return one if one is not None else ()
 
 
 def inner(element: Any, name: str) -> Iterator[Any]:
