@@ -496,6 +496,14 @@ class KeysRequest(TypedDict):
     auth: str
 
 
+class KnownModel(TypedDict):
+    input: float
+    output: float
+    window: int | None
+    answer: int | None
+    features: list[Literal["tools", "vision", "reasoning", "schema"]]
+
+
 class LeftOut(TypedDict):
     place: str
     reason: str
@@ -506,6 +514,8 @@ class Listing(TypedDict):
     changed: list[str]
     gone: list[str]
     refused: list[dict[str, str]]
+    usable: int
+    total: int
 
 
 class LiveRuns(TypedDict):
@@ -1072,6 +1082,7 @@ class SentFileRequest(TypedDict):
 class Served(TypedDict):
     models: list[str]
     default_model: str
+    known: dict[str, KnownModel]
 
 
 class Service(TypedDict):
@@ -1222,15 +1233,7 @@ class ToolSearchRequest(TypedDict):
 
 class TrialRequest(TypedDict):
     model: NotRequired[str]
-
-
-class TrialResult(TypedDict):
-    ok: bool
-    code: str
-    message: str
-    hint: str
-    models: int
-    wall_ms: float
+    requests: NotRequired[bool]
 
 
 class TryRequest(TypedDict):
@@ -1452,6 +1455,12 @@ class Worker(TypedDict):
 class WrittenSkillRequest(TypedDict):
     text: str
     files: NotRequired[list[SentFileRequest]]
+
+
+class Ability(TypedDict):
+    name: Literal["plain", "stream", "tools", "schema"]
+    ok: bool
+    message: str
 
 
 class Anomaly(TypedDict):
@@ -2402,8 +2411,9 @@ class PatchedProviderRequest(TypedDict):
     kind: NotRequired[Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]]
     api_key: NotRequired[str]
     base_url: NotRequired[str]
+    api: NotRequired[Literal["chat", "responses"]]
     tool_calling: NotRequired[Literal["native", "schema"]]
-    thinking: NotRequired[Literal["split", "text"] | Literal[""]]
+    thinking: NotRequired[Literal["split", "text"]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, PriceRequest]]
     max_running: NotRequired[int | None]
@@ -2524,8 +2534,9 @@ class Provider(TypedDict):
     kind: Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]
     has_key: bool
     base_url: NotRequired[str]
+    api: NotRequired[Literal["chat", "responses"]]
     tool_calling: NotRequired[Literal["native", "schema"]]
-    thinking: NotRequired[Literal["split", "text"] | Literal[""]]
+    thinking: NotRequired[Literal["split", "text"]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, Price]]
     max_running: NotRequired[int | None]
@@ -2542,8 +2553,9 @@ class ProviderRequest(TypedDict):
     kind: Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]
     api_key: NotRequired[str]
     base_url: NotRequired[str]
+    api: NotRequired[Literal["chat", "responses"]]
     tool_calling: NotRequired[Literal["native", "schema"]]
-    thinking: NotRequired[Literal["split", "text"] | Literal[""]]
+    thinking: NotRequired[Literal["split", "text"]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, PriceRequest]]
     max_running: NotRequired[int | None]
@@ -2597,6 +2609,7 @@ class Reply(TypedDict):
     content: list[Part]
     text: str
     untrusted: bool
+    finish: Literal["stop", "length", "content_filter"]
 
 
 class Results(TypedDict):
@@ -2867,6 +2880,16 @@ class ToolMatches(TypedDict):
     results: list[ToolMatch]
 
 
+class TrialResult(TypedDict):
+    ok: bool
+    code: str
+    message: str
+    hint: str
+    models: int
+    wall_ms: float
+    abilities: list[Ability]
+
+
 class Trigger(TypedDict):
     name: str
     description: NotRequired[str]
@@ -3066,6 +3089,8 @@ class FoundList(TypedDict):
 
 class ImportPreview(TypedDict):
     base_url: str
+    usable: int
+    total: int
     operations: list[Operation]
 
 
