@@ -21,7 +21,7 @@ from tests.servers import free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 SLOW = Path(__file__).with_name("slow_server.py")
-PARTS = ["web", "worker", "valkey", "client"]
+PARTS = ["web", "valkey", "client"]
 ENDED = ("succeeded", "partial", "failed", "expired", "cancelled")
 
 
