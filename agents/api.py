@@ -34,6 +34,7 @@ from agents.serializers.people import (
 )
 from agents.serializers.providers import ProviderSerializer, ServedSerializer, TrialResultSerializer, TrialSerializer
 from agents.sharing import let_go
+from plumbing.texts import translate
 
 
 class ProviderViewSet(NamedViewSet):
@@ -68,6 +69,8 @@ class ProviderViewSet(NamedViewSet):
         trial = served.try_out if body["requests"] else served.verdict
         verdict = {"abilities": [], **trial(provider, body.get("model", ""))}
         self.audit("tested", provider, ok=verdict["ok"], code=verdict["code"])
+        for ability in verdict["abilities"]:
+            ability["message"] = translate(ability["message"])
         return Response(verdict)
 
 

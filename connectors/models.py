@@ -10,12 +10,14 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from agents.diff import changes
 from agents.fields import EncryptedTextField
 from agents.models import Tool
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from plumbing.stored_rows import StoredRow
 
 WARN = timedelta(days=3)  # warning time before a login expires
+MOST_CHANGES = 30  # of a tool that are shown at once
 
 
 ACCOUNTS = ("gmail", "outlook", "teams")  # providers with a login; the others are servers with an address
@@ -302,6 +304,15 @@ class RemoteTool(StoredRow):
     @property
     def is_changed(self) -> bool:
         return self.offered_hash != self.pinned_hash
+
+    def list_changes(self) -> list[dict[str, Any]]:
+        """Where what the server offers now differs from what is approved: `path`, `from`, `to`; [] if it does not."""
+        if self.tool is None or not self.is_changed:
+            return []
+        fields = ("description", "input_schema", "output_schema")
+        approved = {name: getattr(self.tool, name) for name in fields}
+        offered = {name: self.offered.get(name) for name in fields}
+        return changes(approved, offered)[:MOST_CHANGES]
 
     @property
     def suggested_effect(self) -> str:

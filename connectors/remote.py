@@ -217,6 +217,7 @@ def approve(row: RemoteTool, user: Any, *, sha256: str, effect: str = "") -> Too
         raise Invalid(f"“{effect}” is not an effect.", hint=f"Choose from {', '.join(Tool.Effect.values)}.")
     locked.pinned_hash = locked.approved_hash = sha256
     locked.approved_by, locked.approved_at = user, timezone.now()
+    locked.last_error = ""  # such as that it must be approved again
     write_tool(locked.tool, locked, effect=effect)
     locked.save()
     AuditEvent.record("remotetool.approved", locked, actor=user, sha256=sha256, effect=effect)

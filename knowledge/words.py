@@ -26,9 +26,7 @@ SIGNS = (
     (re.compile(r"\d\s*[*×]\s*\d"), "multiply product times"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "date"),
 )
-WORD = re.compile(r"[a-z]+|[^\W\d_]+", re.UNICODE)
-
-
+WORD = re.compile(r"[^\W\d_]+")
 NUMBER = re.compile(r"\d[\d.,:/-]*\d|\d")
 LONGEST_NUMBER = 40  # characters, such as those of an invoice
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
 from django.db import IntegrityError
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as later
 
 from agents import roles
 from agents.exceptions import Conflict, Invalid, MusterError
+from agents.http.filters import with_words
 from agents.http.pagination import read_page
 from devices.models import Record
 from knowledge.models import Memory
@@ -79,9 +80,8 @@ def by_name(request: HttpRequest, rows: QuerySet) -> tuple[list[Any], dict[str, 
     """One page of rows by name, marked by their `address`, and what the template needs to search and to go on:
     {more, search}.
     """
-    words = request.GET.get("search", "").replace("\0", " ").split()[:6]
-    for word in words:
-        rows = rows.filter(Q(name__icontains=word) | Q(description__icontains=word))
+    search = request.GET.get("search", "")
+    rows = with_words(rows, search, "name", "description")
     if after := request.GET.get("after", "")[:64].replace("\0", ""):
         rows = rows.filter(name__gt=after)
     rows = rows.order_by("name", "pk")
@@ -91,7 +91,7 @@ def by_name(request: HttpRequest, rows: QuerySet) -> tuple[list[Any], dict[str, 
         page_rows[PAGE:] = rows.filter(name=last.name, pk__gt=last.pk)  # the next page begins after the name
         more = last.name if rows.filter(name__gt=last.name).exists() else ""
     mark_namesakes(rows.model, page_rows, request.user)
-    return page_rows, {"more": more, "search": " ".join(words)}
+    return page_rows, {"more": more, "search": " ".join(search.split())}
 
 
 def page(request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:

@@ -8,10 +8,11 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django_filters import rest_framework as filters
 from django_filters.fields import IsoDateTimeField
-from rest_framework.filters import SearchFilter
+from rest_framework.filters import BaseFilterBackend
 
 from agents.exceptions import Invalid
 from agents.fields import check_moment
+from devices.client.folding import spellings_of
 
 from .strict import NOT_ONE_OF, join_choices, shorten_json
 
@@ -117,14 +118,31 @@ def choice_fault(name: str, error: dict[str, str], filterset: Any) -> dict[str, 
     return {"field": name, "code": error["code"], "message": message}
 
 
-class Search(SearchFilter):
-    """`?search=`: each word must be in one of the view's `search_fields`, in any case of its letters."""
+def with_words(rows: Any, text: str, *columns: str) -> Any:
+    """The rows that have each word of a text in one of these columns, in any case and any spelling of its letters."""
+    for word in text.replace("\0", " ").split()[:WORDS]:
+        rows = rows.filter(has_word(word, *columns))
+    return rows
+
+
+def has_word(word: str, *columns: str) -> models.Q:
+    """Each spelling is a condition, because SQLite knows the case of ASCII letters alone, and no database composes."""
+    is_written = models.Q()
+    for spelling in spellings_of(word):
+        for column in columns:
+            is_written |= models.Q(**{f"{column}__icontains": spelling})
+    return is_written
+
+
+class Search(BaseFilterBackend):
+    """`?search=`: each word must be in one of the view's `search_fields`."""
+
+    def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
+        columns = self.get_search_fields(view, request) or ()
+        return with_words(queryset, request.query_params.get("search", ""), *columns) if columns else queryset
 
     def get_search_fields(self, view: Any, request: Any) -> Any:
         return getattr(view, "search_fields", None) if view.action == "list" else None
-
-    def get_search_terms(self, request: Any) -> list[str]:
-        return request.query_params.get("search", "").replace("\0", " ").split()[:WORDS]
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         if not (names := self.get_search_fields(view, None)):

@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from agents.http.strict import (
+    Flag,
     Number,
     StrictSerializer,
     Text,
@@ -66,7 +67,7 @@ class ServedSerializer(serializers.Serializer):
 
 class TrialSerializer(StrictSerializer):
     model = Text(required=False, allow_blank=True, max_length=100, help_text="Default: the provider's default model.")
-    requests = serializers.BooleanField(default=True, help_text="Ask the model four times, to see what it can do.")
+    requests = Flag(default=True, help_text="Ask the model four times, to see what it can do.")
 
 
 class AbilitySerializer(serializers.Serializer):

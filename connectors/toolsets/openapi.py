@@ -113,6 +113,8 @@ def fetched(url: str) -> str:
             if response.status_code != 200:
                 raise Invalid(f"The document's address answered {response.status_code}.", code="document_missing")
             return outbound.read_body(response, MAX_TEXT).decode("utf-8", "replace")
+    except outbound.AddressRefused as error:
+        raise Invalid(str(error), code="document_missing")
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         log.info("An OpenAPI document cannot be fetched: %r", error)
         raise Invalid("The document cannot be fetched: its address does not answer.", code="document_missing")

@@ -11,6 +11,7 @@ from datetime import date
 from typing import Any, Protocol
 
 from .exceptions import ToolRefused
+from .folding import fold_text
 
 JSON = Any
 Record = dict[str, JSON]  # id, kind, isAiSuggested, isApproved, created_at, updated_at, and the fields of its kind
@@ -64,10 +65,10 @@ def rejected(record: Record) -> ToolRefused:
 
 def is_found(record: Record, search: str | None, assignee: str | None) -> bool:
     """Whether a record has these words in its texts, and this person among its assignees."""
-    if assignee and assignee.strip().casefold() not in (name.casefold() for name in record.get("assignees") or []):
+    if assignee and fold_text(assignee.strip()) not in map(fold_text, record.get("assignees") or []):
         return False
-    texts = "\n".join(texts_in(without(record, SET_BY_STORE))).casefold() if search else ""
-    return all(word in texts for word in (search or "").casefold().split())
+    texts = fold_text("\n".join(texts_in(without(record, SET_BY_STORE)))) if search else ""
+    return all(word in texts for word in fold_text(search or "").split())
 
 
 def texts_in(value: JSON) -> list[str]:

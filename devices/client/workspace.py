@@ -10,6 +10,7 @@ file.
 
 import os
 import stat
+import unicodedata
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -118,7 +119,7 @@ def walk(root: str, parts: list[str]) -> int:
             if name == "..":  # only a link contains one
                 climb(chain)
                 continue
-            info = os.stat(name, dir_fd=chain[-1], follow_symlinks=False)
+            name, info = find_name(chain[-1], name)
             if stat.S_ISLNK(info.st_mode):
                 links += 1
                 follow(root, chain, pending, os.readlink(name, dir_fd=chain[-1]), links)
@@ -130,6 +131,18 @@ def walk(root: str, parts: list[str]) -> int:
     finally:
         for fd in chain:
             os.close(fd)
+
+
+def find_name(directory: int, name: str) -> tuple[str, os.stat_result]:
+    """The name as the folder writes it: macOS decomposes the letters (é) that models write composed. No form of a name
+    has a slash or becomes `..`. Raises OSError.
+    """
+    for form in ("NFC", "NFD"):
+        try:
+            return name, os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            name = unicodedata.normalize(form, name)
+    return name, os.stat(name, dir_fd=directory, follow_symlinks=False)
 
 
 def climb(chain: list[int]) -> None:

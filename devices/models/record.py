@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from devices.client.folding import fold_text
 from devices.client.records import texts_in
 from plumbing.stored_rows import StoredRow
 
@@ -20,14 +21,14 @@ class RecordQuerySet(PersonalQuerySet):
         return self.filter(Q(review=Record.Review.SUGGESTED) | Q(suggested__isnull=False))
 
     def containing(self, text: str) -> Self:
-        """Records with all these words somewhere in their texts, in any order and case."""
+        """Records with all these words somewhere in their texts, in any order, case and spelling."""
         rows = self
-        for word in text.replace("\0", " ").casefold().split()[:8]:
+        for word in fold_text(text.replace("\0", " ")).split()[:8]:
             rows = rows.filter(words__contains=word)
         return rows
 
     def assigned_to(self, name: str) -> Self:
-        return self.filter(people__contains=f"{EDGE}{name.replace(chr(0), '').strip().casefold()}{EDGE}")
+        return self.filter(people__contains=f"{EDGE}{fold_text(name.replace(chr(0), '').strip())}{EDGE}")
 
 
 class Record(StoredRow):
@@ -81,8 +82,8 @@ class Record(StoredRow):
 
     def index(self) -> None:
         """Set what the search and the filter by assignee read."""
-        self.words = "\n".join(texts_in(self.data)).casefold().replace("\0", "")
-        names = [name.strip().casefold() for name in self.data.get("assignees") or []]
+        self.words = fold_text("\n".join(texts_in(self.data))).replace("\0", "")
+        names = [fold_text(name.strip()) for name in self.data.get("assignees") or []]
         self.people = EDGE + EDGE.join(names) + EDGE if names else ""
 
 

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
-from agents.http.filters import WORDS, FilterSet, Flag, Id
-from devices.client.folding import spellings_of
+from agents.http.filters import FilterSet, Flag, Id, with_words
 from knowledge.models import Memory
 
 
@@ -25,9 +24,4 @@ class MemoryFilter(FilterSet):
         fields: list[str] = []
 
     def filter_search(self, rows: Any, name: str, value: str) -> QuerySet:
-        for word in value.replace("\0", " ").split()[:WORDS]:
-            is_written = Q()
-            for spelling in spellings_of(word):
-                is_written |= Q(text__icontains=spelling) | Q(subject__icontains=spelling)
-            rows = rows.filter(is_written)
-        return rows
+        return with_words(rows, value, "text", "subject")

@@ -7,7 +7,7 @@ for every provider. A whole answer is a stream of one piece. Plain Python.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +94,7 @@ class PartialCall:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
     fields: dict[str, JSON] = field(default_factory=dict)
+    is_in_pieces: bool = False  # more of it may have been on the way
 
     def add(self, piece: CallPiece) -> None:
         self.fields |= piece.fields
@@ -110,7 +111,8 @@ class PartialCall:
 class AnswerBuilder:
     """Collects the parts of one answer. `end` says that the server called it finished; `build` raises AttemptFailed
     if it never did. `hear` gets the text as it arrives, `think` what the model thinks. `is_open`: the template of this
-    model opens its block of thoughts (thinking.py); `was_open` says so after `build`.
+    model opens its block of thoughts (thinking.py); `was_open` says so after `build`. `without_parameters`: tools whose
+    calls can have no arguments.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class AnswerBuilder:
         *,
         splits_thinking: bool = True,
         is_open: bool = False,
+        without_parameters: Collection[str] = (),
     ) -> None:
         self.has_ended = False
         self.finish = ""
@@ -129,6 +132,7 @@ class AnswerBuilder:
         self.fields: dict[str, JSON] = {}  # what the server wants back with this answer
         self._hear = hear
         self._think = think
+        self._without_parameters = without_parameters
         self._heard: list[str] = []
         self._text = ThinkingSplitter(is_open=is_open) if splits_thinking else Unsplit()
         self._has_text = False
@@ -199,6 +203,7 @@ class AnswerBuilder:
             return
         if piece.arguments:
             call.arguments = []
+        call.is_in_pieces = False
         if piece.name:
             call.name = ""
         call.add(piece)
@@ -209,6 +214,7 @@ class AnswerBuilder:
         touched: list[PartialCall] = []
         for piece in pieces:
             call = self._find_call(piece, touched) or self._begin_call(piece)
+            call.is_in_pieces = True
             call.add(piece)
             touched.append(call)
             self.has_ended = False
@@ -302,7 +308,17 @@ class AnswerBuilder:
             if id in used:
                 id = f"{id[: LONGEST_ID - 8]}_{number}"
             used.add(id)
-            yield read_call(id, call.name, "".join(call.arguments), self.finish)
+            may_be_empty = self._may_be_empty(call)
+            yield read_call(id, call.name, "".join(call.arguments), self.finish, may_be_empty=may_be_empty)
+
+    def _may_be_empty(self, call: PartialCall) -> bool:
+        """Whether no arguments mean `{}`. LiteLLM's proxy says `stop` of every stream that just ends, also behind the
+        name of a call: unless the server speaks of calls, its arguments may be missing.
+        """
+        if self.finish in CALLING:
+            return True
+        is_whole = not call.is_in_pieces or call.name in self._without_parameters
+        return is_whole and self.finish in COMPLETE
 
 
 def kept_of(call: PartialCall) -> dict[str, JSON]:
@@ -363,20 +379,22 @@ def name_cut(finish: str) -> str:
     return "length" if finish in CUT_OFF else ""
 
 
-def read_call(id: str, name: str, arguments: JSON, finish: str) -> ModelToolCall:
-    """A call of an answer that ended with this reason. `arguments` is an object, or JSON as text."""
+def read_call(id: str, name: str, arguments: JSON, finish: str, *, may_be_empty: bool) -> ModelToolCall:
+    """A call of an answer that ended with this reason. `arguments` is an object, or JSON as text; none are `{}` if they
+    `may_be_empty`.
+    """
     if finish in CUT_OFF:
         return ModelToolCall(id, name, {}, explain_cut(finish), is_cut_off=True)
     try:
-        return ModelToolCall(id, name, read_arguments(arguments, finish))
+        return ModelToolCall(id, name, read_arguments(arguments, may_be_empty=may_be_empty))
     except ValueError as error:
         return ModelToolCall(id, name, {}, str(error))
 
 
-def read_arguments(arguments: JSON, finish: str) -> dict[str, JSON]:
+def read_arguments(arguments: JSON, *, may_be_empty: bool) -> dict[str, JSON]:
     """Raises ValueError with a reason for the model."""
     if arguments is None or (isinstance(arguments, str) and arguments.strip() in ("", "null")):
-        if finish not in COMPLETE:
+        if not may_be_empty:
             raise ValueError("The call has no arguments, and the answer may have been cut off before them.")
         return {}
     if isinstance(arguments, str):

@@ -154,14 +154,22 @@ def read_message(builder: AnswerBuilder, message: dict[str, JSON], *, is_whole: 
         if message.get(name):
             builder.add_field(name, message[name])
     read_content(builder, message.get("content"))
-    if isinstance(refusal := message.get("refusal"), str):
-        builder.add_refusal(refusal)
+    builder.add_refusal(read_refusal(message))
     pieces = read_pieces(message)
     if is_whole:
         for piece in pieces:
             builder.add_call(piece)
     elif pieces:
         builder.add_pieces(pieces)
+
+
+def read_refusal(message: dict[str, JSON]) -> str:
+    """The reason of a model that declines, which LiteLLM's proxy puts among other fields; or ""."""
+    refusal = message.get("refusal")
+    others = message.get("provider_specific_fields")
+    if not refusal and isinstance(others, dict):
+        refusal = others.get("refusal")
+    return refusal if isinstance(refusal, str) else ""
 
 
 def read_content(builder: AnswerBuilder, content: JSON) -> None:

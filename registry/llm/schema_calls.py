@@ -14,7 +14,7 @@ from typing import Any
 from agents.tools import ToolSpec
 from registry.exceptions import AttemptFailed
 
-from .answer_builder import read_call
+from .answer_builder import COMPLETE, read_call
 from .chat import Answer, ChatModel, ModelToolCall, Question, text_of
 from .offline import plainest
 
@@ -182,7 +182,7 @@ def read_choice(answer: Answer, question: Question) -> Answer:
 
 def read_chosen_call(id: str, name: str, value: dict[str, JSON], names: set[str], finish: str) -> ModelToolCall:
     arguments: JSON = next((value[key] for key in ARGUMENTS if key in value), None)
-    call = read_call(id, name, arguments, finish)
+    call = read_call(id, name, arguments, finish, may_be_empty=finish in COMPLETE)
     if call.problem or name in names:
         return call
     available = ", ".join(sorted(names)) or "none"

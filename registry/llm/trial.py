@@ -4,6 +4,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from django.utils.translation import gettext_noop as known
+
 from agents.models import Provider
 from agents.spec import ModelParams
 from agents.tools import ToolSpec
@@ -26,6 +28,14 @@ ADD = ToolSpec(0, "add", "function", "Add two integers.", PAIR, None, "read", {}
 SUM = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
 
 
+class CannotDo(Exception):
+    """What the model cannot do, in a sentence."""
+
+
+class Unexpected(Exception):
+    """The model's answer is not what was asked for."""
+
+
 def try_model(provider: Provider, model_name: str) -> list[dict[str, JSON]]:
     """[{"name", "ok", "message"}] of the requests plain, stream, tools and schema; only the first if it fails."""
     try:
@@ -33,16 +43,35 @@ def try_model(provider: Provider, model_name: str) -> list[dict[str, JSON]]:
     except CannotBuild as error:
         return [{"name": "plain", "ok": False, "message": str(error)}]
     results: list[dict[str, JSON]] = []
-    for name, request, words in REQUESTS:
+    for name, request, can in REQUESTS:
         try:
-            problem = request(model, model_name)
-        except (AttemptFailed, ModelFailed) as error:
-            problem = error.message[:SHOWN]
-        message = f"{words[1]}: {problem}" if problem else words[0]
-        results.append({"name": name, "ok": not problem, "message": message})
-        if name == "plain" and problem:
-            break  # so would the others
+            try_request(name, request, model, model_name)
+        except CannotDo as error:
+            results.append({"name": name, "ok": False, "message": str(error)})
+            if name == "plain":
+                break  # the others would fail too
+        else:
+            results.append({"name": name, "ok": True, "message": can})
     return results
+
+
+def try_request(name: str, request: Callable[[ChatModel, str], None], model: ChatModel, model_name: str) -> None:
+    """Raises CannotDo: what the model cannot do, and why."""
+    try:
+        request(model, model_name)
+    except (AttemptFailed, ModelFailed) as error:
+        problem = error.message[:SHOWN]
+    except Unexpected as error:
+        problem = str(error)
+    else:
+        return
+    if name == "stream":
+        raise CannotDo(f"It does not stream: {problem}")
+    if name == "tools":
+        raise CannotDo(f"It does not call tools: {problem}")
+    if name == "schema":
+        raise CannotDo(f"It does not answer by a JSON Schema: {problem}")
+    raise CannotDo(f"It does not answer: {problem}")
 
 
 def ask(model: ChatModel, model_name: str, text: str, **more: Any) -> Answer:
@@ -52,42 +81,46 @@ def ask(model: ChatModel, model_name: str, text: str, **more: Any) -> Answer:
     return model.ask(Question(model_name, [{"role": "user", "content": text}], watch=watch, **options))
 
 
-def try_plain(model: ChatModel, model_name: str) -> str:
-    """What is wrong, or ""."""
+def try_plain(model: ChatModel, model_name: str) -> None:
     answer = ask(model, model_name, "Answer with one word: yes.")
-    return "" if answer.text.strip() else f"the answer has no text (finish reason “{answer.finish}”)"
+    if not answer.text.strip():
+        raise Unexpected(f"the answer has no text (finish reason “{answer.finish}”)")
 
 
-def try_stream(model: ChatModel, model_name: str) -> str:
+def try_stream(model: ChatModel, model_name: str) -> None:
     heard: list[str] = []
     ask(model, model_name, "Count from one to five, in words.", on_delta=heard.append)
-    return "" if heard else "no text arrived"
+    if not heard:
+        raise Unexpected("no text arrived")
 
 
-def try_tools(model: ChatModel, model_name: str) -> str:
+def try_tools(model: ChatModel, model_name: str) -> None:
     answer = ask(model, model_name, "Call the tool “add” with a = 17 and b = 25.", tools=(ADD,))
     if not answer.calls:
-        return "the model answered with a text"
+        raise Unexpected("the model answered with a text")
     call = answer.calls[0]
     if call.problem:
-        return call.problem
-    is_right = call.name == ADD.name and call.arguments == {"a": 17, "b": 25}
-    return "" if is_right else f"the model called {call.name} with {json_values.write(call.arguments).decode()}"
+        raise Unexpected(call.problem)
+    if call.name != ADD.name or call.arguments != {"a": 17, "b": 25}:
+        arguments = json_values.write(call.arguments).decode()
+        raise Unexpected(f"the model called {call.name} with {arguments}")
 
 
-def try_schema(model: ChatModel, model_name: str) -> str:
+def try_schema(model: ChatModel, model_name: str) -> None:
     answer = ask(model, model_name, "What is the sum of 17 and 25?", output_schema=SUM)
     try:
         value = json_values.read(answer.text.strip())
     except ValueError:
         value = None
-    is_right = isinstance(value, dict) and isinstance(value.get("sum"), int)
-    return "" if is_right else f"the model answered “{answer.text[:80]}”"
+    if not isinstance(value, dict) or not isinstance(value.get("sum"), int):
+        beginning = answer.text[:80]
+        raise Unexpected(f"the model answered “{beginning}”")
 
 
-REQUESTS: list[tuple[str, Callable[[ChatModel, str], str], tuple[str, str]]] = [
-    ("plain", try_plain, ("It answers.", "It does not answer")),
-    ("stream", try_stream, ("It streams its answers.", "It does not stream")),
-    ("tools", try_tools, ("It calls tools.", "It does not call tools")),
-    ("schema", try_schema, ("It answers by a JSON Schema.", "It does not answer by a JSON Schema")),
+# The name of each request, what sends it, and what is said if it succeeds.
+REQUESTS: list[tuple[str, Callable[[ChatModel, str], None], str]] = [
+    ("plain", try_plain, known("It answers.")),
+    ("stream", try_stream, known("It streams its answers.")),
+    ("tools", try_tools, known("It calls tools.")),
+    ("schema", try_schema, known("It answers by a JSON Schema.")),
 ]

@@ -98,7 +98,9 @@ class Exchange:
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError):
             text = b""
         response.close()
-        raise refused(response.status, text, header(response, b"retry-after").decode("latin-1"))
+        # LiteLLM's proxy hands the header of the server behind it on under another name.
+        wait = header(response, b"retry-after") or header(response, b"llm_provider-retry-after")
+        raise refused(response.status, text, wait.decode("latin-1"))
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._response.close()

@@ -124,7 +124,7 @@ class WireModel:
             is_streamed=question.on_delta is not None,
             refused=refused,
         )
-        builder = self._builder(question.model_name, question.on_delta, question.on_thought)
+        builder = self._builder(question.model_name, question.on_delta, question.on_thought, question.tools)
         endpoint, body = self._dialect.endpoint(request), self._dialect.write(request)
         # Left early, the connection is closed, so that a cancelled run stops the model's work.
         with closing(endpoint.events(body)) as events:
@@ -147,9 +147,16 @@ class WireModel:
             has_system="system" not in refused,
         )
 
-    def _builder(self, model_name: str, hear: Listener | None, think: Listener | None = None) -> AnswerBuilder:
-        is_open = model_name in self._opened
-        return AnswerBuilder(hear, think, splits_thinking=self._splits_thinking, is_open=is_open)
+    def _builder(
+        self, model_name: str, hear: Listener | None, think: Listener | None = None, tools: Sequence[ToolSpec] = ()
+    ) -> AnswerBuilder:
+        return AnswerBuilder(
+            hear,
+            think,
+            splits_thinking=self._splits_thinking,
+            is_open=model_name in self._opened,
+            without_parameters=[tool.name for tool in tools if not (tool.input_schema or {}).get("properties")],
+        )
 
     def _read(self, builder: AnswerBuilder, events: Any, check: Callable[[], None]) -> None:
         try:

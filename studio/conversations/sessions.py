@@ -2,12 +2,13 @@
 
 from uuid import UUID
 
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
+from agents.http.filters import with_words
 from agents.http.pagination import read_page
 from runs.models import Message, Session
 
@@ -21,15 +22,14 @@ SHOWN = 400  # messages on one page
 def session_list(request: HttpRequest) -> HttpResponse:
     """Newest first. The search covers titles and agents."""
     rows = Session.objects.visible_to(request.user).select_related("agent")
-    words = request.GET.get("search", "").replace("\0", " ").split()[:6]
-    for word in words:
-        rows = rows.filter(Q(title__icontains=word) | Q(agent__name__icontains=word))
+    search = request.GET.get("search", "")
+    rows = with_words(rows, search, "title", "agent__name")
     sessions, older = keyset(request, rows)
     counts = dict(Message.objects.filter(session__in=sessions).order_by().values_list("session").annotate(Count("pk")))
     for session in sessions:
         session.message_count = counts.get(session.pk, 0)
     title = _("Sessions") if may_author(request.user) else _("History")
-    return page(request, "sessions.html", title, sessions=sessions, older=older, search=" ".join(words))
+    return page(request, "sessions.html", title, sessions=sessions, older=older, search=" ".join(search.split()))
 
 
 @signed_in

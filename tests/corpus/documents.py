@@ -32,7 +32,7 @@ SHOW = "application/vnd.openxmlformats-officedocument.presentationml.presentatio
 @dataclass(frozen=True)
 class Case:
     """`texts` stand in the document in this order; `lost` are words of the list of what is left out; `absent` must
-    not stand in the text. `code` is why a document fails.
+    not stand in the text, `unlisted` not in the list. `code` is why a document fails.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Case:
     texts: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
     code: str = ""
 
 
@@ -412,6 +413,7 @@ def slide_cases() -> list[Case]:
         Case("charts.pptx", lambda: show(slide_xml(shape("above") + charted), links={1: (("chart", "../charts/chart1.xml"),)},
              more={"ppt/charts/chart1.xml": CHART}), ("above", "Parcels by month", "Oslo", "January", "4711")),
         Case("pictures.pptx", lambda: show(slide_xml(shape("above") + pictured)), ("above", "A green lamp"), ("slide 1", "OCR")),
+        Case("filled.pptx", lambda: show(slide_xml(shape("above") + '<p:sp><p:spPr><a:blipFill/></p:spPr></p:sp>')), ("above",), ("slide 1", "OCR")),
         Case("hidden.pptx", lambda: show(slide_xml(shape("hiddenslide"), more=' show="0"')), ("hiddenslide",)),
         Case("missing.pptx", lambda: without(show(slide_xml(shape("stillhere")), slide_xml(shape("x"))), "ppt/slides/slide2.xml"),
              ("stillhere",), ("slide 2", "missing")),
@@ -499,6 +501,34 @@ def pdf(*pages: str, password: str | None = None, algorithm: str = "AES-256", ro
     return written.getvalue()
 
 
+def pdf_with_picture(drawing: str, pixels: int = 400) -> bytes:
+    """A page with the text “typedword”, a picture /Im1, and a form /Fm1 that draws the picture half as large."""
+    import pypdf
+    from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, FloatObject, NameObject, NumberObject
+
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(pdf("typedword")))
+    name = NameObject
+    picture = DecodedStreamObject()
+    picture.set_data(b"\x80" * pixels * pixels)
+    picture.update({name("/Subtype"): name("/Image"), name("/Width"): NumberObject(pixels), name("/Height"): NumberObject(pixels),
+                    name("/BitsPerComponent"): NumberObject(8), name("/ColorSpace"): name("/DeviceGray")})  # fmt: skip
+    objects = DictionaryObject({name("/Im1"): writer._add_object(picture)})
+    form = DecodedStreamObject()
+    form.set_data(b"/Im1 Do")
+    half = ArrayObject(FloatObject(number) for number in (0.5, 0, 0, 0.5, 0, 0))
+    form.update({name("/Subtype"): name("/Form"), name("/BBox"): ArrayObject(NumberObject(number) for number in (0, 0, 1, 1)),
+                 name("/Matrix"): half, name("/Resources"): DictionaryObject({name("/XObject"): objects})})  # fmt: skip
+    page = writer.pages[0]
+    drawn = DictionaryObject({**objects, name("/Fm1"): writer._add_object(form)})
+    page["/Resources"][name("/XObject")] = drawn
+    content = DecodedStreamObject()
+    content.set_data(page["/Contents"].get_data() + f" q {drawing} Q".encode())
+    page[name("/Contents")] = writer._add_object(content)
+    written = io.BytesIO()
+    writer.write(written)
+    return written.getvalue()
+
+
 def with_attachment() -> bytes:
     import pypdf
 
@@ -529,6 +559,16 @@ def pdf_cases() -> list[Case]:
         Case("locked.pdf", lambda: pdf("secret", password="x"), code="encrypted"),
         Case("scanned.pdf", lambda: pdf("scan", "scan"), lost=("page 1", "page 2", "OCR"), code="needs_ocr"),
         Case("mixed.pdf", lambda: pdf("typedpage", "scan", "lastpage"), ("typedpage", "lastpage"), ("page 2", "OCR")),
+        Case("figures.pdf", lambda: pdf_with_picture("200 0 0 100 0 0 cm /Im1 Do /Im1 Do"), ("typedword",), ("page 1, picture (2 times)", "OCR")),
+        Case("strips.pdf", lambda: pdf_with_picture("200 0 0 4 0 0 cm " + "/Im1 Do " * 20), ("typedword",), ("page 1, picture (20 times)",)),
+        Case("formed.pdf", lambda: pdf_with_picture("200 0 0 200 0 0 cm /Fm1 Do"), ("typedword",), ("page 1, picture",)),
+        Case("nameless.pdf", lambda: pdf_with_picture("200 0 0 200 0 0 cm /Gone Do Do /Im1 Do"), ("typedword",), ("page 1, picture",)),
+        Case("inline.pdf", lambda: pdf_with_picture("200 0 0 200 0 0 cm BI /W 200 /H 200 /BPC 8 /CS /G ID " + "x" * 40_000 + " EI"), ("typedword",),
+             ("page 1, picture",)),
+        Case("logo.pdf", lambda: pdf_with_picture("80 0 0 40 0 0 cm /Im1 Do"), ("typedword",), unlisted=("picture",)),
+        Case("smallform.pdf", lambda: pdf_with_picture("100 0 0 100 0 0 cm /Fm1 Do"), ("typedword",), unlisted=("picture",)),
+        Case("background.pdf", lambda: pdf_with_picture("300 0 0 300 0 0 cm /Im1 Do", pixels=4), ("typedword",), unlisted=("picture",)),
+        Case("recognised.pdf", lambda: pdf_with_picture("300 0 0 300 0 0 cm /Im1 Do BT 3 Tr ET"), ("typedword",), unlisted=("picture",)),
         Case("empty.pdf", lambda: pdf("typedpage", "", "lastpage"), ("typedpage", "lastpage")),
         Case("rotated.pdf", lambda: pdf("rotatedword", rotate=90), ("rotatedword",)),
         Case("attached.pdf", with_attachment, ("bodyword",), ("bill.csv",)),
@@ -609,6 +649,9 @@ def text_cases() -> list[Case]:
         Case("declared.html", lambda: ("<meta charset=windows-1251><p>" + RUSSIAN).encode("cp1251"), (RUSSIAN,)),
         Case("frames.html", lambda: b"<body><p>around</p><iframe src='/prices'></iframe><img src=x alt='A yellow lamp'>",
              ("around", "A yellow lamp"), ("iframe", "/prices")),
+        Case("scans.html", lambda: b"<p>around</p><img src=plan.png><img src=b width=600 height=400>", ("around",), ("pictures (2 times)", "OCR")),
+        Case("icons.html", lambda: b"<p>around</p><img src=a width=1 height=1><img src=b width='120px'><img src=c height=20>", ("around",),
+             unlisted=("picture",)),
         Case("tables.html", lambda: b"<table><tr><td>3</td><td></td><td>100</td></tr></table>", ("3 | ", "100"), absent=("3100",)),
         Case("signs.txt", lambda: b"if a < b and c > d: keep <this> too", ("a < b and c > d", "<this>")),
         Case("picture.png", lambda: b"\x89PNG\r\n\x1a\n" + b"\0" * 100, code="unsupported_type"),

@@ -2,6 +2,7 @@
 
 import os
 import time
+import unicodedata
 
 import docx
 import pytest
@@ -80,3 +81,33 @@ def test_excerpts_are_bounded(workspace, folder):
     (folder / "long.txt").write_text("bicycle " * 100_000)
     found = search_files(workspace, "bicycle", limit=50)["results"]
     assert len(found) == searching.MAX_RESULTS and all(len(one["text"]) <= searching.BLOCK for one in found)
+
+
+SPELLINGS = {
+    "保留收据": "chinese.md", "客服": "chinese.md", "영수증": "korean.md", "コーヒー": "halfwidth.md", "café": "decomposed.md", "CAFÉ": "decomposed.md",
+    unicodedata.normalize("NFD", "café"): "decomposed.md", "STRASSE": "street.md", "strasse": "street.md", "Fußballplatz": "capitals.md",
+    "4711": "wide.md", "case": "chinese.md",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "wanted"), SPELLINGS.items(), ids=ascii)
+def test_words_are_found_in_every_script_and_spelling(query, wanted, tmp_path):
+    texts = {
+        "chinese": "退货须在三十天内办理。请保留收据，并联系客服热线。手机case",
+        "korean": "반품은 30일 이내에 가능합니다. 영수증을 보관하십시오.",
+        "halfwidth": "ｺｰﾋｰ is served at nine.",
+        "decomposed": unicodedata.normalize("NFD", "Le café ferme à neuf heures."),
+        "street": "Unsere Straße heißt Gartenweg.",
+        "capitals": "FUSSBALLPLATZ GEÖFFNET",
+        "wide": "Invoice ４７１１ is paid.",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.md").write_text(f"First line\n\n{text}\n", encoding="utf-8")
+    [found] = search_files(Workspace({"docs": tmp_path}), query)["results"]
+    assert (found["path"], found["line"]) == (wanted, 3)
+    assert texts[wanted.removesuffix(".md")] in found["text"], "an excerpt is not folded"
+
+
+def test_letters_that_do_not_stand_together_are_not_found(tmp_path):
+    (tmp_path / "chinese.md").write_text("请保留收据", encoding="utf-8")
+    assert search_files(Workspace({"docs": tmp_path}), "据请")["results"] == []

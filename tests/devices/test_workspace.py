@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,18 @@ def test_a_listing_does_not_follow_links(workspace):
     entries = list_directory(workspace, recursive=True)["entries"]
     assert all("secret" not in entry["path"] or entry["path"] == "to_secret" for entry in entries)
     assert {entry["type"] for entry in entries if entry["path"] == "to_outside"} == {"link"}
+
+
+@pytest.mark.parametrize("stored", ["NFC", "NFD"])
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+def test_a_name_is_found_with_composed_and_decomposed_letters(stored, asked, tmp_path):
+    folder = tmp_path / unicodedata.normalize(stored, "Entwürfe")
+    folder.mkdir()
+    (folder / unicodedata.normalize(stored, "Café.txt")).write_text("espresso")
+    with Workspace({"docs": tmp_path}).open(unicodedata.normalize(asked, "Entwürfe/Café.txt")) as opened:
+        assert os.pread(opened.fd, 100, 0) == b"espresso"
+
+
+def test_a_missing_name_is_refused_as_it_was_asked_for(tmp_path):
+    with pytest.raises(ToolRefused, match="there is no “Café.txt”"), Workspace({"docs": tmp_path}).open("Café.txt"):
+        pass

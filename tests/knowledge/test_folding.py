@@ -63,3 +63,12 @@ def test_folding_composes_letters_and_forgets_case_and_width():
     assert list(bigrams_of("退货须")) == ["退货", "货须"] and list(bigrams_of("退")) == ["退"]
     assert spellings_of("parcel") == ["parcel"] and "straße" in spellings_of("strasse")
     assert find_words("iPhone手机壳 case") == ["iphon", "手机", "机壳", "cas"]
+
+
+@pytest.mark.parametrize("word", ["müller", "tür", "größe", "naïve", "čapek", "résumé"])
+def test_a_letter_with_an_accent_does_not_part_a_word(word):
+    assert len(find_words(word)) == 1
+
+
+def test_letters_and_signs_that_no_space_parts_are_parted_by_their_script():
+    assert find_words("GPT模型") == ["gpt", "模型"]

@@ -6,6 +6,7 @@ for in those of the server.
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from .acts import Act, Reply
@@ -482,12 +483,22 @@ class Together(OpenAI):
 
 
 class LiteLlm(OpenAI):
-    """LiteLLM's proxy in front of Anthropic: long ids, blocks of thinking that go back, statuses as text."""
+    """LiteLLM's proxy in front of Anthropic: long ids, blocks of thinking that go back, statuses as text, refusals as
+    texts that a filter ended. test_litellm.py has the real one.
+    """
 
     kind, base, model = "openai-compatible", "http://litellm.zoo/v1", "claude"
     known = KNOWN_BY_OPENAI
     longest_id = 10_000
-    faults = {**OpenAI.faults, "busy": error(429, "litellm.RateLimitError: slow down", code="429")}
+    busy = replace(
+        error(429, "litellm.RateLimitError: slow down", code="429"), headers={"llm_provider-retry-after": "0"}
+    )
+    faults = {**OpenAI.faults, "busy": busy}
+
+    def answer(self, act: Act, body: dict[str, JSON], *, is_streamed: bool) -> Reply:
+        if act.refusal:
+            act = Act(text=act.refusal, finish="content_filter")
+        return super().answer(act, body, is_streamed=is_streamed)
 
     def find_fault(self, body: dict[str, JSON]) -> str:
         """A model that thinks wants its signed thoughts back with the calls of this turn, and whole ids."""

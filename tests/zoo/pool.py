@@ -44,18 +44,19 @@ class ZooPool:
         self.acts.extend(acts)
 
     def handle_request(self, request: Any) -> httpcore2.Response:
-        body = json.loads(b"".join(request.stream))
-        path = request.url.target.decode()
+        return self.respond(self.answer(request.url.target.decode(), json.loads(b"".join(request.stream))))
+
+    def answer(self, path: str, body: dict[str, Any]) -> Reply:
         self.requests.append(body)
         complaint = self.server.refuse(body)
         if complaint is not None:
             self.complaints.append(complaint.content.decode())
-            return self.respond(complaint)
+            return complaint
         is_streamed = bool(body.get("stream")) or "streamGenerateContent" in path
         reply = self.server.answer(self.acts.pop(0), body, is_streamed=is_streamed)
         if self.ends_after is not None:
             reply = replace(reply, content=reply.content[: self.ends_after], is_cut=self.breaks)
-        return self.respond(reply)
+        return reply
 
     def respond(self, reply: Reply) -> httpcore2.Response:
         headers = {"Content-Type": reply.kind, **(reply.headers or {})}

@@ -1,11 +1,14 @@
 """One table: each server of the zoo plays each story, with a listener and without, and both come out the same."""
 
+from dataclasses import replace
+
 import pytest
 
+from registry.exceptions import AttemptFailed
 from registry.llm.chat import Question
 from registry.llm.watch import Watch
 
-from .acts import says
+from .acts import fails, says
 from .keepers import SERVERS
 from .stories import STORIES, SYSTEM, play, user
 
@@ -52,7 +55,7 @@ def learn_that_its_template_opens_thoughts(pool, model):
 def check(journal, story, *, listens):
     if story.expected is None:  # a refusal: its text is the reply, or nothing but its reason is known
         [(text, made)] = journal.entries
-        assert text and not made and journal.finishes in (["refusal"], ["safety"], ["stop"])
+        assert text and not made and journal.finishes in (["refusal"], ["safety"], ["content_filter"], ["stop"])
         return
     assert journal.entries == story.expected
     if story.tries is not None and journal.attempts:
@@ -83,3 +86,13 @@ def count_tokens(pool, model, *, listens):
     hear = (lambda text: None) if listens else None
     answer = model.ask(Question(pool.server.model, [SYSTEM, user("Hello")], (), None, hear, Watch()))
     return answer.input_tokens, answer.output_tokens
+
+
+@pytest.mark.parametrize("name", ["Retry-After", "llm_provider-retry-after"])
+def test_the_wait_that_a_server_or_its_proxy_asks_for_is_known(keep, name):
+    pool, model = keep("litellm")
+    pool.server.faults = {"busy": replace(pool.server.faults["busy"], headers={name: "7"})}
+    pool.script(fails("busy"))
+    with pytest.raises(AttemptFailed) as failure:
+        model.ask(Question(pool.server.model, [user("Hello")], (), None, None, Watch()))
+    assert (failure.value.code, failure.value.retry_after) == ("model_rate_limited", 7)

@@ -15,6 +15,7 @@ from typing import Any
 
 from .. import documents, stopping
 from ..exceptions import ToolRefused
+from ..folding import UNSPACED, bigrams_of, fold_text
 from ..text import sendable
 from ..workspace import Opened, Workspace
 from .filesystem import MAX_DEPTH, Listing, decode, encoding_of
@@ -24,6 +25,7 @@ READING_S = 0.9  # somebody waits for the answer for 1.5 s
 MAX_FILES = 5000
 MAX_TEXT_BYTES = 2 * 1024 * 1024  # of one file
 MAX_RESULTS = 20
+MAX_WORDS = 20  # of a question
 BLOCK = 800  # characters of an excerpt
 MAX_BLOCKS = 4000  # that have one of the words
 KEPT_DOCUMENTS = 100  # whose pages are kept in memory
@@ -55,19 +57,39 @@ def search_files(workspace: Workspace, query: str, path: str = ".", limit: int =
         path: the folder, relative to the shared folder
         limit: how many excerpts, at most 20
     """
-    words = words_of(query)
-    if not words:
+    question = Question(query)
+    if not question.words and not question.bigrams:
         raise ToolRefused("invalid_arguments", "the query has no word")
-    reading = Reading(workspace, words, time.monotonic() + READING_S)
+    reading = Reading(workspace, question, time.monotonic() + READING_S)
     for folder in sorted(workspace.roots) if workspace.is_top(path) else [path]:
         reading.folder(folder)
     best = reading.best(max(1, min(limit, MAX_RESULTS)))
     return {"results": [one.shown() for one in best], "searched": reading.searched, "truncated": reading.is_cut}
 
 
-def words_of(query: str) -> list[str]:
+class Question:
+    """The words to look for, in any case and spelling. Of Chinese, Japanese and Korean, which do not part words, each
+    two letters that stand together.
+    """
+
+    def __init__(self, query: str) -> None:
+        folded = fold_text(query)
+        bigrams = [pair for run in UNSPACED.findall(folded) for pair in bigrams_of(run)]
+        self.bigrams = list(dict.fromkeys(bigrams))[:MAX_WORDS]
+        self.words = words_of(UNSPACED.sub(" ", folded))
+        self.pattern = re.compile(r"\b(?:" + "|".join(map(re.escape, self.words)) + ")") if self.words else None
+
+    def hits_in(self, text: str) -> set[str]:
+        folded = fold_text(text)
+        hits = {pair for pair in self.bigrams if pair in folded}
+        if self.pattern is not None:
+            hits.update(self.pattern.findall(UNSPACED.sub(" ", folded)))
+        return hits
+
+
+def words_of(text: str) -> list[str]:
     """The beginnings of words to look for: “parcels” finds “parcel” too."""
-    words = list(dict.fromkeys(WORD.findall(query.casefold())))[:20]
+    words = list(dict.fromkeys(WORD.findall(text)))[:MAX_WORDS]
     longer = [word for word in words if len(word) > 2] or words
     return list(dict.fromkeys(word[:-1] if len(word) > 4 and word.endswith("s") else word for word in longer))
 
@@ -75,9 +97,9 @@ def words_of(query: str) -> list[str]:
 class Reading:
     """One search over the files of a workspace until the time is over."""
 
-    def __init__(self, workspace: Workspace, words: list[str], until: float) -> None:
+    def __init__(self, workspace: Workspace, question: Question, until: float) -> None:
         self.workspace = workspace
-        self.pattern = re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + ")", re.IGNORECASE)
+        self.question = question
         self.until = until
         self.blocks: list[Block] = []
         self.searched = 0
@@ -123,14 +145,17 @@ class Reading:
         if opened.info.st_size > len(data):
             self.is_cut = True
         return [
-            Block(path, part, len(text[:start].encode(encoding, "replace")), self.line(text, start), None, hits)
+            Block(path, part, len(text[:start].encode(encoding, "replace")), self.line(text, start, part), None, hits)
             for start, part, hits in self.parts(text)
         ]
 
-    def line(self, text: str, start: int) -> int:
+    def line(self, text: str, start: int, part: str) -> int:
         """Of the first word that was found in the part that begins at `start`."""
-        first = self.pattern.search(text, start)
-        return text.count("\n", 0, first.start() if first else start) + 1
+        first = text.count("\n", 0, start) + 1
+        for number, line in enumerate(part.split("\n")):
+            if self.question.hits_in(line):
+                return first + number
+        return first
 
     def docx(self, path: str, opened: Opened) -> list[Block]:
         pages = PAGES.read(path, opened, self.until)
@@ -146,11 +171,11 @@ class Reading:
 
     def parts(self, text: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """Where a part begins, the part, and the words in it."""
-        if not self.pattern.search(text):
+        if not self.question.hits_in(text):
             return
         for start, part in parts_of(text):
-            if hits := tuple({hit.casefold() for hit in self.pattern.findall(part)}):
-                yield start, part, hits
+            if hits := self.question.hits_in(part):
+                yield start, part, tuple(hits)
 
     def best(self, limit: int) -> list[Block]:
         """Rare words count more; the first of equal parts is of the newest file."""

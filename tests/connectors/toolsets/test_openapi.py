@@ -300,3 +300,11 @@ def test_an_import_takes_chosen_effects_and_a_later_import_keeps_them(alice_api,
     assert [(one["state"], one["effect"]) for one in shown] == [("known", "destructive")]
     alice_api.post(path, {**body, "effects": {"getItem": "read"}})
     assert effect() == "destructive", "a known tool changes its effect by an approval alone"
+
+
+def test_a_document_at_a_private_address_names_the_setting(alice_api, settings):
+    settings.PRIVATE_HOSTS_ALLOWED = []
+    made = alice_api.post("/api/v1/connections/", {"name": "private", "provider": "openapi"}).json()
+    answer = alice_api.post(f"/api/v1/connections/{made['id']}/import/preview", {"url": "http://127.0.0.1:9/a.json"})
+    assert answer.status_code == 422
+    assert "MUSTER_PRIVATE_HOSTS" in answer.json()["error"]["message"]

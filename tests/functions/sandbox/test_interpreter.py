@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from functions import sandbox
 from functions.sandbox.inside import calls, files
 from functions.sandbox.libraries import offered_in
+from tests.corpus.documents import CASES
 
 LIMITS = sandbox.Limits(timeout_s=20, kept_s=600, traffic_kb=65536, answer_kb=8192)
 TABLE = b"month,sales\n1,20\n2,40\n"
@@ -209,3 +211,15 @@ def test_the_librarys_code_and_data_are_there_without_its_folder(tmp_path):
 
 def test_the_limits_that_the_documentation_names():
     assert files.WORK_BYTES == 64 << 20
+
+
+def test_code_reads_a_word_document_and_learns_what_was_left_out(run):
+    [case] = [case for case in CASES if case.name == "hidden.docx"]
+    host = Host(letter=case.make(), empty=b"PK\x03\x04 not an archive")
+    inputs = ({"file": "letter", "name": "letter.docx"}, {"file": "empty", "name": "broken.docx"})
+    read = run("import documents\ndocuments.read_document('/mnt/inputs/letter.docx')", inputs=inputs, host=host)
+    document = ast.literal_eval(value(read))
+    assert [part["text"] for part in document["parts"]] == ["shown"]
+    assert document["left_out"] == [{"place": "hidden text", "reason": "Text that Word does not show."}]
+    broken = run("documents.read_document('/mnt/inputs/broken.docx')", inputs=inputs, host=host)
+    assert (broken.error.type, "cannot be read" in broken.error.message) == ("Refused", True), broken.error

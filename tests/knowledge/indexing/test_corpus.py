@@ -26,6 +26,7 @@ def test_nothing_of_an_odd_document_is_lost_in_silence(case):
     listed = "\n".join(f"{one.place}: {one.reason}" for one in left_out)
     assert [word for word in case.lost if word not in listed] == [], listed
     assert [word for word in case.absent if word in text] == []
+    assert [word for word in case.unlisted if word in listed] == []
 
 
 def test_the_corpus_has_many_documents_of_each_kind():

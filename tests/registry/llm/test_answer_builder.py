@@ -28,8 +28,8 @@ def stream(*chunks, done=True):
     return b"".join([*lines, b"data: [DONE]\n\n"] if done else lines)
 
 
-def read_parts(parts, hear=str):
-    builder = AnswerBuilder(hear)
+def read_parts(parts, hear=str, without_parameters=()):
+    builder = AnswerBuilder(hear, without_parameters=without_parameters)
     for event in read_events(parts):
         if event is DONE:
             builder.end("")
@@ -38,8 +38,8 @@ def read_parts(parts, hear=str):
     return builder.build()
 
 
-def read_stream(content, size=7):
-    return read_parts([content[start : start + size] for start in range(0, len(content), size)])
+def read_stream(content, size=7, **more):
+    return read_parts([content[start : start + size] for start in range(0, len(content), size)], **more)
 
 
 def read_body(body):
@@ -138,11 +138,28 @@ def test_no_call_of_an_answer_that_was_cut_off_is_made(read, finish, arguments):
     assert all(call.is_cut_off and "cut off" in call.problem for call in answer.calls)
 
 
-@BOTH
-@pytest.mark.parametrize("finish", ["stop", "tool_calls"])
+@pytest.mark.parametrize(
+    ("read", "finish"), [(read_whole, "stop"), (read_whole, "tool_calls"), (read_streamed, "tool_calls")]
+)
 @pytest.mark.parametrize("arguments", ["", None, "null", " ", "{}", {}])
 def test_no_arguments_are_an_empty_object(read, finish, arguments):
     assert made(read(finish, piece(arguments, id="c"))) == [("pay", {})]
+
+
+@pytest.mark.parametrize("arguments", ["", None, " "])
+def test_a_stream_that_stops_behind_the_name_of_a_call_calls_only_what_takes_no_arguments(arguments):
+    """LiteLLM's proxy says `stop` of a stream that just ended."""
+    content = stream(chunk([piece(arguments, index=0, id="c")]), chunk(finish="stop"))
+    answer = read_stream(content)
+    assert made(answer) == [] and "may have been cut off" in answer.calls[0].problem
+    assert made(read_stream(content, without_parameters=["pay"])) == [("pay", {})]
+
+
+def test_a_refusal_among_the_fields_of_a_proxy_is_the_reply():
+    fields = {"refusal": "I cannot help with that."}
+    message = {"role": "assistant", "content": None, "provider_specific_fields": fields}
+    answer = read_body({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+    assert (answer.text, answer.finish) == ("I cannot help with that.", "refusal")
 
 
 @BOTH

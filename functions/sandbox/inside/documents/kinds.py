@@ -8,7 +8,7 @@ from typing import Any
 
 from . import mail, opendocument, pages, pdf, plain, sheets, slides, word
 from .office import Package
-from .report import LeftOut, Part, Refused, bounded
+from .report import PICTURE, LeftOut, Part, Refused, bounded, refusal_of
 
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
@@ -29,7 +29,10 @@ def read_document(path: str) -> dict[str, Any]:
     with open(path, "rb") as file:
         content = file.read()
     left_out = LeftOut()
-    parts = list(bounded(read_content(content, path, left_out)))
+    try:
+        parts = list(bounded(read_content(content, path, left_out)))
+    except Exception as error:
+        raise Refused(*refusal_of(error)) from error
     return {"parts": parts, "left_out": left_out.entries()}
 
 
@@ -43,7 +46,7 @@ def read_content(content: bytes, name: str, left_out: LeftOut, depth: int = 0) -
     if head.startswith(OLD_OFFICE):
         raise Refused("unsupported_type", "Files of Office before 2007, and encrypted ones, cannot be read.")
     if head.startswith(PICTURES):
-        raise Refused("unsupported_type", "Pictures are not read: text in them must be recognised (OCR) before.")
+        raise Refused("unsupported_type", PICTURE)
     if head.startswith(b"{\\rtf"):
         raise Refused("unsupported_type", "RTF is not read: save the document as DOCX and add it again.")
     if name.endswith(".eml") or MAIL_STARTS.match(head):

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from .office import Package, attribute, child, local
-from .report import LeftOut, Part, Refused
+from .report import PICTURE, LeftOut, Part, Refused
 
 ROWS = 200_000
 REPEATED = 50  # empty cells in a row that are shown
-PICTURE = "Pictures are not read: text in them must be recognised (OCR) before."
 
 
 def read_opendocument(package: Package, left_out: LeftOut) -> Iterator[Part]:

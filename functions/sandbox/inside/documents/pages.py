@@ -6,7 +6,7 @@ import html.parser
 import re
 from typing import Any
 
-from .report import LeftOut, Part
+from .report import PICTURE, LeftOut, Part
 
 HIDDEN = frozenset(["script", "style", "template", "noscript", "svg", "head"])
 HEADINGS = frozenset(["h1", "h2", "h3"])
@@ -48,8 +48,8 @@ class Page(html.parser.HTMLParser):
             return
         elif tag in OTHER_PAGES:
             self.left_out.add(f"<{tag}> {named.get(OTHER_PAGES[tag]) or ''}", "A page inside the page is not read.")
-        elif tag == "img" and (named.get("alt") or "").strip():
-            self.add(f"[picture: {named['alt'].strip()}]")
+        elif tag == "img":
+            self.add_picture(named)
         elif tag in ("input", "textarea") and named.get("type") != "hidden":
             self.add(f" {named.get('value') or named.get('placeholder') or ''} ")
         elif tag in HEADINGS:
@@ -57,6 +57,13 @@ class Page(html.parser.HTMLParser):
             self.heading, self.is_heading = [], True
         elif tag in BLOCKS:
             self.add("\n")
+
+    def add_picture(self, named: dict[str, str | None]) -> None:
+        """Its alternative text; a picture is listed unless the page makes it too small for text."""
+        if alternative := (named.get("alt") or "").strip():
+            self.add(f"[picture: {alternative}]")
+        if not is_small(named.get("width"), 200) and not is_small(named.get("height"), 50):
+            self.left_out.add("pictures", PICTURE)
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "title":
@@ -91,6 +98,11 @@ class Page(html.parser.HTMLParser):
         if title and title not in {part["heading"] for part in self.parts}:
             self.parts.insert(0, {"text": title, "heading": ""})
         return self.parts
+
+
+def is_small(size: str | None, pixels: int) -> bool:
+    digits = (size or "").strip().removesuffix("px")
+    return digits.isdecimal() and int(digits[:9]) < pixels
 
 
 def read_page(text: str, left_out: LeftOut) -> list[Part]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from .report import LeftOut, Part, Refused
+from .report import PICTURE, LeftOut, Part, Refused
 
 PAGES = 5000
 SCANNED = "The page is a picture: it needs OCR before it can be searched."
 INLINE_PICTURE = re.compile(rb"\bBI\b.{0,500}?\bID\b", re.DOTALL)
+FEWEST_PIXELS = 1000  # of a picture that holds a word
+SMALL_SHARE = 0.05  # of a page, such as a logo
+INVISIBLE = 3  # how programs that recognise text write it over a scanned page
 ANNOTATIONS = ("/FreeText", "/Text", "/Highlight", "/Underline", "/StrikeOut", "/Stamp")
 
 
@@ -30,7 +34,8 @@ def read_pdf(content: bytes, left_out: LeftOut) -> Iterator[Part]:
         place = f"page {number}"
         try:
             page = reader.pages[number - 1]
-            text = page.extract_text() or ""
+            is_pictured = has_picture(page)
+            text, unread = read_with_pictures(page) if is_pictured else (page.extract_text(), 0)
             notes = notes_of(page)
         except (MemoryError, ImportError):
             raise
@@ -40,7 +45,9 @@ def read_pdf(content: bytes, left_out: LeftOut) -> Iterator[Part]:
             continue
         if text.strip():
             read += 1
-        elif has_picture(page):
+            for _ in range(unread):
+                left_out.add(f"{place}, picture", PICTURE)
+        elif is_pictured:
             scanned += 1
             left_out.add(place, SCANNED)
         yield {"text": "\n".join([text, *notes]), "page": number}
@@ -93,3 +100,87 @@ def draws_picture(resources: Any, depth: int) -> bool:
         if one.get("/Subtype") == "/Form" and depth < 5 and draws_picture(one.get("/Resources"), depth + 1):
             return True
     return False
+
+
+def read_with_pictures(page: Any) -> tuple[str, int]:
+    """The text of a page, and how many of its pictures are large enough for text. Slower than the text alone."""
+    pictures = PicturesOfPage(page)
+    text = page.extract_text(
+        visitor_operand_before=pictures.before_operator, visitor_operand_after=pictures.after_operator
+    )
+    return text, pictures.count_unread()
+
+
+class PicturesOfPage:
+    """Counts the pictures that a page draws, and how much of it they cover, while pypdf reads its text.
+
+    pypdf begins anew with each form (a part of a page that is stored by itself), so the forms around the current
+    operator are kept here, each with its resources and where it is drawn.
+    """
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.forms = [(page.get("/Resources"), 1.0)]  # the second figure: how much larger the form is drawn
+        self.count = 0
+        self.area = 0.0
+        self.is_recognised = False
+
+    def before_operator(self, operator: bytes, operands: Any, matrix: Any, _: Any) -> None:
+        """A fault in how a picture is described must not cost the text of the page."""
+        if operator == b"Do":
+            resources, scale = self.forms[-1]
+            self.forms.append((None, scale))  # for a picture too, because pypdf tells the end of each
+        try:
+            if operator == b"Tr" and operands[0] == INVISIBLE:
+                self.is_recognised = True
+            elif operator == b"INLINE IMAGE":
+                settings = operands["settings"]
+                width = settings.get("/W", settings.get("/Width"))
+                self.add(width, settings.get("/H", settings.get("/Height")), area_of(matrix) * self.forms[-1][1])
+            elif operator == b"Do":
+                self.draw(object_named(resources, operands[0]), resources, area_of(matrix) * scale)
+        except MemoryError:
+            raise
+        except Exception:
+            self.count += 1
+            self.area = math.inf
+
+    def after_operator(self, operator: bytes, *_: Any) -> None:
+        if operator == b"Do":
+            self.forms.pop()
+
+    def draw(self, drawn: Any, resources: Any, scale: float) -> None:
+        if drawn is None:
+            return
+        if drawn.get("/Subtype") == "/Image":
+            self.add(drawn.get("/Width"), drawn.get("/Height"), scale)
+        else:
+            matrix = drawn.get("/Matrix")
+            inner = area_of([float(number) for number in matrix]) if matrix else 1.0
+            self.forms[-1] = drawn.get("/Resources", resources), inner * scale
+
+    def add(self, width: Any, height: Any, area: float) -> None:
+        """Width and height are in pixels; the area is that on the page."""
+        if int(width or 0) * int(height or 0) >= FEWEST_PIXELS:
+            self.count += 1
+            self.area += area
+
+    def count_unread(self) -> int:
+        """None if they are small. Together, because scanners cut a page into strips."""
+        if self.is_recognised or not self.count:
+            return 0
+        size = self.page.mediabox
+        is_small = self.area <= float(size.width * size.height) * SMALL_SHARE
+        return 0 if is_small else self.count
+
+
+def object_named(resources: Any, name: Any) -> Any:
+    """What a `Do` draws, or None if the page does not have it."""
+    objects = resources.get_object().get("/XObject") if resources is not None else None
+    drawn = objects.get_object().get(name) if objects is not None else None
+    return drawn.get_object() if drawn is not None else None
+
+
+def area_of(matrix: Any) -> float:
+    """Of the unit square, into which a picture is drawn, when the matrix has enlarged it."""
+    return float(abs(matrix[0] * matrix[3] - matrix[1] * matrix[2]))

@@ -8,6 +8,7 @@ from typing import Any
 CHARS = 8_000_000  # of a document
 MOST_LEFT_OUT = 100  # entries of the list; the last one counts the others
 PLACE, REASON = 120, 300  # characters
+PICTURE = "Pictures are not read: text in them must be recognised (OCR) before."
 Part = dict[str, Any]  # text, and heading or page
 
 

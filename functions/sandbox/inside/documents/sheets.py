@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from .office import Package, attribute, chart_lines, child, local, texts_in
-from .report import LeftOut, Part, Refused
+from .report import PICTURE, LeftOut, Part, Refused
 
 ROWS = 200_000  # with content, of all sheets
 FAR = 50  # empty columns in a row that are shown; a cell after more of them is shown with its address
 REFERENCE = re.compile(r"([A-Z]{1,3})(\d+)")
 QUOTED = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|[_*].')  # parts of a number format that are no codes
 BUILT_IN_DATES = frozenset([*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)])
-PICTURE = "Pictures are not read: text in them must be recognised (OCR) before."
 CHARTS = {"chartsheet": "chart", "dialogsheet": "dialog", "xlMacrosheet": "macro"}
 
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from .office import Package, attribute, chart_lines, child, local, texts_in
-from .report import LeftOut, Part, Refused
+from .report import PICTURE, LeftOut, Part, Refused
 
 SLIDES = 2000
 SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
-PICTURE = "Pictures are not read: text in them must be recognised (OCR) before."
 NUMBERS = ("sldNum", "dt", "ftr", "hdr", "sldImg")  # fields that each page of notes repeats
 
 
@@ -71,6 +70,7 @@ class Slide:
         for shape in tree:
             tag = local(shape.tag)
             if tag in ("sp", "cxnSp"):
+                self.note_filling(shape)
                 yield from texts_in(shape)
             elif tag == "grpSp":
                 yield from self.shapes(shape)
@@ -83,6 +83,11 @@ class Slide:
                 yield from next(filter(None, branches), [])
             elif tag == "contentPart":
                 self.left_out.add(self.place, "Ink that was written by hand is not read.")
+
+    def note_filling(self, shape: Any) -> None:
+        """A shape may be filled with a picture."""
+        if any(local(one.tag) == "blipFill" for one in shape.iter()):
+            self.left_out.add(self.place, PICTURE)
 
     def frame(self, frame: Any) -> Iterator[str]:
         """A table, a chart, a diagram or an embedded file."""

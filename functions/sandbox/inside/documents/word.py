@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from .office import Package, attribute, chart_lines, child, is_on, local
-from .report import LeftOut, Part
+from .report import PICTURE, LeftOut, Part
 
 HEADINGS = ("heading", "title", "überschrift", "titre", "título", "titolo")  # names of styles, also those of old files
 DELETED = ("del", "moveFrom")
 PASSED_OVER = frozenset(["rPr", "pPr", "instrText", "delText", "delInstrText", "sdtPr", "sdtEndPr", "tblPr", "sectPr"])
-PICTURE = "Pictures are not read: text in them must be recognised (OCR) before."
 
 
 def read_word(package: Package, main: str, left_out: LeftOut) -> Iterator[Part]:
