@@ -163,9 +163,12 @@ def number(name: str, text: str, size: int, lowest: int) -> int:
         if len(text) >= 3 and full.startswith(text.lower()):
             return place + lowest
     if not text.isdecimal() or not lowest <= int(text) < lowest + size:
-        names = f", or be a name such as {NAMES[size][1][:3]}" if size in NAMES else ""
+        shown = text[:40]
         ends = f"{lowest} and {7 if size == 7 else lowest + size - 1}"
-        raise TimingError(f"The {name} “{text[:40]}” must lie between {ends}{names}.")
+        if size not in NAMES:
+            raise TimingError(f"The {name} “{shown}” must lie between {ends}.")
+        example = NAMES[size][1][:3]
+        raise TimingError(f"The {name} “{shown}” must lie between {ends}, or be a name such as {example}.")
     return int(text)
 
 

@@ -345,8 +345,11 @@ def test_a_step_that_takes_too_long_ends_with_its_time_out(make_chain, run_chain
     child = Run.objects.get(parent=run)
     assert (child.deadline - child.created_at).total_seconds() == pytest.approx(5, abs=0.5)
     worker.sent.clear()
+    recovery.tick(child.deadline + timedelta(seconds=1))
+    child.refresh_from_db()
+    assert child.status == "queued", "the time in the queue is no time of the step"
     with worker.capture(execute=True):
-        recovery.tick(child.deadline + timedelta(seconds=1))
+        recovery.tick(child.deadline + recovery.LONGEST_QUEUE + timedelta(seconds=1))
     worker.work()
     run.refresh_from_db()
     assert (run.status, run.error["code"], run.error["step"]) == ("failed", "timeout", "ask")
