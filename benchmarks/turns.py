@@ -28,6 +28,7 @@ class Side:
     send: Callable[[Any], Any]
     pid: int
     cpu_ms: list[float] = field(default_factory=list)  # of a request, in each turn
+    rates: list[float] = field(default_factory=list)  # requests a second, in each turn
     parts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def take_turn(self, *, callers: int, count: int, check: Callable[[Any], bool]) -> bool:
@@ -36,6 +37,7 @@ class Side:
         figures = measure(self.send, callers=callers, count=count, pids=(self.pid,), check=check)
         after = seconds_by_part(self.pid)
         self.cpu_ms.append(figures.cpu_ms)
+        self.rates.append(figures.per_second)
         for part, seconds in after.items():
             self.parts[part].append((seconds - before.get(part, 0.0)) / count * 1000)
         return not figures.errors
@@ -43,18 +45,20 @@ class Side:
     def drop_turn(self) -> None:
         """The last one does not count."""
         self.cpu_ms.pop()
+        self.rates.pop()
         for values in self.parts.values():
             values.pop()
 
     def __str__(self) -> str:
         parts = "  ".join(f"{part} {median(values):.2f}" for part, values in sorted(self.parts.items()))
-        return f"{self.name}: CPU {median(self.cpu_ms):5.2f} ms  ({parts})"
+        return f"{self.name}: {median(self.rates):6.1f} a second, CPU {median(self.cpu_ms):5.2f} ms  ({parts})"
 
 
 def compare(old: Side, new: Side, *, pairs: int, callers: int, count: int, check: Callable[[Any], bool]) -> list[float]:
     """Print both and their ratio, new / old; return the ratio of each pair."""
     for side in (old, new):
         side.cpu_ms.clear()
+        side.rates.clear()
         side.parts.clear()
     dropped = 0
     while len(old.cpu_ms) < pairs:
@@ -66,12 +70,22 @@ def compare(old: Side, new: Side, *, pairs: int, callers: int, count: int, check
             dropped += 1
             if dropped > pairs:
                 raise SystemExit("More pairs had wrong answers than right ones.")
-    ratios = sorted(after / before for before, after in zip(old.cpu_ms, new.cpu_ms, strict=True))
-    low, high = interval(ratios)
+    ratios = ratios_of(old.cpu_ms, new.cpu_ms)
+    rates = ratios_of(old.rates, new.rates)
     print(f"{callers} callers, {pairs} pairs of {count} requests; {dropped} pairs with wrong answers do not count")
     print(f"  {old}\n  {new}")
-    print(f"  new / old {median(ratios):.3f}  (95 %: {low:.3f} to {high:.3f})\n", flush=True)
+    print(f"  new / old: CPU {describe(ratios)}, rate {describe(rates)}\n", flush=True)
     return ratios
+
+
+def ratios_of(old: list[float], new: list[float]) -> list[float]:
+    """Of each pair, the smallest first."""
+    return sorted(after / before for before, after in zip(old, new, strict=True))
+
+
+def describe(ratios: list[float]) -> str:
+    low, high = interval(ratios)
+    return f"{median(ratios):.3f} (95 %: {low:.3f} to {high:.3f})"
 
 
 def interval(values: list[float]) -> tuple[float, float]:

@@ -29,6 +29,7 @@ def test_both_sides_take_turns_and_the_new_one_is_compared_with_the_old_one(monk
     def take_turn(side, **_):
         order.append(side.name)
         side.cpu_ms.append(10.0 if side.name == "old" else 8.0)
+        side.rates.append(100.0)
         return len(order) != 2  # an answer of the first pair is wrong
 
     monkeypatch.setattr(turns.Side, "take_turn", take_turn)
