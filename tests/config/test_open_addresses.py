@@ -58,7 +58,10 @@ def is_dear(client, method, path, tries):
     """
     for _ in range(tries):
         healthz = min(cpu_of(client, "GET", "/healthz") for _ in range(3))
-        if cpu_of(client, method, path) <= TIMES * healthz:
+        spent = min(
+            cpu_of(client, method, path) for _ in range(3)
+        )  # what others have displaced from the caches is back
+        if spent <= TIMES * healthz:
             return False
     return True
 
