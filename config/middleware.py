@@ -163,8 +163,10 @@ def rate_headers(answer: Answer) -> Answer:
 
 
 def for_pages(middleware: type) -> type:
-    """This middleware of Django, but for programs: what they send to an API comes without a cookie, so there is no
-    login session, nobody is signed in by one, and no form can be forged. With a cookie they get all of it.
+    """A subclass that does nothing for a request to an API that has no cookie.
+
+    Without a cookie there is no login session, nobody is signed in by one, and no form can be forged. A request with a
+    cookie passes through the middleware wherever it goes.
     """
 
     def call(self: Any, request: HttpRequest) -> HttpResponseBase:

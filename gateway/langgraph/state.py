@@ -32,7 +32,7 @@ def ai(id: str, text: str) -> dict[str, JSON]:
             "tool_calls": [], "invalid_tool_calls": []}  # fmt: skip
 
 
-def tell_finish(message: dict[str, JSON], finish: str) -> None:
+def write_finish(message: dict[str, JSON], finish: str) -> None:
     """Write into a complete message why the model's answer ended; `finish` is the word of its server."""
     ended = "tool_calls" if message["tool_calls"] else "stop"
     message["response_metadata"] = {"finish_reason": name_cut(finish) or ended}
@@ -111,7 +111,7 @@ def messages_of_run(run: UUID, work: Work) -> Iterator[dict[str, JSON]]:
         message = ai(ai_id(run, turn.turn), (turn.response or {}).get("text", ""))
         calls = work.calls.get(turn.turn, [])
         message["tool_calls"] = [tool_call(str(call.pk), call.name, call.arguments) for call in calls]
-        tell_finish(message, (turn.response or {}).get("finish", ""))
+        write_finish(message, (turn.response or {}).get("finish", ""))
         yield message
         yield from (result_of(call) for call in calls if call.outcome)
 

@@ -13,7 +13,7 @@ from runs.events.frames import Frame
 from runs.models import Run
 
 from . import interrupts
-from .state import ai, ai_id, messages_of, tell_finish, tool, tool_call
+from .state import ai, ai_id, messages_of, write_finish, tool, tool_call
 
 JSON = Any
 Event = tuple[str, JSON]
@@ -123,7 +123,7 @@ class Translator:
         """The message of the model is complete."""
         message, self.ai = self.ai, None
         assert message is not None
-        tell_finish(message, self.finish)
+        write_finish(message, self.finish)
         if "events" in self.modes:
             yield "events", self.event("on_chat_model_end", "model", message["id"], {"output": message})
         yield from self.put(message, "model")

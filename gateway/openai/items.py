@@ -70,7 +70,7 @@ class Items:
         yield self.of_part("response.output_text.delta", delta=step.data["text"], logprobs=[])
 
     def replace(self, step: Step) -> Iterator[Event]:
-        """The protocol cannot take back what was heard: the message that is told as a whole at its end is right."""
+        """The protocol cannot take back text that was sent; the complete message at the end has the right one."""
         self.output[-1]["content"][0]["text"] = step.data["text"]
         return iter(())
 

@@ -113,7 +113,7 @@ def mark_files(origins: Origins, root: Run) -> None:
     if any(part.get("type") == "image" for message in messages for part in message.content):
         origins.mark("", "an attached picture")
     for row in parts.files_of(messages, root.principal_id).values():
-        text, note = parts.file_text(row, storage.read(row) or b"")
+        text, note = parts.read_file_text(row, storage.read(row) or b"")
         text = f"{text}\n{note}"
         origins.mark(text, f"the file “{row.name}”") if row.untrusted else origins.say(text)
 

@@ -240,38 +240,35 @@ class Deltas:
         self.run_id = str(run_id)
         self.turn = turn
         self.every = every
-        self.text = self.thoughts = ""
-        self.sent = self.told = 0
+        self.text, self.sent = "", 0  # characters of it that were published
+        self.thoughts, self.sent_thoughts = "", 0
         self.last = 0.0
 
     def write(self, piece: str) -> None:
         self.text += piece
-        if time.monotonic() - self.last >= self.every:
-            self.flush()
+        self.flush_if_due()
 
     def think(self, piece: str) -> None:
         self.thoughts += piece
+        self.flush_if_due()
+
+    def flush_if_due(self) -> None:
         if time.monotonic() - self.last >= self.every:
             self.flush()
 
     def flush(self) -> None:
-        self.flush_thoughts()
-        if self.sent == len(self.text):
-            return
-        data = {"turn": self.turn, "offset": self.sent, "text": self.text[self.sent :]}
-        event = {"run": self.run_id, "seq": None, "type": "message.delta", "data": data}
-        keep_text(self.run_id, self.turn, self.text)
-        broadcast.publish(deltas_of(self.run_id), event)
-        self.sent = len(self.text)
-        self.last = time.monotonic()
+        if self.sent_thoughts < len(self.thoughts):
+            self.publish("reasoning.delta", self.sent_thoughts, self.thoughts)
+            self.sent_thoughts = len(self.thoughts)
+        if self.sent < len(self.text):
+            keep_text(self.run_id, self.turn, self.text)
+            self.publish("message.delta", self.sent, self.text)
+            self.sent = len(self.text)
 
-    def flush_thoughts(self) -> None:
-        if self.told == len(self.thoughts):
-            return
-        data = {"turn": self.turn, "offset": self.told, "text": self.thoughts[self.told :]}
-        event = {"run": self.run_id, "seq": None, "type": "reasoning.delta", "data": data}
-        broadcast.publish(deltas_of(self.run_id), event)
-        self.told = len(self.thoughts)
+    def publish(self, type: str, offset: int, text: str) -> None:
+        """What comes behind the offset."""
+        data = {"turn": self.turn, "offset": offset, "text": text[offset:]}
+        broadcast.publish(deltas_of(self.run_id), {"run": self.run_id, "seq": None, "type": type, "data": data})
         self.last = time.monotonic()
 
 

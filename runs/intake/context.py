@@ -16,7 +16,7 @@ from runs.models import Message, Run, Session
 
 from . import authors
 from .checks import lineage
-from .parts import file_text
+from .parts import read_file_text
 
 LIMIT = 20_000  # characters of one source
 COMPACT = 600
@@ -101,7 +101,7 @@ def file(asker: Asker, source: Source) -> str:
     content = storage.read(row) if row else None
     if row is None or content is None:
         raise ToolFailed("there is no such file", code="unknown_file")
-    text, note = file_text(row, content)
+    text, note = read_file_text(row, content)
     return "\n".join(filter(None, [f"File {row.name}:", text, note]))
 
 

@@ -42,7 +42,7 @@ Part = dict[str, Any]
 Files = dict[UUID, StoredFile]
 
 
-def size_of_text(read: tuple[str, str]) -> int:
+def measure_text(read: tuple[str, str]) -> int:
     return 4 * (len(read[0]) + len(read[1])) + 200
 
 
@@ -120,7 +120,7 @@ def shown_file(part: Part, files: Files) -> Part:
         return {"type": "text", "text": f"[file {file_id}: deleted]"}
     if row.media_type in IMAGES:
         return {"type": "image", "data": base64.b64encode(content).decode(), "media_type": row.media_type}
-    text, note = file_text(row, content)
+    text, note = read_file_text(row, content)
     if not text:
         note = marked(note, f"file {row.name}") if row.untrusted else note  # a hostile file may have written it
         return {"type": "text", "text": f"[file {row.name}, {row.media_type}, {len(content)} bytes: {note}]"}
@@ -131,7 +131,7 @@ def shown_file(part: Part, files: Files) -> Part:
     return {"type": "text", "text": f"File {row.name}:\n{shown}"}
 
 
-def file_text(row: StoredFile, content: bytes) -> tuple[str, str]:
+def read_file_text(row: StoredFile, content: bytes) -> tuple[str, str]:
     """The text of a file, and what is not in it; without a text, why it has none. Office files, PDF, mail and other
     encodings than UTF-8 are read in the sandbox, as the documents of collections are.
     """
@@ -149,22 +149,22 @@ def file_text(row: StoredFile, content: bytes) -> tuple[str, str]:
         return "", f"it cannot be read now ({error})"
 
 
-def key_of(sha256: str, name: str, media_type: str, content: bytes) -> tuple[str, str, str]:
+def name_key(sha256: str, name: str, media_type: str, content: bytes) -> tuple[str, str, str]:
     return sha256, name, media_type
 
 
-@cached(LRUCache(READ_BYTES, getsizeof=size_of_text), key=key_of, lock=Lock())
+@cached(LRUCache(READ_BYTES, getsizeof=measure_text), key=name_key, lock=Lock())
 def read_apart(sha256: str, name: str, media_type: str, content: bytes) -> tuple[str, str]:
     """Kept by content: each turn of a run shows its files again. Raises Unreadable, NotNow."""
     read = run_blocking(parsing.read_text, f"file-{uuid4()}", name, media_type, content)
-    text = "\n".join("\n".join(filter(None, [place_of(part), part.text])) for part in read.parts).strip()
+    text = "\n".join("\n".join(filter(None, [name_place(part), part.text])) for part in read.parts).strip()
     listed = "; ".join(f"{one.place}: {one.reason}" for one in read.left_out)
     if not text:
         raise parsing.Unreadable("no_text", listed or "There is no text in it.")
     return text, f"[not in this text: {listed}]" if listed else ""
 
 
-def place_of(part: pieces.Part) -> str:
+def name_place(part: pieces.Part) -> str:
     page = f"page {part.page}" if part.page else ""
     return ", ".join(filter(None, [page, part.heading]))
 

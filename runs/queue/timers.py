@@ -1,8 +1,8 @@
 """Due times, exact to a tenth of a second: of waiting runs, of schedules.
 
-The ticker (`runs/worker/ticker.py`) reads the next due time from the rows once a second and sleeps until
-it has come. Whoever stores one that comes sooner than the ticker reads again says so on a channel,
-which the ticker of any host hears. A message that is lost costs a second.
+The ticker (`runs/worker/ticker.py`) reads the next due time from the rows once a second, and sleeps
+until then. A process that stores an earlier one publishes it, and the ticker hears it on any host. A
+lost message costs a second.
 """
 
 import heapq

@@ -36,7 +36,7 @@ WHOLE = {
 }  # fmt: skip
 
 
-def line_of(text: str) -> str:
+def read_words(text: str) -> str:
     """The five fields that the text means, or the text itself, if it is no nickname and no words."""
     words = " ".join(text.lower().split())[:200]
     if words in NICKNAMES:

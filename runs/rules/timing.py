@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import islice
 from zoneinfo import ZoneInfo, available_timezones
 
-from .crontab_text import line_of
+from .crontab_text import read_words
 
 LOOK_AHEAD_DAYS = 366 * 9  # after 29 February 2096 the next one is eight years away
 # *, */5, 1-5, 1-5/2, 7 or 7/5
@@ -87,7 +87,7 @@ def read_line(line: str, zone: str = "UTC") -> Crontab:
 
 def split_line(line: str) -> list[str]:
     """The five fields of a line. Raises TimingError saying what to write instead."""
-    parts = line_of(line).split()
+    parts = read_words(line).split()
     if len(parts) == 5:
         return parts
     first = parts[0].lower() if parts else ""
@@ -116,11 +116,12 @@ def field(name: str, text: str, size: int, lowest: int = 0) -> set[int]:
         if part.upper() == "L" and name == "day of month":
             numbers.add(LAST_DAY)
         else:
-            numbers |= part_of(name, part, size, lowest)
+            numbers |= read_part(name, part, size, lowest)
     return numbers
 
 
-def part_of(name: str, text: str, size: int, lowest: int) -> set[int]:
+def read_part(name: str, text: str, size: int, lowest: int) -> set[int]:
+    """The numbers of a part without commas. Raises TimingError."""
     match = None if advice(text) else PART.fullmatch(text)
     if match is None or match["step"] and not int(match["step"]):
         raise TimingError(f"The {name} “{text[:40]}” is not valid.{advice(text)}")

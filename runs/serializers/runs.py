@@ -151,15 +151,15 @@ class RunSerializer(serializers.ModelSerializer):
             "agent_owner": owner_of_agent(run),
             "agent_version": run.version.number if run.version else None,
             "chain": run.chain_version.chain.name if run.chain_version else None,
-            "session": text_of_id(run.session_id),
-            "parent": text_of_id(run.parent_id),
-            "root": text_of_id(run.root_id),
+            "session": write_id(run.session_id),
+            "parent": write_id(run.parent_id),
+            "root": write_id(run.root_id),
             "depth": run.depth,
             "trigger": str(run.trigger),
-            "created_at": timestamp(run.created_at),
-            "started_at": timestamp(run.started_at),
-            "finished_at": timestamp(run.finished_at),
-            "deadline": timestamp(run.deadline),
+            "created_at": write_time(run.created_at),
+            "started_at": write_time(run.started_at),
+            "finished_at": write_time(run.finished_at),
+            "deadline": write_time(run.deadline),
             "input": run.input,
             "options": options.as_json(run),
             "output": run.output,
@@ -183,11 +183,11 @@ def owner_of_agent(run: Run) -> str | None:
     return run.principal.get_username() if is_own else run.agent.owner.get_username()
 
 
-def text_of_id(id: Any) -> str | None:
+def write_id(id: Any) -> str | None:
     return str(id) if id else None
 
 
-def timestamp(moment: datetime | None) -> str | None:
+def write_time(moment: datetime | None) -> str | None:
     """As all other times of the API, in UTC."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z") if moment else None
 

@@ -123,7 +123,7 @@ class Ticker:
             attempt(duties.release, TICKS, self.name)
 
     def rest(self, seconds: float) -> None:
-        """Until the next turn. Whoever ticks starts what is due before that, on time."""
+        """Sleep until the next turn. The process that ticks wakes at each due time before that."""
         if not self.renew_at:
             self.stopping.wait(seconds)
             return

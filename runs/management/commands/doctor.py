@@ -109,10 +109,10 @@ def servers() -> dict[str, Any]:
 def providers() -> dict[str, Any]:
     """What the default models of the site's own providers can do: four short requests each."""
     rows = Provider.objects.filter(owner=None, enabled=True).exclude(kind=Provider.Kind.OFFLINE).order_by("name")
-    return {f"provider {row.name}": told(served.try_out(row)) for row in rows}
+    return {f"provider {row.name}": describe_trial(served.try_out(row)) for row in rows}
 
 
-def told(trial: dict[str, Any]) -> dict[str, Any]:
+def describe_trial(trial: dict[str, Any]) -> dict[str, Any]:
     abilities = " ".join(one["message"] for one in trial["abilities"])
     return {"ok": trial["ok"], "says": " ".join(filter(None, [trial["message"], trial["hint"], abilities]))}
 

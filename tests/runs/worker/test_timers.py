@@ -38,7 +38,7 @@ def test_an_earlier_due_time_wakes_it():
     assert alarm.sleep(0.01) is None  # each rings once
 
 
-def test_a_time_that_has_passed_rings_once_and_a_stop_ends_the_sleep():
+def test_a_due_time_rings_once_and_a_stop_ends_the_sleep():
     alarm = Alarm()
     alarm.add(soon(-5))
     assert alarm.sleep(LONG_S) and alarm.sleep(0.01) is None
@@ -91,7 +91,7 @@ def test_something_in_a_waiting_run_is_due_before_the_run_itself(waiting):
     assert run.wake_at == soonest
 
 
-def test_whoever_ticks_starts_what_is_due_between_two_turns(waiting, monkeypatch):
+def test_the_process_that_ticks_starts_what_is_due_between_two_turns(waiting, monkeypatch):
     done = []
     monkeypatch.setattr(ticker, "ON_TIME", (("waits", done.append),))
     monkeypatch.setattr(ticker, "attempt", lambda work, *arguments: work(*arguments))
