@@ -13,7 +13,7 @@ from runs.events.frames import Frame
 from runs.models import Run
 
 from . import interrupts
-from .state import ai, ai_id, messages_of, write_finish, tool, tool_call
+from .state import ai, ai_id, messages_of, tool, tool_call, write_finish
 
 JSON = Any
 Event = tuple[str, JSON]
