@@ -108,7 +108,7 @@ def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
         raise Invalid(
             "Arguments must be an object.", code="invalid_arguments", hint='Send {"arguments": {"name": value}}.'
         )
-    values = {**defaults(spec.input_schema), **with_normal_names(arguments, spec.input_schema)}
+    values = {**defaults(spec.input_schema), **normalize_names(arguments, spec.input_schema)}
     try:
         size = len(json.dumps(values, allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
@@ -133,7 +133,7 @@ def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
     return values
 
 
-def with_normal_names(arguments: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_names(arguments: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments under the names of the parameters: Python normalises identifiers (NFKC), and
     some clients send “ö” as two characters.
     """
