@@ -5,6 +5,7 @@ import tracemalloc
 import pytest
 
 from functions.sandbox.inside.documents import answer as writing
+from functions.sandbox.inside.documents.plain import find_codec
 from functions.sandbox.inside.documents.report import MOST_LEFT_OUT, LeftOut, limit_parts
 from knowledge.collections.pieces import LeftOut as Listed
 from knowledge.collections.pieces import Part
@@ -75,3 +76,10 @@ def test_what_was_left_out_comes_back_and_a_long_list_counts_the_rest():
     with pytest.raises(parsing.Unreadable) as failure:
         parsing.read_answer(answer + b'{"error": "needs_ocr", "message": "All its pages are pictures."}\n')
     assert failure.value.code == "needs_ocr" and len(failure.value.left_out) == MOST_LEFT_OUT
+
+
+def test_a_codec_that_is_no_charset_of_documents_is_not_used():
+    assert [find_codec(name) for name in ("utf-7", "punycode", "unicode_escape", "zlib", "rot13", "nothing")] == [
+        ""
+    ] * 6
+    assert [find_codec(name) for name in ("ISO-8859-1", "x-sjis", '"UTF-8"')] == ["cp1252", "cp932", "utf-8"]

@@ -13,7 +13,8 @@ from .report import PICTURE, LeftOut, Part, Refused, describe_refusal, limit_par
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
 MAIL_STARTS = re.compile(rb"(?i)(received|from|return-path|message-id|mime-version|date|delivered-to|subject):")
-HTML_STARTS = re.compile(rb"(?is)\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype html|html|head|body)\b")
+# Atomic `(?>…)`: a comment ends at its first `-->`, or many comments could be divided in exponentially many ways.
+HTML_STARTS = re.compile(rb"(?is)\s*(<\?xml[^>]*>\s*)?(?>(?:<!--.*?-->\s*)*)<(!doctype html|html|head|body)\b")
 
 OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
 OTHERS = {"application/epub+zip": "EPUB books are not read: add their text or a PDF.",

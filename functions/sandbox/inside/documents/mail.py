@@ -45,7 +45,7 @@ def sort_parts(part: Any, bodies: list[str], attached: list[Any], left_out: Left
     kind = part.get_content_type()
     if kind == "multipart/encrypted" or kind.endswith("pkcs7-mime"):
         left_out.add("message", "The message is encrypted: its text cannot be read.")
-    elif kind == "multipart/alternative":
+    elif kind == "multipart/alternative" and part.is_multipart():
         sort_parts(choose_alternative(part.get_payload()), bodies, attached, left_out)
     elif part.is_multipart() and kind != "message/rfc822":
         for one in part.get_payload():
@@ -70,7 +70,10 @@ def choose_alternative(parts: list[Any]) -> Any:
 def read_text(part: Any, left_out: LeftOut) -> str:
     """The text of a part that is text or HTML, in the encoding that it states."""
     content = part.get_payload(decode=True) or b""
-    declared = str(part.get_param("charset") or "")
+    try:
+        declared = str(part.get_param("charset") or "")
+    except HEADER_FAULTS:
+        declared = ""
     try:
         text = plain.decode_text(content, left_out, declared, place=read_file_name(part) or "message")
     except ImportError:  # without the library that guesses, letters are lost, and never the text

@@ -15,7 +15,8 @@ BLOCKS = frozenset(
      "blockquote", "dt", "dd", "option", "caption", "figcaption", "summary", "legend"]
 )  # fmt: skip
 OTHER_PAGES = {"iframe": "src", "object": "data", "embed": "src", "frame": "src"}
-LINE_BREAKS = re.compile(r"\s*\n\s*")
+# From the first white space on: tried at each one, a long run of `&nbsp;` would cost the square of its length.
+LINE_BREAKS = re.compile(r"(?<!\s)\s*\n\s*")
 HUGE_REFERENCE = re.compile(r"&#(?:[0-9]{9,}|[xX][0-9a-fA-F]{9,});?")  # no character has such a number
 
 

@@ -15,7 +15,8 @@ WIDER = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "
          "euc_kr": "cp949", "iso8859-9": "cp1254"}  # fmt: skip
 NAMES = {"iso-8859-8-i": "iso-8859-8", "iso-8859-8-e": "iso-8859-8", "iso-8859-6-i": "iso-8859-6", "x-sjis": "cp932",
          "ks_c_5601-1987": "cp949", "x-gbk": "gb18030", "windows-874": "cp874", "x-mac-roman": "mac-roman"}  # fmt: skip
-NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7"})
+NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "utf_7"})
+SHIFTING = ("iso2022", "hz")
 UNPRINTED = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
 LOOKED_AT = 64 << 10  # bytes that a guess reads
 
@@ -30,7 +31,9 @@ def decode_text(content: bytes, left_out: LeftOut, declared: str = "", place: st
     if b"\0" in content[:4096]:
         raise Refused("unsupported_type", "This kind of file has no text that can be read.")
     named = find_codec(declared) or find_codec(find_declared_charset(content))
-    for codec in filter(None, ("utf-8", named)):
+    # Codecs with shift sequences use only ASCII bytes, so their texts are valid UTF-8 too, and wrong.
+    codecs_by_rank = [named, "utf-8"] if named.startswith(SHIFTING) else ["utf-8", named]
+    for codec in filter(None, codecs_by_rank):
         try:
             return content.decode(codec)
         except UnicodeDecodeError:
