@@ -141,7 +141,8 @@ def normalize_names(arguments: dict[str, Any], schema: Mapping[str, Any]) -> dic
     named = {}
     for name, value in arguments.items():
         normal = unicodedata.normalize("NFKC", name)
-        is_the_same = name not in parameters and normal in parameters and normal not in arguments
+        is_free = normal not in arguments and normal not in named  # a second spelling must not replace the first
+        is_the_same = name not in parameters and normal in parameters and is_free
         named[normal if is_the_same else name] = value
     return named
 

@@ -95,15 +95,16 @@ class Arguments:
             raise InvalidArgument(f"must be an object, not {_show(value)}")
         items: dict[Any, Any] = {}
         for key, item in value.items():
-            place = f"[{key!r}]"
+            typed_key = self.read_key(key_reader, key)
+            typed_item = self.read_within(f"[{key!r}]", reader, item)
             try:
-                items[self.read_key(key_reader, key)] = self.read_within(place, reader, item)
-            except TypeError:
+                items[typed_key] = typed_item
+            except TypeError:  # a class of the source may have no hash
                 raise InvalidArgument("must be an object whose keys can be compared: use dict[str, …]") from None
         if len(items) < len(value):
             raise InvalidArgument("has two keys that mean the same")
         if how == "defaultdict":
-            return defaultdict(EMPTY.get(reader), items)
+            return defaultdict(_find_factory(reader), items)
         return DICTS[how](items)
 
     def read_key(self, reader: Reader, key: str) -> Any:
@@ -347,10 +348,10 @@ PLAIN: dict[str, Callable[[Any, Arguments], Any]] = {
     "PurePosixPath": _make_text_reader("pathlib", "PurePosixPath", "a path"),
     "ZoneInfo": _make_text_reader("zoneinfo", "ZoneInfo", "a time zone, such as Europe/Berlin"),
 }  # fmt: skip
-LISTS: dict[str, Callable[[list[Any]], Any]] = {
+LISTS: dict[str, Callable[..., Any]] = {
     "list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "deque": deque, "iterator": iter,
 }  # fmt: skip
-DICTS: dict[str, Callable[[dict[Any, Any]], Any]] = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}
+DICTS: dict[str, Callable[..., Any]] = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}
 EMPTY: dict[Any, Callable[[], Any]] = {"int": int, "float": float, "str": str, "bool": bool}
 KEYS: dict[str, Callable[[str], Any]] = {
     "int": int, "float": float, "bool": {"true": True, "false": False}.__getitem__, "None": {"null": None}.__getitem__,
@@ -361,6 +362,16 @@ _WORDS = {
     "int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "None": "null",
     "list": "a list", "dict": "an object", "tuple": "a list", "values": "one of the given values",
 }  # fmt: skip
+
+
+def _find_factory(reader: Reader) -> Callable[[], Any] | None:
+    """The type of the missing values of a defaultdict; None for types without an empty value: they raise KeyError."""
+    if type(reader) is str:
+        return EMPTY.get(reader)
+    kind, how, *_ = reader
+    if kind == "list" and how != "iterator":
+        return LISTS[how]
+    return DICTS.get(how) if kind == "dict" else None
 
 
 def _is_only_a_day(option: Reader, value: Any) -> bool:

@@ -113,6 +113,10 @@ CASES = [
     ("dict[date, list[int]]", {"2026-01-02": [1.0]}, f"{{{DAY}: [1]}}"),
     ("Mapping[Size, int]", {"small": 1}, "{<Size.S: 'small'>: 1}"),
     ("Counter[str]", {"a": 2.0}, "Counter({'a': 2})"),
+    ("defaultdict[str, int]", {"a": 1}, "defaultdict(<class 'int'>, {'a': 1})"),
+    ("defaultdict[str, list[date]]", {"a": ["2026-01-02"]}, f"defaultdict(<class 'list'>, {{'a': [{DAY}]}})"),
+    ("defaultdict[str, dict]", {}, "defaultdict(<class 'dict'>, {})"),
+    ("defaultdict[str, Size]", {"a": "small"}, "defaultdict(None, {'a': <Size.S: 'small'>})"),
     ("Line", {"price": "2.5"}, "Line(price=Decimal('2.5'), count=1, total=0.0)"),
     ("list[Line]", [{"price": 1, "count": 2.0}], "[Line(price=Decimal('1'), count=2, total=0.0)]"),
     ("Dated", {"price": 1, "day": "2026-01-02"}, f"Dated(price=Decimal('1'), count=1, total=0.0, day={DAY})"),
@@ -213,6 +217,8 @@ def test_what_a_class_of_the_source_raises_keeps_its_type_and_line():
     head = "from dataclasses import dataclass\n@dataclass\nclass Line:\n    count: int\n    def __post_init__(self):\n"
     outcome = call("Line", {"count": -1}, head=head + "        raise ValueError('negative')\n")
     assert (outcome.error.type, outcome.error.message, outcome.error.line) == ("ValueError", "negative", 6)
+    outcome = call("dict[str, Line]", {"a": {"count": -1}}, head=head + "        raise TypeError('negative')\n")
+    assert (outcome.error.type, outcome.error.message, outcome.error.line) == ("TypeError", "negative", 6)
 
 
 def test_a_default_that_is_no_such_value_stays_what_it_is():
