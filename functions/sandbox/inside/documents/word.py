@@ -49,7 +49,7 @@ class Document:
                 based_on = read_attribute(find_child(style, "basedOn"), "val")
                 has_level = has_outline_level(child_or_empty(style, "pPr"))
                 styles[read_attribute(style, "styleId")] = (shown_name, based_on, has_level)
-        return frozenset(id for id in styles if is_heading_style(styles, id))
+        return frozenset(id for id in styles if id and is_heading_style(styles, id))
 
     def find_notes(self, kind: str, tag: str) -> dict[str, str]:
         """The texts of notes or comments by their kind and id."""
