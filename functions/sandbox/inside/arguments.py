@@ -126,6 +126,9 @@ class Arguments:
         """The option that the value already is, else the first that it can become."""
         if EXACT.get(type(value)) in options:
             return value
+        others = [option for option in options if option != "None"]
+        if len(others) == 1:  # its own reason says more than “must be a date or null”
+            return self.read(others[0], value)
         for option in sorted(options, key=lambda option: option == "Any"):  # Any takes everything, so it is last
             if _is_only_a_day(option, value):
                 continue
