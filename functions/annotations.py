@@ -98,48 +98,49 @@ class Annotations:
         self.classes = {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
         self.budget = MAX_PARTS
         self.inside: list[str] = []
-        self.aliases = dict(alias for node in module.body if (alias := alias_in(node)))
-        self.imported = imported_as(module)
+        self.aliases = dict(alias for node in module.body if (alias := find_type_alias(node)))
+        self.imported = find_import_aliases(module)
         self.class_readers: dict[str, Reader] = {}
 
     def schema(self, node: ast.expr | None) -> Schema:
         """The schema of an annotation; {} if it contains nothing that JSON can check."""
-        return self.kind(node).schema
+        return self.read_kind(node).schema
 
-    def kind(self, node: ast.expr | None, depth: int = 0) -> Kind:
+    def read_kind(self, node: ast.expr | None, depth: int = 0) -> Kind:
+        """What an annotation means; anything if it is too deep, or if the source has too many parts."""
         self.budget -= 1
         if node is None or depth > MAX_DEPTH or self.budget < 0:
             return ANYTHING
         if isinstance(node, ast.Constant):
-            return self.of_constant(node, depth)
+            return self.read_constant(node, depth)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return either([self.kind(node.left, depth + 1), self.kind(node.right, depth + 1)])
+            return join_kinds([self.read_kind(node.left, depth + 1), self.read_kind(node.right, depth + 1)])
         if isinstance(node, ast.Subscript):
-            return self.of_generic(self.name_of(node.value), arguments_of(node), depth)
-        if isinstance(node, ast.Call) and last_name(node) == "NewType" and len(node.args) == 2:
-            return self.kind(node.args[1], depth + 1)
-        return self.of_name(self.name_of(node), depth)
+            return self.read_generic(self.find_type_name(node.value), list_type_arguments(node), depth)
+        if isinstance(node, ast.Call) and find_last_name(node) == "NewType" and len(node.args) == 2:
+            return self.read_kind(node.args[1], depth + 1)
+        return self.read_name(self.find_type_name(node), depth)
 
-    def name_of(self, node: ast.expr) -> str:
+    def find_type_name(self, node: ast.expr) -> str:
         """The name of the type: with `from datetime import datetime as dt`, `dt` is a datetime."""
-        name = last_name(node)
+        name = find_last_name(node)
         return self.imported.get(name, name) if isinstance(node, ast.Name) else name
 
-    def of_constant(self, node: ast.Constant, depth: int) -> Kind:
+    def read_constant(self, node: ast.Constant, depth: int) -> Kind:
         if node.value is None:
             return NULL
         if not isinstance(node.value, str):
             return ANYTHING
         try:
-            return self.kind(ast.parse(node.value, mode="eval").body, depth + 1)
+            return self.read_kind(ast.parse(node.value, mode="eval").body, depth + 1)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return ANYTHING
 
-    def of_name(self, name: str, depth: int) -> Kind:
+    def read_name(self, name: str, depth: int) -> Kind:
         if name in self.classes:
-            return self.of_class(self.classes[name], depth)
+            return self.read_class(self.classes[name], depth)
         if name in self.aliases:
-            return self.kind(self.aliases[name], depth + 1)
+            return self.read_kind(self.aliases[name], depth + 1)
         if name in self.plain:
             return Kind(dict(self.plain[name]), name)
         if name in ("tuple", "Tuple"):
@@ -151,92 +152,94 @@ class Annotations:
             return Kind({"type": "object"}, ["dict", DICTS[name], AS_IT_IS, AS_IT_IS])
         return ANYTHING
 
-    def of_generic(self, name: str, inner: list[ast.expr], depth: int) -> Kind:
+    def read_generic(self, name: str, inner: list[ast.expr], depth: int) -> Kind:
         if name == "Literal":
-            values = [value for node in inner for value in literal(node)]
-            return Kind(of_values(values), ["values", values] if values else AS_IT_IS)
+            values = [value for node in inner for value in read_literal(node)]
+            return Kind(make_enum_schema(values), ["values", values] if values else AS_IT_IS)
         if name in ("Union", "Optional"):
-            options = [self.kind(node, depth + 1) for node in inner]
-            return either(options + ([NULL] if name == "Optional" else []))
+            options = [self.read_kind(node, depth + 1) for node in inner]
+            return join_kinds(options + ([NULL] if name == "Optional" else []))
         if name == "Annotated":
-            schema, reader = self.kind(inner[0], depth + 1)
-            return Kind(with_note(schema, inner[1:]), reader)
+            schema, reader = self.read_kind(inner[0], depth + 1)
+            return Kind(add_description(schema, inner[1:]), reader)
         if name in WRAPPERS:
-            return self.kind(inner[0], depth + 1)
+            return self.read_kind(inner[0], depth + 1)
         if name in ("tuple", "Tuple"):
-            return self.of_tuple(inner, depth)
+            return self.read_tuple(inner, depth)
         if name in LISTS:
-            items, reader = self.kind(inner[0], depth + 1)
+            items, reader = self.read_kind(inner[0], depth + 1)
             unique = {"uniqueItems": True} if self.of_results and name in SETS else {}
-            return Kind({"type": "array", **with_items(items), **unique}, ["list", LISTS[name], reader])
+            return Kind({"type": "array", **make_items_schema(items), **unique}, ["list", LISTS[name], reader])
         if name in DICTS:
-            return self.of_dict(name, inner, depth)
+            return self.read_dict(name, inner, depth)
         return ANYTHING
 
-    def of_dict(self, name: str, inner: list[ast.expr], depth: int) -> Kind:
-        key_reader = self.kind(inner[0], depth + 1).reader
+    def read_dict(self, name: str, inner: list[ast.expr], depth: int) -> Kind:
+        key_reader = self.read_kind(inner[0], depth + 1).reader
         if name == "Counter":
             values, value_reader = Kind(dict(PLAIN["int"]), "int")
         elif len(inner) > 1:
-            values, value_reader = self.kind(inner[-1], depth + 1)
+            values, value_reader = self.read_kind(inner[-1], depth + 1)
         else:
             values, value_reader = ANYTHING
         schema = {"type": "object", "additionalProperties": values} if values else {"type": "object"}
         return Kind(schema, ["dict", DICTS[name], key_reader, value_reader])
 
-    def of_tuple(self, inner: list[ast.expr], depth: int) -> Kind:
-        if isinstance(inner[-1], ast.Constant) and inner[-1].value is Ellipsis:
-            items, reader = self.kind(inner[0], depth + 1)
-            return Kind({"type": "array", **with_items(items)}, ["list", "tuple", reader])
-        parts = [self.kind(node, depth + 1) for node in inner]
+    def read_tuple(self, inner: list[ast.expr], depth: int) -> Kind:
+        is_of_any_length = isinstance(inner[-1], ast.Constant) and inner[-1].value is Ellipsis
+        if is_of_any_length:
+            items, reader = self.read_kind(inner[0], depth + 1)
+            return Kind({"type": "array", **make_items_schema(items)}, ["list", "tuple", reader])
+        parts = [self.read_kind(node, depth + 1) for node in inner]
         schemas = [part.schema for part in parts]
         schema = {"type": "array", "prefixItems": schemas, "minItems": len(parts), "maxItems": len(parts)}
         return Kind(schema, ["tuple", [part.reader for part in parts]])
 
-    def of_class(self, node: ast.ClassDef, depth: int) -> Kind:
+    def read_class(self, node: ast.ClassDef, depth: int) -> Kind:
         reader = ["class", node.name]
         if node.name in self.inside:
             return Kind({"type": "object"}, reader)
-        bases = self.bases_of(node)
+        bases = self.collect_base_names(node)
         if bases & ENUMS:
-            values = enum_values(node, bases)
+            values = list_enum_members(node, bases)
             is_known = not self.of_results or all(value.is_value for value in values)
-            return Kind(of_values([value.json for value in values] if is_known else []), ["enum", node.name])
+            return Kind(make_enum_schema([value.json for value in values] if is_known else []), ["enum", node.name])
         how = next((how for base, how in RECORDS.items() if base in bases), "")
-        is_dataclass = any(last_name(word) == "dataclass" for word in node.decorator_list)
+        is_dataclass = any(find_last_name(word) == "dataclass" for word in node.decorator_list)
         if not (how or is_dataclass):
             return ANYTHING
         self.inside.append(node.name)
-        schema, fields = self.of_record(node, depth)
+        schema, fields = self.read_fields(node, depth)
         self.inside.pop()
         self.class_readers.setdefault(node.name, [how or "call", fields, schema.get("required", [])])
         if self.of_results:
-            return Kind(as_array(schema) if "NamedTuple" in bases else schema, reader)
+            return Kind(convert_record_to_array(schema) if "NamedTuple" in bases else schema, reader)
         is_exact = how in ("", "call")  # another field cannot be passed
         return Kind({**schema, "additionalProperties": False} if is_exact else schema, reader)
 
-    def bases_of(self, node: ast.ClassDef) -> set[str]:
-        """The names of its bases, and of the bases of those that the module defines."""
-        return {self.name_of(base) for one in self.lineage(node) for base in one.bases}
+    def collect_base_names(self, node: ast.ClassDef) -> set[str]:
+        """The names of the class's bases, and of the bases of those that the module defines."""
+        return {self.find_type_name(base) for one in self.collect_lineage(node) for base in one.bases}
 
-    def lineage(self, node: ast.ClassDef) -> list[ast.ClassDef]:
-        """The class after the classes of this module from which it inherits."""
+    def collect_lineage(self, node: ast.ClassDef) -> list[ast.ClassDef]:
+        """The classes of this module from which it inherits, and then the class itself."""
         collected = [node]
         for one in collected:
-            names = [last_name(base) for base in one.bases]
+            names = [find_last_name(base) for base in one.bases]
             parents = [self.classes[name] for name in names if name in self.classes]
             collected += [parent for parent in parents if parent not in collected]
         return collected[::-1]
 
-    def of_record(self, node: ast.ClassDef, depth: int) -> tuple[Schema, dict[str, Reader]]:
+    def read_fields(self, node: ast.ClassDef, depth: int) -> tuple[Schema, dict[str, Reader]]:
+        """The schema of a record, and the reader of each of its fields."""
         properties: dict[str, Schema] = {}
         readers: dict[str, Reader] = {}
         required: dict[str, bool] = {}
-        for one in self.lineage(node):
+        for one in self.collect_lineage(node):
             is_total = not any(word.arg == "total" and is_false(word.value) for word in one.keywords)
-            for name, annotation, value in fields_of(one):
-                properties[name], readers[name] = self.kind(annotation, depth + 1)
-                wrapper = outer_name(annotation)
+            for name, annotation, value in list_fields(one):
+                properties[name], readers[name] = self.read_kind(annotation, depth + 1)
+                wrapper = find_outer_name(annotation)
                 is_needed = is_total and not has_default(value) and wrapper != "NotRequired"
                 required[name] = wrapper == "Required" or is_needed
         needed = [name for name, is_required in required.items() if is_required]
@@ -244,18 +247,18 @@ class Annotations:
         return {**schema, "required": needed} if needed else schema, readers
 
 
-def imported_as(module: ast.Module) -> dict[str, str]:
+def find_import_aliases(module: ast.Module) -> dict[str, str]:
     """`from datetime import datetime as dt`: {"dt": "datetime"}."""
     names = [alias for node in ast.walk(module) if isinstance(node, ast.ImportFrom) for alias in node.names]
     return {alias.asname: alias.name for alias in names if alias.asname}
 
 
-def fields_of(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr, ast.expr | None]]:
+def list_fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr, ast.expr | None]]:
     """(name, annotation, default) of each field that whoever creates the record may set."""
     for line in node.body:
         if not isinstance(line, ast.AnnAssign) or not isinstance(line.target, ast.Name):
             continue
-        if {outer_name(line.annotation), last_name(line.annotation)} & {"ClassVar", "KW_ONLY"}:
+        if {find_outer_name(line.annotation), find_last_name(line.annotation)} & {"ClassVar", "KW_ONLY"}:
             continue
         words = line.value.keywords if isinstance(line.value, ast.Call) else []
         if any(word.arg == "init" and is_false(word.value) for word in words):
@@ -265,8 +268,8 @@ def fields_of(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr, ast.expr | No
 
 
 def has_default(value: ast.expr | None) -> bool:
-    """`field(repr=False)` and pydantic's `Field(gt=0)` have none."""
-    if not isinstance(value, ast.Call) or last_name(value) not in ("field", "Field"):
+    """Whether a field may be left out: not with `field(repr=False)` or pydantic's `Field(gt=0)`."""
+    if not isinstance(value, ast.Call) or find_last_name(value) not in ("field", "Field"):
         return value is not None
     named = {word.arg for word in value.keywords}
     first = value.args[0] if value.args else None
@@ -274,22 +277,22 @@ def has_default(value: ast.expr | None) -> bool:
     return is_given or bool(named & {"default", "default_factory"})
 
 
-def outer_name(annotation: ast.expr) -> str:
+def find_outer_name(annotation: ast.expr) -> str:
     """`Required` of `Required[int]`; empty for a plain name."""
-    return last_name(annotation.value) if isinstance(annotation, ast.Subscript) else ""
+    return find_last_name(annotation.value) if isinstance(annotation, ast.Subscript) else ""
 
 
-def with_items(items: Schema) -> Schema:
+def make_items_schema(items: Schema) -> Schema:
     return {"items": items} if items else {}
 
 
-def as_array(record: Schema) -> Schema:
+def convert_record_to_array(record: Schema) -> Schema:
     """A named tuple is a tuple, which JSON represents as an array."""
     fields = list(record["properties"].values())
     return {"type": "array", "prefixItems": fields, "minItems": len(fields), "maxItems": len(fields)}
 
 
-def alias_in(node: ast.stmt) -> tuple[str, ast.expr] | None:
+def find_type_alias(node: ast.stmt) -> tuple[str, ast.expr] | None:
     """`Number = int | float`, `Rows: TypeAlias = list[dict]`."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
         return node.targets[0].id, node.value
@@ -298,21 +301,22 @@ def alias_in(node: ast.stmt) -> tuple[str, ast.expr] | None:
     return None
 
 
-def last_name(node: ast.expr) -> str:
+def find_last_name(node: ast.expr) -> str:
     """`typing.List` → List; `dataclass(frozen=True)` → dataclass."""
     if isinstance(node, ast.Call):
-        return last_name(node.func)
+        return find_last_name(node.func)
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def arguments_of(node: ast.Subscript) -> list[ast.expr]:
+def list_type_arguments(node: ast.Subscript) -> list[ast.expr]:
+    """`dict[str, int]`: str and int. At least one: `[()]` has None."""
     nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     return list(nodes) or [ast.Constant(value=None)]
 
 
-def literal(node: ast.expr) -> list[Any]:
+def read_literal(node: ast.expr) -> list[Any]:
     try:
         value = ast.literal_eval(node)
     except (ValueError, TypeError, RecursionError, MemoryError):
@@ -320,15 +324,14 @@ def literal(node: ast.expr) -> list[Any]:
     return [value] if isinstance(value, str | int | float | bool | None) else []
 
 
-def of_values(values: list[Any]) -> Schema:
+def make_enum_schema(values: list[Any]) -> Schema:
     """An enum of these values, with their type if they share one, which models understand better."""
     if not values:
         return {}
+    names = {str: "string", int: "integer", float: "number", bool: "boolean"}
     kinds = {type(value) for value in values}
-    named = (
-        {str: "string", int: "integer", float: "number", bool: "boolean"}.get(kinds.pop()) if len(kinds) == 1 else None
-    )
-    return {"type": named, "enum": values} if named else {"enum": values}
+    name = names.get(kinds.pop()) if len(kinds) == 1 else None
+    return {"type": name, "enum": values} if name else {"enum": values}
 
 
 class Member(NamedTuple):
@@ -338,49 +341,52 @@ class Member(NamedTuple):
     is_value: bool
 
 
-def enum_values(node: ast.ClassDef, bases: set[str]) -> list[Member]:
+def list_enum_members(node: ast.ClassDef, bases: set[str]) -> list[Member]:
     members: list[Member] = []
     for line in node.body:
         if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Name):
             continue
-        name, plain = line.targets[0].id, literal(line.value)
-        if isinstance(line.value, ast.Call) and last_name(line.value) == "auto":
-            members.append(Member(automatic(name, members, bases), True))
+        name, plain = line.targets[0].id, read_literal(line.value)
+        if isinstance(line.value, ast.Call) and find_last_name(line.value) == "auto":
+            members.append(Member(compute_auto_value(name, members, bases), True))
         elif not name.startswith("_"):
             members.append(Member(plain[0], True) if plain else Member(name, False))
     return members
 
 
-def automatic(name: str, members: list[Member], bases: set[str]) -> Any:
-    """What `auto()` gives this member."""
+def compute_auto_value(name: str, members: list[Member], bases: set[str]) -> Any:
+    """The value that `auto()` gives to this member."""
     if "StrEnum" in bases:
         return name.lower()
     return max([member.json for member in members if type(member.json) is int], default=0) + 1
 
 
-def either(kinds: list[Kind]) -> Kind:
-    """One of several."""
+def join_kinds(kinds: list[Kind]) -> Kind:
+    """The kind of a union: a value is of one of these kinds."""
     readers: list[Reader] = []
     for reader in (kind.reader for kind in kinds):
         options = reader[1] if reader[0] == "either" else [reader]  # of a union within a union
         readers += [option for option in options if option not in readers]
-    return Kind(either_schema([kind.schema for kind in kinds]), ["either", readers])
+    return Kind(join_schemas([kind.schema for kind in kinds]), ["either", readers])
 
 
-def either_schema(schemas: list[Schema]) -> Schema:
+def join_schemas(schemas: list[Schema]) -> Schema:
     """`int | None` becomes {"type": ["integer", "null"]}; anything more complex becomes an anyOf."""
     if any(not schema for schema in schemas):
         return {}
-    flat = [inner for schema in schemas for inner in (schema["anyOf"] if set(schema) == {"anyOf"} else [schema])]
+    flat: list[Schema] = []
+    for schema in schemas:
+        is_union = set(schema) == {"anyOf"}
+        flat += schema["anyOf"] if is_union else [schema]
     unique = [schema for index, schema in enumerate(flat) if schema not in flat[:index]]
     if all(set(schema) == {"type"} for schema in unique):
-        kinds = [kind for schema in unique for kind in as_list(schema["type"])]
+        kinds = [kind for schema in unique for kind in wrap_in_list(schema["type"])]
         unique_kinds = list(dict.fromkeys(kinds))
         return {"type": unique_kinds[0] if len(unique_kinds) == 1 else unique_kinds}
     return unique[0] if len(unique) == 1 else {"anyOf": unique}
 
 
-def with_note(schema: Schema, notes: list[ast.expr]) -> Schema:
+def add_description(schema: Schema, notes: list[ast.expr]) -> Schema:
     """Annotated[int, "how many"]: the first text is its description."""
     for note in notes:
         if isinstance(note, ast.Constant) and isinstance(note.value, str):
@@ -388,7 +394,7 @@ def with_note(schema: Schema, notes: list[ast.expr]) -> Schema:
     return schema
 
 
-def as_list(value: Any) -> list[Any]:
+def wrap_in_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
@@ -402,23 +408,34 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 NEEDS_NOTHING = frozenset([AS_IT_IS, "str", "LiteralString", "bool", "None", "NoneType", "Number"])
 
 
-def readers_of(function: Function, module: ast.Module) -> dict[str, Any]:
-    """How each argument becomes what its annotation says; {} if JSON is that already.
+def make_readers(function: Function, module: ast.Module) -> dict[str, Any]:
+    """The readers of a function's arguments; {} if the JSON of each already is what its annotation says.
 
     A default that is plain JSON may be sent like an argument: it stays what it is if it cannot be
     read, as with `when: date = ""`.
     """
     annotations = Annotations(module)
-    named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    readers = {arg.arg: annotations.kind(arg.annotation).reader for arg in named if arg.annotation}
-    more = annotations.kind(function.args.kwarg.annotation).reader if function.args.kwarg else AS_IT_IS
-    needed = {name: reader for name, reader in readers.items() if not needs_nothing(reader)}
-    if not needed and needs_nothing(more):
+    parameters = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    readers = {}
+    for arg in parameters:
+        reader = annotations.read_kind(arg.annotation).reader
+        if not needs_nothing(reader):
+            readers[arg.arg] = reader
+    more = annotations.read_kind(function.args.kwarg.annotation).reader if function.args.kwarg else AS_IT_IS
+    if not readers and needs_nothing(more):
         return {}
-    values = {name: json_value(node) for name, node in defaults_of(function).items() if name in needed}
-    defaults = {name: value[0] for name, value in values.items() if value}
-    plan = {"parameters": needed, "defaults": defaults, "classes": annotations.class_readers}
-    return {**plan, "more": more, "named": sorted(arg.arg for arg in named)}
+    defaults = {}
+    for name, node in find_defaults(function).items():
+        value = read_json_value(node)
+        if value and name in readers:
+            defaults[name] = value[0]
+    return {
+        "parameters": readers,
+        "defaults": defaults,
+        "classes": annotations.class_readers,
+        "more": more,  # of `**kwargs`
+        "named": sorted(arg.arg for arg in parameters),
+    }
 
 
 def needs_nothing(reader: Reader) -> bool:
@@ -437,16 +454,20 @@ def needs_nothing(reader: Reader) -> bool:
     return False
 
 
-def defaults_of(function: Function) -> dict[str, ast.expr]:
+def find_defaults(function: Function) -> dict[str, ast.expr]:
     """The default of each parameter that has one."""
     positional = [*function.args.posonlyargs, *function.args.args]
-    with_default = positional[len(positional) - len(function.args.defaults) :]
-    collected = {arg.arg: value for arg, value in zip(with_default, function.args.defaults, strict=True)}
-    by_name = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
-    return collected | {arg.arg: value for arg, value in by_name if value is not None}
+    values = function.args.defaults  # of the last positional parameters
+    defaults = {}
+    for arg, value in zip(positional[len(positional) - len(values) :], values, strict=True):
+        defaults[arg.arg] = value
+    for arg, keyword_value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
+        if keyword_value is not None:  # the tree has None for a parameter without a default
+            defaults[arg.arg] = keyword_value
+    return defaults
 
 
-def json_value(node: ast.expr) -> list[Any]:
+def read_json_value(node: ast.expr) -> list[Any]:
     """[value] of an expression that is plain JSON data, else []."""
     try:
         value = ast.literal_eval(node)

@@ -19,7 +19,7 @@ class FunctionsConfig(AppConfig):
         register(check_sandbox)
         apart.use(read_apart)
         sandbox.offer(find_libraries())
-        sandbox.look_for(find_libraries)
+        sandbox.offer_later(find_libraries)
 
 
 def find_libraries() -> Libraries:

@@ -108,7 +108,7 @@ def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
         raise Invalid(
             "Arguments must be an object.", code="invalid_arguments", hint='Send {"arguments": {"name": value}}.'
         )
-    values = {**defaults(spec.input_schema), **with_normal_names(arguments, spec.input_schema)}
+    values = {**defaults(spec.input_schema), **normalize_names(arguments, spec.input_schema)}
     try:
         size = len(json.dumps(values, allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
@@ -133,7 +133,7 @@ def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
     return values
 
 
-def with_normal_names(arguments: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_names(arguments: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments under the names of the parameters: Python normalises identifiers (NFKC), and
     some clients send “ö” as two characters.
     """
@@ -141,7 +141,8 @@ def with_normal_names(arguments: dict[str, Any], schema: Mapping[str, Any]) -> d
     named = {}
     for name, value in arguments.items():
         normal = unicodedata.normalize("NFKC", name)
-        is_the_same = name not in parameters and normal in parameters and normal not in arguments
+        is_free = normal not in arguments and normal not in named  # a second spelling must not replace the first
+        is_the_same = name not in parameters and normal in parameters and is_free
         named[normal if is_the_same else name] = value
     return named
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import docstring_parser
 
-from functions.annotations import Annotations, Function, Schema, defaults_of, json_value, last_name
+from functions.annotations import Annotations, Function, Schema, find_defaults, find_last_name, read_json_value
 
 CONTEXT = "ctx"
 MAX_DOCUMENTATION = 4_000
@@ -127,8 +127,8 @@ def described(doc: docstring_parser.Docstring | None) -> str:
 def requires_of(module: ast.Module) -> tuple[str, ...]:
     """The libraries of `requires = ["pandas"]` in the header, as normalised package names."""
     for node in module.body:
-        if isinstance(node, ast.Assign) and [last_name(target) for target in node.targets] == ["requires"]:
-            names = json_value(node.value)[0] if json_value(node.value) else []
+        if isinstance(node, ast.Assign) and [find_last_name(target) for target in node.targets] == ["requires"]:
+            names = read_json_value(node.value)[0] if read_json_value(node.value) else []
             if isinstance(names, list) and all(isinstance(name, str) for name in names):
                 return tuple(sorted({re.sub(r"[-_.]+", "-", name.strip()).lower() for name in names}))
     return ()
@@ -156,7 +156,7 @@ class Parameters:
         self.takes_context = any(arg.arg == CONTEXT for arg in parameters)
         self.arguments = [arg for arg in parameters if arg.arg != CONTEXT]
         self.more = node.args.kwarg
-        self.default_of = defaults_of(node)
+        self.default_of = find_defaults(node)
 
     def refuse_nameless(self, node: Function) -> None:
         """Arguments are passed by name, and those of `*args` have none."""
@@ -219,7 +219,7 @@ class Parameters:
         node = self.default_of.get(name)
         if isinstance(node, ast.Name) and node.id in self.constants:
             node = self.constants[node.id]
-        return json_value(node) if node is not None else []
+        return read_json_value(node) if node is not None else []
 
 
 def guessed(default: Any) -> Schema:

@@ -28,7 +28,7 @@ from .pool import Pool
 __all__ = [
     "IMPORTABLE", "POLICY_VERSION", "BadArguments", "Cancellation", "FunctionError", "Libraries", "Limits", "NoChild",
     "Outcome", "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute", "import_hint", "interpret",
-    "look_for", "offer", "read", "release", "start", "warm", "warm_interpreter",
+    "offer_later", "offer", "read", "release", "start", "warm", "warm_interpreter",
 ]  # fmt: skip
 
 _EXAMINE_AFTER_S = 3.0
@@ -50,7 +50,7 @@ def execute(source: str, arguments: Any = None, **options: Any) -> Outcome:
 
 def interpret(code: str, inputs: Any, **options: Any) -> Outcome:
     """Run plain Python over files in a process that keeps its state. See Pool.interpret."""
-    _offer_found()
+    _offer_late_libraries()
     return _shared().interpret(code, inputs, **options)
 
 
@@ -108,15 +108,15 @@ def offer(libraries: Libraries) -> None:
     _libraries = libraries
 
 
-def look_for(find: Callable[[], Libraries]) -> None:
-    """Where libraries may be installed later: the interpreter looks there as long as it has none. A server that was
-    just installed need not be restarted.
+def offer_later(find: Callable[[], Libraries]) -> None:
+    """Have the interpreter look for libraries with `find` as long as it has none: those that are installed later are
+    used without a restart of the server.
     """
     global _find
     _find = find
 
 
-def _offer_found() -> None:
+def _offer_late_libraries() -> None:
     if _find is None or _libraries.directory:
         return
     libraries = _find()

@@ -355,6 +355,8 @@ def test_arguments_arrive_as_annotated_in_tries_calls_and_tests(alice_api):
     two_characters = "gro\u0308ße"  # as macOS writes it
     done = alice_api.post(f"{V1}/preis/execute", {"arguments": {two_characters: 1.1}}).json()
     assert (done["status"], done["result"]) == ("ok", "2.2")
+    twice = {two_characters: "1", "\uff4dal": 2, "ma\uff4c": 3}
+    assert alice_api.post(f"{V1}/preis/execute", {"arguments": twice}).status_code == 422
     test = {"name": "one", "arguments": {"größe": "1"}, "expects": "value", "expected": "2"}
     assert alice_api.post(f"{V1}/preis/tests/", test, JSON).status_code == 201
     assert alice_api.post(f"{V1}/preis/tests/run").json()["passed"] == 1

@@ -69,9 +69,9 @@ class Arguments:
 
     def read_list(self, value: Any, how: str, reader: Reader) -> Any:
         if type(value) is not list:
-            raise InvalidArgument(f"must be a list, not {_shown(value)}")
+            raise InvalidArgument(f"must be a list, not {_show(value)}")
         items = []
-        try:
+        try:  # around the loop, and not read_within for each item: lists may be long
             for item in value:
                 items.append(self.read(reader, item))
         except InvalidArgument as error:
@@ -84,29 +84,36 @@ class Arguments:
 
     def read_tuple(self, value: Any, readers: list[Reader]) -> Any:
         if type(value) is not list or len(value) != len(readers):
-            raise InvalidArgument(f"must be a list of {len(readers)}, not {_shown(value)}")
-        return tuple(self.read_within(f"[{at}]", *pair) for at, pair in enumerate(zip(readers, value, strict=True)))
+            raise InvalidArgument(f"must be a list of {len(readers)}, not {_show(value)}")
+        items = []
+        for index, (reader, item) in enumerate(zip(readers, value, strict=True)):
+            items.append(self.read_within(f"[{index}]", reader, item))
+        return tuple(items)
 
     def read_dict(self, value: Any, how: str, key_reader: Reader, reader: Reader) -> Any:
         if type(value) is not dict:
-            raise InvalidArgument(f"must be an object, not {_shown(value)}")
+            raise InvalidArgument(f"must be an object, not {_show(value)}")
         items: dict[Any, Any] = {}
         for key, item in value.items():
-            place = f"[{key!r}]"
+            typed_key = self.read_key(key_reader, key)
+            typed_item = self.read_within(f"[{key!r}]", reader, item)
             try:
-                items[self.read_key(key_reader, key)] = self.read_within(place, reader, item)
-            except TypeError:
+                items[typed_key] = typed_item
+            except TypeError:  # a class of the source may have no hash
                 raise InvalidArgument("must be an object whose keys can be compared: use dict[str, …]") from None
         if len(items) < len(value):
             raise InvalidArgument("has two keys that mean the same")
-        return defaultdict(EMPTY.get(reader), items) if how == "defaultdict" else DICTS[how](items)
+        if how == "defaultdict":
+            return defaultdict(_find_factory(reader), items)
+        return DICTS[how](items)
 
     def read_key(self, reader: Reader, key: str) -> Any:
-        """Keys of JSON objects are always text."""
+        """A key as its annotation says. Keys of JSON objects are always text."""
+        convert = KEYS.get(reader) if type(reader) is str else None
         try:
-            return self.read(reader, KEYS[reader](key) if type(reader) is str and reader in KEYS else key)
+            return self.read(reader, convert(key) if convert else key)
         except (InvalidArgument, ValueError, LookupError):
-            raise InvalidArgument(f"has the key {key!r}, which is not {_described(reader)}") from None
+            raise InvalidArgument(f"has the key {key!r}, which is not {_describe(reader)}") from None
 
     def read_within(self, place: str, reader: Reader, value: Any) -> Any:
         try:
@@ -117,29 +124,31 @@ class Arguments:
 
     def read_either(self, value: Any, options: list[Reader]) -> Any:
         """The option that the value already is, else the first that it can become."""
-        exact = EXACT.get(type(value), ())
-        if any(name in options for name in exact):
+        if EXACT.get(type(value)) in options:
             return value
-        for option in sorted(options, key=lambda option: option == "Any"):
+        others = [option for option in options if option != "None"]
+        if len(others) == 1:  # its own reason says more than “must be a date or null”
+            return self.read(others[0], value)
+        for option in sorted(options, key=lambda option: option == "Any"):  # Any takes everything, so it is last
             if _is_only_a_day(option, value):
                 continue
             try:
                 return self.read(option, value)
             except MemoryError:
                 raise
-            except Exception:  # a class of the source may raise anything
+            except Exception:  # it may create an object of the source, whose class may raise anything
                 continue
-        raise InvalidArgument(f"must be {' or '.join(map(_described, options))}, not {_shown(value)}")
+        raise InvalidArgument(f"must be {' or '.join(map(_describe, options))}, not {_show(value)}")
 
     def read_values(self, value: Any, values: list[Any]) -> Any:
         for one in values:
             if one == value and (type(one) is bool) == (type(value) is bool):
                 return one
-        raise InvalidArgument(f"must be one of {', '.join(map(repr, values))}, not {_shown(value)}")
+        raise InvalidArgument(f"must be one of {', '.join(map(repr, values))}, not {_show(value)}")
 
     def read_enum(self, value: Any, name: str) -> Any:
         """The member with this value, else with this name."""
-        enum = self.class_named(name)
+        enum = self.find_class(name)
         try:
             return enum(value)
         except (ValueError, TypeError):
@@ -148,7 +157,7 @@ class Arguments:
         if type(value) is str and value in members:
             return members[value]
         values = ", ".join(repr(member.value) for member in list(members.values())[:20])
-        raise InvalidArgument(f"must be one of {values}, not {_shown(value)}")
+        raise InvalidArgument(f"must be one of {values}, not {_show(value)}")
 
     def read_class(self, value: Any, name: str) -> Any:
         how, fields, required = self.readers["classes"].get(name, ["", {}, []])
@@ -157,15 +166,15 @@ class Arguments:
         if type(value) is list and how == "call" and len(value) == len(fields):
             value = dict(zip(fields, value, strict=True))  # a named tuple as another function returned it
         if type(value) is not dict:
-            raise InvalidArgument(f"must be an object with {_listed(fields)}, not {_shown(value)}")
-        made_of = self.class_named(name)
+            raise InvalidArgument(f"must be an object with {_list_names(fields)}, not {_show(value)}")
+        made_of = self.find_class(name)
         if how == "model":
-            return _validated(made_of, value)
+            return _validate_model(made_of, value)
         if missing := [field for field in required if field not in value]:
-            raise InvalidArgument(f"lacks {_listed(missing)}")
+            raise InvalidArgument(f"lacks {_list_names(missing)}")
         unknown = [field for field in value if field not in fields]
         if unknown and how == "call":
-            raise InvalidArgument(f"has {_listed(unknown)}; the fields of {name} are {_listed(fields)}")
+            raise InvalidArgument(f"has {_list_names(unknown)}; the fields of {name} are {_list_names(fields)}")
         values = {
             field: self.read_within(f".{field}", fields[field], item)
             for field, item in value.items()
@@ -173,22 +182,26 @@ class Arguments:
         }
         return made_of(**values) if how == "call" else {**value, **values}
 
-    def class_named(self, name: str) -> Any:
+    def find_class(self, name: str) -> Any:
+        """What the source calls this. It may be a function: a decorator can replace a class."""
         kind = self.namespace.get(name)
-        if not isinstance(kind, type) and not callable(kind):
+        if not callable(kind):
             raise InvalidArgument(f"is annotated {name}, which is not a class when the function is called")
         return kind
 
-    def offered(self, module: str, name: str) -> Any:
+    def find_offered(self, module: str, name: str) -> Any:
         """A class of a module, as the function itself may import it."""
-        exports = facades.exports(module) if self.safe_mode else vars(sys.modules.get(module, object))
+        if self.safe_mode:
+            exports = facades.exports(module)
+        else:
+            exports = vars(sys.modules[module]) if module in sys.modules else {}
         if name not in exports:
             raise InvalidArgument(f"is annotated {name}: write “from {module} import {name}”")
         return exports[name]
 
 
-def _validated(model: Any, value: Any) -> Any:
-    """A Pydantic model, which reads its fields itself."""
+def _validate_model(model: Any, value: Any) -> Any:
+    """An instance of a Pydantic model, which reads and checks its fields itself."""
     try:
         return model.model_validate(value)
     except ValueError as error:  # pydantic's ValidationError, or one that a validator raised
@@ -198,94 +211,96 @@ def _validated(model: Any, value: Any) -> Any:
 # -- plain types
 
 
-def _int(value: Any, arguments: Arguments) -> Any:
+def _read_int(value: Any, arguments: Arguments) -> Any:
     if type(value) is int:
         return value
     if type(value) is float and value.is_integer():
         return int(value)
-    raise InvalidArgument(f"must be a whole number, not {_shown(value)}")
+    raise InvalidArgument(f"must be a whole number, not {_show(value)}")
 
 
-def _float(value: Any, arguments: Arguments) -> Any:
+def _read_float(value: Any, arguments: Arguments) -> Any:
     if type(value) is float:
         return value
     try:
-        return float(_number(value))
+        return float(_check_number(value))
     except OverflowError:
         raise InvalidArgument("is too large for a float: use int or Decimal") from None
 
 
-def _complex(value: Any, arguments: Arguments) -> Any:
-    return complex(_number(value))
+def _read_complex(value: Any, arguments: Arguments) -> Any:
+    return complex(_check_number(value))
 
 
-def _number(value: Any) -> Any:
+def _check_number(value: Any) -> Any:
     if type(value) not in (int, float):
-        raise InvalidArgument(f"must be a number, not {_shown(value)}")
+        raise InvalidArgument(f"must be a number, not {_show(value)}")
     return value
 
 
-def _text(value: Any, arguments: Arguments) -> Any:
+def _read_text(value: Any, arguments: Arguments) -> Any:
     if type(value) is not str:
-        raise InvalidArgument(f"must be text, not {_shown(value)}")
+        raise InvalidArgument(f"must be text, not {_show(value)}")
     return value
 
 
-def _bool(value: Any, arguments: Arguments) -> Any:
+def _read_bool(value: Any, arguments: Arguments) -> Any:
     if type(value) is not bool:
-        raise InvalidArgument(f"must be true or false, not {_shown(value)}")
+        raise InvalidArgument(f"must be true or false, not {_show(value)}")
     return value
 
 
-def _null(value: Any, arguments: Arguments) -> Any:
+def _read_null(value: Any, arguments: Arguments) -> Any:
     if value is not None:
-        raise InvalidArgument(f"must be null, not {_shown(value)}")
+        raise InvalidArgument(f"must be null, not {_show(value)}")
     return None
 
 
-def _decimal(value: Any, arguments: Arguments) -> Any:
-    number = _made(arguments.offered("decimal", "Decimal"), value, 'a decimal number, such as "1.10"')
+def _read_decimal(value: Any, arguments: Arguments) -> Any:
+    number = _convert_from_text(arguments.find_offered("decimal", "Decimal"), value, 'a decimal number, such as "1.10"')
     if not number.is_finite():
-        raise InvalidArgument(f"must be a finite number, not {_shown(value)}")
+        raise InvalidArgument(f"must be a finite number, not {_show(value)}")
     return number
 
 
-def _fraction(value: Any, arguments: Arguments) -> Any:
-    return _made(arguments.offered("fractions", "Fraction"), value, 'a number or a fraction, such as "1/3"')
+def _read_fraction(value: Any, arguments: Arguments) -> Any:
+    return _convert_from_text(
+        arguments.find_offered("fractions", "Fraction"), value, 'a number or a fraction, such as "1/3"'
+    )
 
 
-def _made(kind: Any, value: Any, described: str) -> Any:
-    """Through text, so that the number 1.1 becomes exactly 1.1."""
+def _convert_from_text(kind: Any, value: Any, described: str) -> Any:
+    """A Decimal or Fraction, through text, so that the number 1.1 becomes exactly 1.1."""
     if type(value) not in (str, int, float):
-        raise InvalidArgument(f"must be {described}, not {_shown(value)}")
+        raise InvalidArgument(f"must be {described}, not {_show(value)}")
     try:
         return kind(str(value))
     except (ValueError, ArithmeticError):
-        raise InvalidArgument(f"must be {described}, not {_shown(value)}") from None
+        raise InvalidArgument(f"must be {described}, not {_show(value)}") from None
 
 
-def _bytes(value: Any, arguments: Arguments) -> Any:
-    text = _text(value, arguments).translate(_SPACES)
+def _read_bytes(value: Any, arguments: Arguments) -> Any:
+    text = _read_text(value, arguments).translate(_SPACES)
     try:
-        return a2b_base64(text, strict_mode=bool(text))
+        return a2b_base64(text, strict_mode=True)  # otherwise letters that are no Base64 are left out in silence
     except (Base64Error, ValueError):
-        raise InvalidArgument(f"must be Base64 text, not {_shown(value)}") from None
+        raise InvalidArgument(f"must be Base64 text, not {_show(value)}") from None
 
 
 _SPACES = dict.fromkeys(map(ord, " \t\r\n"))
 
 
-def _bytearray(value: Any, arguments: Arguments) -> Any:
-    return bytearray(_bytes(value, arguments))
+def _read_bytearray(value: Any, arguments: Arguments) -> Any:
+    return bytearray(_read_bytes(value, arguments))
 
 
-def _iso(name: str, example: str) -> Callable[[Any, Arguments], Any]:
+def _make_iso_reader(name: str, example: str) -> Callable[[Any, Arguments], Any]:
     def read(value: Any, arguments: Arguments) -> Any:
-        kind = arguments.offered("datetime", name)
+        kind = arguments.find_offered("datetime", name)
         try:
-            return kind.fromisoformat(_text(value, arguments).strip().upper())
+            return kind.fromisoformat(_read_text(value, arguments).strip().upper())
         except ValueError:
-            raise InvalidArgument(f"must be a {name} such as “{example}”, not {_shown(value)}") from None
+            raise InvalidArgument(f"must be a {name} such as “{example}”, not {_show(value)}") from None
 
     return read
 
@@ -297,58 +312,69 @@ _DURATION = re.compile(
 )
 
 
-def _duration(value: Any, arguments: Arguments) -> Any:
-    kind = arguments.offered("datetime", "timedelta")
-    match = _DURATION.fullmatch(_text(value, arguments).strip())
+def _read_duration(value: Any, arguments: Arguments) -> Any:
+    kind = arguments.find_offered("datetime", "timedelta")
+    match = _DURATION.fullmatch(_read_text(value, arguments).strip())
     if match is None:
-        raise InvalidArgument(f"must be a duration such as “P1DT2H30M” without years and months, not {_shown(value)}")
+        raise InvalidArgument(f"must be a duration such as “P1DT2H30M” without years and months, not {_show(value)}")
     parts = {unit: float(part.replace(",", ".")) for unit, part in match.groupdict().items() if part and unit != "sign"}
     try:
         length = kind(**parts)
     except OverflowError:
-        raise InvalidArgument(f"is too long a duration: {_shown(value)}") from None
+        raise InvalidArgument(f"is too long a duration: {_show(value)}") from None
     return -length if match["sign"] == "-" else length
 
 
-def _by_text(module: str, name: str, described: str) -> Callable[[Any, Arguments], Any]:
+def _make_text_reader(module: str, name: str, described: str) -> Callable[[Any, Arguments], Any]:
     def read(value: Any, arguments: Arguments) -> Any:
-        kind = arguments.offered(module, name)
+        kind = arguments.find_offered(module, name)
         try:
-            return kind(_text(value, arguments))
+            return kind(_read_text(value, arguments))
         except (ValueError, LookupError, OSError):
-            raise InvalidArgument(f"must be {described}, not {_shown(value)}") from None
+            raise InvalidArgument(f"must be {described}, not {_show(value)}") from None
 
     return read
 
 
 PLAIN: dict[str, Callable[[Any, Arguments], Any]] = {
-    "int": _int, "float": _float, "complex": _complex, "str": _text, "LiteralString": _text, "bool": _bool,
-    "None": _null, "NoneType": _null, "Decimal": _decimal, "Fraction": _fraction, "bytes": _bytes,
-    "bytearray": _bytearray, "timedelta": _duration,
-    "Number": lambda value, arguments: _number(value),
-    "datetime": _iso("datetime", "2027-06-01T09:00:00+02:00"),
-    "date": _iso("date", "2027-06-01"),
-    "time": _iso("time", "09:00:00"),
-    "UUID": _by_text("uuid", "UUID", "a UUID"),
-    "Path": _by_text("pathlib", "Path", "a path"),
-    "PurePath": _by_text("pathlib", "PurePath", "a path"),
-    "PurePosixPath": _by_text("pathlib", "PurePosixPath", "a path"),
-    "ZoneInfo": _by_text("zoneinfo", "ZoneInfo", "a time zone, such as Europe/Berlin"),
+    "int": _read_int, "float": _read_float, "complex": _read_complex, "bool": _read_bool,
+    "str": _read_text, "LiteralString": _read_text, "None": _read_null, "NoneType": _read_null,
+    "bytes": _read_bytes, "bytearray": _read_bytearray, "timedelta": _read_duration,
+    "Decimal": _read_decimal, "Fraction": _read_fraction,
+    "Number": lambda value, arguments: _check_number(value),
+    "datetime": _make_iso_reader("datetime", "2027-06-01T09:00:00+02:00"),
+    "date": _make_iso_reader("date", "2027-06-01"),
+    "time": _make_iso_reader("time", "09:00:00"),
+    "UUID": _make_text_reader("uuid", "UUID", "a UUID"),
+    "Path": _make_text_reader("pathlib", "Path", "a path"),
+    "PurePath": _make_text_reader("pathlib", "PurePath", "a path"),
+    "PurePosixPath": _make_text_reader("pathlib", "PurePosixPath", "a path"),
+    "ZoneInfo": _make_text_reader("zoneinfo", "ZoneInfo", "a time zone, such as Europe/Berlin"),
 }  # fmt: skip
-LISTS: dict[str, Callable[[list[Any]], Any]] = {
+LISTS: dict[str, Callable[..., Any]] = {
     "list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "deque": deque, "iterator": iter,
 }  # fmt: skip
-DICTS: dict[str, Callable[[dict[Any, Any]], Any]] = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}
+DICTS: dict[str, Callable[..., Any]] = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}
 EMPTY: dict[Any, Callable[[], Any]] = {"int": int, "float": float, "str": str, "bool": bool}
 KEYS: dict[str, Callable[[str], Any]] = {
     "int": int, "float": float, "bool": {"true": True, "false": False}.__getitem__, "None": {"null": None}.__getitem__,
 }  # fmt: skip
 # Of a union, a JSON value that one option already is stays what it is: 1.0 for `int | float`.
-EXACT: dict[type, tuple[str, ...]] = {type(None): ("None",), bool: ("bool",), int: ("int",), float: ("float",)}
+EXACT: dict[type, str] = {type(None): "None", bool: "bool", int: "int", float: "float"}
 _WORDS = {
     "int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "None": "null",
     "list": "a list", "dict": "an object", "tuple": "a list", "values": "one of the given values",
 }  # fmt: skip
+
+
+def _find_factory(reader: Reader) -> Callable[[], Any] | None:
+    """The type of the missing values of a defaultdict; None for types without an empty value: they raise KeyError."""
+    if type(reader) is str:
+        return EMPTY.get(reader)
+    kind, how, *_ = reader
+    if kind == "list" and how != "iterator":
+        return LISTS[how]
+    return DICTS.get(how) if kind == "dict" else None
 
 
 def _is_only_a_day(option: Reader, value: Any) -> bool:
@@ -360,17 +386,17 @@ def _is_same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _described(reader: Reader) -> str:
+def _describe(reader: Reader) -> str:
     if type(reader) is str:
         return _WORDS.get(reader, f"a {reader}")
     kind, *details = reader
     return str(details[0]) if kind in ("enum", "class") else _WORDS.get(kind, kind)
 
 
-def _listed(names: Any) -> str:
+def _list_names(names: Any) -> str:
     return ", ".join(f"“{name}”" for name in list(names)[:20])
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"

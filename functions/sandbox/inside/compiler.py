@@ -11,7 +11,7 @@ import marshal
 import unicodedata  # noqa: F401 - the parser loads it late, for \N{…} and for names beyond ASCII
 from typing import Any
 
-from functions.annotations import readers_of
+from functions.annotations import make_readers
 
 from . import modules, policy, requirements, unknown
 from .refusals import Refusals
@@ -160,7 +160,7 @@ def _facts(tree: ast.Module, order: dict[str, Any], refusals: Refusals) -> dict[
     if entry.args.vararg:
         message = f"*{entry.args.vararg.arg} takes arguments without a name, but arguments are passed by name"
         refusals.add(entry.args.vararg, "nameless-arguments", message, f"Write a list: {entry.args.vararg.arg}: list.")
-    readers = readers_of(entry, tree)
+    readers = make_readers(entry, tree)
     _pass_by_name(entry)
     _compare(entry, order.get("expect") or {}, is_async, names, refusals)
     wants_more = any(isinstance(node, ast.AsyncFunctionDef) or _names_codec(node) for node in ast.walk(tree))

@@ -106,7 +106,7 @@ def _converted(value: Any, kind: type, where: str, depth: int) -> Any:
     if kind is SimpleNamespace:
         return _plain(vars(value), where, depth)
     if "__dataclass_fields__" in vars(kind):
-        return _plain({name: getattr(value, name) for name in _fields(kind)}, where, depth)
+        return _plain({name: getattr(value, name) for name in _list_fields(kind)}, where, depth)
     convert = _conversion(kind)
     if convert is not None:
         return _plain(convert(value), where, depth + 1)
@@ -115,10 +115,13 @@ def _converted(value: Any, kind: type, where: str, depth: int) -> Any:
     raise BadResult(f"{where} is a {name}, which JSON cannot represent: {instead}")
 
 
-def _fields(kind: type) -> list[str]:
-    """The fields of a data class; its ClassVar and InitVar are listed beside them, but are none."""
-    listed = vars(kind)["__dataclass_fields__"]
-    return [name for name, field in listed.items() if field._field_type.name == "_FIELD"]
+def _list_fields(kind: type) -> list[str]:
+    """The names of a data class's fields, as dataclasses.fields() gives them: that module may not be loaded here.
+
+    The dictionary also has its ClassVar and InitVar declarations, of which an instance keeps no value.
+    """
+    declarations = vars(kind)["__dataclass_fields__"]
+    return [name for name, field in declarations.items() if field._field_type.name == "_FIELD"]
 
 
 def _conversion(kind: type) -> Callable[[Any], Any] | None:

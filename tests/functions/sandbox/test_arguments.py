@@ -113,6 +113,10 @@ CASES = [
     ("dict[date, list[int]]", {"2026-01-02": [1.0]}, f"{{{DAY}: [1]}}"),
     ("Mapping[Size, int]", {"small": 1}, "{<Size.S: 'small'>: 1}"),
     ("Counter[str]", {"a": 2.0}, "Counter({'a': 2})"),
+    ("defaultdict[str, int]", {"a": 1}, "defaultdict(<class 'int'>, {'a': 1})"),
+    ("defaultdict[str, list[date]]", {"a": ["2026-01-02"]}, f"defaultdict(<class 'list'>, {{'a': [{DAY}]}})"),
+    ("defaultdict[str, dict]", {}, "defaultdict(<class 'dict'>, {})"),
+    ("defaultdict[str, Size]", {"a": "small"}, "defaultdict(None, {'a': <Size.S: 'small'>})"),
     ("Line", {"price": "2.5"}, "Line(price=Decimal('2.5'), count=1, total=0.0)"),
     ("list[Line]", [{"price": 1, "count": 2.0}], "[Line(price=Decimal('1'), count=2, total=0.0)]"),
     ("Dated", {"price": 1, "day": "2026-01-02"}, f"Dated(price=Decimal('1'), count=1, total=0.0, day={DAY})"),
@@ -128,6 +132,7 @@ CASES = [
     ("'list[Decimal]'", ["1"], "[Decimal('1')]"),
     ("Optional[date]", None, "None"),
     ("date | None", "2026-01-02", DAY),
+    ("datetime | None", "2026-01-02", "datetime.datetime(2026, 1, 2, 0, 0)"),
     ("date | str", "tomorrow", "'tomorrow'"),
     ("str | date", "2026-01-02", "'2026-01-02'"),
     ("datetime | date", "2026-01-02", DAY),
@@ -149,7 +154,8 @@ def test_an_argument_arrives_as_annotated(annotation, value, shown):
 
 # The reader is more lenient than the schema, for authors who write their own.
 BEYOND = ["2026-01-02T03:04:05", "09:30", "-PT0.5S", [1, 2]]
-OFFERED = [case[:2] for case in CASES if case[1] not in BEYOND and case[:2] != ("datetime", "2026-01-02")]
+DAY_ALONE = [("datetime", "2026-01-02"), ("datetime | None", "2026-01-02")]
+OFFERED = [case[:2] for case in CASES if case[1] not in BEYOND and case[:2] not in DAY_ALONE]
 
 
 @pytest.mark.parametrize(("annotation", "value"), OFFERED)
@@ -193,6 +199,8 @@ WRONG = [
     ("list[Line]", [{"price": "1"}, {"price": "x"}],
      'x[1].price must be a decimal number, such as "1.10", not \'x\''),
     ("Line", {"count": 1}, "x lacks “price”"),
+    ("Line | None", {"count": 1}, "x lacks “price”"),
+    ("Optional[list[date]]", ["x"], "x[0] must be a date such as “2027-06-01”, not 'x'"),
     ("Line", {"price": "1", "colour": "red"}, "x has “colour”; the fields of Line are “price”, “count”"),
     ("set[list[int]]", [[1]], "x must be a set, and its items cannot be compared: use list[…]"),
     ("dict[int, str]", {"a": "b"}, "x has the key 'a', which is not a whole number"),
@@ -213,6 +221,8 @@ def test_what_a_class_of_the_source_raises_keeps_its_type_and_line():
     head = "from dataclasses import dataclass\n@dataclass\nclass Line:\n    count: int\n    def __post_init__(self):\n"
     outcome = call("Line", {"count": -1}, head=head + "        raise ValueError('negative')\n")
     assert (outcome.error.type, outcome.error.message, outcome.error.line) == ("ValueError", "negative", 6)
+    outcome = call("dict[str, Line]", {"a": {"count": -1}}, head=head + "        raise TypeError('negative')\n")
+    assert (outcome.error.type, outcome.error.message, outcome.error.line) == ("TypeError", "negative", 6)
 
 
 def test_a_default_that_is_no_such_value_stays_what_it_is():

@@ -5,7 +5,8 @@ import tracemalloc
 import pytest
 
 from functions.sandbox.inside.documents import answer as writing
-from functions.sandbox.inside.documents.report import MOST_LEFT_OUT, LeftOut, bounded
+from functions.sandbox.inside.documents.plain import find_codec
+from functions.sandbox.inside.documents.report import MOST_LEFT_OUT, LeftOut, limit_parts
 from knowledge.collections.pieces import LeftOut as Listed
 from knowledge.collections.pieces import Part
 from knowledge.indexing import parsing
@@ -56,7 +57,7 @@ def test_an_answer_that_no_document_needs_is_not_kept():
 
 def test_parts_come_back_as_the_program_wrote_them():
     parts = [{"text": "Zürich\n😀\ud800", "heading": "A" * 300, "page": 7}, {"text": " \n"}, {"text": "{}\nb"}]
-    written = b"".join(map(writing.lines_of, bounded(parts)))
+    written = b"".join(map(writing.encode_part, limit_parts(parts)))
     long = f"{'A' * 300}\nZürich\n😀?"
     assert parsing.read_answer(written).parts == [Part(long, "A" * 200, 7), Part("{}\nb")]
 
@@ -70,8 +71,15 @@ def test_what_was_left_out_comes_back_and_a_long_list_counts_the_rest():
     entries = left_out.entries()
     assert len(entries) == MOST_LEFT_OUT and entries[0]["place"] == "page 1 (2 times)"
     assert entries[-1]["reason"] == "200 more places are left out."
-    answer = b"".join(writing.line_of({"left_out": entry}) for entry in entries)
+    answer = b"".join(writing.encode_line({"left_out": entry}) for entry in entries)
     assert parsing.read_answer(answer * 3).left_out == [Listed(**entry) for entry in entries]
     with pytest.raises(parsing.Unreadable) as failure:
         parsing.read_answer(answer + b'{"error": "needs_ocr", "message": "All its pages are pictures."}\n')
     assert failure.value.code == "needs_ocr" and len(failure.value.left_out) == MOST_LEFT_OUT
+
+
+def test_a_codec_that_is_no_charset_of_documents_is_not_used():
+    assert [find_codec(name) for name in ("utf-7", "punycode", "unicode_escape", "zlib", "rot13", "nothing")] == [
+        ""
+    ] * 6
+    assert [find_codec(name) for name in ("ISO-8859-1", "x-sjis", '"UTF-8"')] == ["cp1252", "cp932", "utf-8"]

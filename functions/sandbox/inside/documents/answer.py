@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from .kinds import read_content
-from .report import LeftOut, Part, Refused, bounded, refusal_of
+from .report import LeftOut, Part, Refused, describe_refusal, limit_parts
 
 HEADING = 200  # characters
 BYTES = 10 << 20  # of the answer: the sandbox passes no larger file on
@@ -23,27 +23,27 @@ def write_answer(path: str, output: str, name: str = "") -> None:
     try:
         with open(path, "rb") as file:
             content = file.read()
-        parts = list(bounded(read_content(content, name, left_out)))
-        written = b"".join(map(lines_of, parts))
+        parts = list(limit_parts(read_content(content, name, left_out)))
+        written = b"".join(map(encode_part, parts))
         if len(written) > BYTES:
             raise Refused("too_much_text", f"The document has more than {BYTES >> 20} MB of text.")
-    except Exception as error:
-        code, message = refusal_of(error)
-        written = line_of({"error": code, "message": message})
-    listed = b"".join(line_of({"left_out": entry}) for entry in left_out.entries())
+    except Exception as error:  # the libraries raise anything for a damaged file, and the server needs an answer
+        code, message = describe_refusal(error)
+        written = encode_line({"error": code, "message": message})
+    listed = b"".join(encode_line({"left_out": entry}) for entry in left_out.entries())
     with open(output, "wb") as file:
         file.write(listed + written)
 
 
-def lines_of(part: Part) -> bytes:
+def encode_part(part: Part) -> bytes:
     """A long heading is kept whole: as the first line of the text."""
     heading, text = part.get("heading", ""), part["text"]
     if len(heading) > HEADING:
         text = f"{heading}\n{text}"
     written = text.encode("utf-8", "replace")
     head = {"size": len(written), "heading": heading[:HEADING], "page": part.get("page")}
-    return line_of(head) + bytes(written)
+    return encode_line(head) + bytes(written)
 
 
-def line_of(value: dict[str, Any]) -> bytes:
+def encode_line(value: dict[str, Any]) -> bytes:
     return json.dumps(value).encode() + b"\n"

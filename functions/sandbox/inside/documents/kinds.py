@@ -8,12 +8,13 @@ from typing import Any
 
 from . import mail, opendocument, pages, pdf, plain, sheets, slides, word
 from .office import Package
-from .report import PICTURE, LeftOut, Part, Refused, bounded, refusal_of
+from .report import PICTURE, LeftOut, Part, Refused, describe_refusal, limit_parts
 
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
 MAIL_STARTS = re.compile(rb"(?i)(received|from|return-path|message-id|mime-version|date|delivered-to|subject):")
-HTML_STARTS = re.compile(rb"(?is)\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype html|html|head|body)\b")
+# Atomic `(?>…)`: a comment ends at its first `-->`, or many comments could be divided in exponentially many ways.
+HTML_STARTS = re.compile(rb"(?is)\s*(<\?xml[^>]*>\s*)?(?>(?:<!--.*?-->\s*)*)<(!doctype html|html|head|body)\b")
 
 OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
 OTHERS = {"application/epub+zip": "EPUB books are not read: add their text or a PDF.",
@@ -30,9 +31,9 @@ def read_document(path: str) -> dict[str, Any]:
         content = file.read()
     left_out = LeftOut()
     try:
-        parts = list(bounded(read_content(content, path, left_out)))
-    except Exception as error:
-        raise Refused(*refusal_of(error)) from error
+        parts = list(limit_parts(read_content(content, path, left_out)))
+    except Exception as error:  # the libraries raise anything for a damaged file
+        raise Refused(*describe_refusal(error)) from error
     return {"parts": parts, "left_out": left_out.entries()}
 
 
@@ -60,12 +61,12 @@ def read_content(content: bytes, name: str, left_out: LeftOut, depth: int = 0) -
 def read_office(content: bytes, left_out: LeftOut) -> Iterable[Part]:
     """The parts of an office file. Raises Refused."""
     package = Package(content, left_out)
-    kind = package.media_type()
+    kind = package.read_media_type()
     if kind in OTHERS:
         raise Refused("unsupported_type", OTHERS[kind])
     if kind.startswith(OPEN_DOCUMENT):
         return opendocument.read_opendocument(package, left_out)
-    main, reader = package.main_part()
+    main, reader = package.find_main_part()
     if reader not in OFFICE_READERS:
         raise Refused("unsupported_type", "Archives are not read: add the files in it one by one.")
     if not package.is_well_formed(main):

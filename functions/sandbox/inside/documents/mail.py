@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email.errors
 import email.header
 import email.message
 import email.parser
@@ -10,14 +11,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import pages, plain
-from .report import LeftOut, Part, Refused, refusal_of
+from .report import LeftOut, Part, Refused, describe_refusal
 
 HEADERS = ("From", "To", "Cc", "Date", "Subject")
 DEEPEST = 5  # messages in messages
+# What Python's parser raises for damaged headers and parameters, such as a number of 5,000 digits.
+HEADER_FAULTS = (email.errors.MessageError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
 Read = Callable[[bytes, str, LeftOut, int], Iterable[Part]]  # reads an attachment
 
 
 def read_mail(content: bytes, left_out: LeftOut, read: Read, depth: int = 0) -> Iterator[Part]:
+    """The parts of a message. Raises Refused if it stands too deep in others."""
     if depth > DEEPEST:
         raise Refused("too_deep", f"More than {DEEPEST} messages stand in each other.")
     message = email.parser.BytesParser(policy=email.policy.compat32).parsebytes(content)
@@ -26,8 +30,8 @@ def read_mail(content: bytes, left_out: LeftOut, read: Read, depth: int = 0) -> 
 
 def read_message(message: Any, left_out: LeftOut, read: Read, depth: int) -> Iterator[Part]:
     """The headers with the body, then each attachment below its name."""
-    subject = header_of(message, "Subject")
-    lines = [f"{name}: {header_of(message, name)}" for name in HEADERS if message.get(name) is not None]
+    subject = read_header(message, "Subject")
+    lines = [f"{name}: {read_header(message, name)}" for name in HEADERS if message.get(name) is not None]
     bodies: list[str] = []
     attached: list[Any] = []
     sort_parts(message, bodies, attached, left_out)
@@ -41,20 +45,20 @@ def sort_parts(part: Any, bodies: list[str], attached: list[Any], left_out: Left
     kind = part.get_content_type()
     if kind == "multipart/encrypted" or kind.endswith("pkcs7-mime"):
         left_out.add("message", "The message is encrypted: its text cannot be read.")
-    elif kind == "multipart/alternative":
-        sort_parts(best_of(part.get_payload()), bodies, attached, left_out)
+    elif kind == "multipart/alternative" and part.is_multipart():
+        sort_parts(choose_alternative(part.get_payload()), bodies, attached, left_out)
     elif part.is_multipart() and kind != "message/rfc822":
         for one in part.get_payload():
             sort_parts(one, bodies, attached, left_out)
     elif kind.startswith("multipart/"):  # announced, but without a part
         bodies.append(str(part.get_payload() or ""))
-    elif kind in ("text/plain", "text/html") and not name_of(part):
-        bodies.append(text_of(part, left_out))
+    elif kind in ("text/plain", "text/html") and not read_file_name(part):
+        bodies.append(read_text(part, left_out))
     else:
         attached.append(part)
 
 
-def best_of(parts: list[Any]) -> Any:
+def choose_alternative(parts: list[Any]) -> Any:
     """Of alternatives, the plain text, unless it is blank; else what a mail program would show, the last."""
     for part in parts:
         if part.get_content_type() == "text/plain" and (part.get_payload(decode=True) or b"").strip():
@@ -63,14 +67,18 @@ def best_of(parts: list[Any]) -> Any:
     return shown[-1] if shown else parts[-1]
 
 
-def text_of(part: Any, left_out: LeftOut) -> str:
+def read_text(part: Any, left_out: LeftOut) -> str:
+    """The text of a part that is text or HTML, in the encoding that it states."""
     content = part.get_payload(decode=True) or b""
-    declared = str(part.get_param("charset") or "")
     try:
-        text = plain.decode_text(content, left_out, declared, place=name_of(part) or "message")
+        declared = str(part.get_param("charset") or "")
+    except HEADER_FAULTS:
+        declared = ""
+    try:
+        text = plain.decode_text(content, left_out, declared, place=read_file_name(part) or "message")
     except ImportError:  # without the library that guesses, letters are lost, and never the text
         text = content.decode("utf-8", "replace")
-        left_out.add(name_of(part) or "message", "The encoding is unknown: letters that are not ASCII are lost.")
+        left_out.add(read_file_name(part) or "message", "The encoding is unknown: letters that are not ASCII are lost.")
     if part.get_content_type() != "text/html":
         return text
     shown = pages.read_page(text, left_out)
@@ -79,7 +87,7 @@ def text_of(part: Any, left_out: LeftOut) -> str:
 
 def read_attached(part: Any, number: int, left_out: LeftOut, read: Read, depth: int) -> Iterator[Part]:
     """The text of an attachment; one that cannot be read is listed."""
-    name = name_of(part) or f"attachment {number}"
+    name = read_file_name(part) or f"attachment {number}"
     kind = part.get_content_type()
     place = f"attachment {name} ({kind})"
     if kind == "message/rfc822" and part.is_multipart():
@@ -92,15 +100,15 @@ def read_attached(part: Any, number: int, left_out: LeftOut, read: Read, depth: 
     try:
         content = part.get_payload(decode=True) or b""
         if kind.startswith("text/"):
-            parts: list[Part] = [{"text": text_of(part, inside)}]
+            parts: list[Part] = [{"text": read_text(part, inside)}]
         elif depth >= DEEPEST:
             raise Refused("too_deep", "Files stand too deep in each other.")
         else:
             parts = list(read(content, name, inside, depth + 1))
     except MemoryError:
         raise
-    except Exception as error:
-        left_out.add(place, refusal_of(error)[1])
+    except Exception as error:  # the libraries raise anything for a damaged file; the other attachments are read
+        left_out.add(place, describe_refusal(error)[1])
         return
     for entry in inside.entries():
         left_out.add(f"{place}, {entry['place']}", entry["reason"])
@@ -109,21 +117,22 @@ def read_attached(part: Any, number: int, left_out: LeftOut, read: Read, depth: 
         yield {"text": one["text"], "heading": heading}
 
 
-def name_of(part: Any) -> str:
+def read_file_name(part: Any) -> str:
+    """The name of an attachment; empty if it has none that can be read."""
     try:
-        return shown_header(str(part.get_filename() or ""))
-    except Exception:  # a damaged parameter
+        return decode_header_value(str(part.get_filename() or ""))
+    except HEADER_FAULTS:
         return ""
 
 
-def header_of(message: Any, name: str) -> str:
-    """A header that Python cannot decode is read as it was sent."""
+def read_header(message: Any, name: str) -> str:
+    """The first header of this name; empty if there is none. One that Python cannot decode stays as it was sent."""
     values = [str(value) for key, value in message.raw_items() if key.lower() == name.lower()]
-    return shown_header(values[0]) if values else ""
+    return decode_header_value(values[0]) if values else ""
 
 
-def shown_header(value: str) -> str:
-    """Its encoded words decoded; bytes that are no ASCII are read as UTF-8 or as Western letters."""
+def decode_header_value(value: str) -> str:
+    """A header with its encoded words decoded; bytes that are no ASCII are read as UTF-8 or as Western letters."""
     if any("\udc80" <= one <= "\udcff" for one in value):
         raw = value.encode("utf-8", "surrogateescape")
         try:
@@ -132,14 +141,14 @@ def shown_header(value: str) -> str:
             value = raw.decode("cp1252", "replace")
     try:
         pieces = email.header.decode_header(value)
-        text = "".join(shown_piece(piece, charset) for piece, charset in pieces)
-    except Exception:  # Python's reader has many ways to fail
+        text = "".join(decode_piece(piece, charset) for piece, charset in pieces)
+    except HEADER_FAULTS:
         text = value
     return " ".join(text.split())
 
 
-def shown_piece(piece: Any, charset: str | None) -> str:
+def decode_piece(piece: Any, charset: str | None) -> str:
     if isinstance(piece, str):
         return piece
-    codec = plain.codec_of(charset or "")
+    codec = plain.find_codec(charset or "")
     return str(piece.decode(codec or "utf-8", "replace"))

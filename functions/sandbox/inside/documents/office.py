@@ -10,9 +10,10 @@ import io
 import posixpath
 import xml.etree.ElementTree as ElementTree
 import zipfile
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .report import LeftOut, Refused
+from .report import LeftOut, Part, Refused
 
 UNPACKED = 200 << 20  # bytes of all members of an archive
 MEMBERS = 20_000
@@ -21,32 +22,46 @@ MAIN_TYPES = {"wordprocessingml": "word", "ms-word": "word", "spreadsheetml": "s
 USUAL_MAINS = {"word/document.xml": "word", "xl/workbook.xml": "sheets", "ppt/presentation.xml": "slides"}
 
 
-def local(tag: Any) -> str:
+def strip_namespace(tag: Any) -> str:
     """The name of an element or attribute without its namespace, which differs between strict and usual documents."""
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
-def child(element: Any, name: str) -> Any:
+def find_child(element: Any, name: str) -> Any:
     """The first child of this name; None if there is none."""
     for one in element:
-        if local(one.tag) == name:
+        if strip_namespace(one.tag) == name:
             return one
     return None
 
 
-def attribute(element: Any, name: str) -> str:
+def child_or_empty(element: Any, name: str) -> Any:
+    """The first child of this name to iterate over; nothing if there is none."""
+    one = find_child(element, name)
+    return one if one is not None else ()
+
+
+def find_descendant(element: Any, name: str) -> Any:
+    """The first element of this name at any depth; None if there is none."""
+    for one in element.iter():
+        if strip_namespace(one.tag) == name:
+            return one
+    return None
+
+
+def read_attribute(element: Any, name: str) -> str:
     """The value of an attribute in any namespace; empty if it has none."""
     if element is None:
         return ""
     for key, value in element.attrib.items():
-        if local(key) == name:
+        if strip_namespace(key) == name:
             return str(value)
     return ""
 
 
-def is_on(element: Any) -> bool:
+def is_enabled(element: Any) -> bool:
     """Whether a switch such as <w:vanish/> is on."""
-    return element is not None and attribute(element, "val").lower() not in ("0", "false", "off", "none")
+    return element is not None and read_attribute(element, "val").lower() not in ("0", "false", "off", "none")
 
 
 class Relation:
@@ -79,24 +94,24 @@ class Package:
         with self.archive.open(name) as file:
             return b"<!DOCTYPE" in file.read(1024).replace(b"\0", b"")
 
-    def media_type(self) -> str:
+    def read_media_type(self) -> str:
         """What an OpenDocument file says it is; empty for others."""
         if "mimetype" not in self.members:
             return ""
         return self.archive.read("mimetype")[:200].decode("ascii", "replace").strip()
 
-    def main_part(self) -> tuple[str, str]:
+    def find_main_part(self) -> tuple[str, str]:
         """The name of the main document and its reader; two empty texts if this is no office file."""
-        for relation in self.relations("").values():
+        for relation in self.read_relations("").values():
             if relation.kind == "officeDocument" and relation.target in self.members:
-                return relation.target, self.reader_of(relation.target)
+                return relation.target, self.find_reader(relation.target)
         for name, reader in USUAL_MAINS.items():
             if name in self.members:
                 return name, reader
         return "", ""
 
-    def reader_of(self, name: str) -> str:
-        kind = self.content_types().get(name, "")
+    def find_reader(self, name: str) -> str:
+        kind = self.read_content_types().get(name, "")
         if "binary" in kind:
             raise Refused("unsupported_type", "Binary workbooks (XLSB) are not read: save it as XLSX.")
         for part, reader in MAIN_TYPES.items():
@@ -105,14 +120,14 @@ class Package:
         folder = {"word": "word", "xl": "sheets", "ppt": "slides"}
         return folder.get(name.partition("/")[0], "")
 
-    def content_types(self) -> dict[str, str]:
+    def read_content_types(self) -> dict[str, str]:
         types = {}
-        for one in self.tree("[Content_Types].xml", is_needed=False):
-            if local(one.tag) == "Override":
-                types[attribute(one, "PartName").lstrip("/")] = attribute(one, "ContentType")
+        for one in self.parse_part("[Content_Types].xml", is_needed=False):
+            if strip_namespace(one.tag) == "Override":
+                types[read_attribute(one, "PartName").lstrip("/")] = read_attribute(one, "ContentType")
         return types
 
-    def tree(self, name: str, *, is_needed: bool = True) -> Any:
+    def parse_part(self, name: str, *, is_needed: bool = True) -> Any:
         """The root of a part. One that is missing or damaged is empty and, if it is needed, listed."""
         try:
             return ElementTree.fromstring(self.archive.read(name))
@@ -133,56 +148,78 @@ class Package:
             return False
         return True
 
-    def open(self, name: str) -> Any:
+    def open_part(self, name: str) -> Any:
         return self.archive.open(name)
 
-    def relations(self, name: str) -> dict[str, Relation]:
+    def read_relations(self, name: str) -> dict[str, Relation]:
         """The links of a part by their ids."""
         folder, base = posixpath.split(name)
         relations = {}
-        for one in self.tree(posixpath.join(folder, "_rels", f"{base}.rels"), is_needed=False):
-            target = attribute(one, "Target")
-            is_external = attribute(one, "TargetMode") == "External"
+        for one in self.parse_part(posixpath.join(folder, "_rels", f"{base}.rels"), is_needed=False):
+            target = read_attribute(one, "Target")
+            is_external = read_attribute(one, "TargetMode") == "External"
             if not is_external:
                 target = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
-            kind = attribute(one, "Type").rpartition("/")[2]
-            relations[attribute(one, "Id")] = Relation(kind, target, is_external)
+            kind = read_attribute(one, "Type").rpartition("/")[2]
+            relations[read_attribute(one, "Id")] = Relation(kind, target, is_external)
         return relations
 
-    def related(self, name: str, kind: str) -> list[str]:
+    def find_related(self, name: str, kind: str) -> list[str]:
         """The names of the parts of this kind that a part links to."""
-        relations = self.relations(name).values()
-        return [one.target for one in relations if one.kind == kind and not one.is_external]
+        return list_targets(self.read_relations(name), kind)
 
 
-def texts_in(element: Any) -> list[str]:
+def list_targets(relations: dict[str, Relation], kind: str) -> list[str]:
+    """The names of the parts of this kind that these links lead to."""
+    return [one.target for one in relations.values() if one.kind == kind and not one.is_external]
+
+
+def split_at_headings(blocks: Iterable[tuple[bool, str]]) -> Iterator[Part]:
+    """One part for the text below each heading. Each block is (whether it is a heading, text)."""
+    heading = ""
+    lines: list[str] = []
+    for is_heading, text in blocks:
+        if is_heading:
+            yield {"text": "\n".join(lines), "heading": heading}
+            heading, lines = text.strip(), []
+        else:
+            lines.append(text)
+    yield {"text": "\n".join(lines), "heading": heading}
+
+
+def read_paragraphs(element: Any) -> list[str]:
     """The paragraphs of a drawing: text boxes, shapes, diagrams."""
     lines = []
     for paragraph in element.iter():
-        if local(paragraph.tag) != "p":
+        if strip_namespace(paragraph.tag) != "p":
             continue
         pieces = []
         for one in paragraph.iter():
-            if local(one.tag) == "t":
+            if strip_namespace(one.tag) == "t":
                 pieces.append(one.text or "")
-            elif local(one.tag) == "br":
+            elif strip_namespace(one.tag) == "br":
                 pieces.append("\n")
         lines.append("".join(pieces))
     return [line for line in lines if line.strip()]
 
 
-def chart_lines(package: Package, name: str) -> list[str]:
+def read_description(picture: Any) -> str:
+    """The alternative text of a picture; empty if it has none."""
+    return read_attribute(find_descendant(picture, "cNvPr"), "descr").strip()
+
+
+def read_chart(package: Package, name: str) -> list[str]:
     """The title, the names and the stored values of a chart."""
-    root = package.tree(name)
-    titles = [line for line in texts_in(root) if line.strip()]
+    root = package.parse_part(name)
+    titles = read_paragraphs(root)
     lines = [f"Chart: {' – '.join(titles)}" if titles else "Chart"]
     for series in root.iter():
-        if local(series.tag) == "ser":
-            values = [value_in(one) for one in series.iter() if local(one.tag) == "pt"]
+        if strip_namespace(series.tag) == "ser":
+            values = [read_value(one) for one in series.iter() if strip_namespace(one.tag) == "pt"]
             lines.append(" | ".join(filter(None, values)))
     return lines
 
 
-def value_in(point: Any) -> str:
-    value = child(point, "v")
+def read_value(point: Any) -> str:
+    value = find_child(point, "v")
     return (value.text or "").strip() if value is not None else ""

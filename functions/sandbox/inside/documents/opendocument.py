@@ -5,83 +5,73 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .office import Package, attribute, child, local
+from .office import Package, child_or_empty, read_attribute, split_at_headings, strip_namespace
 from .report import PICTURE, LeftOut, Part, Refused
 
+MANIFEST = "META-INF/manifest.xml"
 ROWS = 200_000
 REPEATED = 50  # empty cells in a row that are shown
 
 
 def read_opendocument(package: Package, left_out: LeftOut) -> Iterator[Part]:
-    if "META-INF/manifest.xml" in package.members and b"encryption-data" in package.archive.read(
-        "META-INF/manifest.xml"
-    ):
+    manifest = package.archive.read(MANIFEST) if MANIFEST in package.members else b""
+    if b"encryption-data" in manifest:
         raise Refused("encrypted", "The file is encrypted: remove its password and add it again.")
-    root = package.tree("content.xml")
-    body = child(root, "body")
-    for content in body if body is not None else ():
-        kind = local(content.tag)
+    root = package.parse_part("content.xml")
+    for content in child_or_empty(root, "body"):
+        kind = strip_namespace(content.tag)
         if kind == "presentation":
-            yield from Reader(left_out).slides(content)
+            yield from Reader(left_out).read_slides(content)
         elif kind == "spreadsheet":
-            yield from Reader(left_out).sheets(content)
+            yield from Reader(left_out).read_sheets(content)
         else:
-            yield from Reader(left_out).sections(content)
+            yield from split_at_headings(Reader(left_out).read_blocks(content))
 
 
 class Reader:
     def __init__(self, left_out: LeftOut) -> None:
         self.left_out = left_out
-        self.aside: list[str] = []
-        self.count = 0
+        self.aside: list[str] = []  # lines of frames and notes that belong below the present paragraph
+        self.count = 0  # rows with content, of all tables
 
-    def sections(self, content: Any) -> Iterator[Part]:
-        heading = ""
-        lines: list[str] = []
-        for is_heading, text in self.blocks(content):
-            if is_heading:
-                yield {"text": "\n".join(lines), "heading": heading}
-                heading, lines = text.strip(), []
-            else:
-                lines.append(text)
-        yield {"text": "\n".join(lines), "heading": heading}
-
-    def slides(self, content: Any) -> Iterator[Part]:
+    def read_slides(self, content: Any) -> Iterator[Part]:
         number = 0
         for page in content:
-            if local(page.tag) == "page":
+            if strip_namespace(page.tag) == "page":
                 number += 1
-                yield {"text": "\n".join(text for _, text in self.blocks(page)), "page": number}
+                yield {"text": "\n".join(text for _, text in self.read_blocks(page)), "page": number}
 
-    def sheets(self, content: Any) -> Iterator[Part]:
+    def read_sheets(self, content: Any) -> Iterator[Part]:
         for table in content:
-            if local(table.tag) == "table":
-                yield {"text": "\n".join(filter(None, self.rows(table))), "heading": attribute(table, "name")}
+            if strip_namespace(table.tag) == "table":
+                yield {"text": "\n".join(filter(None, self.read_rows(table))), "heading": read_attribute(table, "name")}
 
-    def blocks(self, element: Any) -> Iterator[tuple[bool, str]]:
+    def read_blocks(self, element: Any) -> Iterator[tuple[bool, str]]:
+        """(whether it is a heading, text) of each paragraph and row, in order."""
         for one in element:
-            tag = local(one.tag)
+            tag = strip_namespace(one.tag)
             if tag in ("p", "h"):
                 pieces: list[str] = []
-                self.collect(one, pieces)
+                self.collect_text(one, pieces)
                 yield tag == "h", "".join(pieces)
                 aside, self.aside = self.aside, []
                 yield from ((False, line) for line in aside)
             elif tag == "table":
-                yield from ((False, row) for row in self.rows(one))
+                yield from ((False, row) for row in self.read_rows(one))
             elif tag == "tracked-changes":
                 self.left_out.add("tracked changes", "Text that was deleted, and not yet accepted.")
             elif tag == "image":
                 self.left_out.add("pictures", PICTURE)
             elif tag not in ("forms", "sequence-decls"):
-                yield from self.blocks(one)
+                yield from self.read_blocks(one)
 
-    def collect(self, element: Any, pieces: list[str]) -> None:
+    def collect_text(self, element: Any, pieces: list[str]) -> None:
+        """The text of what is inside a paragraph; frames and notes are kept for the lines below it."""
         pieces.append(element.text or "")
         for one in element:
-            tag = local(one.tag)
+            tag = strip_namespace(one.tag)
             if tag == "s":
-                count = attribute(one, "c")
+                count = read_attribute(one, "c")
                 pieces.append(" " * min(int(count) if count.isdecimal() else 1, 100))
             elif tag == "tab":
                 pieces.append("\t")
@@ -89,41 +79,43 @@ class Reader:
                 pieces.append("\n")
             elif tag in ("note", "annotation"):
                 title = "note" if tag == "note" else "comment"
-                text = " ".join(text for _, text in self.inside(one))
+                text = " ".join(text for _, text in self.read_inside(one))
                 self.aside.append(f"[{title}: {text.strip()}]")
             elif tag == "frame":
-                self.aside += [text for _, text in self.inside(one) if text.strip()]
+                self.aside += [text for _, text in self.read_inside(one) if text.strip()]
             else:
-                self.collect(one, pieces)
+                self.collect_text(one, pieces)
             pieces.append(one.tail or "")
 
-    def inside(self, element: Any) -> list[tuple[bool, str]]:
+    def read_inside(self, element: Any) -> list[tuple[bool, str]]:
+        """Blocks within a paragraph or cell, without the lines that wait for the paragraph around them."""
         outer, self.aside = self.aside, []
-        blocks = list(self.blocks(element))
+        blocks = list(self.read_blocks(element))
         self.aside = outer
         return blocks
 
-    def rows(self, table: Any) -> Iterator[str]:
+    def read_rows(self, table: Any) -> Iterator[str]:
         for one in table:
-            tag = local(one.tag)
+            tag = strip_namespace(one.tag)
             if tag == "table-row":
-                line = self.row(one)
-                self.count += 1 if line else 0
+                line = self.read_row(one)
+                if line:
+                    self.count += 1
                 if self.count > ROWS:
                     raise Refused("too_many_rows", f"The file has more than {ROWS:,} rows.")
                 yield line
             elif tag in ("table-header-rows", "table-rows", "table-row-group"):
-                yield from self.rows(one)
+                yield from self.read_rows(one)
 
-    def row(self, row: Any) -> str:
+    def read_row(self, row: Any) -> str:
         cells: list[str] = []
         for cell in row:
-            if local(cell.tag) not in ("table-cell", "covered-table-cell"):
+            if strip_namespace(cell.tag) not in ("table-cell", "covered-table-cell"):
                 continue
-            text = " ".join(text.strip() for _, text in self.inside(cell) if text.strip())
-            repeated = attribute(cell, "number-columns-repeated")
+            text = " ".join(text.strip() for _, text in self.read_inside(cell) if text.strip())
+            repeated = read_attribute(cell, "number-columns-repeated")
             times = min(int(repeated), REPEATED) if repeated.isdecimal() else 1
-            cells += [text or attribute(cell, "value") or attribute(cell, "date-value")] * times
+            cells += [text or read_attribute(cell, "value") or read_attribute(cell, "date-value")] * times
         while cells and not cells[-1]:
             cells.pop()
         return " | ".join(cells)

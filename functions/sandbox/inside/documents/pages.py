@@ -15,10 +15,14 @@ BLOCKS = frozenset(
      "blockquote", "dt", "dd", "option", "caption", "figcaption", "summary", "legend"]
 )  # fmt: skip
 OTHER_PAGES = {"iframe": "src", "object": "data", "embed": "src", "frame": "src"}
+# From the first white space on: tried at each one, a long run of `&nbsp;` would cost the square of its length.
+LINE_BREAKS = re.compile(r"(?<!\s)\s*\n\s*")
 HUGE_REFERENCE = re.compile(r"&#(?:[0-9]{9,}|[xX][0-9a-fA-F]{9,});?")  # no character has such a number
 
 
 class Page(html.parser.HTMLParser):
+    """Collects the visible text of one page."""
+
     def __init__(self, left_out: LeftOut) -> None:
         super().__init__()
         self.left_out = left_out
@@ -88,7 +92,8 @@ class Page(html.parser.HTMLParser):
 
     def close_part(self) -> None:
         text = re.sub(r"[ \t]+", " ", "".join(self.text))
-        self.parts.append({"text": re.sub(r"\s*\n\s*", "\n", text), "heading": " ".join("".join(self.heading).split())})
+        text = LINE_BREAKS.sub("\n", text)
+        self.parts.append({"text": text, "heading": " ".join("".join(self.heading).split())})
         self.text = []
 
     def close_page(self) -> list[Part]:

@@ -20,6 +20,7 @@ ANNOTATIONS = ("/FreeText", "/Text", "/Highlight", "/Underline", "/StrikeOut", "
 
 
 def read_pdf(content: bytes, left_out: LeftOut) -> Iterator[Part]:
+    """One part for each page. Raises Refused, and what pypdf raises for a file that is no PDF."""
     import pypdf
 
     reader = pypdf.PdfReader(io.BytesIO(content))
@@ -36,10 +37,10 @@ def read_pdf(content: bytes, left_out: LeftOut) -> Iterator[Part]:
             page = reader.pages[number - 1]
             is_pictured = has_picture(page)
             text, unread = read_with_pictures(page) if is_pictured else (page.extract_text(), 0)
-            notes = notes_of(page)
+            notes = read_notes(page)
         except (MemoryError, ImportError):
             raise
-        except Exception as error:
+        except Exception as error:  # pypdf raises anything for a damaged page; the other pages are read
             broken += 1
             left_out.add(place, f"The page cannot be read ({type(error).__name__}).")
             continue
@@ -58,24 +59,31 @@ def read_pdf(content: bytes, left_out: LeftOut) -> Iterator[Part]:
 
 
 def list_attachments(reader: Any, left_out: LeftOut) -> None:
+    """List the files that are attached as left out."""
     try:
         names = list(reader.attachments)
-    except Exception:
+    except MemoryError:
+        raise
+    except Exception:  # pypdf raises anything for a damaged list; the pages are read
         left_out.add("attachments", "The list of attached files is damaged.")
         return
     for name in names:
         left_out.add(f"attachment {name}", "Files that are attached to a PDF are not read.")
 
 
-def notes_of(page: Any) -> list[str]:
+def read_notes(page: Any) -> list[str]:
     """What people wrote on a page: values of its form, and comments."""
     notes = []
     for reference in page.get("/Annots") or ():
         annotation = reference.get_object()
         kind = annotation.get("/Subtype")
-        field = annotation if "/T" in annotation or "/Parent" not in annotation else annotation["/Parent"].get_object()
-        if kind == "/Widget" and isinstance(field.get("/V"), str) and not str(field["/V"]).startswith("/"):
-            notes.append(f"{field.get('/T', 'field')}: {field['/V']}")
+        field = annotation
+        if "/T" not in annotation and "/Parent" in annotation:  # a box of a field that has several
+            field = annotation["/Parent"].get_object()
+        value = field.get("/V")
+        is_text = isinstance(value, str) and not value.startswith("/")  # the others are states of buttons
+        if kind == "/Widget" and is_text:
+            notes.append(f"{field.get('/T', 'field')}: {value}")
         elif kind in ANNOTATIONS and annotation.get("/Contents"):
             notes.append(f"[comment: {annotation['/Contents']}]")
     return notes
@@ -87,7 +95,9 @@ def has_picture(page: Any) -> bool:
         contents = page.get_contents()
         is_inline = contents is not None and INLINE_PICTURE.search(contents.get_data()) is not None
         return is_inline or draws_picture(page.get("/Resources"), 0)
-    except Exception:
+    except MemoryError:
+        raise
+    except Exception:  # what cannot be examined may be a picture, and must not be lost in silence
         return True
 
 
@@ -136,12 +146,12 @@ class PicturesOfPage:
             elif operator == b"INLINE IMAGE":
                 settings = operands["settings"]
                 width = settings.get("/W", settings.get("/Width"))
-                self.add(width, settings.get("/H", settings.get("/Height")), area_of(matrix) * self.forms[-1][1])
+                self.add(width, settings.get("/H", settings.get("/Height")), measure_area(matrix) * self.forms[-1][1])
             elif operator == b"Do":
-                self.draw(object_named(resources, operands[0]), resources, area_of(matrix) * scale)
+                self.draw(find_object(resources, operands[0]), resources, measure_area(matrix) * scale)
         except MemoryError:
             raise
-        except Exception:
+        except Exception:  # pypdf raises anything for damaged objects: count it as a large picture
             self.count += 1
             self.area = math.inf
 
@@ -156,7 +166,7 @@ class PicturesOfPage:
             self.add(drawn.get("/Width"), drawn.get("/Height"), scale)
         else:
             matrix = drawn.get("/Matrix")
-            inner = area_of([float(number) for number in matrix]) if matrix else 1.0
+            inner = measure_area([float(number) for number in matrix]) if matrix else 1.0
             self.forms[-1] = drawn.get("/Resources", resources), inner * scale
 
     def add(self, width: Any, height: Any, area: float) -> None:
@@ -166,7 +176,10 @@ class PicturesOfPage:
             self.area += area
 
     def count_unread(self) -> int:
-        """None if they are small. Together, because scanners cut a page into strips."""
+        """How many pictures may hold text that was not read.
+
+        0 if they are small together: scanners cut a page into strips, so each alone says little.
+        """
         if self.is_recognised or not self.count:
             return 0
         size = self.page.mediabox
@@ -174,13 +187,13 @@ class PicturesOfPage:
         return 0 if is_small else self.count
 
 
-def object_named(resources: Any, name: Any) -> Any:
+def find_object(resources: Any, name: Any) -> Any:
     """What a `Do` draws, or None if the page does not have it."""
     objects = resources.get_object().get("/XObject") if resources is not None else None
     drawn = objects.get_object().get(name) if objects is not None else None
     return drawn.get_object() if drawn is not None else None
 
 
-def area_of(matrix: Any) -> float:
-    """Of the unit square, into which a picture is drawn, when the matrix has enlarged it."""
+def measure_area(matrix: Any) -> float:
+    """The area on the page of a picture that this matrix places: it enlarges the unit square."""
     return float(abs(matrix[0] * matrix[3] - matrix[1] * matrix[2]))

@@ -15,38 +15,42 @@ WIDER = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "
          "euc_kr": "cp949", "iso8859-9": "cp1254"}  # fmt: skip
 NAMES = {"iso-8859-8-i": "iso-8859-8", "iso-8859-8-e": "iso-8859-8", "iso-8859-6-i": "iso-8859-6", "x-sjis": "cp932",
          "ks_c_5601-1987": "cp949", "x-gbk": "gb18030", "windows-874": "cp874", "x-mac-roman": "mac-roman"}  # fmt: skip
-NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7"})
+NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "utf_7"})
+SHIFTING = ("iso2022", "hz")
 UNPRINTED = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
 LOOKED_AT = 64 << 10  # bytes that a guess reads
 
 
 def decode_text(content: bytes, left_out: LeftOut, declared: str = "", place: str = "document") -> str:
-    """Raises Refused for what is no text."""
+    """The text of these bytes. Raises Refused for what is no text."""
     for mark, codec in MARKS:
         if content.startswith(mark):
-            return decoded(content[len(mark) :], codec, left_out, place)
-    if codec := wide_codec_of(content):
-        return decoded(content, codec, left_out, place)
+            return decode_leniently(content[len(mark) :], codec, left_out, place)
+    if codec := find_wide_codec(content):
+        return decode_leniently(content, codec, left_out, place)
     if b"\0" in content[:4096]:
         raise Refused("unsupported_type", "This kind of file has no text that can be read.")
-    named = codec_of(declared) or codec_of(declared_in(content))
-    for codec in ("utf-8", named):
+    named = find_codec(declared) or find_codec(find_declared_charset(content))
+    # Codecs with shift sequences use only ASCII bytes, so their texts are valid UTF-8 too, and wrong.
+    codecs_by_rank = [named, "utf-8"] if named.startswith(SHIFTING) else ["utf-8", named]
+    for codec in filter(None, codecs_by_rank):
         try:
-            return content.decode(codec) if codec else guessed(content, left_out, place)
+            return content.decode(codec)
         except UnicodeDecodeError:
             continue
-    return guessed(content, left_out, place)
+    return guess_text(content, left_out, place)
 
 
-def decoded(content: bytes, codec: str, left_out: LeftOut, place: str) -> str:
+def decode_leniently(content: bytes, codec: str, left_out: LeftOut, place: str) -> str:
+    """The text in this codec; bytes that are no text in it are replaced, and listed."""
     text = content.decode(codec, "replace")
     if "\ufffd" in text:
         left_out.add(place, f"Some bytes are no text in {codec.upper()}; they stand as \ufffd.")
     return text
 
 
-def wide_codec_of(content: bytes) -> str:
-    """UTF-16 without a mark: in most texts every other byte of a part is zero."""
+def find_wide_codec(content: bytes) -> str:
+    """The codec of UTF-16 without a mark, or empty: in most such texts every other byte is often zero."""
     head = content[:4096]
     if len(head) < 4 or len(head) % 2:
         head = head[:-1]
@@ -60,13 +64,13 @@ def wide_codec_of(content: bytes) -> str:
     return ""
 
 
-def declared_in(content: bytes) -> str:
+def find_declared_charset(content: bytes) -> str:
     """The charset that a page or an XML document names in its beginning."""
     match = DECLARED.search(content[:2048])
     return match[1].decode() if match and content.lstrip()[:1] == b"<" else ""
 
 
-def codec_of(name: str) -> str:
+def find_codec(name: str) -> str:
     """The codec of a charset; empty for an unknown one or one that is not a charset of documents."""
     name = name.strip().strip("\"'").lower()
     try:
@@ -79,12 +83,15 @@ def codec_of(name: str) -> str:
     return WIDER.get(codec, codec)
 
 
-def guessed(content: bytes, left_out: LeftOut, place: str) -> str:
-    """By the frequencies of letters in the languages of the world. Raises Refused, ImportError."""
+def guess_text(content: bytes, left_out: LeftOut, place: str) -> str:
+    """The text in the codec that its bytes look like, by the frequencies of letters in the languages of the world.
+
+    Raises Refused for what is no text, and ImportError without the library chardet.
+    """
     import chardet
 
     encoding = chardet.detect(content[:LOOKED_AT])["encoding"]
-    codec = codec_of(encoding or "") or "cp1252"
+    codec = find_codec(encoding or "") or "cp1252"
     text = content.decode(codec, "replace")
     if len(UNPRINTED.findall(text[:4096])) > len(text[:4096]) // 50:
         raise Refused("unsupported_type", "This kind of file has no text that can be read.")

@@ -46,7 +46,7 @@ class LeftOut:
         return entries
 
 
-def refusal_of(error: Exception) -> tuple[str, str]:
+def describe_refusal(error: Exception) -> tuple[str, str]:
     """The code and the message of what a reader raised."""
     if isinstance(error, Refused):
         return error.code, str(error)
@@ -61,8 +61,8 @@ def refusal_of(error: Exception) -> tuple[str, str]:
     return "broken_file", f"The file cannot be read ({type(error).__name__})."
 
 
-def bounded(parts: Iterable[Part]) -> Iterator[Part]:
-    """Without those that have neither text nor heading."""
+def limit_parts(parts: Iterable[Part]) -> Iterator[Part]:
+    """The parts that have text or a heading. Raises Refused if they have too much text together."""
     room = CHARS
     for part in parts:
         if not part["text"].strip() and not part.get("heading", "").strip():
