@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from agents.models import Preference
 from plumbing.http import outbound
+from plumbing.http.failures import describe_failure
 from runs.models import Notice, PushSubscription
 
 from . import push
@@ -105,7 +106,7 @@ def post(url: str, body: bytes, headers: dict[str, Any]) -> int:
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
         raise Undeliverable("the address cannot be used")
     except httpx2.HTTPError as error:
-        raise NotSent(f"the address cannot be reached: {type(error).__name__}")
+        raise NotSent(f"the address cannot be reached: {describe_failure(error)}")
 
 
 CHANNELS: dict[str, Callable[[Notice, Words], None]] = {
