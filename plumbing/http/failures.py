@@ -15,6 +15,8 @@ REASONS: tuple[tuple[type[Exception], str], ...] = (
     (httpx2.NetworkError, "the connection broke"),
     (httpx2.ProtocolError, "its answer is not valid HTTP, or the connection broke"),
     (httpx2.TooManyRedirects, "it redirects too often"),
+    (httpx2.DecodingError, "its answer is compressed in a way that cannot be read"),
+    (OSError, "the connection broke"),
 )
 
 

@@ -1,6 +1,7 @@
 """The ways in which a notice leaves: e-mail, a push service, a Teams workflow. Each makes one attempt."""
 
 import json
+import logging
 import smtplib
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from runs.models import Notice, PushSubscription
 from . import push
 from .words import Words
 
+log = logging.getLogger(__name__)
 TIMEOUT_S = 10.0
 
 
@@ -44,10 +46,16 @@ def send_email(notice: Notice, words: Words) -> None:
     message = EmailMessage(words.title, text, to=[notice.person.email], headers={"Auto-Submitted": "auto-generated"})
     try:
         message.send()
-    except (smtplib.SMTPRecipientsRefused, ValueError) as error:  # ValueError: a header that would be two
-        raise Undeliverable(f"the mail server refuses it: {type(error).__name__}")
-    except (smtplib.SMTPException, OSError) as error:
-        raise NotSent(f"the mail server did not take it: {type(error).__name__}")
+    except smtplib.SMTPRecipientsRefused:
+        raise Undeliverable("the mail server refuses the address of the person")
+    except ValueError:
+        raise Undeliverable("a header of the e-mail would have two lines")
+    except smtplib.SMTPException as error:
+        log.warning("The mail server did not take an e-mail: %r", error)
+        raise NotSent("the mail server did not take it")
+    except OSError as error:
+        log.warning("The mail server cannot be reached: %r", error)
+        raise NotSent("the mail server cannot be reached")
 
 
 def send_push(notice: Notice, words: Words) -> None:
