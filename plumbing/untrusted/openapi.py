@@ -14,7 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 from plumbing.untrusted.apart import Refused
 from plumbing.untrusted.formats import clean, yaml_value_here
-from plumbing.untrusted.openapi_bodies import find_body
+from plumbing.untrusted.openapi_bodies import QUERY_STYLES, find_body
 from plumbing.untrusted.openapi_schemas import Document, Schemas, Unusable
 from plumbing.untrusted.swagger import upgrade_document
 
@@ -36,7 +36,7 @@ OWN_HEADERS = DESCRIBED_ELSEWHERE | frozenset(
 )  # fmt: skip
 STYLES = {
     "path": ("simple", "label", "matrix"),
-    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject", "tabDelimited"),
+    "query": QUERY_STYLES,
     "header": ("simple",),
     "cookie": ("form", "cookie"),
 }

@@ -21,6 +21,7 @@ TEXT_SUBTYPES = (
     "jose",
     "jwt",
 )
+QUERY_STYLES = ("form", "spaceDelimited", "pipeDelimited", "deepObject", "tabDelimited")  # of forms too
 BYTES = {"type": "string", "contentEncoding": "base64", "description": "The content in base64."}
 JSON = Any
 
@@ -57,8 +58,10 @@ def read_content(document: Document, media: str, value: dict[str, JSON]) -> dict
     is_text = facts.get("type") == "string" and not is_binary(facts)
     main, _, kind = media.partition("/")
     if media in ANY:
-        if is_text or is_binary(facts):
-            return make_content(schema, "text/plain" if is_text else "application/octet-stream", is_text)
+        if is_text:
+            return make_content(schema, "text/plain", True)
+        if is_binary(facts):
+            return make_content(schema, "application/octet-stream", False)
         return {"schema": schema, "sent": {"media": "application/json", "kind": "json"}}
     if kind == "json" or kind.endswith("+json"):
         return {"schema": schema, "sent": {"media": media, "kind": "json"}}
@@ -113,7 +116,7 @@ def read_encoding(how: dict[str, JSON]) -> dict[str, JSON]:
     if not {"style", "explode", "allowReserved"} & how.keys():
         return {}
     style = how.get("style") or "form"
-    if style not in ("form", "spaceDelimited", "pipeDelimited", "deepObject", "tabDelimited"):
+    if style not in QUERY_STYLES:
         raise Unusable(f"A field of its form has the style “{str(style)[:100]}”, which forms have not.")
     explode = how.get("explode")
     return {

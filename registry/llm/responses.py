@@ -131,14 +131,9 @@ def declare_function(tool: Any) -> dict[str, JSON]:
 
 def read_response(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
     """A whole answer. Raises AttemptFailed."""
-    for index, item in enumerate(list_items(response)):
+    for index, item in enumerate(list_objects(response, "output")):
         read_item(builder, item, index)
     read_ending(builder, response)
-
-
-def list_items(response: dict[str, JSON]) -> list[dict[str, JSON]]:
-    output = response.get("output")
-    return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
 
 
 def read_item(builder: AnswerBuilder, item: dict[str, JSON], index: int) -> None:
@@ -147,13 +142,13 @@ def read_item(builder: AnswerBuilder, item: dict[str, JSON], index: int) -> None
     elif item.get("type") == "message":
         read_message(builder, item)
     elif item.get("type") == "reasoning":
-        for part in [*list_parts(item, "summary"), *list_parts(item, "content")]:
+        for part in [*list_objects(item, "summary"), *list_objects(item, "content")]:
             builder.add_reasoning(get_text(part, "text"))
     keep_item(builder, item, index)
 
 
 def read_message(builder: AnswerBuilder, item: dict[str, JSON]) -> None:
-    for part in list_parts(item, "content"):
+    for part in list_objects(item, "content"):
         builder.add_text(get_text(part, "text"))
         builder.add_refusal(get_text(part, "refusal"))
 
@@ -173,9 +168,12 @@ def read_piece(item: dict[str, JSON], index: JSON) -> CallPiece:
     return CallPiece.of(index, item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments"))
 
 
-def list_parts(item: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
-    parts = item.get(name)
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+def list_objects(value: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
+    """The objects in the list of this name; what is no list has none."""
+    entries = value.get(name)
+    if not isinstance(entries, list):
+        return []
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def get_text(value: JSON, name: str) -> str:
