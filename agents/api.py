@@ -66,7 +66,7 @@ class ProviderViewSet(NamedViewSet):
         last costs a few tokens; `requests: false` leaves it out.
         """
         body, provider = read(TrialSerializer, request), self.get_object()
-        trial = served.try_out if body["requests"] else served.verdict
+        trial = served.try_provider if body["requests"] else served.verdict
         verdict = {"abilities": [], **trial(provider, body.get("model", ""))}
         self.audit("tested", provider, ok=verdict["ok"], code=verdict["code"])
         for ability in verdict["abilities"]:

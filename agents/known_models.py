@@ -39,13 +39,17 @@ def read_table() -> dict[str, Any]:
 
 
 @cache
-def models_of(kind: str) -> dict[str, KnownModel]:
-    rows = read_table()["kinds"].get(kind, {}).get("models", {})
-    return {name: KnownModel(**{**row, "features": tuple(row.get("features", ()))}) for name, row in rows.items()}
+def read_models(kind: str) -> dict[str, KnownModel]:
+    """The models of one kind of provider by name."""
+    models = {}
+    for name, row in read_table()["kinds"].get(kind, {}).get("models", {}).items():
+        features = tuple(row.get("features", ()))
+        models[name] = KnownModel(**{**row, "features": features})
+    return models
 
 
-def find(kind: str, name: str) -> KnownModel | None:
+def find_model(kind: str, name: str) -> KnownModel | None:
     """The model of this kind of provider, also by the name of one of its snapshots."""
-    models = models_of(kind)
+    models = read_models(kind)
     name = name.removeprefix("models/")
     return models.get(name) or models.get(SNAPSHOT.sub("", name))

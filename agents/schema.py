@@ -61,14 +61,15 @@ def check_schema(schema: JSON) -> list[Problem]:
     return answer
 
 
-def without_unusable_patterns(schema: dict[str, JSON]) -> dict[str, JSON]:
-    """A foreign schema without the patterns that cannot be checked here: each then stands in the description.
+def drop_unusable_patterns(schema: dict[str, JSON]) -> dict[str, JSON]:
+    """A foreign schema without the patterns that cannot be checked here; each is told in the description instead.
 
-    JavaScript's and PCRE's patterns are not all ours; whoever described the tool checks them anyway.
+    JavaScript and PCRE have patterns that our library does not know. The service that described the tool checks its
+    patterns itself.
     """
     if not has_keyword(schema, "pattern") and not has_keyword(schema, "patternProperties"):
         return schema
-    for _ in range(2):  # what the meta-schema says is only seen once nothing else is wrong
+    for _ in range(2):  # some problems are found only when the others are gone
         places = [one["path"] for one in check_schema(schema) if is_about_pattern(one["path"])]
         if not places:
             return schema
@@ -97,15 +98,15 @@ def is_about_pattern(path: str) -> bool:
 
 def drop_pattern(schema: dict[str, JSON], place: str) -> None:
     """`place` is the JSON pointer of a `pattern`, or of one among `patternProperties`."""
-    above, _, last = place.rpartition("/")
-    if last != "pattern":
-        above, _, last = place.partition("/patternProperties")[0], "", "patternProperties"
+    keyword = "pattern" if place.endswith("/pattern") else "patternProperties"
+    above = place.removesuffix("/pattern") if keyword == "pattern" else place.partition("/patternProperties")[0]
     owner = resolve_pointer(schema, "#" + above) if above else schema
-    if isinstance(owner, dict) and isinstance(owner.get(last), str | dict):
-        pattern = owner.pop(last)
-        if isinstance(pattern, str):
-            words = f"Must match the pattern {pattern[:300]}"
-            owner["description"] = f"{owner['description']} {words}" if owner.get("description") else words
+    if not isinstance(owner, dict) or not isinstance(owner.get(keyword), str | dict):
+        return
+    pattern = owner.pop(keyword)
+    if isinstance(pattern, str):
+        words = f"Must match the pattern {pattern[:300]}"
+        owner["description"] = f"{owner['description']} {words}" if owner.get("description") else words
 
 
 def outer_problems(schema: JSON) -> Iterator[Problem]:

@@ -145,17 +145,22 @@ def verdict(provider: Provider, model: str = "") -> dict[str, Any]:
     return {"ok": not code, "code": code, "message": message, "hint": hint, "models": len(names), "wall_ms": wall_ms}
 
 
-def try_out(provider: Provider, model: str = "") -> dict[str, Any]:
-    """`verdict`, with what the model can do as `abilities`: four short requests, if there is a model to ask."""
-    trial, model_name = verdict(provider, model), model or provider.default_model
+def try_provider(provider: Provider, model: str = "") -> dict[str, Any]:
+    """`verdict`, with what the model can do as `abilities`: four short requests, if there is a model to ask. While too
+    many others are being tried, `abilities` is empty.
+    """
+    trial = verdict(provider, model)
     trial["abilities"] = []
-    if trial["code"] not in FATAL and model_name and provider.kind != Provider.Kind.OFFLINE:
-        if not AT_ONCE.acquire(blocking=False):
-            return trial
-        try:
-            trial["abilities"] = import_string(settings.MODEL_TRIAL)(provider, model_name)
-        finally:
-            AT_ONCE.release()
+    model_name = model or provider.default_model
+    if trial["code"] in FATAL or not model_name or provider.kind == Provider.Kind.OFFLINE:
+        return trial
+    if not AT_ONCE.acquire(blocking=False):
+        return trial
+    try:
+        try_model = import_string(settings.MODEL_TRIAL)
+        trial["abilities"] = try_model(provider, model_name)
+    finally:
+        AT_ONCE.release()
     return trial
 
 

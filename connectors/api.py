@@ -234,6 +234,8 @@ def check(row: Connection, user: Any) -> None:
     try:
         if row.provider in READERS:
             READERS[row.provider](row, user.pk)
+        elif row.provider == Connection.Provider.OPENAPI:
+            openapi.check_service(row)
         elif row.uses_oauth:
             check_account(row)
     except ToolError as error:

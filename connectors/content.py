@@ -102,8 +102,8 @@ def address_list(value: str) -> list[str]:
     return [address for _, address in pairs if address]
 
 
-def unreadable(id: str, why: str, headers: dict[str, str], *, date: str = "", place: str = "") -> dict[str, Any]:
-    """A message that nobody can read is delivered all the same: with the reason, and its headers as they were sent."""
+def unreadable(id: str, headers: dict[str, str], *, date: str = "", place: str = "") -> dict[str, Any]:
+    """A message that nobody can read is delivered all the same, with its headers as they were sent."""
     return Message(
         id=id,
         thread_id="",
@@ -115,7 +115,7 @@ def unreadable(id: str, why: str, headers: dict[str, str], *, date: str = "", pl
         text_length=0,
         is_cut=True,
         place=place,
-        note=f"This message cannot be read ({why}); these are its headers as they were sent.",
+        note="This message cannot be read; these are its headers as they were sent. The server's log says why.",
         headers=headers,
     ).as_json()
 

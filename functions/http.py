@@ -22,6 +22,7 @@ import httpx2
 
 from plumbing.http import outbound
 from plumbing.http.addresses import matches
+from plumbing.http.failures import describe_failure
 from plumbing.untrusted.charsets import known_charset
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -209,7 +210,7 @@ def _send(client: httpx2.Client, outgoing: _Request, rules: Rules, deadline: flo
     except httpx2.TimeoutException:
         raise HttpRefused(f"{host} did not answer in time") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        raise HttpRefused(f"{host} could not be fetched: {type(error).__name__}") from None
+        raise HttpRefused(f"{host} could not be fetched: {describe_failure(error)}") from None
     if rules.record is not None:
         ms = round((time.monotonic() - began) * 1000, 1)
         rules.record(

@@ -22,8 +22,8 @@ BEGIN, TEXT, REPLACED, CLOSE, CALL, FILE, RESULT, APPROVAL, QUESTION, END = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`kind`: BEGIN (a message of the assistant begins), TEXT (a piece of it), REPLACED (it is another
-    than was heard so far), CLOSE (it is complete), CALL, FILE (that a call made), RESULT (of the
+    """`kind`: BEGIN (a message of the assistant begins), TEXT (a piece of it), REPLACED (all of it
+    that was sent so far is replaced), CLOSE (it is complete), CALL, FILE (that a call made), RESULT (of the
     agent's own call), APPROVAL, QUESTION (an input request), END.
 
     `data` is the event's data; of BEGIN, TEXT, REPLACED and CLOSE {"turn", "text"}.
@@ -87,7 +87,9 @@ class Reading:
             yield Step(TEXT, {"turn": turn, "text": piece})
 
     def correct(self, turn: int, text: str) -> Iterator[Step]:
-        """What was heard may not be the message: an answer that broke off and was asked for again, or thoughts."""
+        """What was sent so far may not be the message: it was thoughts, or an answer that broke off and was asked for
+        again.
+        """
         if self.turn == turn and not text.startswith(self.text):
             self.text = text
             yield Step(REPLACED, {"turn": turn, "text": text})

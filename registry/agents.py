@@ -86,16 +86,19 @@ class LiveAgent:
         """
         started = perf_counter()
         stopwatch = Stopwatch(started, on_delta)
+        tools = (*self._offered(tool_names), *extra_tools)
         question = Question(
             model_name=self.spec.model_name,
             messages=self._prompted(messages),
-            tools=(*self._offered(tool_names), *extra_tools),
+            tools=tools,
             output_schema=output_schema,
             on_delta=stopwatch.hear if on_delta else None,
             watch=Watch(is_cancelled, deadline),
             on_thought=on_thought,
         )
-        answer, model_name, attempts = ask(self._model(max_tokens), question, self.spec.fallback_models)
+        model = self._model(max_tokens)
+        answer, model_name, attempts = ask(model, question, self.spec.fallback_models)
+        wall_ms = (perf_counter() - started) * 1000
         return ModelReply(
             text=answer.text,
             tool_calls=answer.calls,
@@ -104,7 +107,7 @@ class LiveAgent:
             model_name=model_name,
             attempts=attempts,
             first_token_ms=stopwatch.first_ms,
-            wall_ms=(perf_counter() - started) * 1000,
+            wall_ms=wall_ms,
             request=self._request(question),
             response=response_of(answer),
             finish=answer.finish,

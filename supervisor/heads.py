@@ -55,14 +55,14 @@ class AnsweringChannel(http.HTTPChannel):
     totalHeadersSize = HEAD_BYTES  # noqa: N815  (Twisted's names)
     requestHeaders = Headers()  # noqa: N815  (for `answer_of`: what was sent is not trusted)
     is_refused = False
-    thrown_away = 0
+    ignored_bytes = 0
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
         if not self.is_refused:
             super().dataReceived(data)
             return
-        self.thrown_away += len(data)
-        if self.thrown_away > LINGER_BYTES:
+        self.ignored_bytes += len(data)
+        if self.ignored_bytes > LINGER_BYTES:
             self.loseConnection()
 
     def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802

@@ -78,7 +78,7 @@ class ProviderAdmin(OwnedAdmin):
     @row_action(description=later("Test"), url_path="test", permission="change", changes=True)
     def try_out(self, request: HttpRequest, provider: Provider) -> HttpResponse:
         """Ask its server for its models, and its model what it can do; say what came of it."""
-        self.tell_trial(request, provider, served.try_out(provider))
+        self.tell_trial(request, provider, served.try_provider(provider))
         self.audit(request, "tested", provider)
         return redirect(reverse("admin:agents_provider_change", args=[provider.pk]))
 

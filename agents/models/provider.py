@@ -106,16 +106,20 @@ class Provider(Owned):
 
     def cost(self, model_name: str, input_tokens: int, output_tokens: int) -> Decimal:
         """US dollars for that many tokens; 0 if no price is set or known."""
-        price: dict[str, Any] = self.prices.get(model_name) or self.prices.get("*") or self.known_price(model_name)
-        spent = (
-            Decimal(str(price.get("input", 0))) * input_tokens + Decimal(str(price.get("output", 0))) * output_tokens
-        )
-        return spent / MILLION
+        price = self.find_price(model_name)
+        cost_of_input = Decimal(str(price.get("input", 0))) * input_tokens
+        cost_of_output = Decimal(str(price.get("output", 0))) * output_tokens
+        return (cost_of_input + cost_of_output) / MILLION
 
-    def known_model(self, model_name: str) -> KnownModel | None:
-        """What is known of this model. Another address than the service's own may have another one under its name."""
-        return None if self.base_url else known_models.find(self.kind, model_name)
-
-    def known_price(self, model_name: str) -> dict[str, Any]:
+    def find_price(self, model_name: str) -> dict[str, Any]:
+        """US dollars per million tokens as "input" and "output": what was set, else what is known, else {}."""
+        if price := self.prices.get(model_name) or self.prices.get("*"):
+            return price
         model = self.known_model(model_name)
         return {"input": model.input, "output": model.output} if model else {}
+
+    def known_model(self, model_name: str) -> KnownModel | None:
+        """What is known of this model; None at another address than the service's own, which may offer another model
+        under the same name.
+        """
+        return None if self.base_url else known_models.find_model(self.kind, model_name)

@@ -162,9 +162,9 @@ class Connector:
             raise
         except Unavailable as error:  # the process that reads long HTML is busy: nothing is wrong with the message
             raise ToolFailed(str(error), code="service_unavailable") from None
-        except Exception as error:
+        except Exception:
             log.exception("A message of %s cannot be read: %s", self.connection, id)
-            return unreadable(id, type(error).__name__, raw_headers(headers), date=date, place=place)
+            return unreadable(id, raw_headers(headers), date=date, place=place)
 
     # -- the sync ----------------------------------------------------------------------------------------------------
 
@@ -253,9 +253,9 @@ class Connector:
                 if (error.code in OF_THE_ACCOUNT and error.code != "service_unavailable") or len(silent) >= MOST_SILENT:
                     hindered.append(error)
                 return item, None, error
-            except Exception as error:
+            except Exception:
                 log.exception("A message of %s cannot be read: %s", self.connection, item.external_id)
-                why = f"This message cannot be read ({type(error).__name__})."
+                why = "This message cannot be read; the server's log says why."
                 return item, None, ToolFailed(why, code="unreadable")
 
         if len(items) < 2:

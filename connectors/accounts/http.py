@@ -18,6 +18,7 @@ from connectors.exceptions import CursorExpired, MissingScope, ReconnectNeeded, 
 from connectors.logins import tokens
 from connectors.models import Connection
 from plumbing.http import outbound
+from plumbing.http.failures import describe_failure
 
 ANSWER_LIMIT = 8 * 1024 * 1024  # bytes of one answer; a larger message is read without its body
 PATIENCE_S = 2.0  # longest wait on a worker for a service that asks to retry later
@@ -104,11 +105,11 @@ class Api:
         never_sent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
         if not repeatable and not never_sent:
             raise OutcomeUnknown(
-                f"{self.title} closed the connection ({type(error).__name__}); it is unknown whether the "
+                f"{self.title} closed the connection ({describe_failure(error)}); it is unknown whether the "
                 "request was carried out."
             )
         if last or isinstance(error, outbound.OverTime):
-            raise failed("service_unavailable", f"{self.title} cannot be reached: {type(error).__name__}.")
+            raise failed("service_unavailable", f"{self.title} cannot be reached: {describe_failure(error)}.")
 
     def wait_or_give_up(self, status: int, headers: httpx2.Headers, attempt: int, last: bool) -> None:
         wait = retry_after(headers)

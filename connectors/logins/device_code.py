@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid, NotFound, Unavailable
 from connectors.models import Authorization, Connection
+from plumbing.http.failures import describe_failure
 
 from .oauth import configured, digest, save_login
 from .providers import Service, service_of
@@ -27,9 +28,9 @@ def begin(user: Any, provider: str, *, access: Iterable[str] = (), name: str = "
         answer = post(service.login, "device", scope=" ".join(scopes))
     except OAuthRefused as refused:
         raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")
-    except httpx2.HTTPError as broken:
+    except httpx2.HTTPError as error:
         raise Unavailable(
-            f"{service.title} cannot be reached: {type(broken).__name__}.",
+            f"{service.title} cannot be reached: {describe_failure(error)}.",
             hint="Try again. If it lasts, check the network of the server.",
         )
     expires_at = after(timezone.now(), answer.get("expires_in", 900)) or timezone.now()
@@ -73,9 +74,9 @@ def poll(user: Any, provider: str, authorization_id: int) -> Connection | None:
     except OAuthRefused as refused:
         still_pending(authorization, refused, service)
         return None
-    except httpx2.HTTPError as broken:
+    except httpx2.HTTPError as error:
         raise Unavailable(
-            f"{service.title} cannot be reached: {type(broken).__name__}.",
+            f"{service.title} cannot be reached: {describe_failure(error)}.",
             hint="Try again. If it lasts, check the network of the server.",
         )
     if not authorization.use_up(now):

@@ -18,6 +18,7 @@ from django.utils import timezone
 from agents.exceptions import Conflict, Invalid, NotFound, Unavailable
 from agents.models import AuditEvent
 from connectors.models import Authorization, Connection
+from plumbing.http.failures import describe_failure
 
 from .providers import Login, Service, service_of
 from .server_login import ServerLogin, found
@@ -143,9 +144,9 @@ def complete(
         if refused.code == NO_CLIENT and isinstance(login, ServerLogin):
             authorization.connection.forget_client()
         raise Invalid(f"{title} refused the login: {refused}", code="login_refused", hint="Start again.")
-    except httpx2.HTTPError as broken:
+    except httpx2.HTTPError as error:
         raise Unavailable(
-            f"{title} cannot be reached: {type(broken).__name__}.",
+            f"{title} cannot be reached: {describe_failure(error)}.",
             hint="Try again. If it lasts, check the network of the server.",
         )
     return save_login(authorization, token)

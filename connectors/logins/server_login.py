@@ -24,6 +24,7 @@ from connectors.models import Connection
 from connectors.remote import bound_secret
 from plumbing.http import outbound
 from plumbing.http.addresses import host_refusal, url_refusal
+from plumbing.http.failures import describe_failure
 
 DISCOVERY_S = 20.0
 ANSWER_LIMIT = 256 * 1024
@@ -99,7 +100,7 @@ def found(connection: Connection, user: Any, redirect_uri: str) -> ServerLogin:
         raise Invalid(str(error), code="private_address")
     except httpx2.HTTPError as error:
         raise Unavailable(
-            f"The server's login service cannot be reached: {type(error).__name__}.",
+            f"The server's login service cannot be reached: {describe_failure(error)}.",
             hint="Try again. If it lasts, check the address of the server.",
         )
     keep(connection, login)

@@ -18,6 +18,7 @@ from connectors.exceptions import ReconnectNeeded, failed
 from connectors.models import Connection
 from plumbing import waits
 from plumbing.http import outbound
+from plumbing.http.failures import describe_failure
 
 from .providers import Login, service_of
 from .server_login import ServerLogin, kept
@@ -88,7 +89,7 @@ def refresh(connection: Connection, refused: str = "") -> str:
         raise refusal(connection, error)
     except httpx2.HTTPError as error:
         release(connection)
-        raise failed("login_unavailable", f"The login cannot be renewed now: {type(error).__name__}.")
+        raise failed("login_unavailable", f"The login cannot be renewed now: {describe_failure(error)}.")
     take_token(connection, token)
     connection.save(
         update_fields=[

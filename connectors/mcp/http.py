@@ -15,6 +15,7 @@ import httpx2
 
 from plumbing import waits
 from plumbing.http import outbound
+from plumbing.http.failures import describe_failure
 
 from . import headers as metadata
 from .exceptions import LoginWanted, McpFailed, McpRefused, SessionLost
@@ -186,7 +187,7 @@ class HttpExchange:
             if response.status_code == 202:
                 return
             if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-                yield from streamed(response, self._position)
+                yield from read_stream(response, self._position)
             else:
                 yield from read_messages(outbound.read_body(response, ANSWER_LIMIT).decode("utf-8", "replace"))
 
@@ -208,7 +209,7 @@ class HttpExchange:
         try:
             opened = self._transport.continued(self._position)
             with errors(), outbound.until(max(0.0, ends - monotonic())), opened as response:
-                yield from streamed(response, self._position)
+                yield from read_stream(response, self._position)
         except SessionLost:
             raise McpFailed("server_died", "The server closed the session before it answered.")
         except McpRefused as error:
@@ -220,8 +221,8 @@ class HttpExchange:
             raise
 
 
-def streamed(response: httpx2.Response, position: Position) -> Iterator[Message]:
-    """The messages of an event stream, without what is none (`data: ping`)."""
+def read_stream(response: httpx2.Response, position: Position) -> Iterator[Message]:
+    """The messages of an event stream. Events that hold something else (`data: ping`) are skipped."""
     for text in events(response.iter_bytes(), position):
         yield from find_messages(text)
 
@@ -249,11 +250,12 @@ def errors() -> Iterator[None]:
     except outbound.Cancelled:
         raise McpFailed("cancelled", "The run was cancelled during this call.")
     except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-        raise McpFailed("server_unreachable", f"The server cannot be reached: {type(error).__name__}.", was_sent=False)
+        message = f"The server cannot be reached: {describe_failure(error)}."
+        raise McpFailed("server_unreachable", message, was_sent=False)
     except httpx2.TimeoutException:
         raise McpFailed("timeout", "The server did not answer in time.")
     except httpx2.HTTPError as error:
-        raise Broken(f"The connection to the server broke: {type(error).__name__}.")
+        raise Broken(f"The connection to the server broke: {describe_failure(error)}.")
 
 
 def pause(seconds: float, until: float) -> None:

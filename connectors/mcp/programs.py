@@ -133,7 +133,7 @@ class ProgramTransport:
 
 
 class ProgramExchange:
-    """The lines that a program writes after one message. What is no message, such as a line of a log, is skipped."""
+    """The messages that a program writes after one of ours. Other lines, such as those of a log, are skipped."""
 
     def __init__(self, transport: ProgramTransport, message: Message, until: float) -> None:
         self._transport = transport

@@ -28,6 +28,7 @@ from connectors.remote import Listing, Offered, secret_header, take_offers
 from connectors.timing import seconds_left
 from plumbing import clock, waits
 from plumbing.http import outbound
+from plumbing.http.failures import describe_failure
 
 from .mcp import source_of
 
@@ -330,11 +331,11 @@ def exchange(connection: Connection, user_id: int | None, method: str, url: str,
         raise failed("too_large", f"{connection.name}: {error}")
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as error:
         connection.mark_broken("The agent cannot be reached.")
-        raise Unreached(f"{connection.name} cannot be reached: {type(error).__name__}.")
+        raise Unreached(f"{connection.name} cannot be reached: {describe_failure(error)}.")
     except httpx2.HTTPError as error:
         connection.mark_broken("The agent cannot be reached.")
         if body is None or body["method"] != "SendMessage":
-            raise Away(f"{connection.name} does not answer: {type(error).__name__}.")
+            raise Away(f"{connection.name} does not answer: {describe_failure(error)}.")
         raise OutcomeUnknown(f"{connection.name} closed the connection; it is unknown whether it got the message.")
     try:
         return Answer(response.status_code, json.loads(content))

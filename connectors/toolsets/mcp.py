@@ -9,7 +9,7 @@ from typing import Any
 
 from agents.models import Tool
 from agents.models.team import is_open
-from agents.schema import sha256_of, without_unusable_patterns
+from agents.schema import drop_unusable_patterns, sha256_of
 from agents.tools import CallPending, RetryTool, ToolCall, ToolContext, ToolResult, ToolSpec
 from connectors.attachments import with_files_stored
 from connectors.content import clean
@@ -43,40 +43,46 @@ def list_tools(connection: Connection, user_id: int | None) -> Listing:
     """Read the server's tools and update the catalogue. Raises ToolFailed."""
     until = monotonic() + LIST_S
     try:
-        offers = sessions.use(connection, user_id, until, lambda kept: listed(kept, until))
+        offers = sessions.use(connection, user_id, until, lambda kept: fetch_offers(kept, until))
     except McpRefused as error:
         raise sessions.unusable(connection, error)
     connection.mark_ok()
     return take_offers(connection, offers, kind=Tool.Kind.MCP)
 
 
-def listed(kept: Kept, until: float) -> list[Offered]:
-    offers = [offered(tool, is_http=kept.is_shared) for tool in kept.session.list_tools(until)]
-    kept.hashes = hashes_of(offers)
+def fetch_offers(kept: Kept, until: float) -> list[Offered]:
+    offers = [read_offer(tool, is_http=kept.is_shared) for tool in kept.session.list_tools(until)]
+    kept.hashes = hash_definitions(offers)
     kept.listed_at = monotonic()
     return offers
 
 
-def hashes_of(offers: list[Offered]) -> dict[str, str]:
+def hash_definitions(offers: list[Offered]) -> dict[str, str]:
     """The hash of each definition by name. Of several with one name, the one that `take_offers` takes."""
-    counts = Counter(one.name for one in offers)
+    counts = Counter(offer.name for offer in offers)
     hashes: dict[str, str] = {}
-    for one in offers:
-        problem = problem_of(one, set(hashes)) if counts[one.name] > 1 else one.problem
+    for offer in offers:
+        problem = offer.problem
+        if counts[offer.name] > 1:  # only then: a check of the schema takes time
+            problem = problem_of(offer, set(hashes))
         if not problem:
-            hashes[one.name] = sha256_of(one.definition())
+            hashes[offer.name] = sha256_of(offer.definition())
     return hashes
 
 
-def offered(tool: dict[str, JSON], *, is_http: bool = True) -> Offered:
+def read_offer(tool: dict[str, JSON], *, is_http: bool = True) -> Offered:
     """One entry of tools/list. Its annotations are claims that only count after approval."""
     schema, output = tool.get("inputSchema"), tool.get("outputSchema")
-    described = {"type": "object"} | schema if isinstance(schema, dict) else {"type": "object"}
+    if not isinstance(schema, dict):
+        schema = {}
+    if not isinstance(output, dict):
+        output = None
+    words = tool.get("description") or tool.get("title") or ""
     return Offered(
         name=str(tool.get("name", "")),
-        description=clean(str(tool.get("description") or tool.get("title") or "")),
-        input_schema=without_unusable_patterns(described),
-        output_schema=output if isinstance(output, dict) else None,
+        description=clean(str(words)),
+        input_schema=drop_unusable_patterns({"type": "object", **schema}),
+        output_schema=output,
         effect=claimed_effect(tool.get("annotations")),
         details={},
         problem=header_problem(schema) if is_http else "",
@@ -119,7 +125,7 @@ class McpToolset:
         except CallPending:
             raise
         except Exception as problem:
-            remote.count((monotonic() - started) * 1000, str(problem) or type(problem).__name__)
+            remote.count((monotonic() - started) * 1000, str(problem) or "The call failed.")
             raise
         remote.count((monotonic() - started) * 1000)
         connection.mark_ok()
@@ -215,7 +221,7 @@ def check_pin(tool: ToolSpec, connection: Connection, kept: Kept, until: float) 
     """The tool still matches its pin; otherwise it is switched off until a user approves it again."""
     name, pin = tool.source["tool"], tool.source["pin"]
     if not is_fresh(kept):
-        offers = listed(kept, until)
+        offers = fetch_offers(kept, until)
         if kept.hashes.get(name) != pin:
             take_offers(connection, offers, kind=Tool.Kind.MCP)
     now = kept.hashes.get(name)

@@ -18,20 +18,29 @@ def result_of(answer: dict[str, JSON], tool: ToolSpec, printed: str = "") -> Too
     Structured content wins over text, unless it is null. If the tool has an output schema, the value must
     match it.
     """
-    parts = answer.get("content")
-    texts = [text for part in (parts if isinstance(parts, list) else []) if (text := text_of(part))]
-    shown = cut("\n".join(texts), TEXT_LIMIT)[0]
+    shown = write_content(answer.get("content"))
     structured = answer.get("structuredContent")
     if answer.get("isError"):
-        message = shown if shown or structured is None else cut(json.dumps(structured), MESSAGE_LIMIT)[0]
+        message = shown
+        if not shown and structured is not None:
+            message = json.dumps(structured)
         error = {"code": "tool_error", "message": message[:MESSAGE_LIMIT] or "the tool failed"}
         return ToolResult(ok=False, error=error, printed=printed, untrusted=True)
-    value = shown if structured is None else structured
-    if tool.output_schema is not None:
-        value = json_of(shown) if structured is None else structured
-        if problems := schema.validate(tool.output_schema, value):
-            return ToolResult(ok=False, error=mismatch(problems), printed=printed, untrusted=True)
+    value = structured
+    if structured is None:
+        value = shown if tool.output_schema is None else json_of(shown)
+    problems = [] if tool.output_schema is None else schema.validate(tool.output_schema, value)
+    if problems:
+        return ToolResult(ok=False, error=mismatch(problems), printed=printed, untrusted=True)
     return ToolResult(ok=True, value=value, printed=printed, untrusted=True)
+
+
+def write_content(parts: JSON) -> str:
+    """The parts of an answer as one text, which is cut and marked if it is long."""
+    if not isinstance(parts, list):
+        return ""
+    texts = [write_part(part) for part in parts]
+    return cut("\n".join(filter(None, texts)), TEXT_LIMIT)[0]
 
 
 def mismatch(problems: list[dict[str, JSON]]) -> dict[str, JSON]:
@@ -50,7 +59,7 @@ def json_of(text: str) -> JSON:
         return text
 
 
-def text_of(part: JSON) -> str:
+def write_part(part: JSON) -> str:
     """A content part as text. Links are written out; images and sounds are named with their size."""
     if not isinstance(part, dict):
         return ""

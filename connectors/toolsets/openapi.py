@@ -14,7 +14,7 @@ from django.conf import settings
 
 from agents.exceptions import Invalid
 from agents.models import Tool
-from agents.schema import without_unusable_patterns
+from agents.schema import drop_unusable_patterns
 from agents.tools import OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
 from connectors.accounts.http import retry_after
 from connectors.content import cut, decode
@@ -23,6 +23,7 @@ from connectors.models import Connection, RemoteTool
 from connectors.remote import Listing, Offered, forget_approvals, looked_over, secret_header, take_offers
 from connectors.timing import seconds_left
 from plumbing.http import outbound
+from plumbing.http.failures import describe_failure
 from plumbing.untrusted import apart
 from plumbing.untrusted.openapi import MAX_TEXT
 
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 ANSWER_LIMIT = 1024 * 1024  # bytes
 TEXT_LIMIT = 200_000
 FETCH_S = 20.0
+CHECK_S = 10.0
 JSON = Any
 
 
@@ -84,13 +86,13 @@ def read_document(
     except apart.TooMuch:
         hint = "Send it as JSON, or leave out what is not needed."
         raise Invalid("The document takes too long to read.", code="too_large", hint=hint)
-    return facts["base_url"], map(offered, facts["operations"])
+    return facts["base_url"], map(read_offer, facts["operations"])
 
 
-def offered(text: str) -> Offered:
-    """One operation as the reader's process describes it."""
+def read_offer(text: str) -> Offered:
+    """One operation, which the reader's process describes as JSON."""
     facts = json.loads(text)
-    facts["input_schema"] = without_unusable_patterns(facts["input_schema"])
+    facts["input_schema"] = drop_unusable_patterns(facts["input_schema"])
     return Offered(**facts, output_schema=None)
 
 
@@ -101,6 +103,32 @@ def move(connection: Connection, where: str) -> None:
         forget_approvals(connection)
     connection.base_url = where
     connection.save(update_fields=["base_url", "secret_name", "updated_at"])
+
+
+def check_service(connection: Connection) -> None:
+    """Ask whether the service answers at its address: any status will do. The secret is not sent, and without an
+    import there is no address to ask. Raises ToolError.
+    """
+    if not connection.base_url:
+        return
+    try:
+        with (
+            outbound.until(CHECK_S),
+            outbound.client(settings.PRIVATE_HOSTS_ALLOWED) as client,
+            client.stream("GET", connection.base_url),
+        ):
+            connection.mark_ok()
+    except outbound.AddressRefused as error:
+        raise mark_unreachable(connection, "private_address", str(error))
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise mark_unreachable(
+            connection, "service_unavailable", f"The server cannot be reached: {describe_failure(error)}."
+        )
+
+
+def mark_unreachable(connection: Connection, code: str, message: str) -> ToolError:
+    connection.mark_broken(message)
+    return failed(code, message)
 
 
 def fetched(url: str) -> str:
@@ -144,6 +172,11 @@ class HttpToolset:
     def check_pin(self, tool: ToolSpec, remote: RemoteTool) -> None:
         if remote.is_changed or remote.pinned_hash != tool.source.get("pin") or not remote.is_offered:
             raise failed("definition_changed", f"“{tool.name}” has changed; a user must approve it again.")
+        if "parameters" not in remote.offered["details"]:  # an import of before 27 November 2026
+            raise failed(
+                "definition_changed",
+                f"An earlier version of Muster imported “{tool.name}”: import the document again and approve it.",
+            )
 
     def exchange(
         self, tool: ToolSpec, connection: Connection, remote: RemoteTool, call: ToolCall, user_id: int
@@ -180,7 +213,7 @@ def broken(connection: Connection, tool: ToolSpec, error: httpx2.HTTPError) -> T
     never_sent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
     if never_sent or tool.is_repeatable:
         code = "timeout" if isinstance(error, httpx2.TimeoutException) else "service_unavailable"
-        return failed(code, f"{connection.name} cannot be reached: {type(error).__name__}.")
+        return failed(code, f"{connection.name} cannot be reached: {describe_failure(error)}.")
     return OutcomeUnknown(
         f"{connection.name} closed the connection; it is unknown whether the request was carried out."
     )

@@ -14,6 +14,7 @@ from agents.tools import RetryTool
 
 ACCEPT = "application/json, text/*;q=0.8, */*;q=0.1"
 RESERVED = ":/?[]@!$'()*,;"  # of an address, without what would end a value
+RESERVED_IN_SEGMENT = ":[]@!$'()*,;"  # also without what would end a segment
 JSON = Any
 
 
@@ -54,7 +55,7 @@ def write_segment(parameter: dict[str, JSON], value: JSON) -> str:
         raise RetryTool(f"“{name}” must not be empty.")
     if style == "json":
         return quote(json.dumps(value), safe="")
-    safe = RESERVED.replace("/", "").replace("?", "") if parameter.get("reserved") else ""
+    safe = RESERVED_IN_SEGMENT if parameter.get("reserved") else ""
     is_exploded = parameter["explode"]
     if style == "matrix":
         text = write_matrix(name, value, is_exploded, safe)
@@ -72,7 +73,7 @@ def write_matrix(name: str, value: JSON, is_exploded: bool, safe: str) -> str:
     if isinstance(value, dict) and is_exploded:
         return ";" + join_value(value, ";", True, safe)
     if isinstance(value, list) and is_exploded:
-        return "".join(f";{key}={escape(one, safe)}" for one in present(value))
+        return "".join(f";{key}={escape(one, safe)}" for one in drop_nulls(value))
     text = join_value(value, ",", False, safe)
     return f";{key}={text}" if text else f";{key}"
 
@@ -89,14 +90,14 @@ def write_query(name: str, how: dict[str, JSON], value: JSON) -> str:
     if style == "deepObject" and isinstance(value, dict | list):
         return "&".join(write_deep(key, value, safe))
     if isinstance(value, list):
-        items = present(value)
+        items = drop_nulls(value)
         if how["explode"]:
             return "&".join(f"{key}={escape(one, safe)}" for one in items)
         delimiter = DELIMITERS.get(style, ",")
         return f"{key}={delimiter.join(escape(one, safe) for one in items)}" if items else ""
     if isinstance(value, dict):
         if how["explode"]:
-            return "&".join(f"{quote(word, safe='')}={escape(one, safe)}" for word, one in pairs(value))
+            return join_value(value, "&", True, safe)
         text = join_value(value, DELIMITERS.get(style, ","), False, safe)
         return f"{key}={text}" if text else ""
     return f"{key}={escape(value, safe)}"
@@ -114,24 +115,28 @@ def write_deep(key: str, value: JSON, safe: str) -> list[str]:
     lists of objects with numbers, as PHP, Rails, Node's qs and Stripe read them.
     """
     if isinstance(value, dict):
-        parts = [write_deep(f"{key}%5B{quote(word, safe='')}%5D", one, safe) for word, one in pairs(value)]
-        return [text for part in parts for text in part]
+        written = []
+        for name, one in list_fields(value):
+            written += write_deep(f"{key}%5B{quote(name, safe='')}%5D", one, safe)
+        return written
     if isinstance(value, list):
-        items = present(value)
+        items = drop_nulls(value)
         is_plain = not any(isinstance(one, dict | list) for one in items)
-        keys = [f"{key}%5B{'' if is_plain else number}%5D" for number in range(len(items))]
-        parts = [write_deep(one, item, safe) for one, item in zip(keys, items, strict=True)]
-        return [text for part in parts for text in part]
+        written = []
+        for number, one in enumerate(items):
+            place = "" if is_plain else number
+            written += write_deep(f"{key}%5B{place}%5D", one, safe)
+        return written
     return [f"{key}={escape(value, safe)}"]
 
 
 def join_value(value: JSON, delimiter: str, is_exploded: bool, safe: str) -> str:
     """A list as `a,b`; an object as `k,v,k,v`, or exploded as `k=v,k=v`."""
     if isinstance(value, list):
-        return delimiter.join(escape(one, safe) for one in present(value))
+        return delimiter.join(escape(one, safe) for one in drop_nulls(value))
     if isinstance(value, dict):
-        words = [(quote(word, safe=""), escape(one, safe)) for word, one in pairs(value)]
-        return delimiter.join(f"{word}{'=' if is_exploded else delimiter}{one}" for word, one in words)
+        between = "=" if is_exploded else delimiter
+        return delimiter.join(f"{quote(name, safe='')}{between}{escape(one, safe)}" for name, one in list_fields(value))
     return escape(value, safe)
 
 
@@ -139,30 +144,31 @@ def write_header(parameter: dict[str, JSON], value: JSON) -> str:
     if parameter["style"] == "json":
         text = json.dumps(value)
     elif isinstance(value, list):
-        text = ",".join(text_of(one) for one in present(value))
+        text = ",".join(write_text(one) for one in drop_nulls(value))
     elif isinstance(value, dict):
         between = "=" if parameter["explode"] else ","
-        text = ",".join(f"{word}{between}{text_of(one)}" for word, one in pairs(value))
+        text = ",".join(f"{word}{between}{write_text(one)}" for word, one in list_fields(value))
     else:
-        text = text_of(value)
+        text = write_text(value)
     if not text.isascii() or not text.isprintable():
         raise RetryTool(f"“{parameter['name']}” is sent in a header and must be one line of plain text.")
     return text
 
 
 def escape(value: JSON, safe: str) -> str:
-    return quote(text_of(value), safe=safe)
+    return quote(write_text(value), safe=safe)
 
 
-def text_of(value: JSON) -> str:
+def write_text(value: JSON) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def present(values: list[JSON]) -> list[JSON]:
+def drop_nulls(values: list[JSON]) -> list[JSON]:
     return [one for one in values if one is not None]
 
 
-def pairs(value: dict[str, JSON]) -> list[tuple[str, JSON]]:
+def list_fields(value: dict[str, JSON]) -> list[tuple[str, JSON]]:
+    """Name and value of each field that is not null."""
     return [(word, one) for word, one in value.items() if one is not None]
 
 
@@ -173,20 +179,20 @@ def write_body(body: dict[str, JSON], value: JSON, headers: dict[str, str]) -> d
     """{"content"} or {"files"}; the content type is added to the headers. Raises RetryTool."""
     kind = body["kind"]
     if kind == "multipart":
-        return {"files": write_parts(body["parts"], fields_of(value))}
+        return {"files": write_parts(body["parts"], require_fields(value))}
     headers["Content-Type"] = body["media"]
     if kind == "form":
-        return {"content": write_form(body["parts"], fields_of(value)).encode()}
+        return {"content": write_form(body["parts"], require_fields(value)).encode()}
     if kind == "json":
         return {"content": json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")}
     if kind == "bytes":
-        return {"content": bytes_of("body", value)}
+        return {"content": decode_file("body", value)}
     if body["media"].startswith("text/"):
         headers["Content-Type"] += "; charset=utf-8"
-    return {"content": text_of(value).encode("utf-8", "replace")}
+    return {"content": write_text(value).encode("utf-8", "replace")}
 
 
-def fields_of(value: JSON) -> dict[str, JSON]:
+def require_fields(value: JSON) -> dict[str, JSON]:
     if not isinstance(value, dict):
         raise RetryTool("The body is a form: send an object.")
     return value
@@ -195,7 +201,7 @@ def fields_of(value: JSON) -> dict[str, JSON]:
 def write_form(parts: dict[str, JSON], fields: dict[str, JSON]) -> str:
     """Lists are repeated and objects sent as JSON, unless the document names a style."""
     written = []
-    for name, value in pairs(fields):
+    for name, value in list_fields(fields):
         how = parts.get(name, {})
         if "style" in how:
             written.append(write_query(name, how, value))
@@ -209,24 +215,26 @@ def write_form(parts: dict[str, JSON], fields: dict[str, JSON]) -> str:
 def write_parts(parts: dict[str, JSON], fields: dict[str, JSON]) -> list[tuple[str, JSON]]:
     """The parts of a multipart form: of a list one for each item, of an object its JSON; a file comes in base64."""
     written: list[tuple[str, JSON]] = []
-    for name, value in pairs(fields):
+    for name, value in list_fields(fields):
         how = parts.get(name, {})
         media = how.get("media", "")
         if how.get("kind") == "json":
             written.append((name, (None, json.dumps(value), media or "application/json")))
             continue
-        for one in present(value if isinstance(value, list) else [value]):
+        for one in drop_nulls(value if isinstance(value, list) else [value]):
             if how.get("kind") == "bytes":
-                kind = media if media and "*" not in media else "application/octet-stream"
-                written.append((name, (name, bytes_of(name, one), kind)))
+                is_known = media and "*" not in media
+                file = decode_file(name, one)
+                written.append((name, (name, file, media if is_known else "application/octet-stream")))
             elif isinstance(one, dict | list):
                 written.append((name, (None, json.dumps(one), media or "application/json")))
             else:
-                written.append((name, (None, text_of(one), media) if media else (None, text_of(one))))
+                text = write_text(one)
+                written.append((name, (None, text, media) if media else (None, text)))
     return written
 
 
-def bytes_of(name: str, value: JSON) -> bytes:
+def decode_file(name: str, value: JSON) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (TypeError, ValueError, binascii.Error):

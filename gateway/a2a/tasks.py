@@ -226,8 +226,10 @@ def reply_message(run: Run, task: dict[str, JSON]) -> dict[str, JSON] | None:
         return None
     [artifact] = task["artifacts"]
     message = message_by_agent(run, REPLY, artifact["parts"])
-    about = {"metadata": artifact["metadata"]} if "metadata" in artifact else {}
-    return {**{name: value for name, value in message.items() if name != "taskId"}, **about}
+    del message["taskId"]
+    if "metadata" in artifact:
+        message["metadata"] = artifact["metadata"]
+    return message
 
 
 def message_by_agent(run: Run, id: str, parts: list[dict[str, JSON]]) -> dict[str, JSON]:

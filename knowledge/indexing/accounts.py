@@ -47,9 +47,9 @@ def tick() -> int:
     except ToolError as problem:
         log.warning("The account %s of a collection waits: %s", account.pk, problem)
         error = str(problem)
-    except Exception as problem:
+    except Exception:
         log.exception("The account %s of a collection cannot be read", account.pk)
-        error = f"The account cannot be read ({type(problem).__name__})."
+        error = "The account cannot be read; the server's log says why."
     rows = CollectionAccount.objects.filter(pk=account.pk)
     rows.update(error=storable(error)[:300], read_after=clock.Now(READ_EVERY_S))
     return done
@@ -139,9 +139,9 @@ def take(account: CollectionAccount, connector: Connector, head: dict[str, Any],
         error = str(problem)
     except MusterError as problem:  # a quota
         error = " ".join(filter(None, [str(problem), problem.hint]))
-    except Exception as problem:  # one message never stops the others
+    except Exception:  # one message never stops the others
         log.exception("A message of the account %s cannot be read", account.pk)
-        error = f"This message cannot be read ({type(problem).__name__})."
+        error = "This message cannot be read; the server's log says why."
     note(account, head, mark="", name=name, error=storable(error)[:300])
     return 0
 

@@ -23,6 +23,7 @@ from knowledge.collections.storage import Read
 from knowledge.models import Document
 from plumbing.database import DATABASE_GONE
 from plumbing.http import outbound
+from plumbing.http.failures import describe_failure
 
 from .parsing import CHUNKS_PER_DOCUMENT, NotNow, Unreadable, read_text
 
@@ -198,4 +199,4 @@ def fetch(url: str) -> tuple[bytes, str]:
     except outbound.AddressRefused as error:
         raise Unreadable("private_address", str(error))
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise Unreadable("not_fetched", f"The page cannot be fetched: {error or type(error).__name__}"[:300])
+        raise Unreadable("not_fetched", f"The page cannot be fetched: {str(error) or describe_failure(error)}"[:300])

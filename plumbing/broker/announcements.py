@@ -134,6 +134,8 @@ class Announcements:
 
 
 def format_line(key: Any, news: dict[str, Any] | bytes | None) -> bytes:
-    """`news` may be JSON already."""
-    body = json_values.write(news) if isinstance(news, dict) else news or b""  # no raw line breaks
-    return b"%s %s" % (str(key).encode(), body if len(body) <= MAX_INLINE else b"")
+    """`news` may be JSON already. What is too long is left out: the waiter then reads the rows."""
+    body = json_values.write(news) if isinstance(news, dict) else news  # no raw line breaks
+    if body is None or len(body) > MAX_INLINE:
+        body = b""
+    return b"%s %s" % (str(key).encode(), body)

@@ -14,7 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 from plumbing.untrusted.apart import Refused
 from plumbing.untrusted.formats import clean, yaml_value_here
-from plumbing.untrusted.openapi_bodies import find_body
+from plumbing.untrusted.openapi_bodies import QUERY_STYLES, find_body
 from plumbing.untrusted.openapi_schemas import Document, Schemas, Unusable
 from plumbing.untrusted.swagger import upgrade_document
 
@@ -36,7 +36,7 @@ OWN_HEADERS = DESCRIBED_ELSEWHERE | frozenset(
 )  # fmt: skip
 STYLES = {
     "path": ("simple", "label", "matrix"),
-    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject", "tabDelimited"),
+    "query": QUERY_STYLES,
     "header": ("simple",),
     "cookie": ("form", "cookie"),
 }
@@ -56,13 +56,23 @@ def read_here(text: str, only: list[str] | None, base_url: str, found_at: str) -
         servers = document.get("servers") or [{}]
         where = find_address(servers, base_url, found_at)
         own = find_address(servers, "", found_at or where)
-        return {"base_url": where, "operations": list(Reading(document, where, own).read_operations(only))}
+        operations = list(Reading(document, where, own).read_operations(only))
     except Refused:
         raise
     except Unusable as error:
         raise Refused(str(error), code="no_server", hint="Send base_url.") from None
     except MALFORMED as error:
-        raise Refused(f"The document cannot be read: {str(error)[:200]}", code="malformed_document") from None
+        raise Refused(f"The document cannot be read: {explain_malformed(error)}", code="malformed_document") from None
+    return {"base_url": where, "operations": operations}
+
+
+def explain_malformed(error: Exception) -> str:
+    """What a parser says of the text; what Python says of a value of the wrong type helps nobody."""
+    if isinstance(error, RecursionError):
+        return "It is nested too deeply."
+    if isinstance(error, ValueError):
+        return str(error)[:200]
+    return "A part of it has another form than OpenAPI describes."
 
 
 def check_document(value: JSON) -> dict[str, JSON]:
@@ -130,6 +140,12 @@ class Reading:
 
     def choose_operations(self, only: list[str] | None) -> list[Located]:
         operations = {located.name: located for located in self.find_operations()}
+        if not operations:
+            raise Refused(
+                "The document has no operations.",
+                code="no_operations",
+                hint="Check that it is the whole document: its paths must have operations such as get or post.",
+            )
         if only is None:
             return list(operations.values())
         if missing := [name for name in only if name not in operations]:
@@ -142,12 +158,12 @@ class Reading:
         for path, item in self.document.value["paths"].items():
             if str(path).startswith("x-"):
                 continue
-            for located in self.operations_of(str(path), item):
-                name = free_name(located, names)
+            for located in self.find_path_operations(str(path), item):
+                name = choose_name(located, names)
                 names.add(name)
-                yield Located(name, located.path, located.method, located.item, located.operation, located.problem)
+                yield replace(located, name=name)
 
-    def operations_of(self, path: str, item: JSON) -> Iterator[Located]:
+    def find_path_operations(self, path: str, item: JSON) -> Iterator[Located]:
         try:
             item = self.document.resolve(item)
         except Unusable as error:
@@ -165,31 +181,23 @@ class Reading:
             else:
                 yield Located("", path, method, item, operation)
         more = item.get("additionalOperations")
-        for method, operation in more.items() if isinstance(more, dict) else ():
+        if not isinstance(more, dict):
+            return
+        for method, operation in more.items():
             located = Located("", path, str(method), item, operation if isinstance(operation, dict) else {})
             yield refuse(located, f"The method {str(method)[:50]} is not supported.")
 
     def describe_operation(self, located: Located) -> dict[str, JSON]:
         if located.problem:
-            return self.left_out(located)
+            return describe_refusal(located)
         try:
-            return self.tool_of(located)
+            return self.describe_tool(located)
         except Unusable as error:
-            return self.left_out(refuse(located, str(error)))
+            return describe_refusal(refuse(located, str(error)))
         except MALFORMED as error:
-            return self.left_out(refuse(located, f"The operation cannot be read: {str(error)[:200]}"))
+            return describe_refusal(refuse(located, f"The operation cannot be read: {explain_malformed(error)}"))
 
-    def left_out(self, located: Located) -> dict[str, JSON]:
-        return {
-            "name": located.name,
-            "description": describe(located),
-            "input_schema": {"type": "object"},
-            "effect": EFFECTS.get(located.method, "write"),
-            "details": {},
-            "problem": located.problem,
-        }
-
-    def tool_of(self, located: Located) -> dict[str, JSON]:
+    def describe_tool(self, located: Located) -> dict[str, JSON]:
         """Raises Unusable."""
         parameters = self.find_parameters(located)
         body = find_body(self.document, located.operation)
@@ -203,8 +211,8 @@ class Reading:
             details["server"] = server
         return {
             "name": located.name,
-            "description": describe(located),
-            "input_schema": self.input_schema(parameters, body),
+            "description": write_description(located),
+            "input_schema": self.make_input_schema(parameters, body),
             "effect": EFFECTS[located.method],
             "details": details,
             "problem": "",
@@ -218,8 +226,8 @@ class Reading:
         if not servers:
             return ""
         address = find_address(servers, "", self.own + "/")
-        if origin_of(address) == origin_of(self.own):
-            address = origin_of(self.where) + urlsplit(address).path
+        if read_origin(address) == read_origin(self.own):
+            address = read_origin(self.where) + urlsplit(address).path
         return "" if address == self.where else address
 
     # -- parameters ----------------------------------------------------------------------------------------------
@@ -281,21 +289,33 @@ class Reading:
             schema = {**schema, "description": clean(str(parameter["description"]))[:1000]}
         return {"schema": schema, "required": place == "path" or parameter.get("required") is True, "sent": sent}
 
-    def input_schema(self, parameters: list[dict[str, JSON]], body: dict[str, JSON] | None) -> dict[str, JSON]:
+    def make_input_schema(self, parameters: list[dict[str, JSON]], body: dict[str, JSON] | None) -> dict[str, JSON]:
         """One object: each parameter by its argument, the body under `body`."""
         properties = {one["sent"]["argument"]: one["schema"] for one in parameters}
         required = [one["sent"]["argument"] for one in parameters if one["required"]]
         if body is not None:
             properties["body"] = body["schema"]
             required += ["body"] if body["required"] else []
-        return self.schemas.object_of(properties, required)
+        return self.schemas.make_object_schema(properties, required)
 
 
 def refuse(located: Located, problem: str) -> Located:
     return replace(located, problem=problem)
 
 
-def free_name(located: Located, names: set[str]) -> str:
+def describe_refusal(located: Located) -> dict[str, JSON]:
+    """An operation that cannot become a tool, in the form of those that can."""
+    return {
+        "name": located.name,
+        "description": write_description(located),
+        "input_schema": {"type": "object"},
+        "effect": EFFECTS.get(located.method, "write"),
+        "details": {},
+        "problem": located.problem,
+    }
+
+
+def choose_name(located: Located, names: set[str]) -> str:
     """The operation's id; of a second one with this id, and of one without, method and path."""
     by_path = re.sub(r"[^A-Za-z0-9]+", "_", f"{located.method}{located.path}").strip("_")
     for name in (str(located.operation.get("operationId") or ""), by_path):
@@ -307,12 +327,13 @@ def free_name(located: Located, names: set[str]) -> str:
     return f"{by_path}_{number}"
 
 
-def describe(located: Located) -> str:
-    words = (located.operation.get("summary"), located.operation.get("description"))
-    text = clean("\n".join(str(word) for word in words if word))
-    return (text or f"{located.method.upper()} {located.path}")[:MAX_DESCRIPTION]
+def write_description(located: Located) -> str:
+    operation = located.operation
+    sentences = [str(operation[name]) for name in ("summary", "description") if operation.get(name)]
+    text = clean("\n".join(sentences)) or f"{located.method.upper()} {located.path}"
+    return text[:MAX_DESCRIPTION]
 
 
-def origin_of(address: str) -> str:
+def read_origin(address: str) -> str:
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.netloc}"

@@ -7,7 +7,7 @@ from plumbing.untrusted.openapi_schemas import Document, Unusable
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 ANY = ("*/*", "application/*")
 # application types whose content is text, as a person would write it
-WRITTEN = (
+TEXT_SUBTYPES = (
     "graphql",
     "javascript",
     "sql",
@@ -21,6 +21,7 @@ WRITTEN = (
     "jose",
     "jwt",
 )
+QUERY_STYLES = ("form", "spaceDelimited", "pipeDelimited", "deepObject", "tabDelimited")  # of forms too
 BYTES = {"type": "string", "contentEncoding": "base64", "description": "The content in base64."}
 JSON = Any
 
@@ -49,7 +50,7 @@ KINDS = ("json", "form", "multipart", "text", "bytes")  # in the order of prefer
 
 
 def read_content(document: Document, media: str, value: dict[str, JSON]) -> dict[str, JSON] | None:
-    """None for a type that cannot be sent."""
+    """{"schema", "sent"} of one content type, as `find_body` explains them; None if it cannot be sent."""
     media = media.partition(";")[0].strip().lower()
     schema = value.get("schema")
     schema = {} if schema is None else schema
@@ -57,28 +58,29 @@ def read_content(document: Document, media: str, value: dict[str, JSON]) -> dict
     is_text = facts.get("type") == "string" and not is_binary(facts)
     main, _, kind = media.partition("/")
     if media in ANY:
-        if is_text or is_binary(facts):
-            return one_value(schema, "text/plain" if is_text else "application/octet-stream", is_text)
+        if is_text:
+            return make_content(schema, "text/plain", True)
+        if is_binary(facts):
+            return make_content(schema, "application/octet-stream", False)
         return {"schema": schema, "sent": {"media": "application/json", "kind": "json"}}
     if kind == "json" or kind.endswith("+json"):
         return {"schema": schema, "sent": {"media": media, "kind": "json"}}
     if media in (FORM, MULTIPART):
         return read_form(document, media, schema, value.get("encoding") or {})
-    if main == "text" or kind in WRITTEN or kind == "xml" or kind.endswith(("+xml", "+yaml")):
+    if main == "text" or kind in TEXT_SUBTYPES or kind == "xml" or kind.endswith(("+xml", "+yaml")):
         if is_text or (not facts and kind != "xml"):
-            return one_value(schema, media, True)
+            return make_content(schema, media, True)
         return None
     if is_binary(facts) or not facts:
-        return one_value(schema, media, False)
-    return one_value(schema, media, True) if is_text else None
+        return make_content(schema, media, False)
+    return make_content(schema, media, True) if is_text else None
 
 
-def one_value(schema: JSON, media: str, is_text: bool) -> dict[str, JSON]:
+def make_content(schema: JSON, media: str, is_text: bool) -> dict[str, JSON]:
+    """A body that is one text, or one file in base64."""
     if not is_text:
-        return {
-            "schema": BYTES,
-            "sent": {"media": "application/octet-stream" if "*" in media else media, "kind": "bytes"},
-        }
+        sent_as = "application/octet-stream" if "*" in media else media
+        return {"schema": BYTES, "sent": {"media": sent_as, "kind": "bytes"}}
     return {"schema": schema or {"type": "string"}, "sent": {"media": media, "kind": "text"}}
 
 
@@ -91,7 +93,7 @@ def is_binary(schema: dict[str, JSON]) -> bool:
 
 def read_form(document: Document, media: str, schema: JSON, encoding: dict[str, JSON]) -> dict[str, JSON]:
     """A form, whose properties may each be encoded in a way of their own. Files are given in base64."""
-    properties = document.properties_of(schema)
+    properties = document.find_properties(schema)
     parts: dict[str, JSON] = {}
     for name, described in properties.items():
         facts = document.resolve(described) if isinstance(described, dict) else {}
@@ -103,18 +105,18 @@ def read_form(document: Document, media: str, schema: JSON, encoding: dict[str, 
         parts[name] = {**parts.get(name, {}), **read_encoding(how or {})}
     sent = {"media": media, "kind": "multipart" if media == MULTIPART else "form", "parts": parts}
     binary = {name for name, part in parts.items() if part.get("kind") == "bytes"}
-    return {"schema": with_base64(document, schema, binary) if binary else schema, "sent": sent}
+    return {"schema": replace_files(document, schema, binary) if binary else schema, "sent": sent}
 
 
 def read_encoding(how: dict[str, JSON]) -> dict[str, JSON]:
     """How one property is sent: as JSON, or in a style."""
     media = str(how.get("contentType") or "").partition(",")[0].strip()
     if media:
-        return {"media": media, **({"kind": "json"} if "json" in media else {})}
+        return {"media": media, "kind": "json"} if "json" in media else {"media": media}
     if not {"style", "explode", "allowReserved"} & how.keys():
         return {}
     style = how.get("style") or "form"
-    if style not in ("form", "spaceDelimited", "pipeDelimited", "deepObject", "tabDelimited"):
+    if style not in QUERY_STYLES:
         raise Unusable(f"A field of its form has the style “{str(style)[:100]}”, which forms have not.")
     explode = how.get("explode")
     return {
@@ -124,15 +126,15 @@ def read_encoding(how: dict[str, JSON]) -> dict[str, JSON]:
     }
 
 
-def with_base64(document: Document, schema: JSON, binary: set[str]) -> dict[str, JSON]:
+def replace_files(document: Document, schema: JSON, binary: set[str]) -> dict[str, JSON]:
     """The schema of a form whose files are given as base64 text."""
     facts = document.resolve(schema)
-    properties = document.properties_of(schema)
+    properties = document.find_properties(schema)
     for name in binary:
         described = document.resolve(properties[name])
         is_list = described.get("type") == "array"
         words = {"description": f"{described['description']} (in base64)"} if described.get("description") else {}
         properties[name] = {"type": "array", "items": BYTES, **words} if is_list else {**BYTES, **words}
-    required = document.required_of(schema)
+    required = document.find_required(schema)
     more: dict[str, JSON] = {key: facts[key] for key in ("description", "additionalProperties") if key in facts}
     return {"type": "object", "properties": properties, "required": required, **more}

@@ -29,7 +29,7 @@ class Document:
         beside: dict[str, JSON] = {}
         for _ in range(MAX_REFERENCES):
             if not isinstance(entry, dict):
-                raise Unusable("It is not an object, or refers to something that is none.")
+                raise Unusable("It is not an object, and not a reference to an object.")
             reference = entry.get("$ref")
             if not isinstance(reference, str):
                 return {**entry, **beside}
@@ -52,23 +52,23 @@ class Document:
                 raise Unusable(f"It refers to “{reference[:200]}”, which the document does not have.")
         return value
 
-    def properties_of(self, schema: JSON, depth: int = 0) -> dict[str, JSON]:
+    def find_properties(self, schema: JSON, depth: int = 0) -> dict[str, JSON]:
         """The properties of an object's schema, those of its parts (allOf) included."""
         if not isinstance(schema, dict) or depth > MAX_REFERENCES:
             return {}
         facts = self.resolve(schema)
         properties: dict[str, JSON] = {}
         for part in facts.get("allOf") or []:
-            properties |= self.properties_of(part, depth + 1)
+            properties |= self.find_properties(part, depth + 1)
         return properties | (facts.get("properties") or {})
 
-    def required_of(self, schema: JSON, depth: int = 0) -> list[str]:
+    def find_required(self, schema: JSON, depth: int = 0) -> list[str]:
         if not isinstance(schema, dict) or depth > MAX_REFERENCES:
             return []
         facts = self.resolve(schema)
         names = list(facts.get("required") or [])
         for part in facts.get("allOf") or []:
-            names += self.required_of(part, depth + 1)
+            names += self.find_required(part, depth + 1)
         return names
 
 
@@ -128,14 +128,14 @@ class Schemas:
         self.full = Translations(self, has_words=True)
         self.short = Translations(self, has_words=False)
 
-    def object_of(self, properties: dict[str, JSON], required: list[str]) -> dict[str, JSON]:
+    def make_object_schema(self, properties: dict[str, JSON], required: list[str]) -> dict[str, JSON]:
         """The schema of an object with these properties; referenced schemas are copied into $defs. Raises Unusable."""
-        schema = self.full.object_of(properties, required)
+        schema = self.full.make_object_schema(properties, required)
         if len(json.dumps(schema, default=str)) > MAX_SCHEMA:
-            schema = self.short.object_of(properties, required)
+            schema = self.short.make_object_schema(properties, required)
         return schema
 
-    def name_of(self, reference: str, is_own: bool) -> str:
+    def name_schema(self, reference: str, is_own: bool) -> str:
         """Under which name a schema stands in $defs."""
         key = (reference, is_own)
         if key not in self.names:
@@ -161,7 +161,7 @@ class Translations:
         self.plain = {**PLAIN, **WORDS} if has_words else PLAIN
         self.done: dict[Reference, tuple[JSON, list[Reference], int]] = {}
 
-    def object_of(self, properties: dict[str, JSON], required: list[str]) -> dict[str, JSON]:
+    def make_object_schema(self, properties: dict[str, JSON], required: list[str]) -> dict[str, JSON]:
         references: list[Reference] = []
         schema: dict[str, JSON] = {
             "type": "object",
@@ -173,7 +173,7 @@ class Translations:
         room = MAX_COPIED
         while references:
             reference = references.pop()
-            name = self.schemas.name_of(*reference)
+            name = self.schemas.name_schema(*reference)
             if name in definitions:
                 continue
             definitions[name], more, size = self.translate(reference)
@@ -205,10 +205,10 @@ class Translations:
             return value
         if not isinstance(value, dict):
             return {}
-        value = plain_bounds(value)
+        value = convert_bounds(value)
         if "$ref" in value and not self.document.has_siblings:
             value = {key: one for key, one in value.items() if key in ("$ref", "description", "nullable")}
-        hidden |= self.read_only(value)
+        hidden |= self.find_read_only(value)
         schema: dict[str, JSON] = {}
         for key, one in value.items():
             if key in ONE and isinstance(one, dict | bool):
@@ -226,7 +226,7 @@ class Translations:
         add_type(value, schema)
         add_required(value, schema, hidden)
         self.add_choice(value, schema, references, depth)
-        return nullable(schema) if value.get("nullable") is True else schema
+        return allow_null(schema) if value.get("nullable") is True else schema
 
     def convert_part(
         self, part: JSON, references: list[Reference], depth: int, hidden: frozenset[str], keyword: str
@@ -238,7 +238,7 @@ class Translations:
             target = self.document.find(reference)
             if isinstance(target, dict) and "discriminator" in target:
                 references.append((reference, True))
-                return {"$ref": f"#/$defs/{self.schemas.name_of(reference, True)}"}
+                return {"$ref": f"#/$defs/{self.schemas.name_schema(reference, True)}"}
         return self.convert(part, references, depth, hidden if keyword == "allOf" else frozenset())
 
     def add_reference(self, value: dict[str, JSON], schema: dict[str, JSON], references: list[Reference]) -> None:
@@ -246,7 +246,7 @@ class Translations:
         if isinstance(reference, str):
             self.document.find(reference)
             references.append((reference, False))
-            schema["$ref"] = f"#/$defs/{self.schemas.name_of(reference, False)}"
+            schema["$ref"] = f"#/$defs/{self.schemas.name_schema(reference, False)}"
 
     def add_choice(
         self, value: dict[str, JSON], schema: dict[str, JSON], references: list[Reference], depth: int
@@ -272,14 +272,15 @@ class Translations:
             part = self.convert(branch, references, depth + 1)
             reference = branch.get("$ref") if isinstance(branch, dict) else None
             if isinstance(reference, str):
-                words = [key for key, target in mapping.items() if last_step(str(target)) == last_step(reference)]
-                rule = {"properties": {name: {"enum": words or [last_step(reference)]}}, "required": [name]}
+                last = read_last_step(reference)
+                words = [word for word, target in mapping.items() if read_last_step(str(target)) == last]
+                rule = {"properties": {name: {"enum": words or [last]}}, "required": [name]}
                 part = {"allOf": [part, rule]}
             schema_branches.append(part)
         if schema_branches:
             schema["anyOf"] = schema_branches
 
-    def read_only(self, value: dict[str, JSON], depth: int = 0) -> frozenset[str]:
+    def find_read_only(self, value: dict[str, JSON], depth: int = 0) -> frozenset[str]:
         """The properties that only answers have."""
         if depth > MAX_REFERENCES:
             return frozenset()
@@ -291,7 +292,7 @@ class Translations:
         parts = value.get("allOf")
         for part in parts if isinstance(parts, list) else []:
             if isinstance(part, dict):
-                names |= self.read_only(self.document.resolve(part), depth + 1)
+                names |= self.find_read_only(self.document.resolve(part), depth + 1)
         return frozenset(names)
 
     def is_read_only(self, schema: dict[str, JSON]) -> bool:
@@ -300,11 +301,11 @@ class Translations:
         return "$ref" in schema and self.document.resolve(schema).get("readOnly") is True
 
 
-def last_step(reference: str) -> str:
+def read_last_step(reference: str) -> str:
     return unquote(reference).rpartition("/")[2]
 
 
-def plain_bounds(value: dict[str, JSON]) -> dict[str, JSON]:
+def convert_bounds(value: dict[str, JSON]) -> dict[str, JSON]:
     """OpenAPI 3.0's boolean bounds as JSON Schema's numbers."""
     for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(value.get(bound), bool):
@@ -333,7 +334,7 @@ def add_required(value: dict[str, JSON], schema: dict[str, JSON], hidden: frozen
             schema["required"] = needed
 
 
-def nullable(schema: dict[str, JSON]) -> dict[str, JSON]:
+def allow_null(schema: dict[str, JSON]) -> dict[str, JSON]:
     """OpenAPI 3.0's `nullable`."""
     if any(key in schema for key in ELSEWHERE) or not isinstance(schema.get("type"), str):
         return {"anyOf": [schema, {"type": "null"}]}

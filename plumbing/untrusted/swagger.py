@@ -16,10 +16,10 @@ def upgrade_document(value: dict[str, JSON]) -> dict[str, JSON]:
     """References keep their places: definitions and parameters stay where they are."""
     document = Document(value)
     paths = {path: upgrade_item(document, item) for path, item in value["paths"].items()}
-    return {**value, "openapi": "3.0.3", "servers": servers_of(value), "paths": paths}
+    return {**value, "openapi": "3.0.3", "servers": write_servers(value), "paths": paths}
 
 
-def servers_of(value: dict[str, JSON]) -> list[dict[str, JSON]]:
+def write_servers(value: dict[str, JSON]) -> list[dict[str, JSON]]:
     base, host = str(value.get("basePath") or "/"), value.get("host")
     if not host:
         return [{"url": base}]
@@ -57,16 +57,16 @@ def upgrade_operation(document: Document, operation: dict[str, JSON], shared: li
     upgraded = {**operation, "parameters": [upgrade_parameter(one) for one in others]}
     consumes = operation.get("consumes") or document.value.get("consumes") or []
     if bodies:
-        upgraded["requestBody"] = body_of(bodies[0], consumes)
+        upgraded["requestBody"] = write_body(bodies[0], consumes)
     elif fields:
-        upgraded["requestBody"] = form_of(fields, consumes)
+        upgraded["requestBody"] = write_form(fields, consumes)
     return upgraded
 
 
 def upgrade_parameter(parameter: dict[str, JSON]) -> dict[str, JSON]:
     words = ("name", "in", "required", "description")
     kept: dict[str, JSON] = {key: parameter[key] for key in words if key in parameter}
-    schema = schema_of(parameter)
+    schema = read_schema(parameter)
     if schema.get("type") == "array":
         kept |= {"explode": parameter.get("collectionFormat") == "multi"}
         if parameter.get("in") == "query":
@@ -74,12 +74,12 @@ def upgrade_parameter(parameter: dict[str, JSON]) -> dict[str, JSON]:
     return {**kept, "schema": schema}
 
 
-def schema_of(parameter: dict[str, JSON]) -> dict[str, JSON]:
+def read_schema(parameter: dict[str, JSON]) -> dict[str, JSON]:
     """The schema that stands in the parameter itself."""
     return {key: one for key, one in parameter.items() if key not in BESIDE_SCHEMA}
 
 
-def body_of(parameter: dict[str, JSON], consumes: list[JSON]) -> dict[str, JSON]:
+def write_body(parameter: dict[str, JSON], consumes: list[JSON]) -> dict[str, JSON]:
     schema = parameter.get("schema") or {}
     return {
         "required": parameter.get("required") is True,
@@ -87,14 +87,14 @@ def body_of(parameter: dict[str, JSON], consumes: list[JSON]) -> dict[str, JSON]
     }
 
 
-def form_of(fields: list[dict[str, JSON]], consumes: list[JSON]) -> dict[str, JSON]:
+def write_form(fields: list[dict[str, JSON]], consumes: list[JSON]) -> dict[str, JSON]:
     has_file = any(field.get("type") == "file" for field in fields)
     is_multipart = has_file or (
         "multipart/form-data" in consumes and "application/x-www-form-urlencoded" not in consumes
     )
     properties, encoding = {}, {}
     for field in fields:
-        properties[str(field.get("name"))] = described(field)
+        properties[str(field.get("name"))] = describe_field(field)
         if field.get("type") == "array" and not is_multipart:
             form = str(field.get("collectionFormat") or "csv")
             encoding[str(field.get("name"))] = {"style": STYLES.get(form, "form"), "explode": form == "multi"}
@@ -104,6 +104,6 @@ def form_of(fields: list[dict[str, JSON]], consumes: list[JSON]) -> dict[str, JS
     return {"required": bool(required), "content": {media: {"schema": schema, "encoding": encoding}}}
 
 
-def described(field: dict[str, JSON]) -> dict[str, JSON]:
+def describe_field(field: dict[str, JSON]) -> dict[str, JSON]:
     words = {"description": field["description"]} if field.get("description") else {}
-    return {**schema_of(field), **words}
+    return {**read_schema(field), **words}

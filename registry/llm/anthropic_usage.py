@@ -22,8 +22,8 @@ class CountingAnthropic(ChatAnthropic):
         return chunk, block
 
 
-def read_usage(usage: Any) -> UsageMetadata | None:
-    """What a `message_start` counts; None if it counts nothing."""
+def read_usage(usage: Any) -> UsageMetadata:
+    """What a `message_start` counts; 0 where it counts nothing."""
     prompt = sum(count_tokens(getattr(usage, name, None)) for name in KINDS_OF_INPUT)
     answer = count_tokens(getattr(usage, "output_tokens", None))
     return UsageMetadata(input_tokens=prompt, output_tokens=answer, total_tokens=prompt + answer)

@@ -4,6 +4,7 @@ Nothing is stored at the server (`store: false`). What a model thought comes bac
 with the calls that followed it, in the same order: `kept` has the order of an answer's items, and the encrypted ones.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from plumbing import json_values
@@ -77,11 +78,11 @@ def write_items(message: dict[str, JSON]) -> list[dict[str, JSON]]:
     if not order:
         texts = [{"role": "assistant", "content": content}] if content else []
         return [*texts, *map(write_call, calls)]
-    return list(in_order(order, content, calls))
+    return list(order_items(order, content, calls))
 
 
-def in_order(order: list[JSON], content: JSON, calls: list[JSON]) -> Any:
-    """The items of an answer as they came: what was said and called stands in their places."""
+def order_items(order: list[JSON], content: JSON, calls: list[JSON]) -> Iterator[dict[str, JSON]]:
+    """The items of an answer in the order in which they came. `order` has the place of its text and of each call."""
     waiting = list(calls)
     text = content
     for entry in order:
@@ -108,10 +109,10 @@ def write_call(call: dict[str, JSON]) -> dict[str, JSON]:
 
 def write_parts(content: JSON) -> JSON:
     written = write_content(content)
-    return written if isinstance(written, str) else [as_input(part) for part in written]
+    return written if isinstance(written, str) else [write_input_part(part) for part in written]
 
 
-def as_input(part: dict[str, JSON]) -> dict[str, JSON]:
+def write_input_part(part: dict[str, JSON]) -> dict[str, JSON]:
     """A part of a chat completion in this API's words."""
     if part["type"] == "text":
         return {"type": "input_text", "text": part["text"]}
@@ -130,31 +131,26 @@ def declare_function(tool: Any) -> dict[str, JSON]:
 
 def read_response(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
     """A whole answer. Raises AttemptFailed."""
-    for index, item in enumerate(items_of(response)):
+    for index, item in enumerate(list_objects(response, "output")):
         read_item(builder, item, index)
-    end(builder, response)
-
-
-def items_of(response: dict[str, JSON]) -> list[dict[str, JSON]]:
-    output = response.get("output")
-    return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+    read_ending(builder, response)
 
 
 def read_item(builder: AnswerBuilder, item: dict[str, JSON], index: int) -> None:
     if item.get("type") == "function_call":
-        builder.add_whole_call(piece_of(item, index))
+        builder.add_whole_call(read_piece(item, index))
     elif item.get("type") == "message":
         read_message(builder, item)
     elif item.get("type") == "reasoning":
-        for part in [*parts_of(item, "summary"), *parts_of(item, "content")]:
-            builder.add_reasoning(text_in(part, "text"))
+        for part in [*list_objects(item, "summary"), *list_objects(item, "content")]:
+            builder.add_reasoning(get_text(part, "text"))
     keep_item(builder, item, index)
 
 
 def read_message(builder: AnswerBuilder, item: dict[str, JSON]) -> None:
-    for part in parts_of(item, "content"):
-        builder.add_text(text_in(part, "text"))
-        builder.add_refusal(text_in(part, "refusal"))
+    for part in list_objects(item, "content"):
+        builder.add_text(get_text(part, "text"))
+        builder.add_refusal(get_text(part, "refusal"))
 
 
 def keep_item(builder: AnswerBuilder, item: dict[str, JSON], index: int) -> None:
@@ -168,21 +164,24 @@ def keep_item(builder: AnswerBuilder, item: dict[str, JSON], index: int) -> None
         builder.add_field(ORDER, [{"index": index, "type": kind, **phase}])
 
 
-def piece_of(item: dict[str, JSON], index: JSON) -> CallPiece:
+def read_piece(item: dict[str, JSON], index: JSON) -> CallPiece:
     return CallPiece.of(index, item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments"))
 
 
-def parts_of(item: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
-    parts = item.get(name)
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+def list_objects(value: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
+    """The objects in the list of this name; what is no list has none."""
+    entries = value.get(name)
+    if not isinstance(entries, list):
+        return []
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
-def text_in(value: JSON, name: str) -> str:
+def get_text(value: JSON, name: str) -> str:
     text = value.get(name) if isinstance(value, dict) else None
     return text if isinstance(text, str) else ""
 
 
-def end(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
+def read_ending(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
     """The response says how it ended. Raises AttemptFailed."""
     usage = response.get("usage")
     if isinstance(usage, dict):
@@ -192,7 +191,7 @@ def end(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
         raise fault
     status = response.get("status")
     if status == "incomplete":
-        builder.end(text_in(response.get("incomplete_details"), "reason") or "incomplete")
+        builder.end(get_text(response.get("incomplete_details"), "reason") or "incomplete")
     elif status in ("completed", None) and ("output" in response or builder.has_any):
         builder.end("stop")
     else:
@@ -206,7 +205,7 @@ def end(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
 def read_added(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
     item = event.get("item")
     if isinstance(item, dict) and item.get("type") == "function_call":
-        builder.add_pieces([piece_of({**item, "arguments": ""}, event.get("output_index"))])
+        builder.add_pieces([read_piece({**item, "arguments": ""}, event.get("output_index"))])
 
 
 def read_call_delta(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
@@ -223,20 +222,20 @@ def read_done(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
     if not isinstance(item, dict):
         return
     if item.get("type") == "function_call":
-        builder.add_whole_call(piece_of(item, index))
+        builder.add_whole_call(read_piece(item, index))
     keep_item(builder, item, index if isinstance(index, int) else 0)
 
 
 def read_text(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
-    builder.add_text(text_in(event, "delta"))
+    builder.add_text(get_text(event, "delta"))
 
 
 def read_refusal(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
-    builder.add_refusal(text_in(event, "delta"))
+    builder.add_refusal(get_text(event, "delta"))
 
 
 def read_thought(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
-    builder.add_reasoning(text_in(event, "delta"))
+    builder.add_reasoning(get_text(event, "delta"))
 
 
 def read_next_thought(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
@@ -252,7 +251,7 @@ def read_end(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
     if not builder.has_any:  # it streams nothing but the end
         read_response(builder, response)
     else:
-        end(builder, response)
+        read_ending(builder, response)
 
 
 READERS: dict[str, Any] = {

@@ -128,11 +128,11 @@ class Unsplit:
 
     was_open = False
 
-    def take_thoughts(self) -> str:
-        return ""
-
     def __init__(self) -> None:
         self._answer: list[str] = []
+
+    def take_thoughts(self) -> str:
+        return ""
 
     def add(self, piece: str) -> str:
         self._answer.append(piece)

@@ -74,28 +74,42 @@ def try_request(name: str, request: Callable[[ChatModel, str], None], model: Cha
     raise CannotDo(f"It does not answer: {problem}")
 
 
-def ask(model: ChatModel, model_name: str, text: str, **more: Any) -> Answer:
-    """Once, without retries."""
-    options: dict[str, Any] = {"tools": (), "output_schema": None, "on_delta": None, **more}
-    watch = Watch(deadline=clock.near() + timedelta(seconds=PATIENCE_S))
-    return model.ask(Question(model_name, [{"role": "user", "content": text}], watch=watch, **options))
+def ask_once(
+    model: ChatModel,
+    model_name: str,
+    text: str,
+    *,
+    tools: tuple[ToolSpec, ...] = (),
+    output_schema: dict[str, JSON] | None = None,
+    on_delta: Callable[[str], None] | None = None,
+) -> Answer:
+    """The model's answer to this text, without retries. Raises AttemptFailed."""
+    question = Question(
+        model_name,
+        messages=[{"role": "user", "content": text}],
+        tools=tools,
+        output_schema=output_schema,
+        on_delta=on_delta,
+        watch=Watch(deadline=clock.near() + timedelta(seconds=PATIENCE_S)),
+    )
+    return model.ask(question)
 
 
 def try_plain(model: ChatModel, model_name: str) -> None:
-    answer = ask(model, model_name, "Answer with one word: yes.")
+    answer = ask_once(model, model_name, "Answer with one word: yes.")
     if not answer.text.strip():
         raise Unexpected(f"the answer has no text (finish reason “{answer.finish}”)")
 
 
 def try_stream(model: ChatModel, model_name: str) -> None:
     heard: list[str] = []
-    ask(model, model_name, "Count from one to five, in words.", on_delta=heard.append)
+    ask_once(model, model_name, "Count from one to five, in words.", on_delta=heard.append)
     if not heard:
         raise Unexpected("no text arrived")
 
 
 def try_tools(model: ChatModel, model_name: str) -> None:
-    answer = ask(model, model_name, "Call the tool “add” with a = 17 and b = 25.", tools=(ADD,))
+    answer = ask_once(model, model_name, "Call the tool “add” with a = 17 and b = 25.", tools=(ADD,))
     if not answer.calls:
         raise Unexpected("the model answered with a text")
     call = answer.calls[0]
@@ -107,7 +121,7 @@ def try_tools(model: ChatModel, model_name: str) -> None:
 
 
 def try_schema(model: ChatModel, model_name: str) -> None:
-    answer = ask(model, model_name, "What is the sum of 17 and 25?", output_schema=SUM)
+    answer = ask_once(model, model_name, "What is the sum of 17 and 25?", output_schema=SUM)
     try:
         value = json_values.read(answer.text.strip())
     except ValueError:

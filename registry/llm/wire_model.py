@@ -70,7 +70,6 @@ REFUSALS: dict[str, re.Pattern[str]] = {
     "short_ids": says(
         "tool[ _]call[ _]?id.*(length of 9|a-z, A-Z, 0-9)", r"tool_calls?\W.*\bid\b.*(too long|maximum length)"
     ),
-    "encrypted_reasoning": says("encrypted content is not supported", r"reasoning\.encrypted_content", r"\binclude\b"),
     "stream_options": says("stream_options", "include_usage"),
     "max_tokens": says("max_completion_tokens", "max_tokens.*(not supported|unsupported|unrecognized|extra)"),
     "system": says(
@@ -78,6 +77,8 @@ REFUSALS: dict[str, re.Pattern[str]] = {
         "developer instruction is not",
     ),
     "response_format": says("response_?format", "json_schema", "structured output", "guided", "grammar"),
+    # The last one: other errors have the word “include” too.
+    "encrypted_reasoning": says("encrypted content is not supported", r"reasoning\.encrypted_content", r"\binclude\b"),
 }
 IS_REFUSAL = frozenset([400, 404, 415, 422, 500, 501])
 

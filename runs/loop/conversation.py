@@ -184,11 +184,11 @@ class Conversation:
         """Show the model less of the conversation, which was too long for it. False if nothing can be left out."""
         if self.shortened >= shortening.MOST:
             return False
-        before, number = shortening.size_of(self.messages), len(self.messages)
-        while self.shortened < shortening.MOST and shortening.size_of(self.messages) >= before:
+        before, number = shortening.measure_messages(self.messages), len(self.messages)
+        while self.shortened < shortening.MOST and shortening.measure_messages(self.messages) >= before:
             self.shortened += 1
             self.messages = self.shorter_messages()
-        after = shortening.size_of(self.messages)
+        after = shortening.measure_messages(self.messages)
         if after >= before:
             return False
         data = {"turn": turn, "left_out": max(0, number - len(self.messages)), "characters": before - after}

@@ -35,16 +35,26 @@ def cut_result(message: dict[str, JSON], limit: int) -> dict[str, JSON]:
 
 
 def is_too_long(messages: list[dict[str, JSON]], window: int | None) -> bool:
-    """Whether a model with this window surely cannot read so much. Whether it can read less only its server knows."""
-    return window is not None and sum(map(text_size, messages)) > window * CHARS_PER_TOKEN
+    """Whether this is certainly more than a model with this window can read. Only its server knows exactly how much is
+    too much.
+    """
+    if window is None:
+        return False
+    characters = sum(count_characters(message) for message in messages)
+    return characters > window * CHARS_PER_TOKEN
 
 
-def text_size(message: dict[str, JSON]) -> int:
-    """Characters of text; what an image takes has nothing to do with its size."""
-    content, calls = message.get("content") or "", message.get("tool_calls")
-    texts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
-    return sum(map(len, texts)) + (len(str(calls)) if calls else 0)
+def count_characters(message: dict[str, JSON]) -> int:
+    """The characters of its text and its calls. Images are not counted: their tokens do not depend on their bytes."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        count = len(content)
+    else:
+        count = sum(len(part.get("text") or "") for part in content)
+    if calls := message.get("tool_calls"):
+        count += len(str(calls))
+    return count
 
 
-def size_of(messages: list[dict[str, JSON]]) -> int:
+def measure_messages(messages: list[dict[str, JSON]]) -> int:
     return sum(len(str(message)) for message in messages)

@@ -197,7 +197,7 @@ def remember_trial(request: HttpRequest, provider: Provider, *, with_requests: b
     if not provider.enabled:
         messages.success(request, _("Saved. A provider that is switched off is not tested."))
         return
-    trial = served.try_out(provider) if with_requests else served.verdict(provider)
+    trial = served.try_provider(provider) if with_requests else served.verdict(provider)
     AuditEvent.record("provider.tested", provider, actor=request.user, ok=trial["ok"], code=trial["code"])
     fix = find_fix(provider, trial["code"])
     request.session[f"trial-{provider.pk}"] = {**trial, "fix": vars(fix) if fix else None}

@@ -16,7 +16,7 @@ FEATURES = {"tools", "vision", "reasoning", "schema"}
 def test_every_row_can_be_used(kind):
     assert re.fullmatch(r"\d{4}-\d\d", known_models.read_table()["as_of"])
     assert kind in Provider.Kind.values
-    for name, model in known_models.models_of(kind).items():
+    for name, model in known_models.read_models(kind).items():
         assert known_models.SNAPSHOT.sub("", name) in (name, name[:-11]), name
         assert 0 < model.input <= model.output
         assert model.window is None or 1_000 < model.window < 10_000_000
@@ -24,12 +24,12 @@ def test_every_row_can_be_used(kind):
 
 
 def test_a_snapshot_is_the_model_that_it_is_of():
-    assert known_models.find("anthropic", "claude-haiku-4-5-20251001").window == 200_000
-    assert known_models.find("google", "models/gemini-2.5-flash").window == 1_048_576
-    assert known_models.find("openai", "gpt-4o-2024-05-13").output == 15, "a snapshot with a row of its own"
-    assert known_models.find("openai", "gpt-4o-2024-08-06").output == 10
-    assert known_models.find("openai", "nobody-knows-it") is None
-    assert known_models.find("ollama", "gpt-4o") is None
+    assert known_models.find_model("anthropic", "claude-haiku-4-5-20251001").window == 200_000
+    assert known_models.find_model("google", "models/gemini-2.5-flash").window == 1_048_576
+    assert known_models.find_model("openai", "gpt-4o-2024-05-13").output == 15, "a snapshot with a row of its own"
+    assert known_models.find_model("openai", "gpt-4o-2024-08-06").output == 10
+    assert known_models.find_model("openai", "nobody-knows-it") is None
+    assert known_models.find_model("ollama", "gpt-4o") is None
 
 
 def test_what_a_provider_sets_wins_over_what_is_known():

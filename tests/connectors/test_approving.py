@@ -5,7 +5,7 @@ import pytest
 from agents.models import AuditEvent, Tool
 from connectors.models import Connection, RemoteTool
 from connectors.remote import take_offers
-from connectors.toolsets.mcp import offered
+from connectors.toolsets.mcp import read_offer
 
 CLAIMS = {
     "reads": {"readOnlyHint": True},
@@ -20,7 +20,7 @@ SUGGESTED = {"reads": "read_out", "adds": "write", "sets": "idempotent", "silent
 def server(alice):
     server = Connection.objects.create(owner=alice, name="remote", provider="mcp", base_url="https://example.com/mcp")
     offers = [
-        offered({"name": name, "inputSchema": {"type": "object"}, "annotations": CLAIMS[name]}) for name in CLAIMS
+        read_offer({"name": name, "inputSchema": {"type": "object"}, "annotations": CLAIMS[name]}) for name in CLAIMS
     ]
     take_offers(server, offers, kind="mcp")
     return server

@@ -109,7 +109,7 @@ def servers() -> dict[str, Any]:
 def providers() -> dict[str, Any]:
     """What the default models of the site's own providers can do: four short requests each."""
     rows = Provider.objects.filter(owner=None, enabled=True).exclude(kind=Provider.Kind.OFFLINE).order_by("name")
-    return {f"provider {row.name}": describe_trial(served.try_out(row)) for row in rows}
+    return {f"provider {row.name}": describe_trial(served.try_provider(row)) for row in rows}
 
 
 def describe_trial(trial: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The ways in which a notice leaves: e-mail, a push service, a Teams workflow. Each makes one attempt."""
 
 import json
+import logging
 import smtplib
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +13,13 @@ from django.utils.translation import gettext as _
 
 from agents.models import Preference
 from plumbing.http import outbound
+from plumbing.http.failures import describe_failure
 from runs.models import Notice, PushSubscription
 
 from . import push
 from .words import Words
 
+log = logging.getLogger(__name__)
 TIMEOUT_S = 10.0
 
 
@@ -43,10 +46,16 @@ def send_email(notice: Notice, words: Words) -> None:
     message = EmailMessage(words.title, text, to=[notice.person.email], headers={"Auto-Submitted": "auto-generated"})
     try:
         message.send()
-    except (smtplib.SMTPRecipientsRefused, ValueError) as error:  # ValueError: a header that would be two
-        raise Undeliverable(f"the mail server refuses it: {type(error).__name__}")
-    except (smtplib.SMTPException, OSError) as error:
-        raise NotSent(f"the mail server did not take it: {type(error).__name__}")
+    except smtplib.SMTPRecipientsRefused:
+        raise Undeliverable("the mail server refuses the address of the person")
+    except ValueError:
+        raise Undeliverable("a header of the e-mail would have two lines")
+    except smtplib.SMTPException as error:
+        log.warning("The mail server did not take an e-mail: %r", error)
+        raise NotSent("the mail server did not take it")
+    except OSError as error:
+        log.warning("The mail server cannot be reached: %r", error)
+        raise NotSent("the mail server cannot be reached")
 
 
 def send_push(notice: Notice, words: Words) -> None:
@@ -105,7 +114,7 @@ def post(url: str, body: bytes, headers: dict[str, Any]) -> int:
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
         raise Undeliverable("the address cannot be used")
     except httpx2.HTTPError as error:
-        raise NotSent(f"the address cannot be reached: {type(error).__name__}")
+        raise NotSent(f"the address cannot be reached: {describe_failure(error)}")
 
 
 CHANNELS: dict[str, Callable[[Notice, Words], None]] = {

@@ -98,9 +98,9 @@ def deliver(pk: Any) -> None:
         close(notice, State.DEAD, str(error))
     except NotSent as error:
         again(notice, str(error))
-    except Exception as error:
+    except Exception:
         log.exception("Notice %s", notice.pk)
-        close(notice, State.DEAD, type(error).__name__)
+        close(notice, State.DEAD, "it failed; the server's log says why")
     else:
         close(notice, State.SENT, sent_at=clock.near())
 

@@ -3,10 +3,12 @@ import re
 import time
 
 import pytest
+from django.utils import translation
 
 from agents.models import Secret, Tool
 from agents.tools import OutcomeUnknown, RetryTool, ToolFailed
 from connectors.models import Connection, RemoteTool
+from plumbing.texts import translate
 from plumbing.untrusted import apart
 from tests.connectors.linked import call_tool, spec_of
 from tests.connectors.loopback import Answer, Fault, Loopback
@@ -308,3 +310,78 @@ def test_a_document_at_a_private_address_names_the_setting(alice_api, settings):
     answer = alice_api.post(f"/api/v1/connections/{made['id']}/import/preview", {"url": "http://127.0.0.1:9/a.json"})
     assert answer.status_code == 422
     assert "MUSTER_PRIVATE_HOSTS" in answer.json()["error"]["message"]
+
+
+def test_a_tool_that_an_earlier_version_imported_is_refused_until_it_is_imported_again(
+    alice, alice_api, imported, connection, shop
+):
+    remote = RemoteTool.objects.get(remote_name="makeItem")
+    remote.offered["details"] = {"method": "POST", "path": "/items", "in": {}, "body": "application/json"}
+    remote.save()
+    with pytest.raises(ToolFailed, match="import the document again") as refused:
+        call(alice, "shop_make_item", body={"name": "chair"})
+    assert refused.value.code == "definition_changed"
+
+
+# -- the health of a service ---------------------------------------------------------------------------------------------
+
+
+def test_the_health_of_a_service_is_asked_for_and_any_status_counts(alice_api, imported, connection, shop):
+    Connection.objects.update(health="unknown", checked_at=None, secret_name="key")
+    asked = len(shop.asked)
+    shown = alice_api.get(f"{API}/{connection.pk}/health").json()
+    assert shown["health"] == "ok" and shown["checked_at"] and len(shop.asked) == asked + 1
+    assert shop.asked[-1].path == "/v2"  # which the shop answers with 404
+
+
+def test_a_service_that_does_not_answer_is_broken_in_plain_words(alice_api, imported, connection, shop):
+    Connection.objects.update(base_url="http://127.0.0.1:1")
+    shown = alice_api.get(f"{API}/{connection.pk}/health").json()
+    assert (
+        shown["health"] == "broken"
+        and shown["last_error"] == "The server cannot be reached: no connection can be made."
+    )
+
+
+def test_a_private_address_that_is_not_allowed_is_not_asked(alice_api, imported, connection, shop, settings):
+    settings.PRIVATE_HOSTS_ALLOWED = []
+    asked = len(shop.asked)
+    shown = alice_api.get(f"{API}/{connection.pk}/health").json()
+    assert shown["health"] == "broken" and "private" in shown["last_error"] and len(shop.asked) == asked
+
+
+def test_without_an_import_there_is_no_address_to_ask(alice_api, connection):
+    assert alice_api.get(f"{API}/{connection.pk}/health").json()["health"] == "unknown"
+
+
+# -- documents without operations ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("paths", [{}, {"x-internal": {}}, {"/items": {"summary": "Nothing to call."}}])
+def test_a_document_without_operations_is_refused_and_takes_no_tool_away(alice_api, imported, connection, shop, paths):
+    for where in ("import", "import/preview"):
+        answer = alice_api.post(f"{API}/{connection.pk}/{where}", {"document": shop.document(paths=paths)})
+        assert answer.status_code == 422 and answer.json()["error"]["code"] == "no_operations", answer.json()
+    assert RemoteTool.objects.filter(tool__enabled=True).count() == 4
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        {"/a": {"get": {"parameters": 5}}},
+        {"/a": {"get": {"parameters": [], "requestBody": {"content": {"application/json": 5}}}}},
+    ],
+)
+def test_an_operation_of_another_form_is_refused_in_plain_words(alice_api, connection, shop, paths):
+    answer = alice_api.post(f"{API}/{connection.pk}/import/preview", {"document": shop.document(paths=paths)})
+    reason = answer.json()["operations"][0]["reason"]
+    assert reason == "The operation cannot be read: A part of it has another form than OpenAPI describes."
+
+
+def test_a_failure_is_told_in_the_readers_language(alice_api, imported, connection):
+    Connection.objects.update(base_url="http://127.0.0.1:1")
+    alice_api.get(f"{API}/{connection.pk}/health")
+    connection.refresh_from_db()
+    with translation.override("de"):
+        told = translate(connection.last_error)
+    assert told == "Der Server ist nicht erreichbar: es kommt keine Verbindung zustande."
