@@ -7,7 +7,8 @@ from typing import Any, Self
 
 LENGTH = 1200  # characters of a piece, about 200 words
 SHORT = 200  # a rest that is shorter joins the piece before it
-HEADING_LENGTH = 200  # characters of a place
+HEADING_LENGTH = 200  # characters of the place of a piece
+PLACE_LENGTH, REASON_LENGTH = 200, 300  # characters of what is left out
 HEADING = re.compile(r"(#{1,6})[ \t]+(\S.*)")
 BREAKS = ("\n\n", "\n", ". ", "; ", ", ", " ")
 
@@ -40,17 +41,18 @@ class LeftOut:
     @classmethod
     def read(cls, entry: Any) -> Self:
         """From what a reader wrote. Raises KeyError, TypeError."""
-        return cls(storable(str(entry["place"]))[:200], storable(str(entry["reason"]))[:300])
+        return cls(storable(str(entry["place"]))[:PLACE_LENGTH], storable(str(entry["reason"]))[:REASON_LENGTH])
 
     def as_json(self) -> dict[str, str]:
         return {"place": self.place, "reason": self.reason}
 
 
-def pieces_of(parts: Iterable[Part]) -> Iterator[Piece]:
+def cut_parts(parts: Iterable[Part]) -> Iterator[Piece]:
     """A heading without text below it, and one that is longer than a place can be, is a text itself."""
     for part in parts:
         heading = storable(part.heading).strip()
-        text = f"{heading}\n{part.text}" if len(heading) > HEADING_LENGTH or not part.text.strip() else part.text
+        is_text = len(heading) > HEADING_LENGTH or not part.text.strip()
+        text = f"{heading}\n{part.text}" if is_text else part.text
         for piece in cut(text):
             yield Piece(piece, heading[:HEADING_LENGTH], part.page)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowledge.collections.pieces import pieces_of
+from knowledge.collections.pieces import cut_parts
 from knowledge.indexing import parsing
 from tests.corpus.documents import CASES
 
@@ -17,7 +17,7 @@ def test_nothing_of_an_odd_document_is_lost_in_silence(case):
     except parsing.Unreadable as error:
         read, code, left_out = parsing.Content([]), error.code, error.left_out
     assert code == case.code
-    text = "\n".join(f"{one.heading}\n{one.text}" for one in pieces_of(read.parts))
+    text = "\n".join(f"{one.heading}\n{one.text}" for one in cut_parts(read.parts))
     place = 0
     for wanted in case.texts:
         assert wanted in text, f"{wanted!r} is lost"
