@@ -269,7 +269,7 @@ def test_a_document_does_not_fail_because_the_database_is_away(box, monkeypatch)
         work.tick()
     document.refresh_from_db()
     assert (document.status, document.error_code) == (Document.Status.INDEXING, "")
-    Document.objects.update(lease_expires_at=timezone.now())
+    Document.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     work.tick()
     assert state(document) == (Document.Status.READY, "")
 
