@@ -83,8 +83,8 @@ class ProviderAdmin(OwnedAdmin):
         return redirect(reverse("admin:agents_provider_change", args=[provider.pk]))
 
     def tell_trial(self, request: HttpRequest, provider: Provider, trial: dict[str, Any]) -> None:
-        said = [trial["message"], trial["hint"], *(one["message"] for one in trial.get("abilities", ()))]
-        words = " ".join(translate(text) for text in said if text)
+        sentences = [trial["message"], trial["hint"], *(one["message"] for one in trial.get("abilities", ()))]
+        words = " ".join(translate(text) for text in sentences if text)
         level = messages.SUCCESS if trial["ok"] else messages.WARNING
         messages.add_message(request, level, words)
 
