@@ -33,18 +33,21 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What of a document is not in its text: where, and why."""
+    """What of a document is not in its text: where, and why. `is_lost` is false for a note on a text that is there."""
 
     place: str
     reason: str
+    is_lost: bool = True
 
     @classmethod
     def read(cls, entry: Any) -> Self:
         """From what a reader wrote. Raises KeyError, TypeError."""
-        return cls(storable(str(entry["place"]))[:PLACE_LENGTH], storable(str(entry["reason"]))[:REASON_LENGTH])
+        place = storable(str(entry["place"]))[:PLACE_LENGTH]
+        reason = storable(str(entry["reason"]))[:REASON_LENGTH]
+        return cls(place, reason, bool(entry["is_lost"]))
 
-    def as_json(self) -> dict[str, str]:
-        return {"place": self.place, "reason": self.reason}
+    def as_json(self) -> dict[str, str | bool]:
+        return {"place": self.place, "reason": self.reason, "is_lost": self.is_lost}
 
 
 def cut_parts(parts: Iterable[Part]) -> Iterator[Piece]:

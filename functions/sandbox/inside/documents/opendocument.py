@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .office import Package, attribute, child, local
-from .report import PICTURE, LeftOut, Part, Refused
+from .report import HIDDEN_SHEET, HIDDEN_SLIDE, PICTURE, LeftOut, Part, Refused
 
 ROWS = 200_000
 REPEATED = 50  # empty cells in a row that are shown
@@ -19,19 +19,31 @@ def read_opendocument(package: Package, left_out: LeftOut) -> Iterator[Part]:
         raise Refused("encrypted", "The file is encrypted: remove its password and add it again.")
     root = package.tree("content.xml")
     body = child(root, "body")
+    reader = Reader(left_out, find_hidden_styles(root))
     for content in body if body is not None else ():
         kind = local(content.tag)
         if kind == "presentation":
-            yield from Reader(left_out).slides(content)
+            yield from reader.slides(content)
         elif kind == "spreadsheet":
-            yield from Reader(left_out).sheets(content)
+            yield from reader.sheets(content)
         else:
-            yield from Reader(left_out).sections(content)
+            yield from reader.sections(content)
+
+
+def find_hidden_styles(root: Any) -> frozenset[str]:
+    """The names of styles whose sheets or slides are not shown."""
+    hidden = set()
+    styles = child(root, "automatic-styles")
+    for style in styles if styles is not None else ():
+        for properties in style:
+            if attribute(properties, "display") == "false" or attribute(properties, "visibility") == "hidden":
+                hidden.add(attribute(style, "name"))
+    return frozenset(hidden)
 
 
 class Reader:
-    def __init__(self, left_out: LeftOut) -> None:
-        self.left_out = left_out
+    def __init__(self, left_out: LeftOut, hidden_styles: frozenset[str]) -> None:
+        self.left_out, self.hidden_styles = left_out, hidden_styles
         self.aside: list[str] = []
         self.count = 0
 
@@ -51,11 +63,15 @@ class Reader:
         for page in content:
             if local(page.tag) == "page":
                 number += 1
+                if attribute(page, "style-name") in self.hidden_styles:
+                    self.left_out.note(f"slide {number}", HIDDEN_SLIDE)
                 yield {"text": "\n".join(text for _, text in self.blocks(page)), "page": number}
 
     def sheets(self, content: Any) -> Iterator[Part]:
         for table in content:
             if local(table.tag) == "table":
+                if attribute(table, "style-name") in self.hidden_styles:
+                    self.left_out.note(f"sheet {attribute(table, 'name')}", HIDDEN_SHEET)
                 yield {"text": "\n".join(filter(None, self.rows(table))), "heading": attribute(table, "name")}
 
     def blocks(self, element: Any) -> Iterator[tuple[bool, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .office import Package, attribute, chart_lines, child, local, texts_in
-from .report import PICTURE, LeftOut, Part, Refused
+from .report import HIDDEN_SHEET, PICTURE, LeftOut, Part, Refused
 
 ROWS = 200_000  # with content, of all sheets
 FAR = 50  # empty columns in a row that are shown; a cell after more of them is shown with its address
@@ -21,7 +21,9 @@ CHARTS = {"chartsheet": "chart", "dialogsheet": "dialog", "xlMacrosheet": "macro
 
 def read_sheets(package: Package, main: str, left_out: LeftOut) -> Iterator[Part]:
     workbook = Workbook(package, main, left_out)
-    for title, relation_id in workbook.sheets:
+    for title, relation_id, is_hidden in workbook.sheets:
+        if is_hidden:
+            left_out.note(f"sheet {title}", HIDDEN_SHEET)
         relation = workbook.relations.get(relation_id)
         if relation is None or relation.target not in package.members:
             left_out.add(f"sheet {title}", "The sheet is missing in the file.")
@@ -38,7 +40,10 @@ class Workbook:
         self.package, self.left_out = package, left_out
         self.relations = package.relations(main)
         root = package.tree(main)
-        self.sheets = [(attribute(one, "name"), attribute(one, "id")) for one in child_list(root, "sheets")]
+        self.sheets: list[tuple[str, str, bool]] = []
+        for one in child_list(root, "sheets"):
+            is_hidden = attribute(one, "state") in ("hidden", "veryHidden")
+            self.sheets.append((attribute(one, "name"), attribute(one, "id"), is_hidden))
         self.is_1904 = attribute(child(root, "workbookPr"), "date1904") in ("1", "true")
         self.shared = list(self.shared_texts())
         self.dates = self.date_styles()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .office import Package, attribute, chart_lines, child, local, texts_in
-from .report import PICTURE, LeftOut, Part, Refused
+from .report import HIDDEN_SLIDE, PICTURE, LeftOut, Part, Refused
 
 SLIDES = 2000
 SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
@@ -55,6 +55,8 @@ class Slide:
 
     def lines(self) -> Iterator[str]:
         root = self.package.tree(self.name)
+        if attribute(root, "show") in ("0", "false"):
+            self.left_out.note(self.place, HIDDEN_SLIDE)
         tree = next((one for one in root.iter() if local(one.tag) == "spTree"), None)
         yield from self.shapes(tree) if tree is not None else texts_in(root)
         for part in self.package.related(self.name, "notesSlide"):
