@@ -153,7 +153,7 @@ def index(collection: Any, language: Language, documents: int) -> float:
         claimed = storage.claim(BATCH, work.LEASE_S)
         group = work.Group()
         for row, text in zip(claimed, texts, strict=True):
-            group.add(storage.Read(row, work.checked(read_text(str(row.pk), row.name, "text/plain", text).parts)))
+            group.add(storage.Read(row, work.cut_pieces(read_text(str(row.pk), row.name, "text/plain", text).parts)))
         group.store()
         spent += time.perf_counter() - began
     return documents / spent

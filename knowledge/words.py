@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from devices.client.folding import UNSPACED, bigrams_of, fold_text
+from devices.client.folding import UNSPACED, fold_text, split_bigrams
 
 LITTLE = frozenset(
     """
@@ -28,6 +28,11 @@ SIGNS = (
 )
 WORD = re.compile(r"[^\W\d_]+")
 NUMBER = re.compile(r"\d[\d.,:/-]*\d|\d")
+LONGEST = 60  # letters of a word that count: the stems are kept
+ENDINGS = """
+    ations ation ating ators ator ated ates ate ically ical ants ant ances ance ments ment ions ion ings ing
+    ics ic ors or ers er ies ied ed es ly s e y
+    """.split()  # noqa: SIM905
 LONGEST_NUMBER = 40  # characters, such as those of an invoice
 
 
@@ -43,10 +48,10 @@ def find_words(text: str) -> list[str]:
     """
     text = fold_text(text)
     text += "".join(f" {words}" for sign, words in SIGNS if sign.search(text))
-    return [stemmed for word in WORD.findall(text.replace("_", " ")) for stemmed in words_in(word)]
+    return [stemmed for word in WORD.findall(text.replace("_", " ")) for stemmed in stem_letters(word)]
 
 
-def words_in(letters: str) -> Iterator[str]:
+def stem_letters(letters: str) -> Iterator[str]:
     """Of letters that no space parts."""
     if letters.isascii():
         if letters not in LITTLE:
@@ -56,17 +61,10 @@ def words_in(letters: str) -> Iterator[str]:
     for run in UNSPACED.finditer(letters):
         if start < run.start():
             yield stem(letters[start : run.start()][:LONGEST])
-        yield from bigrams_of(run[0])
+        yield from split_bigrams(run[0])
         start = run.end()
     if start < len(letters):
         yield stem(letters[start:][:LONGEST])
-
-
-LONGEST = 60  # letters of a word that count: the stems are kept
-ENDINGS = """
-    ations ation ating ators ator ated ates ate ically ical ants ant ances ance ments ment ions ion ings ing
-    ics ic ors or ers er ies ied ed es ly s e y
-    """.split()  # noqa: SIM905
 
 
 @lru_cache(maxsize=20_000)

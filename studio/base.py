@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as later
 
 from agents import roles
 from agents.exceptions import Conflict, Invalid, MusterError
-from agents.http.filters import with_words
+from agents.http.filters import filter_by_words
 from agents.http.pagination import read_page
 from devices.models import Record
 from knowledge.models import Memory
@@ -81,7 +81,7 @@ def by_name(request: HttpRequest, rows: QuerySet) -> tuple[list[Any], dict[str, 
     {more, search}.
     """
     search = request.GET.get("search", "")
-    rows = with_words(rows, search, "name", "description")
+    rows = filter_by_words(rows, search, "name", "description")
     if after := request.GET.get("after", "")[:64].replace("\0", ""):
         rows = rows.filter(name__gt=after)
     rows = rows.order_by("name", "pk")

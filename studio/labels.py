@@ -2,6 +2,7 @@
 here so that `make messages` finds them, and a test compares the list with the models.
 """
 
+import re
 from typing import Any
 
 from django.utils.formats import date_format
@@ -9,6 +10,8 @@ from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as known
 
+from knowledge.models import Chunk
+from plumbing.texts import translate, translate_name
 from runs.models import Schedule
 from runs.rules.crontab_words import in_words
 
@@ -98,6 +101,11 @@ REFUSALS = (  # what errors say that have no message of their own: their docstri
     known("This run cannot be claimed now."),
     known("This claim does not hold the run: it never did, or it was silent too long and was replaced."),
 )
+PLACES = (  # in documents, before a number or the name of a sheet or file
+    known("page"), known("part"), known("line"), known("sheet"), known("slide"), known("attachment"),
+    known("attachments"), known("picture"), known("pictures"), known("message"), known("document"), known("symbols"),
+)  # fmt: skip
+TIMES = re.compile(r" \((\d+) times\)$")
 NAMES = ("OpenAI", "Anthropic", "Google Gemini", "Ollama", "Gmail", "Microsoft Teams")  # the same in every language
 
 
@@ -121,4 +129,24 @@ def timing(schedule: Schedule) -> str:
 
 def in_language(choices: list[tuple[str, Any]]) -> list[tuple[str, str]]:
     """The choices of a model with their labels in the person's language."""
-    return [(value, words(label)) for value, label in choices]
+    return [(value, translate_name(str(label))) for value, label in choices]
+
+
+def name_place(place: str) -> str:
+    """A place in a document, such as “sheet Sales, picture (2 times)”. Names of sheets and files stay as they are."""
+    times = TIMES.search(place)
+    if times:
+        counted = name_place(place[: times.start()])
+        return gettext("%(place)s (%(number)s times)") % {"place": counted, "number": times[1]}
+    return ", ".join(name_step(step) for step in place.split(", "))
+
+
+def name_step(step: str) -> str:
+    kind, space, name = step.partition(" ")
+    return f"{gettext(kind)}{space}{name}" if kind in PLACES else translate(step)
+
+
+def name_piece(piece: Chunk) -> str:
+    """The place of a piece of text. A heading is text of the document."""
+    own = piece.place.removesuffix(piece.heading)
+    return name_place(own) + piece.heading

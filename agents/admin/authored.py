@@ -83,9 +83,10 @@ class ProviderAdmin(OwnedAdmin):
         return redirect(reverse("admin:agents_provider_change", args=[provider.pk]))
 
     def tell_trial(self, request: HttpRequest, provider: Provider, trial: dict[str, Any]) -> None:
-        notify = messages.success if trial["ok"] else messages.warning
-        abilities = [translate(one["message"]) for one in trial.get("abilities", ())]
-        notify(request, " ".join([translate(trial["message"]), translate(trial["hint"]), *abilities]).strip())
+        sentences = [trial["message"], trial["hint"], *(one["message"] for one in trial.get("abilities", ()))]
+        words = " ".join(translate(text) for text in sentences if text)
+        level = messages.SUCCESS if trial["ok"] else messages.WARNING
+        messages.add_message(request, level, words)
 
     @admin.display(description=later("Key"), boolean=True)
     def has_key(self, provider: Provider) -> bool:
@@ -103,9 +104,8 @@ class ProviderAdmin(OwnedAdmin):
             words = _("The address changed, so the stored key was cleared. Enter the key for the new address.")
             messages.info(request, words)
         elif obj.enabled and obj.kind != Provider.Kind.OFFLINE and TRIED & set(form.changed_data):
-            transaction.on_commit(
-                lambda: self.tell_trial(request, obj, served.verdict(obj))
-            )  # no transaction waits for a server
+            # No transaction waits for a server.
+            transaction.on_commit(lambda: self.tell_trial(request, obj, served.verdict(obj)))
 
 
 class GrantForm(NamedForm):

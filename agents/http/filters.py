@@ -12,7 +12,7 @@ from rest_framework.filters import BaseFilterBackend
 
 from agents.exceptions import Invalid
 from agents.fields import check_moment
-from devices.client.folding import spellings_of
+from devices.client.folding import list_spellings
 
 from .strict import NOT_ONE_OF, join_choices, shorten_json
 
@@ -118,17 +118,17 @@ def choice_fault(name: str, error: dict[str, str], filterset: Any) -> dict[str, 
     return {"field": name, "code": error["code"], "message": message}
 
 
-def with_words(rows: Any, text: str, *columns: str) -> Any:
+def filter_by_words(rows: Any, text: str, *columns: str) -> Any:
     """The rows that have each word of a text in one of these columns, in any case and any spelling of its letters."""
     for word in text.replace("\0", " ").split()[:WORDS]:
-        rows = rows.filter(has_word(word, *columns))
+        rows = rows.filter(match_word(word, *columns))
     return rows
 
 
-def has_word(word: str, *columns: str) -> models.Q:
+def match_word(word: str, *columns: str) -> models.Q:
     """Each spelling is a condition, because SQLite knows the case of ASCII letters alone, and no database composes."""
     is_written = models.Q()
-    for spelling in spellings_of(word):
+    for spelling in list_spellings(word):
         for column in columns:
             is_written |= models.Q(**{f"{column}__icontains": spelling})
     return is_written
@@ -138,8 +138,10 @@ class Search(BaseFilterBackend):
     """`?search=`: each word must be in one of the view's `search_fields`."""
 
     def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
-        columns = self.get_search_fields(view, request) or ()
-        return with_words(queryset, request.query_params.get("search", ""), *columns) if columns else queryset
+        columns = self.get_search_fields(view, request)
+        if not columns:
+            return queryset
+        return filter_by_words(queryset, request.query_params.get("search", ""), *columns)
 
     def get_search_fields(self, view: Any, request: Any) -> Any:
         return getattr(view, "search_fields", None) if view.action == "list" else None

@@ -507,6 +507,7 @@ class KnownModel(TypedDict):
 class LeftOut(TypedDict):
     place: str
     reason: str
+    is_lost: bool
 
 
 class Listing(TypedDict):

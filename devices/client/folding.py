@@ -17,7 +17,7 @@ def fold_text(text: str) -> str:
     return unicodedata.normalize("NFKC", folded)
 
 
-def bigrams_of(run: str) -> Iterator[str]:
+def split_bigrams(run: str) -> Iterator[str]:
     """Each two letters that stand together; a letter that stands alone is itself."""
     if len(run) == 1:
         yield run
@@ -25,7 +25,7 @@ def bigrams_of(run: str) -> Iterator[str]:
         yield run[start : start + 2]
 
 
-def spellings_of(word: str) -> list[str]:
+def list_spellings(word: str) -> list[str]:
     """How a word may be written where only a database compares, which knows the case of ASCII letters alone."""
     folded = fold_text(word)
     forms = [word, folded, folded.upper(), folded.title(), folded.replace("ss", "ß")]

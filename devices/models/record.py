@@ -23,12 +23,13 @@ class RecordQuerySet(PersonalQuerySet):
     def containing(self, text: str) -> Self:
         """Records with all these words somewhere in their texts, in any order, case and spelling."""
         rows = self
-        for word in fold_text(text.replace("\0", " ")).split()[:8]:
+        words = fold_text(text.replace("\0", " ")).split()
+        for word in words[:8]:
             rows = rows.filter(words__contains=word)
         return rows
 
     def assigned_to(self, name: str) -> Self:
-        return self.filter(people__contains=f"{EDGE}{fold_text(name.replace(chr(0), '').strip())}{EDGE}")
+        return self.filter(people__contains=f"{EDGE}{fold_name(name)}{EDGE}")
 
 
 class Record(StoredRow):
@@ -82,9 +83,14 @@ class Record(StoredRow):
 
     def index(self) -> None:
         """Set what the search and the filter by assignee read."""
-        self.words = fold_text("\n".join(texts_in(self.data))).replace("\0", "")
-        names = [fold_text(name.strip()) for name in self.data.get("assignees") or []]
+        text = "\n".join(texts_in(self.data))
+        self.words = fold_text(text).replace("\0", "")
+        names = [fold_name(name) for name in self.data.get("assignees") or []]
         self.people = EDGE + EDGE.join(names) + EDGE if names else ""
+
+
+def fold_name(name: str) -> str:
+    return fold_text(name.replace("\0", "").strip())
 
 
 class RecordChange(models.Model):

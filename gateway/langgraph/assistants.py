@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict, Forbidden, Invalid, NotFound
-from agents.http.filters import has_word
+from agents.http.filters import match_word
 from agents.http.viewsets import Audited
 from agents.models import Agent, AgentSpec, AgentVersion
 from gateway.turns import ROUTER
@@ -140,7 +140,7 @@ def wanted_of(user: Any, body: dict[str, JSON]) -> QuerySet[Agent]:
     if graph := typed(body, "graph_id", str):
         rows = rows.filter(name=graph.replace("\0", ""))
     if name := typed(body, "name", str):
-        rows = rows.filter(has_word(name.replace("\0", ""), "name"))
+        rows = rows.filter(match_word(name.replace("\0", ""), "name"))
     for key, value in (typed(body, "metadata", dict) or {}).items():
         owned = Q(owner=None) if value == "site" else Q(owner__username=str(value).replace("\0", ""))
         rows = rows.filter(owned) if key == "owner" else rows.none()

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 LENGTH = 1200  # characters of a piece, about 200 words
 SHORT = 200  # a rest that is shorter joins the piece before it
-HEADING_LENGTH = 200  # characters of a place
+HEADING_LENGTH = 200  # characters of the place of a piece
+PLACE_LENGTH, REASON_LENGTH = 200, 300  # characters of what is left out
 HEADING = re.compile(r"(#{1,6})[ \t]+(\S.*)")
 BREAKS = ("\n\n", "\n", ". ", "; ", ", ", " ")
 
@@ -32,25 +33,29 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What of a document is not in its text: where, and why."""
+    """What of a document is not in its text: where, and why. `is_lost` is false for a note on a text that is there."""
 
     place: str
     reason: str
+    is_lost: bool = True
 
     @classmethod
     def read(cls, entry: Any) -> Self:
         """From what a reader wrote. Raises KeyError, TypeError."""
-        return cls(storable(str(entry["place"]))[:200], storable(str(entry["reason"]))[:300])
+        place = storable(str(entry["place"]))[:PLACE_LENGTH]
+        reason = storable(str(entry["reason"]))[:REASON_LENGTH]
+        return cls(place, reason, bool(entry["is_lost"]))
 
-    def as_json(self) -> dict[str, str]:
-        return {"place": self.place, "reason": self.reason}
+    def as_json(self) -> dict[str, str | bool]:
+        return {"place": self.place, "reason": self.reason, "is_lost": self.is_lost}
 
 
-def pieces_of(parts: Iterable[Part]) -> Iterator[Piece]:
+def cut_parts(parts: Iterable[Part]) -> Iterator[Piece]:
     """A heading without text below it, and one that is longer than a place can be, is a text itself."""
     for part in parts:
         heading = storable(part.heading).strip()
-        text = f"{heading}\n{part.text}" if len(heading) > HEADING_LENGTH or not part.text.strip() else part.text
+        is_text = len(heading) > HEADING_LENGTH or not part.text.strip()
+        text = f"{heading}\n{part.text}" if is_text else part.text
         for piece in cut(text):
             yield Piece(piece, heading[:HEADING_LENGTH], part.page)
 

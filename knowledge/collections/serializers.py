@@ -58,6 +58,9 @@ def with_model(row: Collection, validated: dict[str, Any]) -> dict[str, Any]:
 class LeftOutSerializer(serializers.Serializer):
     place = serializers.CharField(help_text="Where it is in the document, such as “page 3”.")
     reason = serializers.CharField(help_text="Why it is not in the text.")
+    is_lost = serializers.BooleanField(
+        help_text="False: the text is there, and the reason is a note on it, such as a guessed encoding."
+    )
 
 
 class DocumentSerializer(serializers.ModelSerializer):

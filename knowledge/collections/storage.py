@@ -212,17 +212,20 @@ def chunks_of(collection_id: int, read: Read) -> list[Chunk]:
     ]
 
 
-def pieces_of(documents: QuerySet[Document]) -> int:
+def count_pieces(documents: QuerySet[Document]) -> int:
     count: int | None = documents.aggregate(count=Sum("chunk_count"))["count"]
     return count or 0
 
 
 def fail(document: Document, code: str, error: str, left_out: Sequence[LeftOut] = ()) -> None:
     """Mark a claimed document as failed; an earlier document of this name stays as it is."""
-    rows = Document.objects.filter(pk=document.pk, lease=document.lease, status=Status.INDEXING)
-    listed = [one.as_json() for one in left_out]
-    rows.update(
-        status=Status.FAILED, lease=None, error_code=storable(code)[:64], error=storable(error)[:500], left_out=listed
+    claimed = Document.objects.filter(pk=document.pk, lease=document.lease, status=Status.INDEXING)
+    claimed.update(
+        status=Status.FAILED,
+        lease=None,
+        error_code=storable(code)[:64],
+        error=storable(error)[:500],
+        left_out=[one.as_json() for one in left_out],
     )
 
 

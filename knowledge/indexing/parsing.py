@@ -119,12 +119,12 @@ def is_installing() -> bool:
 def read_answer(answer: bytes) -> Content:
     """What the program wrote: it may be anything, since the document may have taken it over. Raises Unreadable."""
     try:
-        return content_in(answer)
+        return read_lines(answer)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Unreadable("broken_file", "The file cannot be read.")
 
 
-def content_in(answer: bytes) -> Content:
+def read_lines(answer: bytes) -> Content:
     """JSON is read in lines of at most HEAD bytes, so that it takes no more memory than the answer itself."""
     read = Content([])
     place = 0
@@ -138,14 +138,14 @@ def content_in(answer: bytes) -> Content:
             if len(read.left_out) < MOST_LEFT_OUT:
                 read.left_out.append(LeftOut.read(head["left_out"]))
             continue
-        place += size_in(head, len(answer) - place)
+        place += read_size(head, len(answer) - place)
         if len(read.parts) >= CHUNKS_PER_DOCUMENT:  # each has a piece at least
             raise Unreadable("too_much_text", f"It has more than {CHUNKS_PER_DOCUMENT} parts: split it.")
-        read.parts.append(part_of(head, answer[end + 1 : place].decode("utf-8", "replace")))
+        read.parts.append(read_part(head, answer[end + 1 : place].decode("utf-8", "replace")))
     return read
 
 
-def size_in(head: dict[str, Any], most: int) -> int:
+def read_size(head: dict[str, Any], most: int) -> int:
     """Raises ValueError, KeyError."""
     size = head["size"]
     if type(size) is not int or not 0 <= size <= most:
@@ -153,7 +153,7 @@ def size_in(head: dict[str, Any], most: int) -> int:
     return size
 
 
-def part_of(head: dict[str, Any], text: str) -> Part:
+def read_part(head: dict[str, Any], text: str) -> Part:
     page = head.get("page")
     is_page = type(page) is int and 0 < page < 1_000_000
     return Part(text, str(head.get("heading", "")), page if is_page else None)

@@ -18,7 +18,7 @@ from agents import storage as files
 from agents.exceptions import MusterError
 from agents.models import StoredFile
 from knowledge.collections import storage
-from knowledge.collections.pieces import LeftOut, Part, Piece, pieces_of
+from knowledge.collections.pieces import LeftOut, Part, Piece, cut_parts
 from knowledge.collections.storage import Read
 from knowledge.models import Document
 from plumbing.database import DATABASE_GONE
@@ -89,7 +89,7 @@ def stored(read: list[Read]) -> int:
     except Exception as error:  # a quota, or a text that the database refuses
         if len(read) > 1:
             return sum(stored([one]) for one in read)
-        failed(read[0].document, error)
+        record_failure(read[0].document, error)
         return 0
 
 
@@ -97,7 +97,7 @@ def check_room(read: list[Read]) -> None:
     """Of documents of one collection. Raises Unreadable."""
     owner = read[0].document.collection.owner_id
     rows = Document.objects.filter(collection__owner=owner)
-    if owner and storage.pieces_of(rows) + sum(len(one.pieces) for one in read) > settings.CHUNKS_PER_PERSON:
+    if owner and storage.count_pieces(rows) + sum(len(one.pieces) for one in read) > settings.CHUNKS_PER_PERSON:
         raise Unreadable(
             "too_much_text",
             f"All documents of a person can have {settings.CHUNKS_PER_PERSON} pieces, with those of earlier versions: "
@@ -131,13 +131,13 @@ def attempt(document: Document) -> Read | None:
     except DATABASE_GONE:  # the claim expires, and a later turn reads the document
         raise
     except Exception as error:  # of a parser's library or of the file store: other documents go on
-        failed(document, error)
+        record_failure(document, error)
     finally:
         _used[owner] = _used.get(owner, 0.0) + seconds() - begun
     return None
 
 
-def failed(document: Document, error: Exception) -> None:
+def record_failure(document: Document, error: Exception) -> None:
     if isinstance(error, Unreadable):
         storage.fail(document, error.code, str(error), error.left_out)
     elif isinstance(error, MusterError):
@@ -160,22 +160,22 @@ def read_document(document: Document) -> Read | None:
         if document.collection.owner_id:  # the site has no files
             file = files.store_bytes(document.collection.owner_id, document.name, content, declared=declared)
     else:
-        content = content_of(document.file)
+        content = load_content(document.file)
     read = read_text(str(document.pk), name, media_type, content)
-    return Read(document, checked(read.parts, read.left_out), file, read.left_out)
+    return Read(document, cut_pieces(read.parts, read.left_out), file, read.left_out)
 
 
-def content_of(file: StoredFile | None) -> bytes:
+def load_content(file: StoredFile | None) -> bytes:
     content = files.read(file) if file else None
     if content is None:
         raise Unreadable("no_file", "The file was deleted before it was read.")
     return content
 
 
-def checked(parts: list[Part], left_out: list[LeftOut] | None = None) -> list[Piece]:
+def cut_pieces(parts: list[Part], left_out: list[LeftOut] | None = None) -> list[Piece]:
     """The pieces of a text. Raises Unreadable if there are none, or too many."""
     pieces: list[Piece] = []
-    for piece in pieces_of(parts):
+    for piece in cut_parts(parts):
         pieces.append(piece)
         if len(pieces) > CHUNKS_PER_DOCUMENT:
             raise Unreadable("too_much_text", f"It has more than {CHUNKS_PER_DOCUMENT} pieces: split it.")

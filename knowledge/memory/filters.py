@@ -5,7 +5,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
-from agents.http.filters import FilterSet, Flag, Id, with_words
+from agents.http.filters import FilterSet, Flag, Id, filter_by_words
 from knowledge.models import Memory
 
 
@@ -24,4 +24,4 @@ class MemoryFilter(FilterSet):
         fields: list[str] = []
 
     def filter_search(self, rows: Any, name: str, value: str) -> QuerySet:
-        return with_words(rows, value, "text", "subject")
+        return filter_by_words(rows, value, "text", "subject")

@@ -124,6 +124,15 @@ class Document(StoredRow):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def losses(self) -> list[dict[str, Any]]:
+        return [one for one in self.left_out if one["is_lost"]]
+
+    @property
+    def notes(self) -> list[dict[str, Any]]:
+        """On texts that are there, such as a guessed encoding."""
+        return [one for one in self.left_out if not one["is_lost"]]
+
 
 class Chunk(models.Model):
     """A piece of a document's text, with its place."""

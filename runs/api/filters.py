@@ -22,7 +22,7 @@ class RunFilter(FilterSet):
     worker = filters.CharFilter("lease_owner", help_text="Currently held by this worker.")
 
     text = filters.CharFilter(
-        method="with_words", max_length=200,
+        method="filter_by_words", max_length=200,
         help_text="Words, each in a message of the run, its error, or the name of its session, agent or chain.",
     )  # fmt: skip
     tool_failed = Flag(method="with_failed_tool", help_text="true: a tool call of the run itself failed.")
@@ -44,8 +44,8 @@ class RunFilter(FilterSet):
     def of_agent(self, runs: QuerySet[Run], name: str, value: str) -> QuerySet[Run]:
         return matching.of_agent(runs, value)
 
-    def with_words(self, runs: QuerySet[Run], name: str, value: str) -> QuerySet[Run]:
-        return matching.with_words(runs, value)
+    def filter_by_words(self, runs: QuerySet[Run], name: str, value: str) -> QuerySet[Run]:
+        return matching.filter_by_words(runs, value)
 
     def with_failed_tool(self, runs: QuerySet[Run], name: str, value: bool) -> QuerySet[Run]:
         return matching.with_failed_tool(runs, value)

@@ -158,10 +158,20 @@ def read_apart(sha256: str, name: str, media_type: str, content: bytes) -> tuple
     """Kept by content: each turn of a run shows its files again. Raises Unreadable, NotNow."""
     read = run_blocking(parsing.read_text, f"file-{uuid4()}", name, media_type, content)
     text = "\n".join("\n".join(filter(None, [name_place(part), part.text])) for part in read.parts).strip()
-    listed = "; ".join(f"{one.place}: {one.reason}" for one in read.left_out)
+    losses = list_places(one for one in read.left_out if one.is_lost)
+    notes = list_places(one for one in read.left_out if not one.is_lost)
     if not text:
-        raise parsing.Unreadable("no_text", listed or "There is no text in it.")
-    return text, f"[not in this text: {listed}]" if listed else ""
+        raise parsing.Unreadable("no_text", losses or "There is no text in it.")
+    lines = []
+    if losses:
+        lines.append(f"[not in this text: {losses}]")
+    if notes:
+        lines.append(f"[about this text: {notes}]")
+    return text, "\n".join(lines)
+
+
+def list_places(entries: Iterable[pieces.LeftOut]) -> str:
+    return "; ".join(f"{one.place}: {one.reason}" for one in entries)
 
 
 def name_place(part: pieces.Part) -> str:

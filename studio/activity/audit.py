@@ -3,7 +3,7 @@
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
-from agents.http.filters import with_words
+from agents.http.filters import filter_by_words
 from agents.models import AuditEvent
 
 from ..base import PAGE, page, signed_in
@@ -18,7 +18,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(action=chosen["action"])
     if chosen["kind"]:
         rows = rows.filter(subject_kind=chosen["kind"])
-    rows = with_words(rows, chosen["search"], "subject_name")
+    rows = filter_by_words(rows, chosen["search"], "subject_name")
     before = request.GET.get("before", "")
     if before.isascii() and before.isdigit() and len(before) < 18:
         rows = rows.filter(pk__lt=int(before))

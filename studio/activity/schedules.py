@@ -205,12 +205,12 @@ def due_times(request: HttpRequest) -> JsonResponse:
     """What a crontab line means, and its next five times: {"words", "times"}, or {"error"}."""
     line, named = (request.GET.get(name, "")[:200].replace("\0", "") for name in ("crontab", "timezone"))
     try:
-        times = upcoming(read_line(line, named or viewer_zone()), timezone.now(), 5)
+        timing = read_line(line, named or viewer_zone())
+        times = upcoming(timing, timezone.now(), 5)
     except (TimingError, OverflowError) as error:
         return JsonResponse({"error": texts.translate(str(error))})
-    return JsonResponse(
-        {"words": in_words(" ".join(split_line(line)), get_language()), "times": [at.isoformat() for at in times]}
-    )
+    crontab = " ".join(split_line(line))
+    return JsonResponse({"words": in_words(crontab, get_language()), "times": [at.isoformat() for at in times]})
 
 
 def visible(request: HttpRequest) -> Any:

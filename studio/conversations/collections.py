@@ -66,21 +66,29 @@ def create(request: HttpRequest) -> HttpResponse:
 
 @signed_in(writes=WRITES)
 def collection_page(request: HttpRequest, name: str) -> HttpResponse:
-    """Its documents, newest first, and what a search finds. POST adds a document."""
+    """Its documents, newest first, and what a search finds. POST adds a document.
+
+    `?part=documents` returns only their table, which changes while they are read.
+    """
     row = find_by_name(request, Collection.objects.all(), name)
     if request.method == "POST":
         return add(request, row)
     documents, older = keyset(request, Document.objects.filter(collection=row).current().select_related("file"))
+    shown = {
+        "collection": row, "documents": documents, "may_edit": row.may_edit(request.user),
+        "is_busy": any(one.status in ("waiting", "indexing") for one in documents),
+    }  # fmt: skip
+    if request.GET.get("part") == "documents":
+        return page(request, "collection_documents.html", row.name, **shown)
     question = request.GET.get("query", "")[:500].replace("\0", "").strip()
     if question:
         row.require_use(request.user)
     asker = Asker(request.user.pk)
     answer = search_all(row, question, asker, limit=RESULTS) if question else Results()
     return page(
-        request, "collection.html", row.name, collection=row, documents=documents, older=older, question=question,
-        found=answer.hits, not_searched=answer.absent, may_edit=row.may_edit(request.user),
-        **folder_context(request, row), **account_context(request, row), **evaluation_context(row),
-        is_busy=any(one.status in ("waiting", "indexing") for one in documents),
+        request, "collection.html", row.name, **shown, older=older, question=question, found=answer.hits,
+        not_searched=answer.absent, **folder_context(request, row), **account_context(request, row),
+        **evaluation_context(row),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
-from agents.http.filters import with_words
+from agents.http.filters import filter_by_words
 from agents.http.pagination import read_page
 from runs.events import record as events
 from runs.models import Feedback, Message, Run, RunEvent, Session
@@ -89,7 +89,7 @@ def history(user: Any, here: Session | None, find: str) -> list[Session]:
     one, shown by the newest.
     """
     rows = Session.objects.visible_to(user).active()
-    rows = with_words(rows, find, "title")
+    rows = filter_by_words(rows, find, "title")
     shown = rows.only("title", "pinned", "trunk", "folder")
     newest = [
         *shown.filter(pinned=True).order_by("-pk")[:LISTED],

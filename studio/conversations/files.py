@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST
 
 from agents import storage
 from agents.exceptions import MusterError
-from agents.http.filters import with_words
+from agents.http.filters import filter_by_words
 from agents.http.viewsets import refusals
 from agents.models import AuditEvent, StoredFile
 from runs.models import Artifact, Attachment
@@ -30,7 +30,7 @@ def file_list(request: HttpRequest) -> HttpResponse:
         return upload(request)
     chosen = {name: request.GET.get(name, "")[:200].replace("\0", "") for name in CHOICES}
     rows = StoredFile.objects.visible_to(request.user)
-    rows = with_words(rows, chosen["search"], "name")
+    rows = filter_by_words(rows, chosen["search"], "name")
     if chosen["source"]:
         rows = rows.filter(source=chosen["source"])
     files, older = keyset(request, rows)

@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
-from agents.http.filters import with_words
+from agents.http.filters import filter_by_words
 from agents.http.pagination import read_page
 from runs.models import Message, Session
 
@@ -23,7 +23,7 @@ def session_list(request: HttpRequest) -> HttpResponse:
     """Newest first. The search covers titles and agents."""
     rows = Session.objects.visible_to(request.user).select_related("agent")
     search = request.GET.get("search", "")
-    rows = with_words(rows, search, "title", "agent__name")
+    rows = filter_by_words(rows, search, "title", "agent__name")
     sessions, older = keyset(request, rows)
     counts = dict(Message.objects.filter(session__in=sessions).order_by().values_list("session").annotate(Count("pk")))
     for session in sessions:

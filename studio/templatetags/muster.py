@@ -14,7 +14,7 @@ from plumbing.texts import translate
 from runs.models.figures import money
 from studio.activity.waterfall import name_target
 from studio.base import pretty
-from studio.labels import timing, words
+from studio.labels import name_piece, name_place, timing, words
 from studio.namesakes import address
 
 register = template.Library()
@@ -22,6 +22,8 @@ SEPARATORS = {"de": str.maketrans(".,", ",.")}  # in place of those of English
 register.filter("pretty", pretty)
 register.filter("words", words)
 register.filter("timing", timing)
+register.filter("place", name_place)
+register.filter("piece_place", name_piece)
 register.filter("translate", translate)
 register.simple_tag(address)
 

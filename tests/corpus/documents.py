@@ -31,8 +31,8 @@ SHOW = "application/vnd.openxmlformats-officedocument.presentationml.presentatio
 
 @dataclass(frozen=True)
 class Case:
-    """`texts` stand in the document in this order; `lost` are words of the list of what is left out; `absent` must
-    not stand in the text, `unlisted` not in the list. `code` is why a document fails.
+    """`texts` stand in the document in this order; `lost` are words of the list of what is left out, `noted` of the notes
+    on what is there; `absent` must not stand in the text, `unlisted` not in the list. `code` is why a document fails.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Case:
     lost: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()
+    noted: tuple[str, ...] = ()
     code: str = ""
 
 
@@ -309,7 +310,8 @@ def sheet_cases() -> list[Case]:
              + cell("C1", formula="SUM(D1:D9)")))), ("42 | total", "SUM(D1:D9)"), ("formula",)),
         Case("booleans.xlsx", lambda: book(rows((1, cell("A1", 1, kind="b") + cell("B1", "#N/A", kind="e")))), ("TRUE | #N/A",)),
         Case("numbers.xlsx", lambda: book(rows((1, cell("A1", 0.30000000000000004) + cell("B1", "4711", kind="n") + cell("C1", 1e-05)))), ("0.3 | 4711 | 1e-05",)),
-        Case("hidden.xlsx", lambda: book(cities, state="hidden", second=("worksheet", "worksheets/sheet2.xml", second)), ("Oslo", "secondsheet")),
+        Case("hidden.xlsx", lambda: book(cities, state="hidden", second=("worksheet", "worksheets/sheet2.xml", second)), ("Oslo", "secondsheet"),
+             noted=("sheet People", "hidden")),
         Case("comments.xlsx", lambda: book(cities, links=(("comments", "../comments1.xml"),), more={"xl/comments1.xml":
              f'{HEAD}<comments xmlns="{S}"><authors><author>Ann</author></authors><commentList><comment ref="B2" authorId="0"><text><t>commentword</t>'
              "</text></comment></commentList></comments>"}), ("Oslo", "B2", "commentword")),
@@ -414,7 +416,7 @@ def slide_cases() -> list[Case]:
              more={"ppt/charts/chart1.xml": CHART}), ("above", "Parcels by month", "Oslo", "January", "4711")),
         Case("pictures.pptx", lambda: show(slide_xml(shape("above") + pictured)), ("above", "A green lamp"), ("slide 1", "OCR")),
         Case("filled.pptx", lambda: show(slide_xml(shape("above") + '<p:sp><p:spPr><a:blipFill/></p:spPr></p:sp>')), ("above",), ("slide 1", "OCR")),
-        Case("hidden.pptx", lambda: show(slide_xml(shape("hiddenslide"), more=' show="0"')), ("hiddenslide",)),
+        Case("hidden.pptx", lambda: show(slide_xml(shape("hiddenslide"), more=' show="0"')), ("hiddenslide",), noted=("slide 1", "hidden")),
         Case("missing.pptx", lambda: without(show(slide_xml(shape("stillhere")), slide_xml(shape("x"))), "ppt/slides/slide2.xml"),
              ("stillhere",), ("slide 2", "missing")),
     ]  # fmt: skip
@@ -423,13 +425,14 @@ def slide_cases() -> list[Case]:
 # -- OpenDocument ------------------------------------------------------------------------------------------------------
 
 
-def open_document(kind: str, body: str) -> bytes:
+def open_document(kind: str, body: str, styles: str = "") -> bytes:
     office = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
     names = " ".join(
-        f'xmlns:{one}="urn:oasis:names:tc:opendocument:xmlns:{one}:1.0"' for one in ("text", "table", "presentation")
+        f'xmlns:{one}="urn:oasis:names:tc:opendocument:xmlns:{one}:1.0"'
+        for one in ("text", "table", "presentation", "style")
     )
     drawn = 'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"'
-    root = f'<office:document-content xmlns:office="{office}" {names} {drawn}><office:body>{body}</office:body></office:document-content>'
+    root = f'<office:document-content xmlns:office="{office}" {names} {drawn}>{styles}<office:body>{body}</office:body></office:document-content>'
     manifest = '<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"/>'
     return zipped(
         {
@@ -453,11 +456,16 @@ def open_cases() -> list[Case]:
         '<table:table-row table:number-rows-repeated="1048574"><table:table-cell table:number-columns-repeated="16384"/></table:table-row>'
         "</table:table></office:spreadsheet>"
     )
+    hidden = '<office:automatic-styles><style:style style:name="{}" style:family="{}">{}</style:style></office:automatic-styles>'
     slides = "<office:presentation><draw:page><draw:frame><draw:text-box><text:p>slideword</text:p></draw:text-box></draw:frame></draw:page></office:presentation>"
     return [
         Case("text.odt", lambda: open_document("text", text), ("Returns", "Thirty days", "notedword", "bell |  | 4.50"), ("tracked changes",), ("goneword",)),
         Case("sheet.ods", lambda: open_document("spreadsheet", sheet), ("Bob |  |  | Oslo",)),
         Case("slides.odp", lambda: open_document("presentation", slides), ("slideword",)),
+        Case("hidden.ods", lambda: open_document("spreadsheet", sheet.replace('name="People"', 'name="People" table:style-name="ta2"'),
+             hidden.format("ta2", "table", '<style:table-properties table:display="false"/>')), ("Oslo",), noted=("sheet People", "hidden")),
+        Case("hidden.odp", lambda: open_document("presentation", slides.replace("<draw:page>", '<draw:page draw:style-name="dp1">'),
+             hidden.format("dp1", "drawing-page", '<style:drawing-page-properties presentation:visibility="hidden"/>')), ("slideword",), noted=("slide 1", "hidden")),
         Case("letter.rtf", lambda: rb"{\rtf1\ansi Hello}", code="unsupported_type"),
         Case("archive.zip", lambda: zipped({"a.txt": "a"}), code="unsupported_type"),
         Case("old.doc", lambda: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600, code="unsupported_type"),
@@ -610,7 +618,7 @@ def mail_cases() -> list[Case]:
         Case("japanese.eml", lambda: (MAIL + "Content-Type: text/plain; charset=ISO-2022-JP\n\n").encode() + JAPANESE.encode("iso-2022-jp"), (JAPANESE,)),
         Case("hebrew.eml", lambda: (MAIL + "Content-Type: text/plain; charset=iso-8859-8-i\n\n").encode() + hebrew, ("שלום עולם",)),
         Case("unknown8.eml", lambda: (MAIL + "Content-Type: text/plain; charset=unknown-8bit\n\n").encode() + "Die Räder kommen zurück, für Jürgen.".encode("cp1252"),
-             ("Räder", "zurück")),
+             ("Räder", "zurück"), noted=("message", "encoding")),
         Case("htmlonly.eml", lambda: (MAIL + "Content-Type: text/html\n\n<h1>Offer</h1><p>offeredword</p>").encode(), ("Offer", "offeredword")),
         Case("blankplain.eml", lambda: (MAIL + "Content-Type: multipart/alternative; boundary=B\n\n--B\nContent-Type: text/plain\n\n \n--B\nContent-Type: text/html\n\n"
              "<p>htmlword</p>\n--B--\n").encode(), ("htmlword",)),
@@ -631,12 +639,12 @@ GERMAN = "Die Rückgabe der Räder ist bis Freitag möglich – für 30 €. “
 
 def text_cases() -> list[Case]:
     return [
-        Case("gbk.txt", lambda: CHINESE.encode("gbk"), (CHINESE,), ("encoding",)),
-        Case("shiftjis.txt", lambda: JAPANESE.encode("shift_jis"), (JAPANESE,), ("encoding",)),
-        Case("windows1251.txt", lambda: RUSSIAN.encode("cp1251"), (RUSSIAN,), ("encoding",)),
-        Case("windows1252.txt", lambda: GERMAN.encode("cp1252"), (GERMAN,), ("encoding",)),
-        Case("euckr.txt", lambda: "반품은 30일 이내에 가능합니다. 영수증을 보관하십시오.".encode("euc_kr"), ("영수증을 보관하십시오",), ("encoding",)),
-        Case("big5.csv", lambda: ("品名;價格\n" + "退貨須於三十天內辦理;30\n").encode("big5"), ("品名;價格", "辦理;30"), ("encoding",)),
+        Case("gbk.txt", lambda: CHINESE.encode("gbk"), (CHINESE,), noted=("encoding",)),
+        Case("shiftjis.txt", lambda: JAPANESE.encode("shift_jis"), (JAPANESE,), noted=("encoding",)),
+        Case("windows1251.txt", lambda: RUSSIAN.encode("cp1251"), (RUSSIAN,), noted=("encoding",)),
+        Case("windows1252.txt", lambda: GERMAN.encode("cp1252"), (GERMAN,), noted=("encoding",)),
+        Case("euckr.txt", lambda: "반품은 30일 이내에 가능합니다. 영수증을 보관하십시오.".encode("euc_kr"), ("영수증을 보관하십시오",), noted=("encoding",)),
+        Case("big5.csv", lambda: ("品名;價格\n" + "退貨須於三十天內辦理;30\n").encode("big5"), ("品名;價格", "辦理;30"), noted=("encoding",)),
         Case("utf16.txt", lambda: GERMAN.encode("utf-16"), (GERMAN,), absent=("\ufeff",)),
         Case("utf16be.csv", lambda: b"\xfe\xff" + "Name\tCity\nBob\tOslo".encode("utf-16-be"), ("Name\tCity", "Bob\tOslo")),
         Case("utf16nomark.txt", lambda: GERMAN.encode("utf-16-le"), (GERMAN,)),
@@ -646,7 +654,7 @@ def text_cases() -> list[Case]:
              ("FAQ", "okapi open on Sundays", "lemurs", "Ask us.")),
         Case("outline.md", lambda: b"# Alpha\n\n## Beta\n", ("Alpha", "Beta")),
         Case("underlined.md", lambda: b"Alpha\n=====\n\nfirst\n\nBeta\n----\n", ("Alpha", "first", "Beta")),
-        Case("gbk.md", lambda: ("# 退货\n\n" + CHINESE).encode("gbk"), ("退货", CHINESE), ("encoding",)),
+        Case("gbk.md", lambda: ("# 退货\n\n" + CHINESE).encode("gbk"), ("退货", CHINESE), noted=("encoding",)),
         Case("page.html", lambda: b"<title>Opening hours</title><body><h1>Hours</h1><p>Nine to <b>five</b></p><h2>Sundays</h2></body>",
              ("Opening hours", "Hours", "Nine to five", "Sundays")),
         Case("comments.html", lambda: b"<!-- -->" * 40 + b"<p>typedword</p>", ("typedword",)),

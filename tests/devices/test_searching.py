@@ -12,6 +12,7 @@ from devices.client.tools import filesystem, searching
 from devices.client.tools.searching import search_files
 from devices.client.workspace import Workspace
 from tests.knowledge.indexing.test_work import pdf
+from tests.spellings import TEXTS
 
 
 @pytest.fixture
@@ -86,21 +87,13 @@ def test_excerpts_are_bounded(workspace, folder):
 SPELLINGS = {
     "保留收据": "chinese.md", "客服": "chinese.md", "영수증": "korean.md", "コーヒー": "halfwidth.md", "café": "decomposed.md", "CAFÉ": "decomposed.md",
     unicodedata.normalize("NFD", "café"): "decomposed.md", "STRASSE": "street.md", "strasse": "street.md", "Fußballplatz": "capitals.md",
-    "4711": "wide.md", "case": "chinese.md",
+    "4711": "wide.md", "case": "mixed.md",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("query", "wanted"), SPELLINGS.items(), ids=ascii)
 def test_words_are_found_in_every_script_and_spelling(query, wanted, tmp_path):
-    texts = {
-        "chinese": "退货须在三十天内办理。请保留收据，并联系客服热线。手机case",
-        "korean": "반품은 30일 이내에 가능합니다. 영수증을 보관하십시오.",
-        "halfwidth": "ｺｰﾋｰ is served at nine.",
-        "decomposed": unicodedata.normalize("NFD", "Le café ferme à neuf heures."),
-        "street": "Unsere Straße heißt Gartenweg.",
-        "capitals": "FUSSBALLPLATZ GEÖFFNET",
-        "wide": "Invoice ４７１１ is paid.",
-    }
+    texts = {**TEXTS, "mixed": "手机case"}
     for name, text in texts.items():
         (tmp_path / f"{name}.md").write_text(f"First line\n\n{text}\n", encoding="utf-8")
     [found] = search_files(Workspace({"docs": tmp_path}), query)["results"]

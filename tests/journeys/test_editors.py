@@ -5,7 +5,7 @@ import secrets
 
 import pytest
 
-from .browser import PHONE, picture, serious
+from .browser import DESKTOP, PHONE, picture, serious
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 ROOT = '''import math
@@ -73,6 +73,10 @@ def test_a_service_is_read_from_its_document_moved_and_deleted(open_page, live):
     page.get_by_role("row", name="listPrices").get_by_text("new", exact=True).wait_for()
     assert serious(page) == []
     picture(page, "service-preview")
+    page.set_viewport_size(PHONE["viewport"])
+    assert page.locator("[data-operations] .pill").bounding_box()["height"] < 30, "a word stays on one line"
+    picture(page, "service-preview-phone")
+    page.set_viewport_size(DESKTOP["viewport"])
     page.get_by_role("button", name="Import the chosen operations").click()
     page.get_by_role("row", name="listPrices").get_by_text("approved").wait_for()
     assert serious(page) == []

@@ -5,7 +5,7 @@ from typing import Any
 from agents import storage as files
 from knowledge.collections import storage
 from knowledge.collections.parsed import parts_of_text
-from knowledge.collections.pieces import pieces_of
+from knowledge.collections.pieces import cut_parts
 from knowledge.models import Collection, Document
 
 
@@ -15,7 +15,7 @@ def index(**more: Any) -> int:
     read = []
     for document in claimed:
         content = files.read(document.file) or b""
-        read.append(storage.Read(document, list(pieces_of(parts_of_text(document.media_type, content.decode())))))
+        read.append(storage.Read(document, list(cut_parts(parts_of_text(document.media_type, content.decode())))))
     return storage.finish(read)
 
 

@@ -4,24 +4,15 @@ import unicodedata
 
 import pytest
 
-from devices.client.folding import bigrams_of, fold_text, spellings_of
+from devices.client.folding import fold_text, list_spellings, split_bigrams
 from knowledge.collections.search import search
 from knowledge.memory.filters import MemoryFilter
 from knowledge.models import Memory
 from knowledge.words import find_words
 from registry import tool_search
 from tests.knowledge.documents import collection_with
+from tests.spellings import TEXTS
 
-TEXTS = {
-    "chinese": "退货须在三十天内办理。请保留收据，并联系客服热线。",
-    "japanese": "返品は30日以内に限ります。領収書を保管してください。",
-    "korean": "반품은 30일 이내에 가능합니다. 영수증을 보관하십시오.",
-    "halfwidth": "ｺｰﾋｰ is served at nine.",
-    "decomposed": unicodedata.normalize("NFD", "Le café ferme à neuf heures."),
-    "street": "Unsere Straße heißt Gartenweg.",
-    "capitals": "FUSSBALLPLATZ GEÖFFNET",
-    "wide": "Invoice ４７１１ is paid.",
-}
 QUESTIONS = {
     "保留收据": "chinese", "客服": "chinese", "領収書": "japanese", "영수증": "korean", "コーヒー": "halfwidth", "café": "decomposed",
     unicodedata.normalize("NFD", "café"): "decomposed", "STRASSE": "street", "strasse": "street", "Fußballplatz": "capitals",
@@ -60,8 +51,8 @@ def test_the_list_of_memories_finds_other_spellings(alice):
 def test_folding_composes_letters_and_forgets_case_and_width():
     assert fold_text("Ｓtraße") == fold_text("STRASSE") == "strasse"
     assert fold_text(unicodedata.normalize("NFD", "É")) == "é"
-    assert list(bigrams_of("退货须")) == ["退货", "货须"] and list(bigrams_of("退")) == ["退"]
-    assert spellings_of("parcel") == ["parcel"] and "straße" in spellings_of("strasse")
+    assert list(split_bigrams("退货须")) == ["退货", "货须"] and list(split_bigrams("退")) == ["退"]
+    assert list_spellings("parcel") == ["parcel"] and "straße" in list_spellings("strasse")
     assert find_words("iPhone手机壳 case") == ["iphon", "手机", "机壳", "cas"]
 
 

@@ -134,6 +134,17 @@ def test_choices_that_pages_show_are_listed_for_translation(choices):
     assert [label for label in map(str, choices.labels) if label not in known] == []
 
 
+@pytest.mark.parametrize("model", [Agent, Chain, Provider, Schedule, Connection])
+def test_choices_of_forms_are_in_german(model):
+    """Those that are listed in no table of `labels` too."""
+    labelled = [choice for field in model._meta.fields for choice in field.choices or ()]
+    with translation.override("de"):
+        shown = labels.in_language(labelled)
+    wanted = [(value, labels.words(label)) for value, label in labelled if label in labels.NAMES]
+    same = [choice for choice in shown if choice in {(value, str(label)) for value, label in labelled}]
+    assert labelled and same == wanted
+
+
 @pytest.mark.parametrize(
     "choices",
     [

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import documents, stopping
 from ..exceptions import ToolRefused
-from ..folding import UNSPACED, bigrams_of, fold_text
+from ..folding import UNSPACED, fold_text, split_bigrams
 from ..text import sendable
 from ..workspace import Opened, Workspace
 from .filesystem import MAX_DEPTH, Listing, decode, encoding_of
@@ -74,12 +74,12 @@ class Question:
 
     def __init__(self, query: str) -> None:
         folded = fold_text(query)
-        bigrams = [pair for run in UNSPACED.findall(folded) for pair in bigrams_of(run)]
+        bigrams = [pair for run in UNSPACED.findall(folded) for pair in split_bigrams(run)]
         self.bigrams = list(dict.fromkeys(bigrams))[:MAX_WORDS]
-        self.words = words_of(UNSPACED.sub(" ", folded))
-        self.pattern = re.compile(r"\b(?:" + "|".join(map(re.escape, self.words)) + ")") if self.words else None
+        self.words = list_beginnings(UNSPACED.sub(" ", folded))
+        self.pattern = compile_beginnings(self.words) if self.words else None
 
-    def hits_in(self, text: str) -> set[str]:
+    def find_hits(self, text: str) -> set[str]:
         folded = fold_text(text)
         hits = {pair for pair in self.bigrams if pair in folded}
         if self.pattern is not None:
@@ -87,11 +87,21 @@ class Question:
         return hits
 
 
-def words_of(text: str) -> list[str]:
+def list_beginnings(text: str) -> list[str]:
     """The beginnings of words to look for: “parcels” finds “parcel” too."""
     words = list(dict.fromkeys(WORD.findall(text)))[:MAX_WORDS]
-    longer = [word for word in words if len(word) > 2] or words
-    return list(dict.fromkeys(word[:-1] if len(word) > 4 and word.endswith("s") else word for word in longer))
+    longer = [word for word in words if len(word) > 2]
+    beginnings = [cut_plural(word) for word in longer or words]
+    return list(dict.fromkeys(beginnings))
+
+
+def cut_plural(word: str) -> str:
+    return word[:-1] if len(word) > 4 and word.endswith("s") else word
+
+
+def compile_beginnings(words: list[str]) -> re.Pattern[str]:
+    """Finds words that begin with one of these."""
+    return re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + ")")
 
 
 class Reading:
@@ -144,16 +154,17 @@ class Reading:
         text, _ = decode(data, encoding, is_first=True, is_last=True)
         if opened.info.st_size > len(data):
             self.is_cut = True
-        return [
-            Block(path, part, len(text[:start].encode(encoding, "replace")), self.line(text, start, part), None, hits)
-            for start, part, hits in self.parts(text)
-        ]
+        blocks = []
+        for start, part, hits in self.parts(text):
+            offset = len(text[:start].encode(encoding, "replace"))
+            blocks.append(Block(path, part, offset, self.find_line(text, start, part), None, hits))
+        return blocks
 
-    def line(self, text: str, start: int, part: str) -> int:
+    def find_line(self, text: str, start: int, part: str) -> int:
         """Of the first word that was found in the part that begins at `start`."""
         first = text.count("\n", 0, start) + 1
         for number, line in enumerate(part.split("\n")):
-            if self.question.hits_in(line):
+            if self.question.find_hits(line):
                 return first + number
         return first
 
@@ -171,10 +182,10 @@ class Reading:
 
     def parts(self, text: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """Where a part begins, the part, and the words in it."""
-        if not self.question.hits_in(text):
+        if not self.question.find_hits(text):
             return
         for start, part in parts_of(text):
-            if hits := self.question.hits_in(part):
+            if hits := self.question.find_hits(part):
                 yield start, part, tuple(hits)
 
     def best(self, limit: int) -> list[Block]:

@@ -12,8 +12,9 @@ from typing import Any
 from django.db.models import Case, DecimalField, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, TextField, Value, When
 from django.db.models.functions import Cast, Coalesce
 
+from agents.http.filters import match_word
 from agents.models import Agent
-from devices.client.folding import spellings_of
+from devices.client.folding import list_spellings
 from runs.models import Message, Run, ToolCallRecord
 
 WORDS = 6
@@ -21,13 +22,11 @@ SAID = (Message.Role.USER, Message.Role.ASSISTANT)
 NAMES = ("session__title", "agent__name", "chain_version__chain__name")
 
 
-def with_words(runs: QuerySet[Run], text: str) -> QuerySet[Run]:
+def filter_by_words(runs: QuerySet[Run], text: str) -> QuerySet[Run]:
     """Each word is in a message of the run, in its error, or in the name of its session, agent or chain."""
     runs = runs.annotate(error_text=as_text("error"))
     for word in text.split()[:WORDS]:
-        spellings = spellings_of(word)
-        named = Q(*((f"{name}__icontains", one) for name in NAMES for one in spellings), _connector=Q.OR)
-        runs = runs.filter(named | written("error_text", word) | Q(Exists(said(word))))
+        runs = runs.filter(match_word(word, *NAMES) | written("error_text", word) | Q(Exists(said(word))))
     return runs
 
 
@@ -44,7 +43,7 @@ def as_text(column: str) -> Cast:
 def written(column: str, word: str) -> Q:
     """As it is, or as JSON escapes it: SQLite keeps JSON as it was written."""
     is_written = Q()
-    for spelling in spellings_of(word):
+    for spelling in list_spellings(word):
         is_written |= Q(**{f"{column}__icontains": spelling})
         is_written |= Q(**{f"{column}__icontains": json.dumps(spelling)[1:-1]})
     return is_written

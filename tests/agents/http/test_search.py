@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from agents.http.filters import with_words
+from agents.http.filters import filter_by_words
 from agents.models import Agent
 from runs.models import Message, Run, Session
 from studio.conversations.conversation import history
@@ -62,9 +62,9 @@ def test_tasks_and_notes_are_searched_alike(question, wanted, alice_api):
 
 def test_a_search_has_a_bounded_number_of_words(alice, offline):
     Agent.objects.create(owner=alice, name="one", provider=offline)
-    assert with_words(Agent.objects.all(), "one " * 10 + "two", "name").count() == 1
-    assert with_words(Agent.objects.all(), "\0 one", "name").count() == 1
-    assert with_words(Agent.objects.all(), "100%", "name").count() == 0
+    assert filter_by_words(Agent.objects.all(), "one " * 10 + "two", "name").count() == 1
+    assert filter_by_words(Agent.objects.all(), "\0 one", "name").count() == 1
+    assert filter_by_words(Agent.objects.all(), "100%", "name").count() == 0
 
 
 def test_no_other_code_compares_words_of_a_search():

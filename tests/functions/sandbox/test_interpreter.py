@@ -220,6 +220,8 @@ def test_code_reads_a_word_document_and_learns_what_was_left_out(run):
     read = run("import documents\ndocuments.read_document('/mnt/inputs/letter.docx')", inputs=inputs, host=host)
     document = ast.literal_eval(value(read))
     assert [part["text"] for part in document["parts"]] == ["shown"]
-    assert document["left_out"] == [{"place": "hidden text", "reason": "Text that Word does not show."}]
+    assert document["left_out"] == [
+        {"place": "hidden text", "reason": "Text that Word does not show.", "is_lost": True}
+    ]
     broken = run("documents.read_document('/mnt/inputs/broken.docx')", inputs=inputs, host=host)
     assert (broken.error.type, "cannot be read" in broken.error.message) == ("Refused", True), broken.error

@@ -35,7 +35,7 @@ def test_a_heading_that_no_database_can_store_is_mended(box, theirs):
 def test_what_a_parser_answers_can_always_be_stored(box):
     row = put(box, "a.txt", b"Words.")
     [part] = parsing.read_answer(b'{"size": 6, "heading": "c\\u0000\\udfff"}\na\0b\xed\xa0\x80').parts
-    [piece] = work.checked([part])
+    [piece] = work.cut_pieces([part])
     assert (piece.text, piece.heading) == ("ab\ufffd\ufffd\ufffd", "c?")
     [claimed] = storage.claim(10, 60)
     storage.fail(claimed, "x\0y", "bad\0 \ud800")

@@ -24,6 +24,7 @@ def test_what_the_parser_answers_is_not_believed():
         b'{"size": 1}a',
         b'{"left_out": 5}\n',
         b'{"left_out": {"place": "page 1"}}\n',
+        b'{"left_out": {"place": "page 1", "reason": "x"}}\n',
         *(b'{"size": %s}\na' % one for one in sizes),
     ):
         with pytest.raises(parsing.Unreadable):
@@ -66,11 +67,13 @@ def test_what_was_left_out_comes_back_and_a_long_list_counts_the_rest():
     left_out = LeftOut()
     left_out.add("page 1", "It needs OCR.")
     left_out.add("page 1", "It needs OCR.")
+    left_out.note("sheet A", "It is hidden.")
     for number in range(2, 300):
         left_out.add(f"page {number}", "It needs OCR.")
     entries = left_out.entries()
     assert len(entries) == MOST_LEFT_OUT and entries[0]["place"] == "page 1 (2 times)"
-    assert entries[-1]["reason"] == "200 more places are left out."
+    assert entries[-1]["reason"] == "201 more places are left out."
+    assert [entry["place"] for entry in entries if not entry["is_lost"]] == ["sheet A"]
     answer = b"".join(writing.encode_line({"left_out": entry}) for entry in entries)
     assert parsing.read_answer(answer * 3).left_out == [Listed(**entry) for entry in entries]
     with pytest.raises(parsing.Unreadable) as failure:

@@ -231,7 +231,7 @@ def test_a_worker_that_died_is_replaced_and_its_late_result_is_not_stored_twice(
     assert storage.claim(10, 60) == [], "another worker does not take it"
     Document.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert work.tick() == 1 and state(row) == ("ready", "")
-    assert storage.finish([storage.Read(claimed, work.checked([parsing.Part("Goods again.")]))]) == 0
+    assert storage.finish([storage.Read(claimed, work.cut_pieces([parsing.Part("Goods again.")]))]) == 0
     box.refresh_from_db()
     assert (box.version, Chunk.objects.count()) == (1, 1)
 
@@ -265,11 +265,11 @@ def test_a_document_does_not_fail_because_the_database_is_away(box, monkeypatch)
         raise OperationalError("the server closed the connection")
 
     with monkeypatch.context() as fault, pytest.raises(OperationalError):
-        fault.setattr(work, "content_of", away)
+        fault.setattr(work, "load_content", away)
         work.tick()
     document.refresh_from_db()
     assert (document.status, document.error_code) == (Document.Status.INDEXING, "")
-    Document.objects.update(lease_expires_at=timezone.now())
+    Document.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     work.tick()
     assert state(document) == (Document.Status.READY, "")
 

@@ -103,7 +103,8 @@ def test_of_a_file_without_text_the_model_is_told_why(send, alice):
 
 
 @pytest.mark.parametrize(
-    "name", ["insertions.docx", "gaps.xlsx", "notes.pptx", "utf16.txt", "utf16nomark.txt", "utf8mark.csv"]
+    "name",
+    ["insertions.docx", "gaps.xlsx", "notes.pptx", "utf16.txt", "utf16nomark.txt", "utf8mark.csv", "hidden.xlsx"],
 )
 def test_an_attached_document_reaches_the_model_with_what_is_not_in_its_text(send, alice, name):
     [case] = [case for case in CASES if case.name == name]
@@ -111,6 +112,7 @@ def test_an_attached_document_reaches_the_model_with_what_is_not_in_its_text(sen
     shown, _ = send(TEXT, {"type": "file", "file": str(row.pk)})
     assert [wanted for wanted in case.texts if wanted.strip() not in shown] == []
     assert ("[not in this text: " in shown) == bool(case.lost) and all(word in shown for word in case.lost)
+    assert ("[about this text: " in shown) == bool(case.noted) and all(word in shown for word in case.noted)
 
 
 def test_a_long_file_is_cut_and_says_so(send, alice):

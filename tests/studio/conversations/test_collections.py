@@ -5,7 +5,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents.models import AuditEvent, StoredFile, Tool
+from agents.models import AuditEvent, Preference, StoredFile, Tool
+from functions.sandbox.inside.documents.report import PICTURE
 from knowledge.collections import storage
 from knowledge.collections.calls import reference
 from knowledge.collections.search import search
@@ -196,3 +197,49 @@ def test_a_folder_of_an_own_device_is_added_and_named_when_the_device_is_away(al
     browser.post(f"{page}folders/{folder.pk}/remove")
     browser.post(f"{page}folders", {"folder": f"{device.pk}/photos"})
     assert not CollectionFolder.objects.exists()
+
+
+def test_the_table_of_documents_is_a_part_of_its_own_while_they_are_read(alice, signed_in, handbook):
+    browser = signed_in(alice)
+    assert "data-busy" not in text(browser.get(HANDBOOK))
+    storage.index_again(handbook.documents.get())
+    assert "data-busy" in text(browser.get(HANDBOOK)) and "muster/collection" in text(browser.get(HANDBOOK))
+    part = text(browser.get(f"{HANDBOOK}?part=documents"))
+    assert "data-busy" in part and "returns.md" in part and "<html" not in part
+    index()
+    part = text(browser.get(f"{HANDBOOK}?part=documents"))
+    assert "data-busy" not in part and "returns.md" in part
+
+
+def test_a_note_on_a_text_is_listed_and_not_counted_as_lost(alice, signed_in, handbook):
+    document = handbook.documents.get()
+    note = {"place": "sheet Stock", "reason": "The sheet is hidden in the file. Its text was read.", "is_lost": False}
+    loss = {"place": "page 2", "reason": "It needs OCR.", "is_lost": True}
+    browser, page = signed_in(alice), f"{HANDBOOK}documents/{document.pk}/"
+    for left_out, counted in (([note], ""), ([note, loss], "1 place is not in the text")):
+        Document.objects.update(left_out=left_out)
+        shown = text(browser.get(HANDBOOK))
+        assert ("not in the text" in shown) == bool(counted) and counted in shown
+        opened = text(browser.get(page))
+        assert all(one["place"] in opened and one["reason"] in opened for one in left_out)
+        assert "About the text" in opened and ("Not in the text" in opened) == bool(counted)
+
+
+def test_places_in_documents_are_in_the_persons_language(alice, signed_in):
+    Preference.objects.create(user=alice, language="de")
+    box = collection_with(alice, {"plain.txt": "Goods return.", "sheet.md": "# page 3, part of it\n\nParcels leave."})
+    Document.objects.filter(name="plain.txt").update(
+        left_out=[
+            {"place": "sheet Umsätze, picture (2 times)", "reason": PICTURE, "is_lost": True},
+            {"place": "attachment alles.zip (application/zip)", "reason": PICTURE, "is_lost": True},
+            {"place": "hidden text", "reason": "Text that Word does not show.", "is_lost": True},
+        ]
+    )
+    browser = signed_in(alice)
+    plain = text(browser.get(f"/collections/handbook/documents/{box.documents.get(name='plain.txt').pk}/"))
+    for place in ("Blatt Umsätze, Bild (2 Mal)", "Anhang alles.zip (application/zip)", "verborgener Text", ">Teil 1<"):
+        assert place in plain
+    assert "plain.txt, Teil 1" in text(browser.get(f"{HANDBOOK}?query=goods"))
+    box.documents.get(name="sheet.md").chunks.update(page=7)
+    found = text(browser.get(f"{HANDBOOK}?query=parcels"))
+    assert "sheet.md, Seite 7, page 3, part of it" in found, "a heading is text of the document"

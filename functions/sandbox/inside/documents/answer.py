@@ -15,9 +15,9 @@ BYTES = 10 << 20  # of the answer: the sandbox passes no larger file on
 def write_answer(path: str, output: str, name: str = "") -> None:
     """Read the document at `path` and write the answer for `knowledge/indexing/parsing.py`.
 
-    Each entry of the list is a line of JSON ({"left_out": {"place", "reason"}}). Each part is a line of JSON ({"size",
-    "heading"?, "page"?}) and then so many bytes of UTF-8. A document that cannot be read has a line {"error",
-    "message"} in place of parts. So a reader of the answer parses only short lines of JSON.
+    Each entry of the list is a line of JSON ({"left_out": {"place", "reason", "is_lost"}}). Each part is a line of
+    JSON ({"size", "heading"?, "page"?}) and then so many bytes of UTF-8. A document that cannot be read has a line
+    {"error", "message"} in place of parts. So a reader of the answer parses only short lines of JSON.
     """
     left_out = LeftOut()
     try:

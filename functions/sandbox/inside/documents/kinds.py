@@ -23,7 +23,8 @@ OFFICE_READERS = {"word": word.read_word, "sheets": sheets.read_sheets, "slides"
 
 
 def read_document(path: str) -> dict[str, Any]:
-    """The text of a file: {"parts": [{"text", "heading"?, "page"?}], "left_out": [{"place", "reason"}]}.
+    """The text of a file: {"parts": [{"text", "heading"?, "page"?}], "left_out": [{"place", "reason",
+    "is_lost"}]}; `is_lost` is false for a note on a text that is there.
 
     Raises Refused, with a `code`, for a file that cannot be read.
     """

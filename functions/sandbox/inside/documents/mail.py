@@ -111,7 +111,7 @@ def read_attached(part: Any, number: int, left_out: LeftOut, read: Read, depth: 
         left_out.add(place, describe_refusal(error)[1])
         return
     for entry in inside.entries():
-        left_out.add(f"{place}, {entry['place']}", entry["reason"])
+        left_out.add(f"{place}, {entry['place']}", entry["reason"], is_lost=entry["is_lost"])
     for one in parts:
         heading = f"{name}: {one['heading']}" if one.get("heading") else name
         yield {"text": one["text"], "heading": heading}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .office import Package, child_or_empty, read_attribute, split_at_headings, strip_namespace
-from .report import PICTURE, LeftOut, Part, Refused
+from .report import HIDDEN_SHEET, HIDDEN_SLIDE, PICTURE, LeftOut, Part, Refused
 
 MANIFEST = "META-INF/manifest.xml"
 ROWS = 200_000
@@ -18,19 +18,31 @@ def read_opendocument(package: Package, left_out: LeftOut) -> Iterator[Part]:
     if b"encryption-data" in manifest:
         raise Refused("encrypted", "The file is encrypted: remove its password and add it again.")
     root = package.parse_part("content.xml")
+    reader = Reader(left_out, find_hidden_styles(root))
     for content in child_or_empty(root, "body"):
         kind = strip_namespace(content.tag)
         if kind == "presentation":
-            yield from Reader(left_out).read_slides(content)
+            yield from reader.read_slides(content)
         elif kind == "spreadsheet":
-            yield from Reader(left_out).read_sheets(content)
+            yield from reader.read_sheets(content)
         else:
-            yield from split_at_headings(Reader(left_out).read_blocks(content))
+            yield from split_at_headings(reader.read_blocks(content))
+
+
+def find_hidden_styles(root: Any) -> frozenset[str]:
+    """The names of styles whose sheets or slides are not shown."""
+    hidden = set()
+    for style in child_or_empty(root, "automatic-styles"):
+        for properties in style:
+            is_off = read_attribute(properties, "display") == "false"
+            if is_off or read_attribute(properties, "visibility") == "hidden":
+                hidden.add(read_attribute(style, "name"))
+    return frozenset(hidden)
 
 
 class Reader:
-    def __init__(self, left_out: LeftOut) -> None:
-        self.left_out = left_out
+    def __init__(self, left_out: LeftOut, hidden_styles: frozenset[str]) -> None:
+        self.left_out, self.hidden_styles = left_out, hidden_styles
         self.aside: list[str] = []  # lines of frames and notes that belong below the present paragraph
         self.count = 0  # rows with content, of all tables
 
@@ -39,12 +51,17 @@ class Reader:
         for page in content:
             if strip_namespace(page.tag) == "page":
                 number += 1
+                if read_attribute(page, "style-name") in self.hidden_styles:
+                    self.left_out.note(f"slide {number}", HIDDEN_SLIDE)
                 yield {"text": "\n".join(text for _, text in self.read_blocks(page)), "page": number}
 
     def read_sheets(self, content: Any) -> Iterator[Part]:
         for table in content:
             if strip_namespace(table.tag) == "table":
-                yield {"text": "\n".join(filter(None, self.read_rows(table))), "heading": read_attribute(table, "name")}
+                name = read_attribute(table, "name")
+                if read_attribute(table, "style-name") in self.hidden_styles:
+                    self.left_out.note(f"sheet {name}", HIDDEN_SHEET)
+                yield {"text": "\n".join(filter(None, self.read_rows(table))), "heading": name}
 
     def read_blocks(self, element: Any) -> Iterator[tuple[bool, str]]:
         """(whether it is a heading, text) of each paragraph and row, in order."""

@@ -95,7 +95,7 @@ def guess_text(content: bytes, left_out: LeftOut, place: str) -> str:
     text = content.decode(codec, "replace")
     if len(UNPRINTED.findall(text[:4096])) > len(text[:4096]) // 50:
         raise Refused("unsupported_type", "This kind of file has no text that can be read.")
-    left_out.add(place, f"The encoding is not stated: it was read as {codec}. If letters are wrong, save it as UTF-8.")
+    left_out.note(place, f"The encoding is not stated: it was read as {codec}. If letters are wrong, save it as UTF-8.")
     if "\ufffd" in text:
         left_out.add(place, f"Some bytes are no text in {codec}; they stand as \ufffd.")
     return text

@@ -19,7 +19,7 @@ from .office import (
     read_paragraphs,
     strip_namespace,
 )
-from .report import PICTURE, LeftOut, Part, Refused
+from .report import HIDDEN_SHEET, PICTURE, LeftOut, Part, Refused
 
 ROWS = 200_000  # with content, of all sheets
 FAR = 50  # empty columns in a row that are shown; a cell after more of them is shown with its address
@@ -31,7 +31,9 @@ CHARTS = {"chartsheet": "chart", "dialogsheet": "dialog", "xlMacrosheet": "macro
 
 def read_sheets(package: Package, main: str, left_out: LeftOut) -> Iterator[Part]:
     workbook = Workbook(package, main, left_out)
-    for title, relation_id in workbook.sheets:
+    for title, relation_id, is_hidden in workbook.sheets:
+        if is_hidden:
+            left_out.note(f"sheet {title}", HIDDEN_SHEET)
         relation = workbook.relations.get(relation_id)
         if relation is None or relation.target not in package.members:
             left_out.add(f"sheet {title}", "The sheet is missing in the file.")
@@ -48,8 +50,10 @@ class Workbook:
         self.package, self.left_out = package, left_out
         self.relations = package.read_relations(main)
         root = package.parse_part(main)
-        sheets = child_or_empty(root, "sheets")
-        self.sheets = [(read_attribute(one, "name"), read_attribute(one, "id")) for one in sheets]
+        self.sheets: list[tuple[str, str, bool]] = []
+        for one in child_or_empty(root, "sheets"):
+            is_hidden = read_attribute(one, "state") in ("hidden", "veryHidden")
+            self.sheets.append((read_attribute(one, "name"), read_attribute(one, "id"), is_hidden))
         self.is_1904 = read_attribute(find_child(root, "workbookPr"), "date1904") in ("1", "true")
         self.shared = list(self.read_shared_texts())
         self.dates = self.find_date_styles()

@@ -16,7 +16,7 @@ from .office import (
     read_paragraphs,
     strip_namespace,
 )
-from .report import PICTURE, LeftOut, Part, Refused
+from .report import HIDDEN_SLIDE, PICTURE, LeftOut, Part, Refused
 
 SLIDES = 2000
 SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
@@ -63,6 +63,8 @@ class Slide:
 
     def read_lines(self) -> Iterator[str]:
         root = self.package.parse_part(self.name)
+        if read_attribute(root, "show") in ("0", "false"):
+            self.left_out.note(self.place, HIDDEN_SLIDE)
         tree = find_descendant(root, "spTree")
         yield from self.read_shapes(tree) if tree is not None else read_paragraphs(root)
         for part in self.package.find_related(self.name, "notesSlide"):
