@@ -262,17 +262,17 @@ class Result:
 
 
 def turn_of(
-    text: list[dict[str, JSON]], calls: list[dict[str, JSON]], found: Mapping[Any, Result]
+    words: list[dict[str, JSON]], calls: list[dict[str, JSON]], results: Mapping[Any, Result]
 ) -> Iterator[SentMessage]:
     """The assistant's words, its calls with their results, and the pictures in these."""
-    if has_content(text):
-        yield SentMessage("assistant", text)
+    if has_content(words):
+        yield SentMessage("assistant", words)
     if not calls:
         return
     yield SentMessage("assistant", [{"type": "text", "text": ""}], calls)
     for call in calls:
-        if call["id"] in found:
-            yield from pictures_of(call["name"], found[call["id"]])
+        if call["id"] in results:
+            yield from pictures_of(call["name"], results[call["id"]])
 
 
 def pictures_of(name: str, result: Result) -> Iterator[SentMessage]:

@@ -277,8 +277,8 @@ def read(body: dict[str, JSON], user: Any = None) -> Prompt:
 def read_items(prompt: Prompt, items: list[dict[str, JSON]], *, continues_another: bool) -> None:
     """The conversation in the items, and the results for calls that are not in it: the response before made them."""
     results = results_in(items)
-    made = {str(item.get("call_id")) for item in items if item.get("type") in CALLS}
-    others = {id: result for id, result in results.items() if id not in made}
+    calls = {str(item.get("call_id")) for item in items if item.get("type") in CALLS}
+    others = {id: result for id, result in results.items() if id not in calls}
     last = last_results(items, results)
     prompt.has_results_alone = not continues_another and len(last) == len(items)
     is_elsewhere = continues_another or prompt.has_results_alone
