@@ -50,6 +50,7 @@ class Prompt:
     has_results_alone: bool = False  # for calls of a response that is not named
     approvals: dict[UUID, bool] = field(default_factory=dict)
     instructions: list[str] = field(default_factory=list)
+    has_late_instructions: bool = False  # after other messages: a part of the history, which anybody may have written
     tools: list[dict[str, JSON]] = field(default_factory=list)
     tool_choice: str = ""  # “required”, or the name of the tool that has to be called
     is_one_call: bool = False
@@ -73,7 +74,9 @@ class Prompt:
             options["stop"] = self.stop
         if self.instructions:
             options["instructions"] = "\n\n".join(self.instructions)
-        origin = "openai.compaction" if any(summary["untrusted"] for summary in self.summaries) else ""
+        origin = "instructions in the conversation that was sent along" if self.has_late_instructions else ""
+        if any(summary["untrusted"] for summary in self.summaries):
+            origin = "openai.compaction"
         return {"asked": options or None, "tools": self.tools or None, "untrusted_input": origin}
 
 

@@ -339,6 +339,7 @@ def conversation(items: list[dict[str, JSON]], results: dict[str, Result], promp
     """The messages. Calls that were made together are one message of the assistant."""
     calls: list[dict[str, JSON]] = []
     is_answered = False  # a call after a result was made in another turn of the model
+    has_begun = False
     for place, item in enumerate(items):
         kind, param = item.get("type", "message"), f"input.{place}"
         if kind in CALLS and not is_answered:
@@ -353,6 +354,9 @@ def conversation(items: list[dict[str, JSON]], results: dict[str, Result], promp
         if kind in CALLS:
             calls = [made_call(item, results, param)]
         elif kind == "message":
+            is_instruction = item.get("role") in ("system", "developer")
+            prompt.has_late_instructions = prompt.has_late_instructions or (is_instruction and has_begun)
+            has_begun = has_begun or not is_instruction
             yield from message_in(item, prompt, param)
         elif kind == "compaction":
             prompt.summaries.append(summaries.opened(item.get("encrypted_content"), f"{param}.encrypted_content"))
