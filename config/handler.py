@@ -59,7 +59,8 @@ class ThreadedHandler(ASGIHandler):
             finally:
                 response.close()  # here, since a thousand streams that end together would take a thread each
         else:
-            await self.send_response(response, send)
+            with self.shares.sending(scope, len(response.content)):
+                await self.send_response(response, send)
 
     def answer(self, scope: Any, body: Any) -> HttpResponseBase:
         """The response of one request, complete except for an asynchronous stream. Returns its

@@ -16,6 +16,7 @@ from django.utils.module_loading import import_string
 from agents.models import SiteHold
 from knowledge.models import Chunk, ChunkVector, Collection, Document
 from plumbing import clock
+from plumbing.fair import of_others
 
 COMPARED = 50_000  # pieces; in a larger collection only those that words find are compared by meaning
 BLOCK = 2000  # vectors in memory at once
@@ -82,10 +83,12 @@ def choose(collection: Collection, embeddings: str) -> None:
         collection.embed_after = clock.Now() if embeddings else None
 
 
-def claim(lease_s: float) -> Collection | None:
-    """Claim a collection that lacks vectors, for so many seconds; None if there is none."""
+def claim(lease_s: float, without: Sequence[int | None] = ()) -> Collection | None:
+    """Claim a collection that lacks vectors, for so many seconds; None if there is none. None of those of the owners
+    in `without`.
+    """
     due = Collection.objects.filter(SiteHold.absent(), embed_after__lte=clock.Now()).select_related("owner")
-    row = due.order_by("embed_after").first()
+    row = of_others(due, "owner", without).order_by("embed_after").first()
     if row is None or not due.filter(pk=row.pk, embed_after=row.embed_after).update(embed_after=clock.Now(lease_s)):
         return None
     row.refresh_from_db(fields=["embed_after"])
