@@ -18,6 +18,7 @@ from typing import Any
 
 from plumbing import json_values
 from runs.models import Message, Session
+from runs.models.room import check_room
 from runs.models.session import SENT
 
 JSON = Any
@@ -40,6 +41,7 @@ def add_sent(session: Session, messages: Sequence[SentMessage], *, is_known: boo
     """Add these messages to a session, stored or new. Unknown ones mark it as having read strangers' text."""
     if not messages:
         return
+    check_room(session.owner_id, *(one.parts for one in messages))
     rows = [
         Message(
             role=one.role,

@@ -36,7 +36,9 @@ class Step:
 class Reading:
     """Reads a turn's events in order. The other protocols' translators are built on it."""
 
-    def __init__(self, *, for_approvals: bool = True) -> None:
+    def __init__(self, *, for_approvals: bool = True, for_answers: bool = False) -> None:
+        """`for_answers`: a question that is answered has its call's result too, not only a call that was approved."""
+        self.for_answers = for_answers
         self.pause = Pause(for_approvals=for_approvals)
         self.turn: int | None = None  # of the message that is being written
         self.text = ""
@@ -70,6 +72,8 @@ class Reading:
                 yield Step(RESULT, data)
             case "approval.decided" if data.get("call"):
                 self.kinds.setdefault(data["call"], "")  # the turn may begin after its call
+            case "input.answered" if self.for_answers and data.get("kind") == "form":
+                self.kinds.setdefault(data["call"], "")
             case "approval.requested":
                 yield Step(APPROVAL, data)
             case "input.requested":

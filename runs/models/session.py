@@ -13,6 +13,8 @@ from agents.models import Agent, StoredFile
 from plumbing.statements import Bound, insert, take_numbers
 from plumbing.stored_rows import StoredRow
 
+from .room import SizeField, check_room
+
 A2A_CONTEXT = "a2a_context"  # where the metadata keeps the name that an A2A client chose
 MOST_AT_ONCE = 2000  # messages that one request adds
 SCHEDULED = "scheduled"  # the folder of conversations that schedules and triggers start
@@ -150,8 +152,9 @@ class Session(StoredRow):
 
     @transaction.atomic
     def fork(self, *, before: int) -> "Session":
-        """A new session that starts with the messages before that one. The copies belong to no run."""
+        """A new session that starts with the messages before that one. The copies belong to no run. Raises Conflict."""
         copied = list(self.messages.filter(seq__lt=before).order_by("seq"))
+        check_room(self.owner_id, *(message.content for message in copied))
         fork = Session.objects.create(
             owner_id=self.owner_id, agent_id=self.agent_id, title=self.title, device=self.device, folder=self.folder,
             variables=self.variables, has_untrusted=self.has_untrusted, last_seq=before - 1,
@@ -181,6 +184,8 @@ class Message(models.Model):
     seq = models.PositiveIntegerField()
     run = models.ForeignKey("Run", on_delete=models.SET_NULL, null=True, related_name="messages")
     role = models.CharField(max_length=9, choices=Role.choices)
+    # before what it counts: SQLite reads all columns that stand before the one it looks for
+    size = SizeField(of=("content", "tool_calls", "metadata"), default=0, editable=False)
     content = models.JSONField(
         default=list, help_text='Parts: {"type": "text", "text"}, {"type": "image", …}, {"type": "file", …}.'
     )
