@@ -57,16 +57,19 @@ def best(vectors: Sequence[bytes], rows: Iterable[tuple[int, Any]], limit: int) 
     import numpy  # 0.1 s, and only collections with vectors need it
 
     questions = numpy.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), -1).T
-    kept: list[list[tuple[float, int]]] = [[] for _ in vectors]
+    nearest_rows: list[list[tuple[float, int]]] = [[] for _ in vectors]
     iterator = iter(rows)
     while block := list(islice(iterator, BLOCK)):
-        matrix = numpy.frombuffer(b"".join(one for _, one in block), dtype="<f4").reshape(len(block), -1)
-        for number, scores in enumerate((matrix @ questions).T.tolist()):
-            near = (
-                (score, pk) for score, (pk, _) in zip(scores, block, strict=True) if score >= settings.COLLECTION_NEAR
-            )
-            kept[number] = sorted([*kept[number], *near], key=lambda one: (-one[0], one[1]))[:limit]
-    return [[pk for _, pk in pairs] for pairs in kept]
+        pks = [pk for pk, _ in block]
+        joined = b"".join(vector for _, vector in block)
+        matrix = numpy.frombuffer(joined, dtype="<f4").reshape(len(block), -1)
+        # One row of scores for each question. Negative, so that sorting puts the nearest first, then the oldest.
+        all_scores = (matrix @ questions).T.tolist()
+        for number, scores in enumerate(all_scores):
+            near = [(-score, pk) for score, pk in zip(scores, pks, strict=True) if score >= settings.COLLECTION_NEAR]
+            candidates = sorted(nearest_rows[number] + near)
+            nearest_rows[number] = candidates[:limit]
+    return [[pk for _, pk in pairs] for pairs in nearest_rows]
 
 
 # -- making vectors ----------------------------------------------------------------------------------------------------

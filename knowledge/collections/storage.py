@@ -198,17 +198,19 @@ def become_ready(row: Document, read: Read, number: int) -> None:
 def chunks_of(collection_id: int, read: Read) -> list[Chunk]:
     """The title counts as words of each chunk: a question often names the document."""
     name = read.document.name
-    return [
-        Chunk(
+    chunks = []
+    for position, piece in enumerate(read.pieces):
+        words = full_text.tokens_of(collection_id, f"{name} . {piece.heading} . {piece.text}")
+        chunk = Chunk(
             document=read.document,
             position=position,
             page=piece.page,
             heading=piece.heading,
             text=piece.text,
-            words=full_text.tokens_of(collection_id, f"{name} . {piece.heading} . {piece.text}"),
+            words=words,
         )
-        for position, piece in enumerate(read.pieces)
-    ]
+        chunks.append(chunk)
+    return chunks
 
 
 def count_pieces(documents: QuerySet[Document]) -> int:

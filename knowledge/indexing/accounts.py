@@ -133,7 +133,8 @@ def key_of(head: dict[str, Any]) -> str:
 def mark_of(head: dict[str, Any]) -> str:
     """Labels change without the text."""
     same = {name: value for name, value in head.items() if name != "labels"}
-    return sha256(json.dumps(same, sort_keys=True, default=str).encode()).hexdigest()
+    text = json.dumps(same, sort_keys=True, default=str)
+    return sha256(text.encode()).hexdigest()
 
 
 def take(account: CollectionAccount, connector: Connector, head: dict[str, Any], mark: str) -> int:
@@ -178,7 +179,8 @@ def note(account: CollectionAccount, head: dict[str, Any], **fields: str) -> Non
 def name_of(head: dict[str, Any]) -> str:
     """Its subject, and letters that tell messages of one subject apart."""
     subject = str(head.get("subject") or head.get("snippet") or head.get("from") or "")[:120]
-    return f"{files.clean_name(subject)} [{sha256(key_of(head).encode()).hexdigest()[:10]}]"
+    letters = sha256(key_of(head).encode()).hexdigest()[:10]
+    return f"{files.clean_name(subject)} [{letters}]"
 
 
 def text_of(message: dict[str, Any]) -> str:

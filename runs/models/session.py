@@ -20,6 +20,7 @@ MOST_AT_ONCE = 2000  # messages that one request adds
 SCHEDULED = "scheduled"  # the folder of conversations that schedules and triggers start
 NOT_SHOWN = "not_shown"  # where the metadata of a message says that the model does not see it
 FINISH = "finish"  # where the metadata of a reply keeps why it ended too early: length, content_filter
+SENT = "sent:"  # begins the name of a conversation that its caller sends whole in each request
 MADE_IN = "made_in"  # where the metadata of a copied message keeps the run that it belonged to
 
 
@@ -102,6 +103,11 @@ class Session(StoredRow):
 
     def __str__(self) -> str:
         return self.title or f"session {self.id}"
+
+    @property
+    def is_sent_whole(self) -> bool:
+        """Whether its caller keeps the conversation: what a request has of it is all that the model knows."""
+        return (self.thread or "").startswith(SENT)
 
     @property
     def name_for_a2a(self) -> str:
