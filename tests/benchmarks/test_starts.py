@@ -17,13 +17,12 @@ SMALLEST = {
     "functions": ["--calls", "4"],
     "gateway": ["--count", "1", "--rounds", "1"],
     "interpreter": [],
-    "knowledge": ["--documents", "20"],
     "message": ["--count", "2", "--callers", "1"],
     "soak": ["--count", "10"],
 }
 # Those without a size of their own take minutes; they are loaded with all that they import.
 LOADED = [
-    "agentdojo", "carriers", "connectors", "devices", "documents", "hostile_input", "libraries", "pages", "registry",
+    "agentdojo", "carriers", "connectors", "devices", "documents", "hostile_input", "knowledge", "libraries", "pages", "registry",
     "retrieval", "routing", "runs", "tools",
 ]  # fmt: skip
 BROWSER = {"browser", "pictures"}  # need one
