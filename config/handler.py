@@ -59,7 +59,7 @@ class ThreadedHandler(ASGIHandler):
             finally:
                 response.close()  # here, since a thousand streams that end together would take a thread each
         else:
-            with self.shares.sending(scope, len(response.content)):
+            with self.shares.sending(scope, response):
                 await self.send_response(response, send)
 
     def answer(self, scope: Any, body: Any) -> HttpResponseBase:
