@@ -59,7 +59,8 @@ class ThreadedHandler(ASGIHandler):
             finally:
                 response.close()  # here, since a thousand streams that end together would take a thread each
         else:
-            with self.shares.sending(scope, response):
+            size = len(response.content) if isinstance(response, HttpResponse) else 0
+            with self.shares.sending(scope, size):
                 await self.send_response(response, send)
 
     def answer(self, scope: Any, body: Any) -> HttpResponseBase:

@@ -65,9 +65,8 @@ class Shares:
                 self.sent.pop(person, None)
 
     @contextmanager
-    def sending(self, scope: Any, response: Any) -> Iterator[None]:
+    def sending(self, scope: Any, size: int) -> Iterator[None]:
         """While an answer is being sent: a slow reader keeps it in memory."""
-        size = len(response.content)
         person = self.person_with_share(scope) if size >= LARGE_BYTES else None
         if person is None:
             yield

@@ -47,8 +47,8 @@ class Completions:
         if request.tools:
             body["tools"] = [declare_tool(tool) for tool in request.tools]
         if request.forced:
-            name = {"type": "function", "function": {"name": request.forced}}
-            body["tool_choice"] = ANY if request.forced == ANY else name
+            choice = {"type": "function", "function": {"name": request.forced}}
+            body["tool_choice"] = ANY if request.forced == ANY else choice
         if request.has_no_parallel_calls:
             body["parallel_tool_calls"] = False
         if request.stop and "stop" not in request.refused:

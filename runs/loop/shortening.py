@@ -18,7 +18,7 @@ RESULT_LIMITS = (8_000, 1_000)  # characters of a result, the first time and lat
 
 
 def all_context(spec: AgentSpec) -> AgentSpec:
-    """The spec for a conversation whose caller sends all of it each time: nothing that the model can read is left out."""
+    """The spec for a conversation whose caller sends all of it each time: nothing that fits the model is left out."""
     if spec.session_context == "none":
         return spec
     most = {"context_messages": MOST_AT_ONCE, "context_tokens": MOST_TOKENS}
