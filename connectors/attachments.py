@@ -80,10 +80,10 @@ class Attachments:
     def replace_in_text(self, text: str) -> str:
         if len(text) < LEAST:
             return text
-        text = DATA_URL.sub(lambda found: self._name_file(found[2], found[1] or "", ""), text)
+        text = DATA_URL.sub(lambda match: self._name_file(match[2], match[1] or "", ""), text)
         if len(text) < LEAST_BARE:
             return text
-        return BARE.sub(lambda found: self._name_bare(found[0]), text)
+        return BARE.sub(lambda match: self._name_bare(match[0]), text)
 
     def texts_outside(self, value: JSON) -> list[str]:
         """The texts that name the files which this value does not name."""
@@ -109,8 +109,8 @@ class Attachments:
     def _name_file(self, data: str, declared: str, name: str) -> str:
         """A text that names the stored file, or the reason why there is none."""
         digest = sha256_of(BREAKS.sub("", data))
-        for (known, kind), text in self._texts.items():
-            if known == digest and (not declared or declared == kind):
+        for (stored_digest, kind), text in self._texts.items():
+            if stored_digest == digest and (not declared or declared == kind):
                 return text
         text = self._texts[digest, declared] = self._store(data, declared, name)
         return text

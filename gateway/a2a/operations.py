@@ -181,7 +181,9 @@ def referenced_session(call: Call, message: Message, session: Session | None) ->
     """
     ids = list(dict.fromkeys(message.reference_task_ids))
     if len(ids) > MOST_REFERENCES:
-        raise Invalid(f"A message can refer to at most {MOST_REFERENCES} tasks.", code="invalid_params")
+        refusal = f"A message can refer to at most {MOST_REFERENCES} tasks."
+        detail = {"field": "message.referenceTaskIds", "code": "too_many", "message": refusal}
+        raise Invalid(refusal, code="invalid_params", details=[detail])
     for id in ids:
         run = task_named(call.user, turns.ROUTER, id)
         if session is not None and run.session_id != session.pk:
@@ -201,8 +203,8 @@ def modes_asked(body: SendMessageRequest) -> dict[str, JSON]:
 
 def keep_modes(run: Run, body: SendMessageRequest) -> None:
     """A later message may accept other types than the first."""
-    if asked := modes_asked(body):
-        run.metadata = {**run.metadata, **asked}
+    if asked_modes := modes_asked(body):
+        run.metadata = {**run.metadata, **asked_modes}
         run.save(update_fields=["metadata"])
 
 

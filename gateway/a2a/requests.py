@@ -56,8 +56,8 @@ def read(kind: type[T], params: JSON, *, is_complete: bool = True) -> T:
 
 def refuse_tenant(request: Any) -> None:
     """Raises Invalid: an answer must not look as if it were a tenant's alone."""
-    asked = getattr(getattr(request, "configuration", None), "task_push_notification_config", None)
-    if getattr(request, "tenant", "") or getattr(asked, "tenant", ""):
+    push = getattr(getattr(request, "configuration", None), "task_push_notification_config", None)
+    if getattr(request, "tenant", "") or getattr(push, "tenant", ""):
         detail = {"field": "tenant", "code": "unsupported", "message": "this server has no tenants"}
         raise Invalid("This server has no tenants.", code="invalid_params", hint="Leave it out.", details=[detail])
 
