@@ -44,7 +44,7 @@ LISTS = {  # method → the field with its rows
     "prompts/list": "prompts",
 }
 READS = {"resources/read": ("resources/list", "resources/templates/list"), "prompts/get": ("prompts/list",)}
-SCHEMAS = {**dict.fromkeys(LISTS, PAGE), "resources/read": ONE_RESOURCE, "prompts/get": ONE_PROMPT}
+SCHEMAS: dict[str, JSON] = {**dict.fromkeys(LISTS, PAGE), "resources/read": ONE_RESOURCE, "prompts/get": ONE_PROMPT}
 DESCRIPTIONS = {
     "resources/list": "List what this server offers to read (files, records, pages), each with its address (uri).",
     "resources/templates/list": "List the templates of addresses (RFC 6570) from which more can be read here.",
