@@ -17,7 +17,7 @@ from agents.tools import ToolContext, ToolFailed, ToolSpec
 FILES = 20  # of one answer
 DATA = {"image": "data", "audio": "data", "resource": "blob"}  # type of a part → the field with its base64
 TYPES = ("mimeType", "mime_type", "mediaType", "media_type", "contentType", "content_type")
-FIELDS = ("data", "blob", "base64", "content", "body", "bytes")  # that stand beside one of these
+FIELDS = ("data", "blob")  # that hold Base64 beside one of these, whatever it looks like
 LEAST = 512  # characters: what is shorter costs a model little
 LEAST_BARE = 4000  # without a media type beside it
 DEEPEST = 100
@@ -73,7 +73,8 @@ class Attachments:
         declared = declared_type(value)
         replaced = {}
         for name, one in value.items():
-            is_binary = bool(declared) and name in FIELDS and isinstance(one, str) and is_base64(one, LEAST)
+            may_be = isinstance(one, str) and bool(declared) and (name in FIELDS or looks_encoded(one))
+            is_binary = may_be and is_base64(one, LEAST)
             replaced[name] = self._name_file(one, declared, "") if is_binary else self.replace_in(one, depth + 1)
         return replaced
 
