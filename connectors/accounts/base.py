@@ -269,6 +269,10 @@ class Connector:
             return True
         if any(one.error is None or one.error.code not in OF_THE_ACCOUNT for one in readings):
             return True
+        return self.is_reachable()
+
+    def is_reachable(self) -> bool:
+        """Whether the service answers for the account itself."""
         try:
             self.check()
         except ToolError:
