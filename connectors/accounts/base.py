@@ -36,7 +36,15 @@ State = DeliveredItem.State
 log = logging.getLogger(__name__)
 # Errors of the whole account are not the message's fault: the message stays, however often they occur.
 OF_THE_ACCOUNT = frozenset(
-    ["reconnect_needed", "missing_scope", "rate_limited", "service_unavailable", "login_unavailable", "cancelled"]
+    [
+        "reconnect_needed",
+        "missing_scope",
+        "rate_limited",
+        "service_unavailable",
+        "login_unavailable",
+        "cancelled",
+        "busy",
+    ]
 )
 # What a service says of a cursor that it cannot use, besides that it is gone.
 OF_THE_CURSOR = frozenset(["refused", "not_found", "bad_answer", "too_large"])
@@ -163,8 +171,8 @@ class Connector:
             return build()
         except ToolError:
             raise
-        except Unavailable as error:  # the process that reads long HTML is busy: nothing is wrong with the message
-            raise ToolFailed(str(error), code="service_unavailable") from None
+        except Unavailable as error:  # the processes that read messages are busy: nothing is wrong with this one
+            raise ToolFailed(str(error), code="busy") from None
         except Exception:
             log.exception("A message of %s cannot be read: %s", self.connection, id)
             return unreadable(id, raw_headers(headers), date=date, place=place)

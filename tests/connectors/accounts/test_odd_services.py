@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from agents.exceptions import Unavailable
 from agents.tools import ToolError, ToolFailed
 from connectors.accounts import ledger
 from connectors.models import Connection, DeliveredItem
@@ -358,3 +359,20 @@ def test_a_page_that_takes_too_long_is_delivered_without_its_text(alice, gmail, 
     identity = gmail.deliver("odd")
     message = use(alice, "gmail", "read", id=identity).value
     assert message["subject"] == "odd" and "too complex" in message["left_out"][0]["reason"]
+
+
+def test_while_the_readers_are_busy_no_message_is_to_blame(alice, gmail, use, monkeypatch):
+    from plumbing.untrusted import apart
+
+    def refuse(task, *parts):
+        raise Unavailable("The sandbox is busy.", code="busy")
+
+    gmail.deliver("one")
+    gmail.deliver("two")
+    with monkeypatch.context() as patch:
+        patch.setattr(apart, "read", refuse)
+        with pytest.raises(ToolFailed) as failure:
+            use(alice, "gmail", "fetch_new")
+    assert failure.value.code == "busy"
+    assert set(DeliveredItem.objects.values_list("state", "attempts")) == {("found", 0)}
+    assert subjects(use(alice, "gmail", "fetch_new")) == ["one", "two"]
