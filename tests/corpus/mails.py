@@ -213,6 +213,7 @@ PAGES = [
     shown("<div style='background:#000'><font color=white>seen</font></div>", "seen"),
     shown("<table bgcolor='#003366'><tr><td style='color:#fff'>seen</td></tr></table>", "seen"),
     shown("<style>@media (max-width:600px){.x{display:none}}</style><p class=x>seen</p>", "seen"),
+    shown("<!--[if mso]><style>.x{display:none}</style><![endif]--><p class=x>seen</p>", "seen"),
     shown("<p style='opacity:0.9;max-height:100px;overflow:hidden'>seen</p>", "seen"),
     shown("<details><summary>More</summary>seen</details>", "More", "seen"),
 ]  # fmt: skip
@@ -239,6 +240,8 @@ HIDDEN = [
     hidden(f"<div style='background-color:rgb(0, 0, 0)'><span style='color:#000'>{SECRET}</span></div>seen"),
     hidden(f"<style>.x{{display:none}}</style><p class='a x'>{SECRET}</p>seen"),
     hidden(f"<style>div.x, #y {{ visibility: hidden }}</style><p id=y>{SECRET}</p>seen"),
+    hidden(f"<p class=x>{SECRET}</p>seen<style>.x{{display:none}}</style>", name="a style sheet behind"),
+    hidden(f"<style><!-- .x{{display:none}} --></style><p class=x>{SECRET}</p>seen", name="a style sheet in a comment"),
     hidden(f"<p><b style='display:none'>x</p><p>{SECRET}</b>seen", name="formatting goes on in the next paragraph"),
     hidden(f"<b><div hidden></b>{SECRET}</div>seen", name="a block stays open behind formatting"),
     hidden(f"<span hidden><div></span>{SECRET}</div></span>seen", name="an end tag that ends nothing"),

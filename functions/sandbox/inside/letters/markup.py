@@ -9,6 +9,7 @@ from __future__ import annotations
 import html.parser
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from . import styles
@@ -132,6 +133,8 @@ class Markup(html.parser.HTMLParser):
     def read(self, source: str) -> None:
         """Read the whole page. Never raises: what Python's parser gives up on is left out, and listed."""
         source = HUGE_REFERENCE.sub("\ufffd", source.replace("\0", ""))  # Python refuses to read such numbers
+        for sheet in find_sheets(source) if not self.reads_hidden else ():
+            self.sheet.read(sheet)
         try:
             self.feed(source)
             self.close()
@@ -162,8 +165,11 @@ class Markup(html.parser.HTMLParser):
         for short in ("<!-->", "<!--->"):
             if self.rawdata.startswith(short, i):
                 return i + len(short)
-        ends = [at + len(mark) for mark in ("-->", "--!>") if (at := self.rawdata.find(mark, i + 4)) >= 0]
-        return min(ends) if ends else self.skip_rest(i)
+        end = self.rawdata.find("-->", i + 4)
+        other = self.rawdata.find("--!>", i + 4, end if end >= 0 else len(self.rawdata))
+        if other >= 0:
+            return other + len("--!>")
+        return end + len("-->") if end >= 0 else self.skip_rest(i)
 
     def parse_starttag(self, i: int) -> int:
         """A tag that does not end hides the rest of the page, as in browsers."""
@@ -429,9 +435,7 @@ class Markup(html.parser.HTMLParser):
         if self.open and self.open[-1].name in ("head", "html") and data.strip():
             self.end_head("")
         look = self.look
-        if self.open and self.open[-1].name == "style":
-            self.sheet.read(data)
-        elif look.silent:
+        if look.silent:
             self.handle_silent(data)
         elif self.is_hidden and not self.reads_hidden:
             self.hidden_letters += len(data.strip())
@@ -453,6 +457,22 @@ class Markup(html.parser.HTMLParser):
 
     def add(self, text: str) -> None:
         self.text.append(text)
+
+
+def find_sheets(source: str) -> Iterator[str]:
+    """The style sheets of a page, which also hold for what stands before them."""
+    lower = source.lower()
+    at, begin, comment = 0, lower.find("<style"), lower.find("<!--")
+    while begin >= 0 and at >= 0:
+        if 0 <= comment < begin:
+            at = lower.find("-->", comment + 4)
+        else:
+            opened = lower.find(">", begin)
+            at = lower.find("</style", opened) if opened >= 0 else -1
+            if at >= 0:
+                yield source[opened + 1 : at]
+        begin = lower.find("<style", at) if begin < at else begin
+        comment = lower.find("<!--", at) if 0 <= comment < at else comment
 
 
 def is_unseen(tag: str, attributes: Attributes) -> bool:
