@@ -88,6 +88,11 @@ class AnsweringChannel(http.HTTPChannel):
             channel._path = rest if rest.startswith(b"/") else b"/" + rest
         super().allHeadersReceived()
 
+    def allContentReceived(self) -> None:  # noqa: N802
+        """The request is complete: the next one has a budget of its own (reads.py)."""
+        self.transport.small_reads = 0  # type: ignore[union-attr]
+        super().allContentReceived()
+
     def _maybeChooseTransferDecoder(self, header: bytes, data: bytes) -> bool:  # noqa: N802
         is_clear: bool = super()._maybeChooseTransferDecoder(header, data)
         if is_clear and header == b"Transfer-Encoding" and self._transferDecoder is not None:
