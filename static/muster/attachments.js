@@ -42,8 +42,11 @@ export class Attachments {
     document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) sign.hidden = true; });
     document.addEventListener("drop", (event) => {
       sign.hidden = true;
-      const files = [...(event.dataTransfer?.files ?? [])];
-      if (files.length) { event.preventDefault(); this.addAll(files); }
+      const handed = [...(event.dataTransfer?.items ?? [])].filter((one) => one.kind === "file");
+      if (handed.length) event.preventDefault();
+      const files = handed.filter((one) => !one.webkitGetAsEntry?.()?.isDirectory).map((one) => one.getAsFile()).filter((one) => one !== null);
+      if (files.length < handed.length) tell(gettext("A folder cannot be attached: choose the files in it."));
+      this.addAll(files);
     });
   }
 

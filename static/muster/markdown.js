@@ -108,6 +108,7 @@ export function renderMarkdown(text) {
   const template = document.createElement("template");
   template.innerHTML = parser.render(text).trim();
   const fragment = document.importNode(template.content, true);
+  for (const block of fragment.children) if (block.tagName !== "PRE") /** @type {HTMLElement} */ (block).dir = "auto"; // each in the direction of its letters
   frameCode(fragment);
   setMath(fragment);
   return fragment;

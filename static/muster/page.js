@@ -39,7 +39,7 @@ export function csrf() {
  * @param {string} path below /api/v1/ @param {{method?: string, body?: any, headers?: Record<string, string>, signal?: AbortSignal}} [options] @returns {Promise<any>}
  */
 export async function api(path, { method = "GET", body, headers = {}, signal } = {}) {
-  const response = await fetch(`/api/v1/${path}`, {
+  const response = await reach(`/api/v1/${path}`, {
     method,
     signal,
     headers: { Accept: "application/json", "Accept-Language": LANGUAGE, ...(body instanceof FormData ? {} : { "Content-Type": "application/json" }), "X-CSRFToken": csrf(), ...headers },
@@ -50,11 +50,30 @@ export async function api(path, { method = "GET", body, headers = {}, signal } =
   return answer;
 }
 
+/** @param {string} url @param {RequestInit} options */
+export async function reach(url, options) {
+  return fetch(url, options).catch((error) => { throw options.signal?.aborted ? error : new Error(gettext("The server did not answer.")); });
+}
+
 /** @param {any} answer the JSON of the answer, if it has any @param {Response} response @returns {Problem} */
 export function problem(answer, response) {
   const told = answer?.error ?? {};
-  const text = inWords(told) || gettext("The server answered %(status)s.", { status: response.status });
+  const isSignedOut = response.status === 401 || (response.redirected && new URL(response.url).pathname.startsWith(SIGN_IN));
+  if (isSignedOut) askToSignIn();
+  const text = isSignedOut ? gettext("You are signed out: sign in again.") : inWords(told) || gettext("The server answered %(status)s.", { status: response.status });
   return Object.assign(new Error(text), { status: response.status, code: told.code, details: told.details ?? [] });
+}
+
+const SIGN_IN = "/login/";
+
+/** In another tab, so that nothing on this page is lost. */
+function askToSignIn() {
+  if (document.querySelector("[data-sign-in]")) return;
+  const link = make("a", { href: SIGN_IN, target: "_blank", textContent: gettext("Sign in again") });
+  link.dataset.signIn = "";
+  link.addEventListener("click", () => note.remove());
+  const note = make("p", { className: "note warning" }, `${gettext("You are signed out.")} `, link);
+  document.querySelector("[data-messages]")?.after(note);
 }
 
 /** @param {string} text @param {string} [kind] */
@@ -104,6 +123,9 @@ function toggleTheme() {
   else root.theme = next;
   keep("theme", next);
 }
+
+// What an input method takes is nobody's shortcut. Safari ends the composition before the Enter that ends it, which has this code.
+addEventListener("keydown", (event) => { if (event.isComposing || event.keyCode === 229) event.stopImmediatePropagation(); }, true);
 
 document.addEventListener("click", async (event) => {
   const target = event.target instanceof Element ? event.target : null;

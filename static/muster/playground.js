@@ -3,7 +3,7 @@ import { converse, watch } from "./sse.js";
 import { filesOf, sentFiles } from "./attached.js";
 import { Attachments, named } from "./attachments.js";
 import { parseExactly } from "./numbers.js";
-import { csrf, make, tell, api } from "./page.js";
+import { csrf, make, problem, reach, tell, api } from "./page.js";
 import { renderMarkdown } from "./markdown.js";
 import { pickPrompts } from "./prompts.js";
 import { RunView } from "./runview.js";
@@ -47,12 +47,19 @@ class Column {
     /** @type {Set<string>} */
     this.running = new Set();
     this.edited = /** @type {HTMLElement | null} */ (null);
+    this.stream.addEventListener("click", (event) => {
+      const link = /** @type {Element} */ (event.target).closest("a[data-earlier]");
+      if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      this.showEarlier().catch((error) => tell(error.message));
+    });
     for (const turn of /** @type {NodeListOf<HTMLElement>} */ (this.stream.querySelectorAll(".turn"))) this.revive(turn);
   }
 
   /** What the server drew becomes what the events say: tool calls and approvals too. @param {HTMLElement} turn */
   revive(turn) {
     const { run, live } = turn.dataset;
+    turn.dataset.drawn = "";
     this.addVerbs(turn);
     const events = STORED[run ?? ""] ?? [];
     const said = [...turn.querySelectorAll(".say.assistant")];
@@ -62,6 +69,39 @@ class Column {
       for (const event of events) view.show(event);
       this.addAgain(turn);
     } else for (const one of said) one.replaceChildren(renderMarkdown(one.textContent ?? ""));
+  }
+
+  /** Those before the first one on the page, above it; what is being read stays where it is. */
+  async showEarlier() {
+    const link = /** @type {HTMLAnchorElement | null} */ (this.stream.querySelector("a[data-earlier]"));
+    if (!link) return;
+    link.ariaBusy = "true";
+    const drawn = await readPage(link.search).finally(() => link.removeAttribute("aria-busy"));
+    const height = talk.scrollHeight;
+    follows = false;
+    /** @type {HTMLElement} */ (link.parentElement).replaceWith(...drawn.querySelectorAll(".column:first-child .stream > *"));
+    for (const turn of /** @type {NodeListOf<HTMLElement>} */ (this.stream.querySelectorAll(".turn:not([data-drawn])"))) this.revive(turn);
+    talk.scrollTop += talk.scrollHeight - height;
+  }
+
+  /** What came to this conversation elsewhere: in another tab, on another machine, while this page slept. */
+  async refresh() {
+    const session = this.session;
+    if (!session || this.running.size || busy) return;
+    const drawn = await readPage(`?session=${session}`).catch(() => null); // told where something is asked for
+    if (!drawn || this.session !== session || this.running.size || busy) return;
+    for (const turn of /** @type {NodeListOf<HTMLElement>} */ (drawn.querySelectorAll(".column:first-child .turn"))) {
+      if (this.isDrawn(turn)) continue;
+      this.stream.append(turn);
+      this.revive(turn);
+    }
+  }
+
+  /** @param {HTMLElement} turn */
+  isDrawn({ dataset: { run, seq } }) {
+    const turns = /** @type {NodeListOf<HTMLElement>} */ (this.stream.querySelectorAll(".turn"));
+    const last = Math.max(0, ...[...turns].map((one) => Number(one.dataset.seq ?? 0)));
+    return Number(seq) <= last || [...turns].some((one) => Boolean(run) && one.dataset.run === run);
   }
 
   /** @param {HTMLElement} turn */
@@ -82,10 +122,11 @@ class Column {
     const edited = this.edited;
     this.edited = null;
     if (edited) await this.branch(edited);
-    const user = make("div", { className: "say user", role: "group", ariaLabel: gettext("You") }, message, ...(files.length ? [sentFiles(files)] : []));
+    const user = make("div", { className: "say user", dir: "auto", role: "group", ariaLabel: gettext("You") }, message, ...(files.length ? [sentFiles(files)] : []));
     user.dataset.text = message;
     const answers = make("div", { className: "answers" });
     const turn = make("article", { className: "turn" }, user, answers);
+    turn.dataset.drawn = "";
     this.stream.append(turn);
     const view = new RunView(answers);
     const name = this.agent.value.trim();
@@ -99,6 +140,7 @@ class Column {
         this.session = session;
         this.running.add(run);
         this.remember();
+        elsewhere?.postMessage(session);
       },
       on: (event) => view.show(event),
     }), turn);
@@ -155,9 +197,9 @@ class Column {
   async branch(turn) {
     const { run, seq } = turn.dataset;
     const body = JSON.stringify({ session: this.session, ...(seq ? { seq: Number(seq) } : { run }) });
-    const response = await fetch("/playground/fork", { method: "POST", headers: { "Content-Type": "application/json", "X-CSRFToken": csrf() }, body });
-    const answer = await response.json();
-    if (!response.ok) throw new Error(answer.error.message);
+    const response = await reach("/playground/fork", { method: "POST", headers: { "Content-Type": "application/json", "X-CSRFToken": csrf() }, body });
+    const answer = await response.json().catch(() => null);
+    if (!response.ok || !answer) throw problem(answer, response);
     const before = this.session;
     this.session = answer.session;
     while (turn.nextSibling) turn.nextSibling.remove();
@@ -185,7 +227,34 @@ class Column {
 }
 
 /** The events of the ended runs on this page, by run. @type {Record<string, any[]>} */
-const STORED = parseExactly(document.getElementById("stored-events")?.textContent ?? "{}");
+const STORED = {};
+takeStored(document);
+
+/** @param {Document} drawn */
+function takeStored(drawn) {
+  Object.assign(STORED, parseExactly(drawn.getElementById("stored-events")?.textContent ?? "{}"));
+}
+
+/** This page as the server draws it for other messages. @param {string} query @returns {Promise<Document>} */
+async function readPage(query) {
+  const response = await reach(`/playground/${query}`, { headers: { Accept: "text/html" } });
+  const drawn = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (!response.ok || !drawn.getElementById("stored-events")) throw problem(null, response);
+  takeStored(drawn);
+  return drawn;
+}
+
+// -- the same conversation elsewhere ------------------------------------------------------------------------------------
+
+const elsewhere = "BroadcastChannel" in window ? new BroadcastChannel("muster-conversations") : null;
+
+function followElsewhere() {
+  const refresh = () => { for (const column of columns) column.refresh(); };
+  elsewhere?.addEventListener("message", ({ data }) => { for (const column of columns) if (column.session === data) column.refresh(); });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+  addEventListener("online", refresh);
+  addEventListener("pageshow", (event) => { if (event.persisted) refresh(); }); // from the cache of the back button
+}
 
 // -- the composer -------------------------------------------------------------------------------------------------------
 
@@ -220,6 +289,16 @@ function giveBack(message, files) {
   return true;
 }
 
+/** The end of the conversation, or the message that the address names, however long ago it was. */
+async function showStart() {
+  const find = () => document.getElementById(location.hash.slice(1));
+  if (!location.hash) return void toEnd();
+  while (!find() && columns[0].stream.querySelector("a[data-earlier]")) await columns[0].showEarlier().catch((error) => { tell(error.message); throw error; });
+  if (!find()) return void toEnd();
+  follows = false;
+  find()?.scrollIntoView({ block: "center" });
+}
+
 function stopEditing() {
   for (const column of columns) column.edited = null;
   document.getElementById("editing")?.setAttribute("hidden", "");
@@ -232,8 +311,8 @@ if (composer) {
   const files = attachments = new Attachments(composer, text);
   const picker = pickPrompts(composer, text);
   offerSharing(() => columns[0].session);
-  const said = location.hash && document.getElementById(location.hash.slice(1));
-  if (said) { follows = false; said.scrollIntoView({ block: "center" }); } else toEnd();
+  showStart();
+  followElsewhere();
   composer.addEventListener("submit", async (event) => {
     event.preventDefault();
     const message = text.value.trim();

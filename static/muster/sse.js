@@ -1,7 +1,6 @@
 // Server-sent events over fetch: EventSource cannot POST, and tells nothing about refusals.
 import { parseExactly } from "./numbers.js";
-import { csrf, problem } from "./page.js";
-import { gettext } from "./texts.js";
+import { csrf, problem, reach } from "./page.js";
 
 /** @typedef {{seq?: number, type: string, at?: string, data: any}} StreamEvent */
 /** @typedef {{on: (event: StreamEvent) => void, signal?: AbortSignal}} Listener */
@@ -49,6 +48,7 @@ async function follow(response, run, { on, signal }) {
       if (signal?.aborted || error.status || tries > 8) throw error; // a refusal is final, a broken line is not
     }
     response = null;
+    if (!navigator.onLine) { await new Promise((done) => addEventListener("online", done, { once: true })); tries = 0; }
     await new Promise((done) => setTimeout(done, Math.min(250 * 2 ** tries, 4000)));
   }
 }
@@ -58,7 +58,7 @@ async function open(url, { last, key, ...options }) {
   const headers = /** @type {Record<string, string>} */ ({ Accept: "text/event-stream, application/json;q=0.5", "Content-Type": "application/json", "X-CSRFToken": csrf() });
   if (last) headers["Last-Event-ID"] = String(last);
   if (key) headers["Idempotency-Key"] = key;
-  const response = await fetch(url, { ...options, headers }).catch((error) => { throw options.signal?.aborted ? error : new Error(gettext("The server did not answer.")); });
+  const response = await reach(url, { ...options, headers });
   if (!response.ok) throw problem(await response.json().catch(() => null), response);
   return response;
 }

@@ -48,10 +48,17 @@ class Turn:
     branches: Branches | None = None
 
 
-def find_turns(session: Session, limit: int) -> list[Turn]:
-    """The newest messages, by the message that caused them. A session in progress has live turns."""
-    newest, _more = read_page(session.messages.order_by("-seq"), limit)
+def find_turns(session: Session, limit: int, before: int | None = None) -> tuple[list[Turn], int | None]:
+    """The newest messages (before a number), by the message that caused them, and the number before which there are
+    earlier ones. A session in progress has live turns.
+    """
+    rows = session.messages.order_by("-seq")
+    if before is not None:
+        rows = rows.filter(seq__lt=before)
+    newest, has_earlier = read_page(rows, limit)
     session_messages = newest[::-1]
+    while has_earlier and len(session_messages) > 1 and session_messages[0].role != Message.Role.USER:
+        session_messages.pop(0)  # an answer stands below its message, on the page before
     message_files.place_artifacts(session_messages)
     message_files.place_attachments(session_messages, session.owner_id)
     turns: list[Turn] = []
@@ -67,7 +74,7 @@ def find_turns(session: Session, limit: int) -> list[Turn]:
     for turn in turns:
         turn.is_live = turn.run_id in live
         turn.branches = around(turn.seq) if turn.user else None
-    return turns
+    return turns, session_messages[0].seq if has_earlier else None
 
 
 def stored_events(user: Any, turns: Sequence[Turn]) -> dict[str, list[dict[str, Any]]]:

@@ -13,7 +13,7 @@ from agents.models import Agent
 from runs.api.shares import SharedLinkSerializer
 from runs.models import Session, SharedLink
 
-from ..base import may_author, page, read_uuid, signed_in
+from ..base import may_author, page, read_number, read_uuid, signed_in
 from . import conversation
 from .sessions import find_session
 
@@ -32,10 +32,11 @@ def playground(request: HttpRequest) -> HttpResponse:
     if not name and not session and len(offered) == 1:
         name = offered[0].name
     listed = conversation.history(request.user, session, find_words)
-    turns = conversation.find_turns(session, SHOWN) if session else []
+    before = read_number(request.GET.get("before", ""))
+    turns, earlier = conversation.find_turns(session, SHOWN, before or None) if session else ([], None)
     title = _("Playground") if may_author(request.user) else _("Chat")
     return page(
-        request, "playground.html", title, agents=offered, agent=name, session=session, turns=turns,
+        request, "playground.html", title, agents=offered, agent=name, session=session, turns=turns, earlier=earlier,
         stored=conversation.stored_events(request.user, turns), find=find_words,
         history=[one for one in listed if one.pinned or not one.folder], folders=conversation.folders(listed),
         may_share=settings.SHARED_LINKS, shared=shared_now(session), upload_bytes=settings.FILE_BYTES,

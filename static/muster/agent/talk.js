@@ -26,7 +26,7 @@ class Side {
   turn(message) {
     const label = make("p", { className: "small soft", textContent: this.which === "draft" ? gettext("Draft") : gettext("Live version") });
     const answers = make("div", { className: "answers" });
-    this.stream.append(make("article", { className: "turn" }, make("div", { className: "say user", textContent: message }), label, answers));
+    this.stream.append(make("article", { className: "turn" }, make("div", { className: "say user", dir: "auto", textContent: message }), label, answers));
     return answers;
   }
 

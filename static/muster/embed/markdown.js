@@ -9,6 +9,7 @@ export function markdown(text) {
   const whole = document.createDocumentFragment();
   const lines = text.split("\n");
   while (lines.length) whole.append(...block(lines));
+  for (const one of whole.children) if (one.tagName !== "PRE") /** @type {HTMLElement} */ (one).dir = "auto";
   return whole;
 }
 

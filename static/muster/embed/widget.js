@@ -60,7 +60,7 @@ class Widget {
     this.restarter = make("button", { type: "button", ariaLabel: t.restart, title: t.restart }, icon("restart"));
     this.log = make("div", { className: "log", role: "log", ariaLabel: t.log, tabIndex: 0 });
     this.state = make("div", { className: "state", role: "status" });
-    this.text = make("textarea", { rows: 1, placeholder: t.placeholder, ariaLabel: t.placeholder, maxLength: about.max_characters });
+    this.text = make("textarea", { dir: "auto", rows: 1, placeholder: t.placeholder, ariaLabel: t.placeholder, maxLength: about.max_characters });
     this.sender = make("button", { className: "send", textContent: t.send });
     this.stopper = make("button", { type: "button", className: "stop", textContent: t.stop, hidden: true });
     this.form = make("form", {}, this.text, this.sender, this.stopper);
@@ -78,7 +78,7 @@ class Widget {
     this.stopper.addEventListener("click", () => this.stop());
     this.form.addEventListener("submit", (event) => { event.preventDefault(); this.send(this.text.value.trim()); });
     this.text.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return; // Safari's Enter of an input method has this code
       event.preventDefault();
       this.send(this.text.value.trim());
     });
@@ -220,7 +220,7 @@ class Widget {
   say(role, text) {
     const who = role === "user" ? this.t.you : this.about.title;
     const words = role === "user" ? document.createTextNode(text) : markdown(text);
-    return this.add(make("div", { className: `say ${role}` }, make("span", { className: "sr", textContent: `${who}: ` }), words));
+    return this.add(make("div", { className: `say ${role}`, dir: role === "user" ? "auto" : "" }, make("span", { className: "sr", textContent: `${who}: ` }), words));
   }
 
   /** Follows the newest words unless the visitor reads further up. @template {Element} T @param {T} element @returns {T} */

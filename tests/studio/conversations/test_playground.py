@@ -71,7 +71,7 @@ def test_each_branch_of_a_message_leads_to_its_neighbours(alice, signed_in, make
     shown = {
         session.pk: {
             turn.user.words: (turn.branches.place, turn.branches.count, turn.branches.before, turn.branches.after)
-            for turn in find_turns(session, 100)
+            for turn in find_turns(session, 100)[0]
             if turn.branches
         }
         for session in (first, second, third, fourth)
@@ -83,7 +83,7 @@ def test_each_branch_of_a_message_leads_to_its_neighbours(alice, signed_in, make
         fourth.pk: {"Find Moby-Dick": (1, 2, None, third.pk), "Third two": (3, 3, second.pk, None)},
     }
     with django_assert_max_num_queries(8):
-        assert len(find_turns(first, 100)) == 3
+        assert len(find_turns(first, 100)[0]) == 3
 
 
 def test_what_runs_did_is_shown_also_in_a_fork_and_only_to_their_person(alice, charlie, signed_in, make_run):
@@ -94,7 +94,7 @@ def test_what_runs_did_is_shown_also_in_a_fork_and_only_to_their_person(alice, c
         RunEvent.objects.create(run=run, seq=number, type=type, data=data, at=run.started_at)
     copy = fork(signed_in(alice), run.session, 2)
     for session in (run.session, copy):
-        turns = find_turns(session, 100)
+        turns, _earlier = find_turns(session, 100)
         told = stored_events(alice, turns)
         assert [entry["type"] for entry in told[str(run.pk)]] == ["tool.called", "run.finished"]
         assert "output" not in told[str(run.pk)][1]["data"]
@@ -123,7 +123,7 @@ def test_a_rating_is_shown_with_the_run(alice, make_run):
     run = make_run()
     RunEvent.objects.create(run=run, seq=1, type="run.finished", data={"status": "succeeded"}, at=run.started_at)
     Feedback.objects.create(run=run, rating="down", note="Wrong shelf.")
-    told = stored_events(alice, find_turns(run.session, 100))
+    told = stored_events(alice, find_turns(run.session, 100)[0])
     assert told[str(run.pk)][-1] == {"type": "feedback", "data": {"rating": "down", "note": "Wrong shelf."}}
 
 
