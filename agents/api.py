@@ -211,11 +211,11 @@ class TeamViewSet(NamedViewSet):
     @extend_schema(request=None, responses={204: None})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def leave(self, request: Any, name: str) -> Response:
-        """Leave a team, at any time. What you shared with it is yours alone again."""
+        """Leave a team. What you shared with it is yours alone again. Its last administrator cannot leave (409)."""
         team = self.get_queryset().filter(name=readable_name(name)).first()
         if team is None:
             raise NotFound(_("There is no team “%(name)s” that you are in.") % {"name": name[:80]})
-        membership.end(Membership.objects.get(team=team, user=request.user))
+        membership.leave(Membership.objects.get(team=team, user=request.user))
         self.audit("left", team)
         return Response(status=204)
 

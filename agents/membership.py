@@ -1,5 +1,7 @@
 """Team membership: invite, accept, change a role, remove, leave."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -7,6 +9,7 @@ from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict, Invalid
 from agents.models import Invitation, Membership, Team, User
+from agents.names import normal_name
 from agents.sharing import take_back
 
 MOST_OPEN = 200  # open invitations per team
@@ -41,9 +44,9 @@ def invite(team: Team, username: str, role: str, *, by: Any) -> Invitation:
 
 
 def person_named(username: str) -> Any:
-    """Users are found by their exact name only, never by part of it or by e-mail."""
-    user = User.objects.filter(username=username, is_active=True).first()
-    if user is None:
+    """Users are found by their whole name only, in any spelling, never by part of it or by e-mail."""
+    user = User.objects.find(username)
+    if user is None or not user.is_active:
         raise Invalid(
             _("There is no user called “%(username)s”.") % {"username": username},
             code="unknown_person",
@@ -52,13 +55,14 @@ def person_named(username: str) -> Any:
     return user
 
 
-@transaction.atomic
 def set_roles(team: Team, roles: dict[str, str]) -> None:
     """Give members these roles and remove members that are left out. Raises Invalid for users who
     are not members.
     """
-    members = {member.user.get_username(): member for member in team.memberships.select_related("user")}
-    if strangers := sorted(set(roles) - set(members)):
+    members = {member.user.normal_name: member for member in team.memberships.select_related("user")}
+    typed = {normal_name(name): name for name in roles}
+    roles = {name: roles[typed[name]] for name in typed}
+    if strangers := sorted(typed[name] for name in set(roles) - set(members)):
         raise Invalid(
             _("%(strangers)s: not a member of this team.") % {"strangers": ", ".join(strangers)},
             code="not_a_member",
@@ -67,11 +71,12 @@ def set_roles(team: Team, roles: dict[str, str]) -> None:
         )
     if Membership.Role.ADMINISTRATOR not in roles.values():
         raise Invalid(_("A team needs an administrator."), code="no_administrator")
-    for name, member in members.items():
-        if name not in roles:
-            end(member)
-        elif member.role != roles[name]:
-            change_role(member, roles[name])
+    with keep_administrator(team):
+        for name, member in members.items():
+            if name not in roles:
+                end(member)
+            elif member.role != roles[name]:
+                change_role(member, roles[name])
 
 
 def change_role(member: Membership, role: str) -> None:
@@ -82,6 +87,28 @@ def change_role(member: Membership, role: str) -> None:
         withdraw_invitations(member)
     if role not in Membership.SHARERS:
         take_back(member.user, member.team)
+
+
+def leave(member: Membership) -> None:
+    """The user leaves the team, which keeps an administrator. Raises Conflict (`no_administrator`)."""
+    with keep_administrator(member.team):
+        end(member)
+
+
+@contextmanager
+def keep_administrator(team: Team) -> Iterator[None]:
+    """Changes of members, all or none: the last administrator can neither leave nor step down.
+    Raises Conflict (`no_administrator`).
+    """
+    with transaction.atomic():
+        list(Team.objects.select_for_update().filter(pk=team.pk))  # of two who leave at once, the second one waits
+        yield
+        if not team.memberships.filter(role=Membership.Role.ADMINISTRATOR).exists():
+            raise Conflict(
+                _("The team “%(team)s” needs an administrator.") % {"team": team},
+                code="no_administrator",
+                hint=_("Make another member its administrator first, or delete the team."),
+            )
 
 
 @transaction.atomic

@@ -1,6 +1,10 @@
-"""The one form in which names of people are compared, limited and kept unique."""
+"""The one form in which names of people are compared, limited and kept unique, and what they look like."""
 
 import unicodedata
+
+from plumbing.lookalikes import HIDDEN, LATIN
+
+ALIKE = {**LATIN, "ı": "i", "ł": "l", "ø": "o", "đ": "d", "0": "o", "1": "l"}
 
 
 def normal_name(name: str) -> str:
@@ -10,3 +14,12 @@ def normal_name(name: str) -> str:
     """
     folded = unicodedata.normalize("NFKC", name).casefold()
     return unicodedata.normalize("NFKC", folded).strip()
+
+
+def find_look(name: str) -> str:
+    """What the name looks like: letters of other alphabets as the Latin ones that they resemble.
+
+    The digits 0 and 1 are o and l. Nobody signs in with it: two people must not look like one.
+    """
+    visible = (letter for letter in normal_name(name) if unicodedata.category(letter) not in HIDDEN)
+    return "".join(ALIKE.get(letter, letter) for letter in visible)

@@ -25,6 +25,7 @@ MAX_BYTES = 2_000_000
 MOST = 1_000  # names of an answer
 AT_ONCE = threading.BoundedSemaphore(8)  # each holds a thread of this process while it waits
 FATAL = ("provider_unreachable", "private_address", "provider_key_refused", "rate_limited")
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)  # no list of models
 log = logging.getLogger(__name__)
 _kept: TTLCache[tuple[int, int], list[str]] = TTLCache(1_000, 60.0)
 _lock = threading.Lock()
@@ -104,7 +105,7 @@ def ask(provider: Provider) -> list[str]:
         if status != 200:
             raise refused_by_server(provider, status)
         names = read(httpx2.Response(200, content=content).json())
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, *UNREADABLE) as error:
         log.info("The provider %s did not list its models", provider.pk, exc_info=error)
         raise unheard(provider, error) from None
     return [name[:100] for name in names if isinstance(name, str)][:MOST]

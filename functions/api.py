@@ -19,6 +19,7 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
+from agents.http.authentication import require_scope
 from agents.http.resources import location_header
 from agents.http.throttles import client_address
 from agents.http.versioned import WITHOUT_LISTS, VersionedViewSet, versions_as
@@ -77,7 +78,7 @@ class FunctionViewSet(VersionedViewSet):
     heavy = ("source", "spec")
     publishing = PublishFunctionSerializer
     scope = "functions"
-    scopes = {"execute": "functions:execute", "try_draft": "functions:execute"}
+    scopes = {"execute": "functions:execute", "try_draft": "functions:write"}
     queryset = StoredFunction.objects.none()
     serializer_class = FunctionSerializer
     filterset_fields = ["name", "is_deprecated", "effect", "is_pure"]
@@ -143,6 +144,7 @@ class FunctionViewSet(VersionedViewSet):
     @action(detail=False, methods=["post"], **WITHOUT_LISTS)
     def try_draft(self, request: Any) -> Response:
         """Run a draft once. Nothing is stored; callbacks require a run (422)."""
+        require_scope(request, "functions:execute")  # beside functions:write: it is code of the caller's own
         function, expected = self.read_draft(TrySerializer)
         checks.require_permissions(function, None, request.user)
         store.refuse(checks.check(function, user=request.user, **expected), "was not run")

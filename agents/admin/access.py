@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as later
 
 from agents import storage
 from agents.exceptions import MusterError
-from agents.membership import change_role, end, invite, person_named
+from agents.membership import change_role, end, invite, keep_administrator, person_named
 from agents.models import ApiKey, AuditEvent, Invitation, Membership, Secret, Team
 from agents.models.key import DECIDE, EVERYTHING, SCOPES
 from plumbing.texts import translate
@@ -137,10 +137,15 @@ class TeamAdmin(OwnedAdmin):
         for row in rows:
             if isinstance(row, Invitation):
                 self.invite(request, row)
-            else:
-                change_role(row, row.role)
-        for row in formset.deleted_objects:
-            end(row)
+        members = [row for row in rows if isinstance(row, Membership)]
+        try:
+            with keep_administrator(form.instance):
+                for member in members:
+                    change_role(member, member.role)
+                for row in formset.deleted_objects:
+                    end(row)
+        except MusterError as error:
+            messages.error(request, translate(str(error)))
         formset.save_m2m()
 
     def invite(self, request: HttpRequest, row: Invitation) -> None:

@@ -12,6 +12,7 @@ from django.db.models import Case, IntegerField, Q, When
 from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict, Forbidden, NotFound
+from agents.names import normal_name
 from plumbing.statements import Select
 from plumbing.stored_rows import StoredRow
 
@@ -204,10 +205,10 @@ class OwnedQuerySet(models.QuerySet):
         return self.order_by(nearness, "pk")
 
     def of_owner(self, owner: str) -> Self:
-        """Rows of the person with this username; of the site if it is empty."""
+        """Rows of the person with this username, in any spelling; of the site if it is empty."""
         if "\0" in owner:  # PostgreSQL takes no NUL in a text
             return self.none()
-        return self.filter(owner__username=owner) if owner else self.filter(owner=None)
+        return self.filter(owner__normal_name=normal_name(owner)) if owner else self.filter(owner=None)
 
     def named(self, user: Any, name: str, owner: str | None = None) -> Any:
         """The visible row that this name means to this user (own → site → team), or the one of this owner

@@ -6,9 +6,10 @@ from django.contrib.auth.models import AbstractUser
 from django.contrib.auth.models import UserManager as DjangoUserManager
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.db.models import Q
 from django.utils.translation import gettext_noop as _
 
-from agents.names import normal_name
+from agents.names import find_look, normal_name
 from plumbing.stored_rows import StoredRow
 
 NORMAL_LENGTH = 450  # one of the 150 letters of a user name may become several
@@ -17,10 +18,18 @@ NORMAL_LENGTH = 450  # one of the 150 letters of a user name may become several
 class NormalNameField(models.CharField):
     """The normal form of the user name, also of accounts that are stored many at once (`bulk_create`)."""
 
+    form = staticmethod(normal_name)
+
     def pre_save(self, row: models.Model, add: bool) -> Any:
-        value = normal_name(row.username)  # type: ignore[attr-defined]
+        value = self.form(row.username)  # type: ignore[attr-defined]
         setattr(row, self.attname, value)
         return value
+
+
+class LookField(NormalNameField):
+    """What the user name looks like: no two accounts look the same."""
+
+    form = staticmethod(find_look)
 
 
 class UserManager(DjangoUserManager):
@@ -44,6 +53,7 @@ class User(StoredRow, AbstractUser):
         blank=True,
         editable=False,
     )
+    look = LookField(max_length=NORMAL_LENGTH, unique=True, blank=True, editable=False)
 
     objects = UserManager()
 
@@ -51,16 +61,18 @@ class User(StoredRow, AbstractUser):
         swappable = "AUTH_USER_MODEL"
 
     def clean(self) -> None:
-        """Raises ValidationError for a name that another account has in another spelling."""
+        """Raises ValidationError for a name that another account has in another spelling, or that looks like it."""
         super().clean()
         self.normal_name = normal_name(self.username or "")  # a form with an invalid name has none
-        if User.objects.filter(normal_name=self.normal_name).exclude(pk=self.pk).exists():
+        self.look = find_look(self.username or "")
+        alike = Q(normal_name=self.normal_name) | Q(look=self.look)
+        if User.objects.filter(alike).exclude(pk=self.pk).exists():
             message = _("A user with that name, or one that reads the same, already exists.")
             raise ValidationError({"username": ValidationError(message, code="unique")})
 
     def save(self, *args: Any, **options: Any) -> None:
-        self.normal_name = normal_name(self.username)
+        self.normal_name, self.look = normal_name(self.username), find_look(self.username)
         fields = options.get("update_fields")
         if fields is not None and "username" in fields:
-            options["update_fields"] = {*fields, "normal_name"}
+            options["update_fields"] = {*fields, "normal_name", "look"}
         super().save(*args, **options)

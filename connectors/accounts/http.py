@@ -169,7 +169,7 @@ def read_json(body: bytes) -> Any:
     """The value, or None if it is not JSON. Broken characters are replaced."""
     try:
         return httpx2.Response(200, content=body.decode("utf-8", "replace").encode()).json() if body.strip() else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

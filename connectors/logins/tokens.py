@@ -163,7 +163,7 @@ def post(login: Login | ServerLogin, what: str, **form: str) -> dict[str, Any]:
 def read_answer(response: httpx2.Response, body: bytes, what: str) -> dict[str, Any]:
     try:
         answer = httpx2.Response(200, content=body).json() if body.strip() else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         answer = None
     if isinstance(answer, dict) and answer.get("error"):
         error = answer["error"]

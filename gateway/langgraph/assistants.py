@@ -12,6 +12,7 @@ from agents.exceptions import Conflict, Forbidden, Invalid, NotFound
 from agents.http.filters import match_word
 from agents.http.viewsets import Audited
 from agents.models import Agent, AgentSpec, AgentVersion
+from agents.names import normal_name
 from gateway.turns import ROUTER
 from plumbing.statements import Select
 
@@ -142,7 +143,7 @@ def wanted_of(user: Any, body: dict[str, JSON]) -> QuerySet[Agent]:
     if name := typed(body, "name", str):
         rows = rows.filter(match_word(name.replace("\0", ""), "name"))
     for key, value in (typed(body, "metadata", dict) or {}).items():
-        owned = Q(owner=None) if value == "site" else Q(owner__username=str(value).replace("\0", ""))
+        owned = Q(owner=None) if value == "site" else Q(owner__normal_name=normal_name(str(value).replace("\0", "")))
         rows = rows.filter(owned) if key == "owner" else rows.none()
     return rows
 

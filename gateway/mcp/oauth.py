@@ -125,6 +125,15 @@ class Validator(OAuth2Validator):
         allowed: bool = super().validate_redirect_uri(client_id, redirect_uri, request, *args, **more)
         return allowed and is_safe(redirect_uri)
 
+    def validate_code(self, client_id: str, code: str, client: Any, request: Any, *args: Any, **more: Any) -> bool:
+        """A code that comes a second time was stolen, before or after its first use: what it gave ends (RFC 9700)."""
+        if super().validate_code(client_id, code, client, request, *args, **more):
+            return True
+        if key := live_key(family_of(code, client)):
+            key.revoke()
+            AuditEvent.record("apikey.code_reused", key, actor=key.user, client=client.client_id)
+        return False
+
     def validate_refresh_token(self, refresh_token: str, client: Any, request: Any, *args: Any, **more: Any) -> bool:
         if not super().validate_refresh_token(refresh_token, client, request, *args, **more):
             return False
@@ -138,6 +147,9 @@ class Validator(OAuth2Validator):
         super()._save_bearer_token(token, request, *args, **more)
         checksum = sha256(token["refresh_token"].encode()).hexdigest()
         row = RefreshToken.objects.filter(token_checksum=checksum, revoked=None).get()
+        if request.grant_type == "authorization_code":
+            row.token_family = family_of(request.code, request.client)
+            row.save(update_fields=["token_family"])
         if not ApiKey.objects.filter(authorization=row.token_family).exists():
             scopes = sorted(scope for scope in token["scope"].split() if roles.allows(request.user, scope))
             name = f"{request.client.name or 'MCP client'} (OAuth)"[:100]
@@ -156,6 +168,11 @@ class Validator(OAuth2Validator):
             if key := live_key(family):
                 key.revoke()
         super().revoke_token(token, token_type_hint, request, *args, **more)
+
+
+def family_of(code: str, client: Any) -> UUID:
+    """What the tokens of an authorization have in common follows from its code, which is deleted when it is used."""
+    return UUID(bytes=sha256(f"{client.pk} {code}".encode()).digest()[:16])
 
 
 def is_safe(redirect_uri: str) -> bool:
@@ -183,7 +200,10 @@ class Documents(SafeMetadataFetcher):
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             raise CIMDError(f"The client's document could not be fetched: {error}")
         answer = SimpleNamespace(status=response.status_code, headers=response.headers, read=lambda _: body)
-        document, seconds = self._read_document(answer)
+        try:
+            document, seconds = self._read_document(answer)
+        except RecursionError:
+            raise CIMDError("The client's document is nested too deeply.") from None
         return document, int(seconds)
 
 
@@ -253,8 +273,11 @@ def unsafe_redirects(request: HttpRequest) -> HttpResponse | None:
     try:
         addresses = json.loads(request.body)["redirect_uris"]
         is_refused = not all(is_safe(address) for address in addresses)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
+    except RecursionError:  # the library reads the body again, and would not catch it
+        error = {"error": "invalid_client_metadata", "error_description": "The body is nested too deeply."}
+        return JsonResponse(error, status=400)
     if not is_refused:
         return None
     error = {

@@ -26,7 +26,8 @@ class McpView(APIView):
     """Streamable HTTP in both eras. Every error is a JSON-RPC error."""
 
     authentication_classes = (McpAuthentication,)
-    scope = None  # each method asks for its own
+    scope = None  # each method asks for its own scope,
+    personal = (None,)  # and for the role on the site that it takes
     id: JSON = None
 
     def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:

@@ -27,6 +27,11 @@ class ApprovalQuerySet(models.QuerySet):
     def open(self) -> Self:
         return self.filter(status=Approval.Status.OPEN)
 
+    def undecidable(self) -> Self:
+        """Open ones that nobody may decide any more."""
+        asked_of_others = self.open().exclude(decides=ToolGrant.Decider.STARTER, not_starter=False)
+        return asked_of_others.filter(~Exists(Approval.objects.filter(has_decider(), pk=OuterRef("pk"))))
+
 
 def may_decide(user: Any) -> Q:
     """The grant of the call says who decides; who is in the team is checked now, not when the call was
@@ -40,6 +45,25 @@ def may_decide(user: Any) -> Q:
     has_role = Q(decides=ToolGrant.Decider.ROLE) & Q(Exists(in_team.filter(role=OuterRef("decider_role"))))
     is_mate = (is_owner | is_member | has_role) & (Q(run__principal_id=user.pk) | still_shared())
     return (is_starter | is_mate) & ~Q(not_starter=True, run__principal_id=user.pk)
+
+
+def has_decider() -> Q:
+    """Somebody may decide it: `may_decide`, asked of everybody at once."""
+    Decider = ToolGrant.Decider
+    principal = OuterRef("run__principal_id")
+    members = Membership.objects.filter(team_id=OuterRef("decider_team_id"), user__is_active=True)
+    is_own = Q(decides=Decider.OWNER, decider=F("run__principal"))
+    by_starter = Q(decides=Decider.STARTER) | is_own | is_chosen(members.filter(user_id=principal))
+    by_owner = Q(decides=Decider.OWNER, decider__is_active=True) & ~Q(decider=F("run__principal"))
+    by_mate = by_owner | is_chosen(members.exclude(user_id=principal))
+    return (by_starter & Q(not_starter=False)) | (by_mate & still_shared())
+
+
+def is_chosen(members: models.QuerySet) -> Q:
+    """One of these members of the team is among those who decide by their role."""
+    is_member = Q(decides=ToolGrant.Decider.TEAM) & Q(Exists(members.filter(role__in=Membership.USERS)))
+    has_role = Q(decides=ToolGrant.Decider.ROLE) & Q(Exists(members.filter(role=OuterRef("decider_role"))))
+    return is_member | has_role
 
 
 def still_shared() -> Q:

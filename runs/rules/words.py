@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+from plumbing.lookalikes import folded
+
 from .dates import Day, dates_in, moment, without_dates
-from .lookalikes import folded
 
 OPENING = " \"'`“”„‘’‚«»‹›([{<,;¿¡"
 CLOSING = " \"'`“”‘’«»‹›)]}>,;"

@@ -37,7 +37,7 @@ def tick(now: datetime | None = None) -> dict[str, int]:
         return {}
     now = now or clock.now()
     return {
-        "expired_approvals": expire_approvals(now),
+        "expired_approvals": expire_approvals(now) + close_undecidable(now),
         "expired_runs": expire_runs(now),
         "ended": end_cancelled(now),
         "lost_devices": presence.sweep(now),
@@ -77,16 +77,39 @@ def overdue(at: Any) -> Any:
 OVERDUE = Select(overdue, now=DateTimeField())
 
 
+def close_undecidable(now: datetime) -> int:
+    """Questions that nobody may answer any more: the agent is shared no longer, or who decides has left or was
+    deactivated. Nobody's silence is no yes, whatever the default is.
+    """
+    return sum(expire(approval, now, nobody=True) for approval in UNDECIDABLE.all())
+
+
+def undecidable(_: Any) -> Any:
+    rows = Approval.objects.undecidable().filter(decided_at=None)
+    return rows.select_related("run").order_by("expires_at")[:BATCH]
+
+
+UNDECIDABLE = Select(undecidable)
+
+
 @transaction.atomic
-def expire(approval: Approval, now: datetime) -> bool:
+def expire(approval: Approval, now: datetime, *, nobody: bool = False) -> bool:
+    """Close a question by its deadline, or because there is nobody who may answer it."""
     lock(approval.run_id)
     status = Approval.Status.EXPIRED
-    if approval.default == Approval.Default.APPROVE:
+    if approval.default == Approval.Default.APPROVE and not nobody:
         status = Approval.Status.APPROVED
-    if not Approval.objects.open().filter(pk=approval.pk).update(status=status, decided_at=now, note="by its deadline"):
+    note = "nobody may decide it any more" if nobody else "by its deadline"
+    if not Approval.objects.open().filter(pk=approval.pk).update(status=status, decided_at=now, note=note):
         return False
     call = str(approval.call_id) if approval.call_id else None
-    event_data = {"id": str(approval.pk), "call": call, "status": status, "by": "deadline", "note": ""}
+    event_data = {
+        "id": str(approval.pk),
+        "call": call,
+        "status": status,
+        "by": "deadline",
+        "note": note if nobody else "",
+    }
     events.record(approval.run, "approval.decided", event_data)
     endings.wake(approval.run_id)
     return True

@@ -13,6 +13,7 @@ from agents import membership
 from agents.exceptions import MusterError, NotFound
 from agents.http.viewsets import refusals
 from agents.models import AuditEvent, Invitation, Membership, Team
+from agents.names import normal_name
 from agents.serializers.people import TeamSerializer
 
 from ..base import page, signed_in, tell
@@ -90,11 +91,15 @@ def withdraw(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def set_role(request: HttpRequest, name: str) -> HttpResponse:
     """Give one member another role, or remove them with the role “remove”."""
     team = find_administered(request, name)
-    who, role = request.POST.get("username", ""), request.POST.get("role", "")
-    roles = {member.user.get_username(): member.role for member in team.memberships.select_related("user")}
-    if who not in roles or role not in [*Membership.Role.values, "remove"]:
+    name, role = normal_name(request.POST.get("username", "")), request.POST.get("role", "")
+    members = {member.user.normal_name: member for member in team.memberships.select_related("user")}
+    if name not in members or role not in [*Membership.Role.values, "remove"]:
         raise NotFound(_("This team has no such member, or there is no such role."))
-    roles = {name: old for name, old in roles.items() if name != who} if role == "remove" else {**roles, who: role}
+    who = members[name].user.get_username()
+    roles = {member.user.get_username(): member.role for member in members.values()}
+    roles.pop(who)
+    if role != "remove":
+        roles[who] = role
     membership.set_roles(team, roles)
     AuditEvent.record("team.changed", team, actor=request.user, fields=["members"], user=who, role=role)
     messages.success(
@@ -143,7 +148,7 @@ def leave(request: HttpRequest, name: str) -> HttpResponse:
     rows = Membership.objects.filter(user_id=request.user.pk, team__name=name[:64].replace("\0", ""))
     if (member := rows.select_related("team", "user").first()) is None:
         raise Http404("There is no such team that you are in.")
-    membership.end(member)
+    membership.leave(member)
     AuditEvent.record("team.left", member.team, actor=request.user)
     messages.success(
         request, _("You left “%(team)s”. What you shared with it is yours alone again.") % {"team": member.team}

@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from agents.exceptions import MusterError
+from agents.names import normal_name
 from plumbing.broker import broadcast
 from runs.events import stream
 from runs.events.frames import Frame
@@ -49,7 +50,8 @@ class Command(BaseCommand):
 
     def person(self, name: str | None) -> Any:
         users = get_user_model().objects.filter(is_active=True)
-        candidates = users.filter(username=name) if name else users.filter(is_superuser=True).order_by("pk")
+        superusers = users.filter(is_superuser=True).order_by("pk")
+        candidates = users.filter(normal_name=normal_name(name)) if name else superusers
         if user := candidates.first():
             return user
         raise CommandError(

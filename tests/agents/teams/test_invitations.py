@@ -92,8 +92,8 @@ def test_what_a_removed_administrator_offered_is_void(alice_api, bob, api, charl
     assert roles("alice-and-bob") == {"alice": "administrator"}
 
 
-@pytest.mark.parametrize("name", ["charl", "CHARLIE", "charlie@example.org", "harlie", ""])
-def test_people_are_found_by_their_exact_name_only(alice_api, charlie, team, name):
+@pytest.mark.parametrize("name", ["charl", "charlie@example.org", "harlie", ""])
+def test_people_are_found_by_their_whole_name_only(alice_api, charlie, team, name):
     assert invite(alice_api, name).status_code == 422
     assert not Invitation.objects.exists()
 
@@ -114,9 +114,9 @@ def test_a_member_leaves_at_any_time_with_what_she_shared(alice, bob, bob_api, a
     assert bob_api.get(f"{V1}/agents/helper").json()["team"] is None
 
 
-def test_even_the_only_administrator_leaves_and_nobody_is_promoted(alice, alice_api, bob, team):
-    assert alice_api.post(f"{V1}/teams/alice-and-bob/leave").status_code == 204
-    assert roles("alice-and-bob") == {"bob": "author"}
+def test_the_only_administrator_stays_and_nobody_is_promoted(alice, alice_api, bob, team):
+    assert alice_api.post(f"{V1}/teams/alice-and-bob/leave").status_code == 409
+    assert roles("alice-and-bob") == {"alice": "administrator", "bob": "author"}
 
 
 def test_a_stranger_has_nothing_to_leave(charlie_api, team):

@@ -1,0 +1,1 @@
+"""A fuzzer of people: random teams, roles, keys and rows, and random steps through random doors, beside a model."""
