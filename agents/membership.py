@@ -9,7 +9,8 @@ from agents.exceptions import Conflict, Invalid
 from agents.models import Invitation, Membership, Team, User
 from agents.sharing import take_back
 
-MOST_OPEN = 200  # open invitations per team
+# Open invitations per team.
+MOST_OPEN = 200
 
 
 def invite(team: Team, username: str, role: str, *, by: Any) -> Invitation:
@@ -58,12 +59,13 @@ def set_roles(team: Team, roles: dict[str, str]) -> None:
     are not members.
     """
     members = {member.user.get_username(): member for member in team.memberships.select_related("user")}
-    if strangers := sorted(set(roles) - set(members)):
+    strangers = sorted(roles.keys() - members.keys())
+    if strangers:
+        hint = _("Invite people at /api/v1/teams/%(team)s/invitations/; they become members once they accept.")
         raise Invalid(
             _("%(strangers)s: not a member of this team.") % {"strangers": ", ".join(strangers)},
             code="not_a_member",
-            hint=_("Invite people at /api/v1/teams/%(team)s/invitations/; they become members once they accept.")
-            % {"team": team.name},
+            hint=hint % {"team": team.name},
         )
     if Membership.Role.ADMINISTRATOR not in roles.values():
         raise Invalid(_("A team needs an administrator."), code="no_administrator")

@@ -11,7 +11,8 @@ from django.utils.translation import gettext_noop as _
 from agents.names import normal_name
 from plumbing.stored_rows import StoredRow
 
-NORMAL_LENGTH = 450  # one of the 150 letters of a user name may become several
+# One of the 150 letters of a user name may become several.
+NORMAL_LENGTH = 450
 
 
 class NormalNameField(models.CharField):
@@ -53,7 +54,8 @@ class User(StoredRow, AbstractUser):
     def clean(self) -> None:
         """Raises ValidationError for a name that another account has in another spelling."""
         super().clean()
-        self.normal_name = normal_name(self.username or "")  # a form with an invalid name has none
+        # A form with an invalid name has none.
+        self.normal_name = normal_name(self.username or "")
         if User.objects.filter(normal_name=self.normal_name).exclude(pk=self.pk).exists():
             message = _("A user with that name, or one that reads the same, already exists.")
             raise ValidationError({"username": ValidationError(message, code="unique")})
