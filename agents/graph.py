@@ -11,9 +11,9 @@ from .mapping import MappingError, find_compared_texts, find_roots, find_steps, 
 from .spec import ChainSpec, ContextSource, StepSpec
 
 MAX_STEPS = 200
-# Of one step's input.
+# Parameters of one step's input.
 MAX_PARAMETERS = 200
-# That are listed.
+# Problems that are listed.
 MOST_PROBLEMS = 100
 KEY = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?")
 ROOTS = frozenset(["input", "steps", "variables", "run"])

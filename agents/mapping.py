@@ -19,13 +19,13 @@ from plumbing.untrusted.apart import Refused
 
 from .documents import check
 
-# Characters.
+# Characters of an expression.
 MAX_EXPRESSION = 2000
 # Visited nodes, copied elements and characters of an evaluation in a serving process.
 SMALL_WORK = 20_000
 # The same, in a process of its own.
 MAX_WORK = 1_000_000
-# Of a whole number: Python writes numbers of at most 4,300 digits.
+# Bits of a whole number: Python writes numbers of at most 4,300 digits.
 MOST_BITS = 14_284
 # Items of one for_each.
 MAX_ITEMS = 10_000

@@ -103,7 +103,7 @@ def ranks(user: Any) -> QuerySet:
 
 # -- the groups
 
-# Superusers alone.
+# Apps whose rows only superusers change.
 SITE = ("auth", "admin", "contenttypes", "sessions", "oauth2_provider")
 
 

@@ -24,7 +24,7 @@ PIECE = 65_536
 # Bytes of clamd's answer that are read.
 ANSWER = 4096
 PORT = 3310
-# That a scan may take.
+# Seconds that a scan may take.
 SCAN_S = 30.0
 
 

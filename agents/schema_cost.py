@@ -29,7 +29,7 @@ UNBOUNDED = frozenset(
     + ("$id", "$anchor", "id", "contentSchema", "contentMediaType", "dependencies", "additionalItems", "extends")
 )
 UNBOUNDED_FORMATS = frozenset(("regex", "idn-hostname", "idn-email"))
-# Characters.
+# Characters of a pattern.
 MAX_PATTERN = 200
 # Parts of all the patterns of a schema, after their repeats are written out.
 MAX_PROGRAM = 5_000

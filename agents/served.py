@@ -22,7 +22,7 @@ from plumbing.http import outbound
 
 ASK_S = 10.0
 MAX_BYTES = 2_000_000
-# Names of an answer.
+# Names of models that are taken from an answer.
 MOST = 1_000
 # Each holds a thread of this process while it waits.
 AT_ONCE = threading.BoundedSemaphore(8)

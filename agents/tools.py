@@ -139,7 +139,7 @@ class ToolContext:
     ask: Callable[..., ToolResult] | None = None
     asked: Callable[[], list[dict[str, JSON]]] | None = None
     emit: Callable[[str, dict[str, JSON]], None] | None = None
-    # per-run key-value store: get(key), set(key, value).
+    # The run's key-value store: get(key), set(key, value).
     values: Any = None
     save_file: Callable[..., dict[str, JSON]] | None = None
     files: Callable[[], list[dict[str, JSON]]] | None = None

@@ -21,7 +21,7 @@ SEE_DETAILS = _("See details.")
 EMPTY = _("Send a value, or leave the parameter out.")
 NO_TIME = _("Send a time such as 2026-06-01T08:00:00Z.")
 WORDY = frozenset(["search", "text"])
-# Of a search; each is a condition of the query.
+# Words of a search; each is a condition of the query.
 WORDS = 10
 
 

@@ -106,7 +106,7 @@ def scope_key(request: Any, key: str) -> str:
 def hash_request(request: Any) -> str:
     """Of the path and the body, as it was read: spaces and the order of fields do not matter."""
     data = request.data
-    # A form.
+    # A form has several values for a name.
     if hasattr(data, "lists"):
         data = {name: [file_hash(value) for value in values] for name, values in data.lists()}
     text = canonical_json([request.get_full_path(), data])

@@ -21,7 +21,7 @@ from rest_framework.response import Response
 from .authentication import NotRecognised
 from .standing import EVERY_S, Standing
 
-# Of an answer without content.
+# Headers of an answer without content.
 NOT_HANDED_ON = ("Content-Length", "Content-Type")
 
 
@@ -78,7 +78,7 @@ class Later(HttpResponse):
             # Every route that did not match: a third of what a waiting caller would hold.
             match.tried = None
         self._resource_closers.append(awaited.place.keep())  # type: ignore[attr-defined]
-        # By middleware.
+        # The headers that middleware added.
         self.added: tuple[tuple[str, str], ...] = ()
 
     def rest(self) -> None:

@@ -17,7 +17,7 @@ from agents.schema import measure_depth
 
 # Escapes and exponents are the only ways to a NUL, a lone surrogate or an infinity; other bodies need no check.
 SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])|[0-9][eE]")
-# Of a form, beside its file.
+# Bytes of a form, beside its file.
 FORM_BYTES = 65_536
 # Readers of a row may run deeper in the stack, and JSON parsers and writers recurse.
 MAX_DEPTH = 200

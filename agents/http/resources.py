@@ -17,7 +17,7 @@ from agents.exceptions import Invalid, NotFound, PreconditionFailed
 from plumbing import json_values
 from plumbing.http.addresses import resolve_hosts_first
 
-# Of one body that are resolved before its transaction.
+# Addresses of one body that are resolved before its transaction.
 MOST_ADDRESSES = 4
 CHANGES = ("PUT", "PATCH", "DELETE")
 SHOWN = ("retrieve", "create", "update", "partial_update")

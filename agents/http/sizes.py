@@ -9,9 +9,9 @@ from plumbing import json_values
 JSON = Any
 # What the rows of one page hold; a page has at least one row.
 PAGE_BYTES = 4_000_000
-# A field that is larger is cut in lists,
+# A field that is larger is cut in lists…
 FIELD_BYTES = 16_000
-# To this.
+# … to this.
 CUT_BYTES = 1_000
 TRUNCATED = "truncated"
 MAX_METADATA = 64_000

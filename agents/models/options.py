@@ -38,9 +38,8 @@ class Option:
     group: str | None
     # Of its page in the studio; "": the page has no field for it, or one of its own.
     tab: str
-    # In the studio.
+    # What stands at its field in the studio, and below it.
     label: Any
-    # In the studio.
     help: Any
     # In the admin; "": the help of the column.
     admin_help: Any = ""

@@ -245,7 +245,7 @@ class OwnedQuerySet(models.QuerySet):
         if not user.is_authenticated or "\0" in name:
             return []
         if owner is not None:
-            # At most one.
+            # At most one: names are unique per owner.
             return list(getattr(self, right)(user).of_owner(owner).filter(name=name))
         return list(self.statement_by_name(right).all(user=user.pk, name=name))
 

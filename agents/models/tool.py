@@ -91,7 +91,7 @@ class Tool(Owned):
         return self.definition_hash
 
 
-# Of one agent or chain.
+# Grants of one agent or chain.
 MOST_GRANTS = 500
 
 

@@ -200,7 +200,7 @@ def empty(turns: Sequence[Turn]) -> int:
     count = in_a_row(turns, lambda turn: all(step.name == name and step.is_empty for step in turn))
     steps = [step for turn in turns[len(turns) - count :] for step in turn]
     for step in steps:
-        others = [other for other in steps if other is not step]
+        others = (other for other in steps if other is not step)
         if not any(rephrases(step, other) for other in others):
             return 0
     return count

@@ -25,7 +25,7 @@ from ..conversations import memory, message_files
 from ..namesakes import mark_namesake
 from .waterfall import waterfall
 
-# How they begin.
+# How the codes of errors begin that a model or its provider causes.
 MODEL_CODES = ("model_", "provider_", "private_address", "base_url_missing")
 DOCUMENT_PLACE = re.compile(r"/collections/[a-z0-9-]+/documents/[0-9a-f-]{36}/\?at=\d+")
 # Whose results are looked through.

@@ -19,7 +19,7 @@ from ..base import page, posted, signed_in
 
 TALKS = ("messages:read", "messages:write")
 KEYS = 200
-# Of scopes.
+# The resources that scopes name.
 RESOURCES = (
     known("agents"), known("functions"), known("tools"), known("chains"), known("runs"), known("messages"),
     known("sessions"), known("schedules"), known("devices"), known("records"), known("connections"),

@@ -33,7 +33,7 @@ from ..namesakes import address, find_by_name, mark_namesake
 
 WRITES = "collections:write"
 RESULTS = 10
-# The fields of its form.
+# The fields of the form of a question.
 QUESTION = ("question", "document", "place")
 # Pieces before and after the place that is opened.
 AROUND = 3

@@ -18,7 +18,7 @@ from . import message_files
 
 # Newest runs whose tool calls and approvals are shown.
 REPLAYED = 40
-# Events of them.
+# Events of these runs.
 ENTRIES = 2000
 # Branches of one conversation.
 FAMILY = 200

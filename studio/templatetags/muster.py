@@ -18,7 +18,7 @@ from studio.labels import name_piece, name_place, timing, words
 from studio.namesakes import address
 
 register = template.Library()
-# In place of those of English.
+# Of numbers, in place of those of English.
 SEPARATORS = {"de": str.maketrans(".,", ",.")}
 register.filter("pretty", pretty)
 register.filter("words", words)
