@@ -14,7 +14,7 @@ from agents.exceptions import Unavailable
 from agents.names import normal_name
 
 from .hashing import password_turn
-from .throttles import client_address, count_in_windows
+from .throttles import count_in_windows, find_client
 
 # factors of settings.LOGIN_TRIES: many users share an address, one name is tried from many addresses
 PER_ADDRESS, PER_NAME = 6, 20
@@ -39,11 +39,11 @@ class Limited:
     def is_tried_too_often(self, username: str) -> bool:
         if not settings.LOGIN_TRIES:
             return False
-        address = client_address(self.request)
+        client = find_client(self.request)
         # Sign-in takes any spelling of a name, so all of them are counted as one.
         normal = normal_name(username[:200]).encode("utf-8", "replace")
         name = sha256(normal).hexdigest()[:16]
-        factors = {f"login:{address}:{name}": 1, f"login:{address}": PER_ADDRESS, f"login::{name}": PER_NAME}
+        factors = {f"login:{client}:{name}": 1, f"login:{client}": PER_ADDRESS, f"login::{name}": PER_NAME}
         counts = count_in_windows(list(factors))
         for tries, factor in zip(counts, factors.values(), strict=True):
             if tries > factor * settings.LOGIN_TRIES:

@@ -1,6 +1,7 @@
 """How large the rows of a list are, and what becomes of large fields: lists stay small whatever rows hold."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from agents.exceptions import Invalid
@@ -66,7 +67,9 @@ OWN_NOTES = ("read_row", "known_values")
 def measure_row(row: Any) -> int:
     """What a row holds, with the rows that were read with it."""
     total = 0
-    for related_row in (row, *row._state.fields_cache.values()):
+    prefetched = getattr(row, "_prefetched_objects_cache", {})
+    for related_row in (row, *row._state.fields_cache.values(), *chain.from_iterable(prefetched.values())):
+        # A reference that is empty, as it was read.
         if related_row is None:
             continue
         for name, value in vars(related_row).items():

@@ -13,6 +13,7 @@ from rest_framework.throttling import BaseThrottle
 from agents.models import ApiKey
 from plumbing.broker.broadcast import channel_of
 from plumbing.broker.line import Line
+from plumbing.http.addresses import client_at
 
 WINDOW_S = 60
 
@@ -57,7 +58,7 @@ def count_request(user: Any, key: Any, address: str) -> list[tuple[int, int]]:
     if user.pk:
         caller = f"k{key.pk}" if isinstance(key, ApiKey) else f"u{user.pk}"
         limits[caller] = settings.RATE_PER_KEY
-    limits[f"a{address}"] = settings.RATE_PER_ADDRESS
+    limits[f"a{client_at(address)}"] = settings.RATE_PER_ADDRESS
     # A limit of 0 means no limit, and needs no count.
     names = [name for name, limit in limits.items() if limit > 0]
     if not names:
@@ -90,3 +91,8 @@ def count_in_windows(names: list[str]) -> list[int]:
 def client_address(request: Any) -> str:
     """The address the server saw; a trusted proxy's X-Forwarded-For is applied by the server before us."""
     return request.META.get("REMOTE_ADDR", "")
+
+
+def find_client(request: Any) -> str:
+    """Whose requests are counted together: an IPv4 address, or the IPv6 network of one home."""
+    return client_at(client_address(request))
