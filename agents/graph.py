@@ -206,8 +206,10 @@ def name_problems(step: StepSpec, keys: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def unknown_step(step: str, verb: str, name: str, steps: Iterable[str]) -> Problem:
-    message = f"Step “{step}” {verb} “{name[:64]}”, which is not a step of this chain."
-    return Problem(step, "unknown_step", message, f"Its steps are {join_some(steps)}.")
+    name = name[:64]
+    keys = join_some(steps)
+    message = f"Step “{step}” {verb} “{name}”, which is not a step of this chain."
+    return Problem(step, "unknown_step", message, f"Its steps are {keys}.")
 
 
 def join_some(keys: Iterable[str]) -> str:
@@ -255,9 +257,9 @@ def reach_problems(spec: ChainSpec) -> Iterator[Problem]:
     fallbacks = fallback_keys(spec)
     for step in spec.steps:
         key = step.key
-        blockers = [need for need in step.needs if need in fallbacks]
-        if blockers:
-            message = f"Step “{key}” needs “{blockers[0]}”, which only runs in place of a failed step."
+        blocker = next((need for need in step.needs if need in fallbacks), "")
+        if blocker:
+            message = f"Step “{key}” needs “{blocker}”, which only runs in place of a failed step."
             hint = "Need the step it replaces: the fallback's output takes the place of that step's output."
             yield Problem(key, "unreachable_step", message, hint)
         if key in fallbacks and step.needs:
@@ -402,13 +404,13 @@ def one_expression(
     graph: Graph, step: str, what: str, source: Any, roots: frozenset[str], ancestors: frozenset[str]
 ) -> Iterator[Problem]:
     """Whether an expression can be read, and only refers to steps that have ended by then."""
-    where = f"{what} of step “{step}”" if step else what
+    of_step = f" of step “{step}”" if step else ""
     try:
         path, _, _ = read_source(source)
         node = parse(path).parsed
         named_steps = find_steps(path)
     except MappingError as error:
-        yield Problem(step, error.code, f"{where}: {error}", error.hint)
+        yield Problem(step, error.code, f"{what}{of_step}: {error}", error.hint)
         return
     # People write `null` as a name: nothing has that name, and so it means null.
     unknown_roots = set(find_roots(node)) - roots - {"null"}
@@ -416,11 +418,12 @@ def one_expression(
         hint = f"Start with {', '.join(sorted(roots))}."
         if root in ("true", "false"):
             hint = f"Write `{root}` within backticks."
-        yield Problem(step, "unknown_root", f"{where}: “{root}” in `{path}` does not exist.", hint)
+        yield Problem(step, "unknown_root", f"{what}{of_step}: “{root}” in `{path}` does not exist.", hint)
     for name in sorted(named_steps - ancestors):
         if name not in graph.steps:
-            message = f"{where} reads “{name}”, which is not a step of this chain."
-            yield Problem(step, "unknown_step", message, f"Its steps are {join_some(graph.steps)}.")
+            keys = join_some(graph.steps)
+            message = f"{what}{of_step} reads “{name}”, which is not a step of this chain."
+            yield Problem(step, "unknown_step", message, f"Its steps are {keys}.")
         else:
-            message = f"{where} reads “{name}”, which may not have ended by then."
+            message = f"{what}{of_step} reads “{name}”, which may not have ended by then."
             yield Problem(step, "not_upstream", message, f"Add “{name}” to the step's needs.")

@@ -28,12 +28,11 @@ def unknown_names(
 
 def no_such(what: str, name: str, free: list[str], choices: list[str]) -> str:
     """The message; `free` are the names that may have been meant."""
-    nearest = get_close_matches(name[:100], free, n=1, cutoff=ALIKE)
-    if nearest:
-        return f"There is no {what} with this name; did you mean “{nearest[0]}”?"
-    if not choices:
-        return f"There is no {what} with this name. It takes no {what}s."
-    return f"There is no {what} with this name. The names are {', '.join(choices)}."
+    near = get_close_matches(name[:100], free, n=1, cutoff=ALIKE)
+    if near:
+        return f"There is no {what} with this name; did you mean “{near[0]}”?"
+    names = f"The names are {', '.join(choices)}." if choices else f"It takes no {what}s."
+    return f"There is no {what} with this name. {names}"
 
 
 def extra(value: Any, fields: Collection[str], place: str = "") -> dict[str, str]:

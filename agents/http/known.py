@@ -22,8 +22,7 @@ def check_known(request: Any, view: Any) -> None:
     if request.query_params:
         check_parameters(request, view)
     if reads_no_body(request, view) and request.data:
-        extras = extra(request.data, ()) or {"body": "It must be empty."}
-        refuse(extras, "This request takes no body.")
+        refuse(extra(request.data, ()) or {"body": "It must be empty."}, "This request takes no body.")
 
 
 def check_parameters(request: Any, view: Any) -> None:
