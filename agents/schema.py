@@ -37,6 +37,7 @@ FEW_STEPS = 20_000
 KEPT_BYTES = 32 << 20
 # Largest size of one compiled pattern.
 PATTERN_BYTES = 200_000
+CONTAINERS = (dict, list)
 TOO_MUCH = "It needs more than 1 s of CPU time or 256 MB of memory."
 
 
@@ -185,13 +186,14 @@ def measure_depth(value: JSON, limit: int) -> int:
     """The depth of a value; stops counting beyond `limit`."""
     # Layer by layer, not by recursion: the value may be deeper than Python's stack.
     depth = 0
-    layer: list[Any] = [value] if isinstance(value, dict | list) else []
+    layer: list[Any] = [value] if isinstance(value, CONTAINERS) else []
     while layer and depth <= limit:
         depth += 1
         next_layer: list[Any] = []
         for outer in layer:
-            parts = outer.values() if isinstance(outer, dict) else outer
-            next_layer += [part for part in parts if isinstance(part, dict | list)]
+            for part in outer.values() if isinstance(outer, dict) else outer:
+                if isinstance(part, CONTAINERS):
+                    next_layer.append(part)
         layer = next_layer
     return depth
 
