@@ -56,12 +56,12 @@ class ProviderViewSet(NamedViewSet):
         provider = self.get_object()
         provider.require_use(request.user)
         names = served.models(provider)
-        known = {}
+        facts = {}
         for model_name in names:
             model = provider.known_model(model_name)
             if model:
-                known[model_name] = model.as_json()
-        return Response({"models": names, "default_model": provider.default_model, "known": known})
+                facts[model_name] = model.as_json()
+        return Response({"models": names, "default_model": provider.default_model, "known": facts})
 
     @extend_schema(request=TrialSerializer, responses={200: TrialResultSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)

@@ -135,8 +135,8 @@ def changes(old: Any, new: Any, path: str = "") -> list[dict[str, Any]]:
     """
     if not isinstance(old, dict) or not isinstance(new, dict):
         return [] if old == new else [{"path": path, "from": old, "to": new}]
-    found: list[dict[str, Any]] = []
+    differences: list[dict[str, Any]] = []
     for key in sorted(old.keys() | new.keys()):
         key_path = f"{path}.{key}".strip(".")
-        found += changes(old.get(key), new.get(key), key_path)
-    return found
+        differences += changes(old.get(key), new.get(key), key_path)
+    return differences

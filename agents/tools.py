@@ -153,8 +153,8 @@ class ToolContext:
         """
         if self.deadline is None:
             return most
-        left = self.deadline - datetime.now(UTC)
-        return min(most, left.total_seconds())
+        remaining = self.deadline - datetime.now(UTC)
+        return min(most, remaining.total_seconds())
 
 
 class Toolset(Protocol):

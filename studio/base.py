@@ -148,7 +148,7 @@ def navigation(request: HttpRequest, counts: dict[str, int]) -> list[list[dict[s
     for group in groups:
         items = [item(request, entry, counts) for entry in group]
         # An app that is not installed has no page.
-        installed_items = [found for found in items if found is not None]
+        installed_items = [entry_item for entry_item in items if entry_item is not None]
         if installed_items:
             item_groups.append(installed_items)
     return item_groups

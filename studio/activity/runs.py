@@ -170,10 +170,13 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
 def start_again(user: Any, run: Run) -> Run:
     """A new run of the same chain or with the same message. Raises Conflict, Forbidden and what starting raises."""
     is_draft = run.trigger == Run.Trigger.DRAFT
-    asked = run.options.get("asked")
+    options_asked = run.options.get("asked")
     if run.chain_version is not None:
         chain = run.chain_version.chain
-        fields: dict[str, Any] = {"metadata": {"again_of": str(run.pk)}, "priority": (asked or {}).get("priority")}
+        fields: dict[str, Any] = {
+            "metadata": {"again_of": str(run.pk)},
+            "priority": (options_asked or {}).get("priority"),
+        }
         if is_draft:
             chain.require_edit(user)
             fields["version"] = run.chain_version
@@ -190,7 +193,7 @@ def start_again(user: Any, run: Run) -> Run:
         run.agent.require_edit(user)
         version = run.version
     accepted = intake.accept_message(
-        user=user, parts=first.content, asked=asked, agent=run.agent.name, input=run.input, version=version
+        user=user, parts=first.content, asked=options_asked, agent=run.agent.name, input=run.input, version=version
     )
     return accepted.run
 

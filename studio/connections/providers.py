@@ -184,7 +184,7 @@ def provider_page(request: HttpRequest, name: str) -> HttpResponse:
             return redirect(address("page:provider", saved))
         # Without what was refused.
         provider = find(request, name)
-    known = read_table()
+    table = read_table()
     may_edit = provider.may_edit(request.user) and roles.allows(request.user, WRITES)
     # The result of a trial is shown once.
     trial = request.session.pop(f"trial-{provider.pk}", None)
@@ -195,8 +195,8 @@ def provider_page(request: HttpRequest, name: str) -> HttpResponse:
         provider=provider,
         form=form or fill_form(provider, request.user),
         prices=read_prices(request.POST) if form else provider.prices,
-        preset=known["kinds"].get(provider.kind),
-        as_of=known["as_of"],
+        preset=table["kinds"].get(provider.kind),
+        as_of=table["as_of"],
         may_edit=may_edit,
         trial=trial,
         agents=find_agents(provider, request.user),
