@@ -173,10 +173,8 @@ def start_again(user: Any, run: Run) -> Run:
     options_asked = run.options.get("asked")
     if run.chain_version is not None:
         chain = run.chain_version.chain
-        fields: dict[str, Any] = {
-            "metadata": {"again_of": str(run.pk)},
-            "priority": (options_asked or {}).get("priority"),
-        }
+        priority = options_asked.get("priority") if options_asked else None
+        fields: dict[str, Any] = {"metadata": {"again_of": str(run.pk)}, "priority": priority}
         if is_draft:
             chain.require_edit(user)
             fields["version"] = run.chain_version
