@@ -17,7 +17,7 @@ from agents.tools import ToolContext, ToolFailed, ToolSpec
 FILES = 20  # of one answer
 DATA = {"image": "data", "audio": "data", "resource": "blob"}  # type of a part → the field with its base64
 TYPES = ("mimeType", "mime_type", "mediaType", "media_type", "contentType", "content_type")
-FIELDS = ("data", "blob", "base64", "content", "body", "bytes")  # that stand beside one of these
+FIELDS = ("data", "blob")  # that hold Base64 beside one of these, whatever it looks like
 LEAST = 512  # characters: what is shorter costs a model little
 LEAST_BARE = 4000  # without a media type beside it
 DEEPEST = 100
@@ -73,17 +73,18 @@ class Attachments:
         declared = declared_type(value)
         replaced = {}
         for name, one in value.items():
-            is_binary = bool(declared) and name in FIELDS and isinstance(one, str) and is_base64(one, LEAST)
+            may_be = isinstance(one, str) and bool(declared) and (name in FIELDS or looks_encoded(one))
+            is_binary = may_be and is_base64(one, LEAST)
             replaced[name] = self._name_file(one, declared, "") if is_binary else self.replace_in(one, depth + 1)
         return replaced
 
     def replace_in_text(self, text: str) -> str:
         if len(text) < LEAST:
             return text
-        text = DATA_URL.sub(lambda found: self._name_file(found[2], found[1] or "", ""), text)
+        text = DATA_URL.sub(lambda match: self._name_file(match[2], match[1] or "", ""), text)
         if len(text) < LEAST_BARE:
             return text
-        return BARE.sub(lambda found: self._name_bare(found[0]), text)
+        return BARE.sub(lambda match: self._name_bare(match[0]), text)
 
     def texts_outside(self, value: JSON) -> list[str]:
         """The texts that name the files which this value does not name."""
@@ -109,8 +110,8 @@ class Attachments:
     def _name_file(self, data: str, declared: str, name: str) -> str:
         """A text that names the stored file, or the reason why there is none."""
         digest = sha256_of(BREAKS.sub("", data))
-        for (known, kind), text in self._texts.items():
-            if known == digest and (not declared or declared == kind):
+        for (stored_digest, kind), text in self._texts.items():
+            if stored_digest == digest and (not declared or declared == kind):
                 return text
         text = self._texts[digest, declared] = self._store(data, declared, name)
         return text

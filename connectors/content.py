@@ -1,16 +1,18 @@
 """A message as typed content: sender, time, text. Text that is cut carries a mark that says so."""
 
-import re
 from dataclasses import asdict, dataclass, field
 from email.header import decode_header, make_header
 from email.utils import getaddresses, parseaddr
 from typing import Any
 
 from plumbing.untrusted.charsets import known_charset
-from plumbing.untrusted.formats import clean, html_text
+from plumbing.untrusted.formats import clean
 
 MAX_CHARS = 100_000
-MANY_BLANKS = re.compile(r"\n\s*\n\s*\n+")
+SHIFTING = ("iso2022", "hz")  # all their bytes are ASCII
+SPECIAL = frozenset('()<>[]:;@\\,."')  # in a name that is not quoted, these would be part of the address
+Entry = dict[str, Any]  # place, reason, and is_lost: false for a note on a text that is there
+UNREADABLE = "This message cannot be read; these are its headers as they were sent. The server's log says why."
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Attachment:
 @dataclass(frozen=True, slots=True)
 class Message:
     """The result type of every connector. `text_length` is the length of the whole text; times are
-    RFC 3339.
+    RFC 3339. `left_out` lists what of the message is not in `text`; `events` are its invitations.
     """
 
     id: str
@@ -40,6 +42,8 @@ class Message:
     attachments: list[Attachment] = field(default_factory=list)
     place: str = ""
     note: str = ""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    left_out: list[Entry] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)  # as they were sent: only of a message that cannot be read
 
     def as_json(self) -> dict[str, Any]:
@@ -50,13 +54,19 @@ class Message:
         return value
 
 
+def lost(place: str, reason: str, *, is_lost: bool = True) -> Entry:
+    """One line of the list of what is left out."""
+    return {"place": place[:120], "reason": reason[:300], "is_lost": is_lost}
+
+
+def mark_cut(text: str, length: int) -> str:
+    """The beginning of a text of this length, with a mark if something is missing. The mark is not counted."""
+    return text if len(text) >= length else f"{text}\n[cut: {length - len(text)} more characters]"
+
+
 def cut(text: str, max_chars: int) -> tuple[str, int, bool]:
-    """The text cut to its limit, its whole length, and whether something is missing. The mark is
-    not counted.
-    """
-    if len(text) <= max_chars:
-        return text, len(text), False
-    return f"{text[:max_chars]}\n[cut: {len(text) - max_chars} more characters]", len(text), True
+    """The text cut to its limit, its whole length, and whether something is missing."""
+    return mark_cut(text[:max_chars], len(text)), len(text), len(text) > max_chars
 
 
 def decode(data: bytes, charset: str = "") -> str:
@@ -69,6 +79,21 @@ def decode(data: bytes, charset: str = "") -> str:
         return clean(data.decode("utf-8"))
     except UnicodeDecodeError:
         return clean(data.decode("windows-1252", "replace"))
+
+
+def decode_mail(data: bytes, charset: str = "") -> str:
+    """Text of a mail. What is UTF-8 is read so, whatever its header says: Gmail converts texts, and keeps the header
+    of what they were.
+    """
+    codec = known_charset(charset)
+    looks_like_utf8 = b"\0" not in data and not (codec.startswith(SHIFTING) and b"\x1b" in data)
+    for name in ("utf-8" if looks_like_utf8 else "", codec):
+        try:
+            if name:
+                return data.decode(name)
+        except UnicodeDecodeError:
+            continue
+    return data.decode(codec or "windows-1252", "replace")
 
 
 def header_text(value: str) -> str:
@@ -90,7 +115,17 @@ def sender_text(value: str) -> str:
         name, address = "", ""
     if not address:
         return header_text(value)
-    return f"{header_text(name)} <{address}>" if name else address
+    return write_person(header_text(name), address)
+
+
+def write_person(name: str, address: str) -> str:
+    """“"Doe, Dora" <dora@example.net>”: as a mail program reads it back."""
+    if not name or name == address:
+        return address
+    if SPECIAL.isdisjoint(name):
+        return f"{name} <{address}>"
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}" <{address}>'
 
 
 def address_list(value: str) -> list[str]:
@@ -99,10 +134,12 @@ def address_list(value: str) -> list[str]:
         pairs = getaddresses([value])
     except Exception:  # as above
         return []
-    return [address for _, address in pairs if address]
+    return [address for _, address in pairs if "@" in address and "=?" not in address]
 
 
-def unreadable(id: str, headers: dict[str, str], *, date: str = "", place: str = "") -> dict[str, Any]:
+def unreadable(
+    id: str, headers: dict[str, str], *, date: str = "", place: str = "", reason: str = UNREADABLE
+) -> dict[str, Any]:
     """A message that nobody can read is delivered all the same, with its headers as they were sent."""
     return Message(
         id=id,
@@ -115,11 +152,7 @@ def unreadable(id: str, headers: dict[str, str], *, date: str = "", place: str =
         text_length=0,
         is_cut=True,
         place=place,
-        note="This message cannot be read; these are its headers as they were sent. The server's log says why.",
+        note=reason,
+        left_out=[lost("message", reason)],
         headers=headers,
     ).as_json()
-
-
-def from_html(source: str) -> str:
-    """The readable text of an HTML message, without scripts, styles and hidden parts."""
-    return MANY_BLANKS.sub("\n\n", clean(html_text(source))).strip()

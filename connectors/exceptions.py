@@ -43,6 +43,16 @@ class Throttled(ToolFailed):
         self.seconds = seconds
 
 
+class Resting(Throttled):
+    """The service is down and says for how long."""
+
+    code = "service_unavailable"
+
+    def __init__(self, service: str, seconds: float, why: str) -> None:
+        super().__init__(service, seconds)
+        self.args = (f"{why} It asks to wait for {seconds:.0f} seconds; try again later.",)
+
+
 def later(error: Throttled, context: ToolContext) -> Throttled | CallPending:
     """The run waits as long as the service asked, by a timer and without a worker, then makes the
     same call again.
@@ -53,8 +63,10 @@ def later(error: Throttled, context: ToolContext) -> Throttled | CallPending:
     return CallPending("timer", until=until, reference=str(error), instead=error)
 
 
-class CursorExpired(Exception):
-    """The service no longer knows the cursor; scan by date."""
+class CursorExpired(ToolFailed):
+    """The service no longer knows the cursor; scan by date. Of a message: it is gone."""
+
+    code = "not_found"
 
 
 def failed(code: str, message: str, **details: Any) -> ToolFailed:

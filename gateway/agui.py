@@ -106,9 +106,20 @@ def started(request: Any, name: str, body: RunAgentInput) -> Turn:
         is_watched=True,
         tools=[tool_json(tool) for tool in body.tools or ()] or None,
         asked={"instructions": instructions} if instructions else None,
-        untrusted_input="the page's context" if context else "",
+        untrusted_input=origin_in(body),
         metadata={"agui_run": body.run_id[:200]},
     )
+
+
+def origin_in(body: RunAgentInput) -> str:
+    """Where text in the instructions comes from that anybody may have written: what the page shows, and instructions
+    amid the history.
+    """
+    kinds = [isinstance(one, SystemMessage | DeveloperMessage) for one in body.messages]
+    others = kinds.index(False) if False in kinds else len(kinds)
+    if any(kinds[others:]):
+        return "instructions in the conversation that was sent along"
+    return "the page's context" if body.context else ""
 
 
 def instructions_in(body: RunAgentInput, context: list[str]) -> str:

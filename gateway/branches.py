@@ -57,10 +57,11 @@ def turn_that_asked(user: Any, ids: Sequence[UUID]) -> Turn | None:
     if request is None:
         return None
     # A turn begins where the answers of the one before were stored.
-    asked = RunEvent.objects.filter(run=request.run_id, type="input.requested", data__call=str(request.call_id)).first()
-    if asked is None:
+    call = str(request.call_id)
+    question = RunEvent.objects.filter(run=request.run_id, type="input.requested", data__call=call).first()
+    if question is None:
         return None
-    earlier = RunEvent.objects.filter(run=request.run_id, type="input.answered", seq__lt=asked.seq)
+    earlier = RunEvent.objects.filter(run=request.run_id, type="input.answered", seq__lt=question.seq)
     begins = earlier.order_by("-seq").values_list("seq", flat=True).first()
     return Turn(request.run, begins or 0)
 
@@ -144,7 +145,11 @@ def from_branch(point: Point, results: Mapping[UUID, JSON], start: dict[str, Any
     assert run.session is not None
     last = last_number(run) if point.is_over else last_number(run, role=Message.Role.USER)
     if not last:
-        raise Conflict("The message of the previous response was deleted.", code="session_deleted")
+        raise Conflict(
+            "The message of the previous response was deleted.",
+            code="session_deleted",
+            hint="Leave out previous_response_id to begin another one.",
+        )
     session = run.session.fork(before=last + 1)
     if not point.is_over:
         histories.add_made(session, made_in(point, results), is_untrusted=run.has_untrusted)

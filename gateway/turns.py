@@ -256,8 +256,8 @@ def is_own_work(run: Run, messages: list[SentMessage]) -> bool:
     """
     words = [part.get("text", "") for one in messages for part in one.parts]
     answers = ModelCall.objects.filter(run=run, error__isnull=True).order_by("turn", "id")
-    said = [(call.response or {}).get("text", "") for call in answers]
-    if "".join("".join(words).split()) != "".join("".join(said).split()):
+    texts = [(call.response or {}).get("text", "") for call in answers]
+    if "".join("".join(words).split()) != "".join("".join(texts).split()):
         return False
     sent = {uuid_in(call["id"].removeprefix("call_")): call for one in messages for call in one.calls}
     answered = InputRequest.objects.filter(run=run, status=InputRequest.Status.ANSWERED, kind=InputRequest.Kind.TOOL)

@@ -29,14 +29,25 @@ OVERLAP = timedelta(
     days=1
 )  # a scan by date overlaps the previous one, since messages may arrive late; the ledger removes duplicates
 AT_ONCE = 8  # messages read in parallel over one account's connection pool
-MOST_SILENT = 3  # messages that the service did not answer for, in one batch, before it counts as unavailable
+MOST_SILENT = 3  # messages that the service did not answer for, while it answered for none, before it is left alone
+MOST_OUTAGES = 3  # turns in which a cursor got no answer, before it is given up
 HEADERS = 100  # of a message that cannot be read
 State = DeliveredItem.State
 log = logging.getLogger(__name__)
 # Errors of the whole account are not the message's fault: the message stays, however often they occur.
 OF_THE_ACCOUNT = frozenset(
-    ["reconnect_needed", "missing_scope", "rate_limited", "service_unavailable", "login_unavailable", "cancelled"]
+    [
+        "reconnect_needed",
+        "missing_scope",
+        "rate_limited",
+        "service_unavailable",
+        "login_unavailable",
+        "cancelled",
+        "busy",
+    ]
 )
+# What a service says of a cursor that it cannot use, besides that it is gone.
+OF_THE_CURSOR = frozenset(["refused", "not_found", "bad_answer", "too_large"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +111,7 @@ class Batch:
     """The result of one sync call."""
 
     messages: list[dict[str, JSON]] = field(default_factory=list)
-    errors: list[dict[str, str]] = field(default_factory=list)
+    errors: list[dict[str, JSON]] = field(default_factory=list)
     has_more: bool = False
 
     def as_json(self) -> dict[str, JSON]:
@@ -160,8 +171,8 @@ class Connector:
             return build()
         except ToolError:
             raise
-        except Unavailable as error:  # the process that reads long HTML is busy: nothing is wrong with the message
-            raise ToolFailed(str(error), code="service_unavailable") from None
+        except Unavailable as error:  # the processes that read messages are busy: nothing is wrong with this one
+            raise ToolFailed(str(error), code="busy") from None
         except Exception:
             log.exception("A message of %s cannot be read: %s", self.connection, id)
             return unreadable(id, raw_headers(headers), date=date, place=place)
@@ -191,13 +202,30 @@ class Connector:
         started = timezone.now()
         discovery = Discovery(self.connection, stream)
         floor = parse_datetime(cursor["floor"]) if cursor.get("floor") else started - LOOK_BACK
+        since = self.scan_from(cursor, floor)
         try:
-            following = self.walk(cursor, filters, self.scan_from(cursor, floor), discovery)
+            following = self.walk(cursor, filters, since, discovery)
         except CursorExpired:
-            following = self.walk({"floor": cursor.get("floor")}, filters, self.scan_from(cursor, floor), discovery)
+            following = self.walk({"floor": cursor.get("floor")}, filters, since, discovery)
+        except ToolFailed as error:
+            if not self.may_be_cursor(stream, cursor, error):
+                raise
+            following = self.walk({"floor": cursor.get("floor")}, filters, since, discovery)
         ledger.save_cursor(
             self.connection, stream, {**following, "floor": floor.isoformat(), "synced_at": started.isoformat()}
         )
+
+    def may_be_cursor(self, stream: str, cursor: dict[str, JSON], error: ToolFailed) -> bool:
+        """Whether the service may fail for what the cursor says, so that a scan by date is worth a try."""
+        if not cursor.keys() - {"floor", "synced_at", "outages"}:
+            return False
+        if error.code in OF_THE_CURSOR:
+            return True
+        if error.code != "service_unavailable":
+            return False
+        outages = cursor.get("outages", 0) + 1
+        ledger.save_cursor(self.connection, stream, {**cursor, "outages": outages})
+        return bool(outages % MOST_OUTAGES == 0)
 
     def scan_from(self, cursor: dict[str, JSON], floor: datetime) -> datetime:
         """Where a scan by date begins: seven days back on the first run, else a day before the last
@@ -208,55 +236,87 @@ class Connector:
 
     def read_all(self, items: list[DeliveredItem], filters: dict[str, JSON], max_chars: int) -> Batch:
         """Read the claimed messages, several at once. One that fails is reported and retried by the
-        next call.
+        next call; after the last attempt it is delivered as one that cannot be read.
         """
         batch, outcomes = Batch(), {}
         stopped: ToolError | None = None
         try:
             readings = list(self.read_each(items, filters, max_chars))
-            has_answered = any(error is None for _, _, error in readings)
-            for item, message, error in readings:
-                if has_answered and error is not None and error.code == "service_unavailable":
+            is_answering = self.is_answering(readings)
+            for reading in readings:
+                item, error = reading.item, reading.error
+                is_silent = error is not None and error.code == "service_unavailable" and reading.was_asked
+                if is_silent and is_answering:
                     # The service answers for others: it is this message that it cannot give.
                     error = ToolFailed(str(error), code="unreadable")
-                outcomes[item.pk] = outcome_of(message, error)
-                if message is not None:
-                    batch.messages.append(message)
+                outcomes[item.pk] = outcome_of(reading.message, error)
+                if reading.message is not None:
+                    batch.messages.append(reading.message)
                 elif error is not None and error.code in OF_THE_ACCOUNT:
                     stopped = stopped or error
                 elif error is not None and not is_gone(error):
-                    batch.errors.append({"id": item.external_id, "code": error.code, "message": str(error)[:300]})
+                    self.report(item, error, batch)
         finally:  # whatever happens, no message stays claimed by a call that has ended
             ledger.settle(items, lambda item: outcomes.get(item.pk, (State.FOUND, "")))
-        if stopped is not None and not batch.messages:
+        if stopped is not None and not batch.messages and not batch.errors:
             raise stopped
         return batch
 
-    def read_each(
-        self, items: list[DeliveredItem], filters: dict[str, JSON], max_chars: int
-    ) -> Iterator[tuple[DeliveredItem, dict[str, JSON] | None, ToolError | None]]:
+    def report(self, item: DeliveredItem, error: ToolError, batch: Batch) -> None:
+        """List a message that failed; the last time, deliver what is known of it."""
+        id = item.external_id.rpartition("|")[2]
+        batch.errors.append({**describe_error(item.external_id, error), "attempts": item.attempts})
+        if item.attempts >= ledger.ATTEMPTS:
+            reason = f"This message could not be read in {item.attempts} attempts: {str(error)[:200]}"
+            batch.messages.append(unreadable(id, {}, place=item.place, reason=reason))
+
+    def is_answering(self, readings: list["Read"]) -> bool:
+        """Whether the service answers at all, while it is silent about some messages."""
+        silent = [one for one in readings if one.error is not None and one.error.code == "service_unavailable"]
+        if not silent:
+            return True
+        if any(one.error is None or one.error.code not in OF_THE_ACCOUNT for one in readings):
+            return True
+        return self.is_reachable()
+
+    def is_reachable(self) -> bool:
+        """Whether the service answers for the account itself."""
+        try:
+            self.check()
+        except ToolError:
+            return False
+        return True
+
+    def read_each(self, items: list[DeliveredItem], filters: dict[str, JSON], max_chars: int) -> Iterator["Read"]:
         # An error of the account stops the rest of the batch: the service is not asked again. A service that is silent
         # about a few messages may have trouble with those only.
         hindered: list[ToolError] = []
         silent: list[ToolError] = []
+        answered: list[int] = []
 
-        def read(item: DeliveredItem) -> tuple[DeliveredItem, dict[str, JSON] | None, ToolError | None]:
+        def read(item: DeliveredItem) -> Read:
             if self.is_cancelled():
-                return item, None, ToolFailed("The run was cancelled.", code="cancelled")
+                return Read(item, error=ToolFailed("The run was cancelled.", code="cancelled"), was_asked=False)
             if hindered:
-                return item, None, hindered[0]
+                return Read(item, error=hindered[0], was_asked=False)
             try:
-                return item, self.fetch(item, filters, max_chars), None
+                message = self.fetch(item, filters, max_chars)
             except ToolError as error:
-                if error.code == "service_unavailable":
+                is_silent = error.code == "service_unavailable"
+                is_of_account = error.code in OF_THE_ACCOUNT and not is_silent
+                if is_silent:
                     silent.append(error)
-                if (error.code in OF_THE_ACCOUNT and error.code != "service_unavailable") or len(silent) >= MOST_SILENT:
+                elif not is_of_account:
+                    answered.append(item.pk)
+                if is_of_account or len(silent) >= MOST_SILENT and not answered:
                     hindered.append(error)
-                return item, None, error
+                return Read(item, error=error)
             except Exception:
                 log.exception("A message of %s cannot be read: %s", self.connection, item.external_id)
                 why = "This message cannot be read; the server's log says why."
-                return item, None, ToolFailed(why, code="unreadable")
+                return Read(item, error=ToolFailed(why, code="unreadable"))
+            answered.append(item.pk)
+            return Read(item, message)
 
         if len(items) < 2:
             yield from map(read, items)
@@ -264,6 +324,20 @@ class Connector:
         contexts = [copy_context() for _ in items]  # the time limit of this call also applies in the threads
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self.provider) as pool:
             yield from pool.map(lambda context, item: context.run(read, item), contexts, items)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What came of one message: itself, None if the filters exclude it, or an error."""
+
+    item: DeliveredItem
+    message: dict[str, JSON] | None = None
+    error: ToolError | None = None
+    was_asked: bool = True
+
+
+def describe_error(id: str, error: ToolError) -> dict[str, JSON]:
+    return {"id": id, "code": error.code, "message": str(error)[:300]}
 
 
 def raw_headers(headers: Any) -> dict[str, str]:

@@ -2,34 +2,32 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from email.headerregistry import Address
 from email.message import EmailMessage
 from typing import Any
 
 from agents.tools import RetryTool, ToolFailed
-from connectors.content import (
-    Attachment,
-    Message,
-    address_list,
-    clean,
-    cut,
-    decode,
-    from_html,
-    header_text,
-    sender_text,
-)
-from connectors.exceptions import CursorExpired
+from connectors.content import Message, address_list, clean, decode_mail, header_text, lost, sender_text
+from connectors.exceptions import CursorExpired, failed
 from connectors.models import DeliveredItem
 
-from . import mail
-from .base import CHARS, LIMIT, TEXT, WORD, WORDS, Connector, Discovery, operation
-from .http import ANSWER_LIMIT
+from . import addresses, mail
+from .addresses import Recipient
+from .base import CHARS, LIMIT, OF_THE_ACCOUNT, TEXT, WORD, WORDS, Connector, Discovery, describe_error, operation
+from .http import ANSWER_LIMIT, find_ids, find_rows
+from .letters import Reading, Tree, read_letter
 
 JSON = Any
 ME = "/gmail/v1/users/me"
 NOT_INCOMING = frozenset(["DRAFT", "SENT", "SPAM", "TRASH", "CHAT"])
 PAGE = 500
+DEEPEST = 30  # parts in parts that are asked for
+MOST_PARTS = 600
+CALENDARS = ("text/calendar", "application/ics")
+MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,400}>")
 MAX_PAGES = 400
 FILTERS: dict[str, JSON] = {
     "labels": {**WORDS, "description": "Only messages with all of these labels, such as INBOX."},
@@ -55,8 +53,17 @@ class Gmail(Connector):
     )  # fmt: skip
     def search(self, limit: int = 50, page: str = "", **filters: JSON) -> JSON:
         answer = self.api.get(f"{ME}/messages", params=self.list_params(filters, limit, page))
-        ids = [row["id"] for row in answer.get("messages", [])]
-        return {"messages": [self.headline(one) for one in ids], "next": answer.get("nextPageToken")}
+        answered: dict[str, JSON] = {"messages": [], "next": answer.get("nextPageToken"), "errors": []}
+        for one in find_ids(answer, "messages"):
+            try:
+                answered["messages"].append(self.headline(one))
+            except ToolFailed as error:  # deleted meanwhile, or one that Gmail cannot give: the others are there
+                if error.code in OF_THE_ACCOUNT - {"service_unavailable"}:
+                    raise
+                answered["errors"].append(describe_error(one, error))
+        if answered["errors"] and not answered["messages"] and answered["errors"][0]["code"] == "service_unavailable":
+            raise failed("service_unavailable", answered["errors"][0]["message"])
+        return answered
 
     @mail.reads_one
     def read(self, id: str, max_chars: int = 8000) -> JSON:
@@ -64,8 +71,8 @@ class Gmail(Connector):
 
     @operation("List the labels of this mailbox.", effect="read", access="read")
     def labels(self) -> JSON:
-        rows = self.api.get(f"{ME}/labels").get("labels", [])
-        return {"labels": [{"id": row["id"], "name": row.get("name", row["id"])} for row in rows]}
+        rows = find_rows(self.api.get(f"{ME}/labels"), "labels")
+        return {"labels": [{"id": row["id"], "name": row.get("name") or row["id"]} for row in rows]}
 
     @mail.sends
     def send(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
@@ -75,7 +82,7 @@ class Gmail(Connector):
     @mail.replies("Reply to a message, in its thread.")
     def reply(self, id: str, text: str, reply_all: bool = False) -> JSON:
         original = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "metadata"})
-        raw = compose(**reply_headers(headers_of(original), reply_all), text=text)
+        raw = compose(**reply_headers(headers_of(original), reply_all, self.own_addresses()), text=text)
         body = {"raw": raw, "threadId": original.get("threadId")}
         return sent(self.api.post(f"{ME}/messages/send", body, access="send"))
 
@@ -83,7 +90,7 @@ class Gmail(Connector):
     def draft(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
         raw = compose(to=to, cc=cc or [], subject=subject, text=text)
         answer = self.api.post(f"{ME}/drafts", {"message": {"raw": raw}}, access="write")
-        return {"id": answer.get("id"), "message_id": answer.get("message", {}).get("id")}
+        return {"id": answer.get("id"), "message_id": (answer.get("message") or {}).get("id")}
 
     @operation(
         "Add and remove labels. Removing INBOX archives the message; adding TRASH deletes it.",
@@ -103,6 +110,20 @@ class Gmail(Connector):
         if not profile:
             self.labels()  # the cheapest request that proves the login
         return str(profile.get("emailAddress") or self.connection.account)
+
+    def own_addresses(self) -> list[str]:
+        """The account's address and the others that it sends as, as far as Gmail tells."""
+        own = [self.connection.account]
+        for path, name in ((f"{ME}/profile", ""), (f"{ME}/settings/sendAs", "sendAs")):
+            try:
+                answer = self.api.get(path)
+            except ToolFailed as error:
+                if error.code in ("reconnect_needed", "rate_limited", "cancelled"):
+                    raise
+                continue
+            rows = find_rows(answer, name, key="sendAsEmail") if name else []
+            own += [row["sendAsEmail"] for row in rows] or [str(answer.get("emailAddress") or "")]
+        return [address for address in own if "@" in address]
 
     def profile(self) -> dict[str, JSON]:
         """Address and newest history id; {} from servers without this path (some emulators)."""
@@ -131,8 +152,8 @@ class Gmail(Connector):
         """
         if profile := self.profile():
             return str(profile.get("historyId") or "")
-        newest = self.api.get(f"{ME}/messages", params={"maxResults": 1}).get("messages", [])
-        return str(self.api.get(f"{ME}/messages/{newest[0]['id']}").get("historyId") or "") if newest else ""
+        newest = find_ids(self.api.get(f"{ME}/messages", params={"maxResults": 1}), "messages")
+        return str(self.api.get(f"{ME}/messages/{newest[0]}").get("historyId") or "") if newest else ""
 
     def walk_history(self, history_id: str, filters: dict[str, JSON], discovery: Discovery) -> str:
         """Everything added since then, and the newest history id. Raises CursorExpired (Gmail
@@ -142,32 +163,34 @@ class Gmail(Connector):
         params: dict[str, JSON] = {"startHistoryId": history_id, "maxResults": PAGE, "historyTypes": ["messageAdded"]}
         if labels:
             params |= {"labelId": labels[0], "historyTypes": ["messageAdded", "labelAdded"]}
-        for _ in range(MAX_PAGES):
-            page = self.history_page(params)
+        newest = last = history_id
+        for page in self.pages(f"{ME}/history", params):
             discovery.add(added_in(page))
-            history_id = str(page.get("historyId") or history_id)
+            newest = str(page.get("historyId") or newest)
+            last = next((row["id"] for row in reversed(find_rows(page, "history"))), last)
             if not page.get("nextPageToken"):
-                return history_id
-            params["pageToken"] = page["nextPageToken"]
-        return params["startHistoryId"]  # too many changes for one scan: the next one continues
+                return newest
+        if last == history_id:  # the pages repeat themselves
+            raise CursorExpired("Gmail's list of changes does not end.")
+        return str(last)  # too many changes for one scan: the next one continues
 
-    def history_page(self, params: dict[str, JSON]) -> dict[str, JSON]:
-        try:
-            return self.api.get(f"{ME}/history", params=params)
-        except ToolFailed as error:
-            if error.code == "not_found":
-                raise CursorExpired("Gmail keeps history for about a week.")
-            raise
+    def pages(self, path: str, params: dict[str, JSON]) -> Iterator[dict[str, JSON]]:
+        """Each page of a list, until one comes again."""
+        params, seen = dict(params), {""}
+        for _ in range(MAX_PAGES):
+            page = self.api.get(path, params=params)
+            yield page
+            token = str(page.get("nextPageToken") or "")
+            if token in seen:
+                return
+            seen.add(token)
+            params["pageToken"] = token
 
     def scan(self, filters: dict[str, JSON], since: datetime) -> Iterator[str]:
         params = self.list_params(filters, PAGE, "")
         params["q"] = f"{params.get('q', '')} after:{int(since.timestamp())}".strip()
-        for _ in range(MAX_PAGES):
-            page = self.api.get(f"{ME}/messages", params=params)
-            yield from (row["id"] for row in page.get("messages", []))
-            if not page.get("nextPageToken"):
-                return
-            params["pageToken"] = page["nextPageToken"]
+        for page in self.pages(f"{ME}/messages", params):
+            yield from find_ids(page, "messages")
 
     def list_params(self, filters: dict[str, JSON], limit: int, page: str) -> dict[str, JSON]:
         words = [filters.get("query", "")]
@@ -196,59 +219,114 @@ class Gmail(Connector):
             if error.code != "too_large":
                 raise
             raw = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "metadata"})
-            return self.typed_safely(id, raw, lambda: too_large_text(raw), max_chars, is_whole=False)
-        return self.typed_safely(id, raw, lambda: self.text_in(id, raw.get("payload") or {}), max_chars)
+            return self.typed_safely(id, raw, max_chars, is_whole=False)
+        return self.typed_safely(id, raw, max_chars)
 
-    def typed_safely(
-        self, id: str, raw: dict[str, JSON], text: Callable[[], str], max_chars: int, *, is_whole: bool = True
-    ) -> dict[str, JSON]:
+    def typed_safely(self, id: str, raw: dict[str, JSON], max_chars: int, *, is_whole: bool = True) -> dict[str, JSON]:
+        if not isinstance(raw.get("payload"), dict) and not isinstance(raw.get("snippet"), str):
+            raise failed("bad_answer", f"{self.api.title} sent an answer that is no message.")
+
         def build() -> dict[str, JSON]:
-            return self.typed(raw, text(), max_chars, is_whole=is_whole)
+            reading = self.read_payload(id, raw, max_chars) if is_whole else read_preview(raw, max_chars)
+            return self.typed(id, raw, reading, is_whole=is_whole)
 
         message = self.read_safely(build, id, sent_headers(raw), date=date_of(raw))
         if "headers" in message:  # the filters by label hold for it, too
             message["labels"] = labels_of(raw)
         return message
 
-    def typed(self, raw: dict[str, JSON], text: str, max_chars: int, *, is_whole: bool = True) -> dict[str, JSON]:
+    def typed(self, id: str, raw: dict[str, JSON], reading: Reading, *, is_whole: bool) -> dict[str, JSON]:
         headers = headers_of(raw)
-        shown, length, is_cut = cut(text, max_chars)
+        fields = reading.as_fields()
+        fields["is_cut"] = fields["is_cut"] or not is_whole
         return Message(
-            id=raw["id"],
-            thread_id=raw.get("threadId", ""),
+            id=id,
+            thread_id=str(raw.get("threadId") or ""),
             date=date_of(raw),
             sender=sender_text(headers.get("from", "")),
             to=address_list(headers.get("to", "")),
             cc=address_list(headers.get("cc", "")),
             subject=header_text(headers.get("subject", "")),
-            text=shown,
-            text_length=length,
-            is_cut=is_cut or not is_whole,
-            labels=raw.get("labelIds", []),
-            attachments=attachments_in(raw.get("payload") or {}),
+            labels=labels_of(raw),
             note="" if is_whole else mail.TOO_LARGE,
+            **fields,
         ).as_json()
 
     def headline(self, id: str) -> dict[str, JSON]:
         raw = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "metadata"})
-        return self.read_safely(lambda: headline_of(raw), id, sent_headers(raw), date=date_of(raw))
+        return self.read_safely(lambda: headline_of(id, raw), id, sent_headers(raw), date=date_of(raw))
 
-    def text_in(self, id: str, payload: dict[str, JSON]) -> str:
-        """The plain text, else the HTML as text, else "": a message may contain neither."""
-        leaves = [part for part in parts_of(payload) if not part.get("filename")]
-        for kind, reader in (("text/plain", str), ("text/html", from_html)):
-            texts = [self.part_text(id, part) for part in leaves if part.get("mimeType") == kind]
-            if any(texts):
-                return reader("\n".join(filter(None, texts)))
-        return ""
+    def read_payload(self, id: str, raw: dict[str, JSON], max_chars: int) -> Reading:
+        payload = raw.get("payload")
+        if payload is None:
+            return read_preview(raw, max_chars, "Gmail sent the message without its text; this is its beginning.")
+        return read_letter(self.describe_part(id, payload, Count()), max_chars)
 
-    def part_text(self, id: str, part: dict[str, JSON]) -> str:
-        body = part.get("body") or {}
+    def describe_part(self, id: str, part: JSON, count: "Count", depth: int = 0) -> Tree:
+        """The part as a tree for the reader of mails, with its texts."""
+        if not isinstance(part, dict) or not isinstance(part.get("filename") or "", str):
+            raise TypeError("a part of the message is none")
+        headers = part_headers(part)
+        content_type = headers.get("content-type", "")
+        tree: Tree = {
+            "kind": str(part.get("mimeType") or content_type.partition(";")[0]),
+            "name": clean(part.get("filename") or ""),
+            "disposition": headers.get("content-disposition", "").partition(";")[0].strip().lower(),
+        }
+        inner = part.get("parts") or []
+        if not isinstance(inner, list):
+            raise TypeError("the parts of the message are no list")
+        count.parts += 1
+        if inner and (depth >= DEEPEST or count.parts > MOST_PARTS):
+            why = "The message has too many parts in each other."
+            return {**tree, "kind": "text/plain", "name": "", "why": why}
+        if depth and {"from", "subject", "date"} & headers.keys():  # of a message in the message
+            tree["headers"] = {name: header_text(value)[:1000] for name, value in headers.items()}
+        if inner:
+            return {**tree, "parts": [self.describe_part(id, one, count, depth + 1) for one in inner]}
+        return tree | self.describe_body(id, part, tree, headers)
+
+    def describe_body(self, id: str, part: dict[str, JSON], tree: Tree, headers: dict[str, str]) -> Tree:
+        """The size and text of a part without others. What the reader does not show is not fetched."""
+        kind, body = tree["kind"].lower(), part.get("body") or {}
+        size = int(body.get("size") or 0)
+        others = ("", "application/xhtml+xml", *CALENDARS)
+        is_text = kind.startswith(("text/", "message/", "multipart/")) or kind in others
+        is_wanted = is_text and (tree["disposition"] != "attachment" or kind in CALENDARS)
         data = body.get("data")
-        if data is None and body.get("attachmentId") and int(body.get("size", 0)) < ANSWER_LIMIT // 2:
-            where = f"{ME}/messages/{quoted(id)}/attachments/{quoted(body['attachmentId'])}"
-            data = self.api.get(where).get("data")
-        return decode(unbase64(data or ""), charset_of(part))
+        if not is_text or (data is None and not is_wanted):
+            return {"size": size}
+        if data is not None and not isinstance(data, str):
+            raise TypeError("the text of a part is none")
+        if not data and body.get("attachmentId"):
+            data, why = self.fetch_text(id, body["attachmentId"], size)
+            if why:
+                return {"size": size, "why": why}
+        text, why = read_data(data or "", charset_of(headers))
+        flow = parameters_of(headers.get("content-type", ""))
+        is_flowed = flow.get("format", "").lower() == "flowed"
+        return {"size": size, "text": text, "why": why, "is_flowed": is_flowed,
+                "joins": flow.get("delsp", "").lower() == "yes"}  # fmt: skip
+
+    def fetch_text(self, id: str, attachment: JSON, size: int) -> tuple[str, str]:
+        """The text of a large part as it is sent, or why it is not there."""
+        if size >= ANSWER_LIMIT * 3 // 4:
+            return "", f"This part of the message has {size} bytes, which is too much to be read."
+        try:
+            where = f"{ME}/messages/{quoted(id)}/attachments/{quoted(str(attachment))}"
+            return str(self.api.get(where).get("data") or ""), ""
+        except RetryTool:
+            return "", "Gmail names a part of the message that cannot be asked for."
+        except ToolFailed as error:
+            if error.code in OF_THE_ACCOUNT - {"service_unavailable"}:
+                raise
+            return "", f"This part of the message could not be fetched: {error}"
+
+
+class Count:
+    """Parts of one message."""
+
+    parts = 0
 
 
 def quoted(word: str) -> str:
@@ -263,17 +341,22 @@ def plain_word(word: str) -> str:
 
 
 def added_in(page: dict[str, JSON]) -> Iterator[str]:
-    for entry in page.get("history", []):
-        for change in [*entry.get("messagesAdded", []), *entry.get("labelsAdded", [])]:
-            if identity := (change.get("message") or {}).get("id"):
-                yield identity
+    for entry in find_rows(page, "history", key=""):
+        for change in [*find_rows(entry, "messagesAdded", key=""), *find_rows(entry, "labelsAdded", key="")]:
+            yield from find_ids({"message": [change.get("message")]}, "message")
 
 
 def headers_of(raw: dict[str, JSON]) -> dict[str, str]:
     """Headers by lower-case name; of several with one name, the first."""
+    return part_headers(raw.get("payload"))
+
+
+def part_headers(part: JSON) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for header in (raw.get("payload") or {}).get("headers", []):
-        headers.setdefault(str(header.get("name", "")).lower(), clean(str(header.get("value", ""))))
+    rows = part.get("headers") if isinstance(part, dict) else None
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict) and isinstance(row.get("value"), str):
+            headers.setdefault(str(row.get("name") or "").lower(), clean(row["value"]))
     return headers
 
 
@@ -287,13 +370,18 @@ def labels_of(raw: dict[str, JSON]) -> list[str]:
     return [label for label in labels if isinstance(label, str)] if isinstance(labels, list) else []
 
 
-def headline_of(raw: dict[str, JSON]) -> dict[str, JSON]:
+def headline_of(id: str, raw: dict[str, JSON]) -> dict[str, JSON]:
     headers = headers_of(raw)
     return {
-        "id": raw["id"], "thread_id": raw.get("threadId", ""), "date": date_of(raw),
+        "id": id, "thread_id": str(raw.get("threadId") or ""), "date": date_of(raw),
         "from": sender_text(headers.get("from", "")), "subject": header_text(headers.get("subject", "")),
-        "snippet": clean(raw.get("snippet", ""))[:200], "labels": raw.get("labelIds", []),
+        "snippet": snippet_of(raw)[:200], "labels": labels_of(raw),
     }  # fmt: skip
+
+
+def snippet_of(raw: dict[str, JSON]) -> str:
+    snippet = raw.get("snippet")
+    return clean(snippet) if isinstance(snippet, str) else ""
 
 
 def date_of(raw: dict[str, JSON]) -> str:
@@ -303,74 +391,92 @@ def date_of(raw: dict[str, JSON]) -> str:
         return ""
 
 
-def parts_of(part: dict[str, JSON], depth: int = 0) -> Iterator[dict[str, JSON]]:
-    """The leaves of a MIME tree, down to 20 levels."""
-    inner = part.get("parts") or []
-    if not inner:
-        yield part
-    for one in inner if depth < 20 else []:
-        yield from parts_of(one, depth + 1)
+def charset_of(headers: dict[str, str]) -> str:
+    return parameters_of(headers.get("content-type", "")).get("charset", "")
 
 
-def attachments_in(payload: dict[str, JSON]) -> list[Attachment]:
-    return [
-        Attachment(clean(part["filename"]), part.get("mimeType", ""), int((part.get("body") or {}).get("size", 0)))
-        for part in parts_of(payload)
-        if part.get("filename")
-    ]
-
-
-def charset_of(part: dict[str, JSON]) -> str:
-    headers = {str(one.get("name", "")).lower(): str(one.get("value", "")) for one in part.get("headers", [])}
+def parameters_of(header: str) -> dict[str, str]:
+    """The parameters of a header; none of a broken one."""
     letter = EmailMessage()
     try:
-        letter["Content-Type"] = headers.get("content-type", "text/plain").replace("\r", " ").replace("\n", " ")
-        return letter.get_content_charset() or ""
+        letter["Content-Type"] = (header or "text/plain").replace("\r", " ").replace("\n", " ")[:2000]
+        return {str(name).lower(): str(value) for name, value in letter["Content-Type"].params.items()}
     except Exception:  # Python's reader of headers has many ways to fail
-        return ""
+        return {}
 
 
-def unbase64(data: str) -> bytes:
+def read_data(data: str, charset: str) -> tuple[str, str]:
+    """The text of a part, and what of it is lost."""
     try:
-        return base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))
+        content = base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))
     except (binascii.Error, ValueError):
-        return b""
+        return "", "This part of the message is no Base64, so its text is lost."
+    text = decode_mail(content, charset)
+    is_whole = "\ufffd" not in text or "\ufffd".encode() in content
+    return text, "" if is_whole else "Some bytes are no text; they stand as \ufffd."
 
 
-def too_large_text(raw: dict[str, JSON]) -> str:
-    size = raw.get("sizeEstimate", 0)
-    return f"{clean(raw.get('snippet', ''))}\n[cut: the message has {size} bytes]"
+def read_preview(raw: dict[str, JSON], max_chars: int, why: str = mail.TOO_LARGE) -> Reading:
+    """The beginning of a message whose parts are not there."""
+    size = raw.get("sizeEstimate") or 0
+    text = f"{snippet_of(raw)}\n[cut: the message has {size} bytes]"
+    return Reading(text=text[:max_chars], length=len(text), left_out=[lost("message", why)])
 
 
 def compose(
     *, to: list[str], subject: str, text: str, cc: list[str] | None = None, thread: dict[str, str] | None = None
 ) -> str:
-    """A message in Gmail's format. Raises RetryTool for a line break in an address or subject."""
+    """A message in Gmail's format. Raises RetryTool for an address or subject that cannot be sent."""
+    receivers = addresses.read_recipients(to)
+    keys = {one.key for one in receivers}
+    copies = [one for one in addresses.read_recipients(cc or []) if one.key not in keys]
     letter = EmailMessage()
     try:
-        letter["To"] = ", ".join(to)
-        if cc:
-            letter["Cc"] = ", ".join(cc)
+        letter["To"] = [written(one) for one in receivers]
+        if copies:
+            letter["Cc"] = [written(one) for one in copies]
         letter["Subject"] = subject
         for name, value in (thread or {}).items():
             letter[name] = value
+        letter.set_content(text.encode("utf-8", "replace").decode())
+        return base64.urlsafe_b64encode(letter.as_bytes()).decode()
     except (ValueError, IndexError) as error:
         raise RetryTool(f"The addresses or the subject cannot be sent: {error}")
-    letter.set_content(text)
-    return base64.urlsafe_b64encode(letter.as_bytes()).decode()
 
 
-def reply_headers(headers: dict[str, str], reply_all: bool) -> dict[str, Any]:
+def written(one: Recipient) -> Address:
+    mailbox, _, domain = one.address.rpartition("@")
+    return Address(" ".join(clean(one.name).split()), mailbox.strip('"'), domain)
+
+
+def reply_headers(headers: dict[str, str], reply_all: bool, own: list[str]) -> dict[str, Any]:
+    """To whom and below which subject a message is answered. Raises ToolFailed if it says nobody."""
+    senders = addresses.find_known(address_list(headers.get("reply-to") or headers.get("from", "")))
+    senders = senders or addresses.find_known(address_list(headers.get("from", "")))
+    receivers = addresses.find_known(address_list(headers.get("to", "")))
+    copies = addresses.find_known(address_list(headers.get("cc", "")))
+    if senders and all(addresses.is_own(one, own) for one in senders):  # what oneself wrote is answered to its readers
+        senders = without(receivers, own) or senders
+        receivers = []
+    if not senders:
+        raise ToolFailed(
+            "This message names no sender that mail can be sent to. Send a new message instead.", code="no_sender"
+        )
+    keys = {one.key for one in senders}
+    others = [one for one in without([*receivers, *copies], own) if one.key not in keys] if reply_all else []
     subject = header_text(headers.get("subject", ""))
-    others = [*address_list(headers.get("to", "")), *address_list(headers.get("cc", ""))] if reply_all else []
-    message_id = headers.get("message-id", "")
-    references = f"{headers.get('references', '')} {message_id}".split()
+    message_id = "".join(MESSAGE_ID.findall(headers.get("message-id", ""))[:1])
+    references = [*MESSAGE_ID.findall(headers.get("references", "")), message_id]
     return {
-        "to": address_list(headers.get("reply-to") or headers.get("from", "")),
-        "cc": others,
+        "to": [one.address for one in senders],
+        "cc": [one.address for one in others],
         "subject": subject if subject.lower().startswith("re:") else f"Re: {subject}",
         "thread": {"In-Reply-To": message_id, "References": " ".join(references[-20:])} if message_id else {},
     }
+
+
+def without(people: list[Recipient], own: list[str]) -> list[Recipient]:
+    return [one for one in people if not addresses.is_own(one, own)]
 
 
 def sent(answer: dict[str, JSON]) -> dict[str, JSON]:

@@ -14,7 +14,7 @@ import httpx2
 from django.conf import settings
 
 from agents.tools import OutcomeUnknown, ToolError
-from connectors.exceptions import CursorExpired, MissingScope, ReconnectNeeded, Throttled, failed
+from connectors.exceptions import CursorExpired, MissingScope, ReconnectNeeded, Resting, Throttled, failed
 from connectors.logins import tokens
 from connectors.models import Connection
 from plumbing.http import outbound
@@ -26,6 +26,7 @@ BACKOFF_S = (0.2, 0.6)
 RATE_WORDS = frozenset({"ratelimitexceeded", "userratelimitexceeded", "quotaexceeded"})
 RETRIED = frozenset({408, 500, 502, 503, 504})
 Sleep = Callable[[float], None]
+JSON = Any
 
 
 class Api:
@@ -46,7 +47,7 @@ class Api:
         self._client.close()
 
     def get(self, path: str, *, access: str = "read", limit: int = ANSWER_LIMIT, **more: Any) -> Any:
-        """JSON of a GET; `path` may be a full address that the service returned (a next page)."""
+        """The object that a GET gives; `path` may be a full address that the service returned (a next page)."""
         return self.request("GET", path, access=access, limit=limit, **more)
 
     def post(self, path: str, body: Any, *, access: str, **more: Any) -> Any:
@@ -115,18 +116,27 @@ class Api:
         wait = retry_after(headers)
         if status == 429 and (last or (wait or 0) > PATIENCE_S):
             raise Throttled(self.title, wait or 60.0)
-        if last or (wait or 0) > PATIENCE_S:
+        if wait is not None and wait > PATIENCE_S:
+            raise Resting(self.title, wait, f"{self.title} answered {status}.")
+        if last:
             raise failed("service_unavailable", f"{self.title} answered {status}.", retry_after_s=wait)
         self._pause(wait if wait is not None else BACKOFF_S[attempt])
 
     def answer(self, status: int, body: bytes, access: str) -> Any:
         """The JSON of an answer, or the error it stands for."""
         value = read_json(body)
-        if status < 300:
-            if value is None and body.strip():
-                raise failed("bad_answer", f"{self.title} sent an answer that is not JSON.")
-            return value if value is not None else {}
-        self.raise_for(status, error_in(value), access)
+        if status >= 300:
+            self.raise_for(status, error_in(value), access)
+        if value is None and body.strip() not in (b"", b"null"):
+            raise failed("bad_answer", f"{self.title} sent an answer that is not JSON.")
+        if value is None and not body.strip():
+            return {}
+        if not isinstance(value, dict):
+            raise failed("bad_answer", f"{self.title} sent an answer that is no object.")
+        if isinstance(value.get("error"), dict | str) and len(value) == 1:
+            reason = error_in(value).get("message") or "an error"
+            raise failed("bad_answer", f"{self.title} answered {status} with an error: {reason[:300]}")
+        return value
 
     def raise_for(self, status: int, error: dict[str, str], access: str) -> None:
         reason = error.get("message", "")[:300] or f"status {status}"
@@ -142,6 +152,17 @@ class Api:
         codes = {400: "refused", 403: "forbidden", 404: "not_found", 413: "too_large"}
         code = codes.get(status, "refused" if status < 500 else "service_unavailable")
         raise failed(code, f"{self.title}: {reason}", status=status)
+
+
+def find_rows(answer: JSON, name: str, key: str = "id") -> list[dict[str, JSON]]:
+    """The objects of a list in an answer that have a text under `key`; none if there is no list."""
+    rows = answer.get(name) if isinstance(answer, dict) else None
+    objects = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return [row for row in objects if isinstance(row.get(key), str) and row[key]] if key else objects
+
+
+def find_ids(answer: JSON, name: str) -> list[str]:
+    return [row["id"] for row in find_rows(answer, name)]
 
 
 def read_json(body: bytes) -> Any:
@@ -160,8 +181,10 @@ def error_in(value: Any) -> dict[str, str]:
     if not isinstance(error, dict):
         return {}
     details = error.get("errors") or []
-    reason = details[0].get("reason", "") if details and isinstance(details[0], dict) else ""
-    more = [str(one.get("reason", "")) for one in error.get("details", []) if isinstance(one, dict)]
+    is_listed = isinstance(details, list) and details and isinstance(details[0], dict)
+    reason = details[0].get("reason", "") if is_listed else ""
+    listed = error.get("details")
+    more = [str(one.get("reason", "")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     code = reason or next(filter(None, more), "") or error.get("status") or error.get("code", "")
     return {"code": str(code), "message": str(error.get("message", ""))}
 
@@ -184,7 +207,7 @@ def retry_after(headers: httpx2.Headers, now: datetime | None = None) -> float |
         pass
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError, TypeError):
         return None
     return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - (now or datetime.now(UTC))).total_seconds())
 

@@ -21,6 +21,7 @@ State = DeliveredItem.State
 STALE = timedelta(minutes=10)
 ATTEMPTS = 5  # attempts before an unreadable item is given up, with its reason
 BATCH = 500
+LONGEST_ID = 512  # characters: a service that sends longer ones sends none
 
 
 def stream_of(filters: dict[str, Any]) -> str:
@@ -30,7 +31,7 @@ def stream_of(filters: dict[str, Any]) -> str:
 
 def note_found(connection: Connection, stream: str, ids: Iterable[str], place: str = "") -> int:
     """Add unknown items; duplicates and known ones change nothing."""
-    fresh = dict.fromkeys(ids)
+    fresh = [one for one in dict.fromkeys(ids) if len(one) <= LONGEST_ID and "\0" not in one]
     rows = [
         DeliveredItem(connection=connection, stream=stream, external_id=external_id, place=place)
         for external_id in fresh
@@ -58,11 +59,11 @@ def claimed(connection: Connection, call_id: str) -> list[DeliveredItem]:
 def claim(
     connection: Connection, stream: str, call_id: str, limit: int, now: datetime | None = None
 ) -> list[DeliveredItem]:
-    """Claim the oldest waiting items for this call."""
+    """Claim the oldest waiting items for this call; those that failed before come last, so that they stop no other."""
     now = now or timezone.now()
     waiting = Q(state=State.FOUND) | Q(state=State.CLAIMED, claimed_at__lt=now - STALE)
     rows = connection.items.select_for_update(skip_locked=skips_locked()).filter(waiting, stream=stream)
-    ids = list(rows.order_by("id").values_list("pk", flat=True)[:limit])
+    ids = list(rows.order_by("attempts", "id").values_list("pk", flat=True)[:limit])
     DeliveredItem.objects.filter(pk__in=ids).update(
         state=State.CLAIMED, claimed_by=call_id, claimed_at=now, attempts=F("attempts") + 1
     )

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from agents.tools import RetryTool
-from connectors.content import clean, cut, from_html
+from connectors.content import clean, write_person
 from connectors.exceptions import failed
 
-from .http import Api
+from .http import Api, find_rows
+from .letters import Tree
 
 JSON = Any
 MAX_PAGES = 400
@@ -17,32 +18,74 @@ STABLE = {
 
 
 def pages(api: Api, path: str, params: dict[str, JSON] | None = None, **more: Any) -> Iterator[dict[str, JSON]]:
-    """Each page of a list, to its end. Raises CursorExpired (410), ToolFailed."""
+    """Each page of a list, until one comes again. Raises CursorExpired (410), ToolFailed."""
+    seen = {path}
     for _ in range(MAX_PAGES):
         page = api.get(path, params=params, headers=STABLE, **more)
         if not isinstance(page.get("value"), list):
             raise failed("bad_answer", f"{api.title} sent a page without its rows.")
         yield page
-        path, params = page.get("@odata.nextLink", ""), None
-        if not path:
+        path, params = next_link(page), None
+        if not path or path in seen:
             return
-    raise failed("too_large", f"{api.title} sent more than {MAX_PAGES} pages.")
+        seen.add(path)
+
+
+def next_link(page: dict[str, JSON]) -> str:
+    return link_in(page, "@odata.nextLink")
+
+
+def link_in(page: dict[str, JSON], name: str) -> str:
+    link = page.get(name)
+    return link if isinstance(link, str) else ""
+
+
+class Links:
+    """Where the next scan goes on: behind the last page, or at the first one that was not read."""
+
+    def __init__(self) -> None:
+        self.delta = self.following = ""
+        self.asked: set[str] = set()
+
+    def note(self, page: dict[str, JSON]) -> None:
+        self.asked.add(self.following)
+        self.delta = link_in(page, "@odata.deltaLink") or self.delta
+        self.following = next_link(page)
+
+    @property
+    def cursor(self) -> str:
+        """Empty if the pages repeat themselves: then the next scan goes by date."""
+        return self.delta or ("" if self.following in self.asked else self.following)
 
 
 def rows(api: Api, path: str, params: dict[str, JSON] | None = None) -> Iterator[dict[str, JSON]]:
+    """The objects with an id of all pages."""
     for page in pages(api, path, params):
-        yield from page["value"]
+        yield from find_rows(page, "value")
 
 
 def is_removed(row: dict[str, JSON]) -> bool:
     return "@removed" in row or bool(row.get("deletedDateTime"))
 
 
-def text_of(body: dict[str, JSON] | None, max_chars: int) -> tuple[str, int, bool]:
-    """The readable text of Graph's body, cut with a mark."""
-    content = str((body or {}).get("content") or "")
-    is_html = str((body or {}).get("contentType", "")).lower() == "html"
-    return cut(from_html(content) if is_html else clean(content), max_chars)
+def describe_body(body: JSON) -> Tree:
+    """Graph's body for the reader of mails."""
+    held = body if isinstance(body, dict) else {}
+    is_html = str(held.get("contentType") or "").lower() == "html"
+    return {"kind": "text/html" if is_html else "text/plain", "text": text_in(held, "content")}
+
+
+def text_in(row: JSON, name: str) -> str:
+    value = row.get(name) if isinstance(row, dict) else None
+    return clean(value) if isinstance(value, str) else ""
+
+
+def objects_in(row: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
+    return find_rows(row, name, key="")
+
+
+def sort_by(rows: list[dict[str, JSON]], name: str) -> list[dict[str, JSON]]:
+    return sorted(rows, key=lambda row: text_in(row, name))
 
 
 def id_in(row: JSON) -> str:
@@ -61,8 +104,8 @@ def segment(word: str) -> str:
     return word.replace("+", "%2B")
 
 
-def person(entry: dict[str, JSON] | None) -> str:
+def person(entry: JSON) -> str:
     """Graph's emailAddress as a header shows it."""
-    address = (entry or {}).get("emailAddress") or {}
-    name, mail = clean(str(address.get("name") or "")), str(address.get("address") or "")
-    return f"{name} <{mail}>" if name and mail and name != mail else mail or name
+    address = entry.get("emailAddress") if isinstance(entry, dict) else None
+    name, mail = " ".join(text_in(address, "name").split()), text_in(address, "address")
+    return write_person(name, mail) if mail else name

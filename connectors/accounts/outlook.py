@@ -4,16 +4,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agents.tools import ToolFailed
-from connectors.content import Attachment, Message, clean, cut
+from connectors.content import Attachment, Entry, Message, clean, lost
 from connectors.models import DeliveredItem
 
-from . import mail, microsoft
-from .base import CHARS, LIMIT, TEXT, WORD, Connector, Discovery, matches, operation
+from . import addresses, mail, microsoft
+from .base import CHARS, LIMIT, OF_THE_ACCOUNT, TEXT, WORD, Connector, Discovery, matches, operation
+from .http import find_rows
+from .letters import Reading, read_letter
 
 JSON = Any
 ME = "/v1.0/me"
 HEAD = "id,conversationId,receivedDateTime,from,toRecipients,ccRecipients,subject,bodyPreview,categories,hasAttachments"
 WHOLE = f"{HEAD},body"
+EVENT = "microsoft.graph.eventMessage/event"
+METHODS = {"meetingrequest": "REQUEST", "meetingcancelled": "CANCEL", "meetingaccepted": "REPLY",
+           "meetingtenativelyaccepted": "REPLY", "meetingdeclined": "REPLY"}  # fmt: skip
 FILTERS: dict[str, JSON] = {
     "folder": {**WORD, "description": "A folder's id or well-known name; inbox unless given."},
     "senders": mail.SENDERS,
@@ -39,7 +44,7 @@ class Outlook(Connector):
         words = query.replace("\\", " ").replace('"', " ")
         params = {"$search": f'"{words}"', "$top": limit, "$select": HEAD}
         page = self.api.get(f"{ME}/messages", params=params, headers=microsoft.STABLE)
-        return {"messages": [self.head(row) for row in page.get("value", [])[:limit]]}
+        return {"messages": [self.head(row) for row in find_rows(page, "value")[:limit]]}
 
     def head(self, row: dict[str, JSON]) -> dict[str, JSON]:
         return self.read_safely(lambda: headline(row), microsoft.id_in(row), microsoft.raw_fields(row))
@@ -51,7 +56,7 @@ class Outlook(Connector):
     @operation("List the mail folders.", effect="read", access="read")
     def folders(self) -> JSON:
         rows = microsoft.rows(self.api, f"{ME}/mailFolders", {"$top": 100})
-        return {"folders": [{"id": row["id"], "name": row.get("displayName", "")} for row in rows]}
+        return {"folders": [{"id": row["id"], "name": microsoft.text_in(row, "displayName")} for row in rows]}
 
     @mail.sends
     def send(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
@@ -82,7 +87,7 @@ class Outlook(Connector):
         answer = self.api.post(
             where, {"destinationId": folder}, access="write", headers=microsoft.STABLE, may_repeat=True
         )
-        return {"id": answer.get("id", id), "folder": folder}
+        return {"id": answer.get("id") or id, "folder": folder}
 
     def wider(self, scopes: list[str]) -> list[str]:
         return [*scopes, "Mail.ReadWrite"] if "Mail.Read" in scopes else scopes
@@ -104,75 +109,155 @@ class Outlook(Connector):
                 "$filter": f"receivedDateTime ge {since.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}",
                 "$select": "id,receivedDateTime",
             }
-        link = ""
+        links = microsoft.Links()
         for page in microsoft.pages(self.api, path, params):
-            fresh = [row for row in page["value"] if not microsoft.is_removed(row)]
-            discovery.add(row["id"] for row in sorted(fresh, key=lambda row: row.get("receivedDateTime", "")))
-            link = page.get("@odata.deltaLink") or link
-        return {"link": link}
+            fresh = [row for row in find_rows(page, "value") if not microsoft.is_removed(row)]
+            discovery.add(row["id"] for row in microsoft.sort_by(fresh, "receivedDateTime"))
+            links.note(page)
+        return {"link": links.cursor}
 
     def fetch(self, item: DeliveredItem, filters: dict[str, JSON], max_chars: int) -> dict[str, JSON] | None:
         message = self.message(item.external_id, max_chars)
         return message if matches(message, filters) else None
 
     def message(self, id: str, max_chars: int) -> dict[str, JSON]:
+        """One message. Its HTML is asked for: Graph's own plain text holds what the HTML hides."""
         path = f"{ME}/messages/{microsoft.segment(id)}"
-        headers = {"Prefer": f'{microsoft.STABLE["Prefer"]}, outlook.body-content-type="text"'}
+        is_whole = True
         try:
-            row = self.api.get(path, params={"$select": WHOLE}, headers=headers)
+            row = self.api.get(path, params={"$select": WHOLE}, headers=microsoft.STABLE)
         except ToolFailed as error:
             if error.code != "too_large":
                 raise
-            row = self.api.get(path, params={"$select": HEAD}, headers=headers)
-            row["body"] = None
-        return self.read_safely(lambda: self.typed(row, max_chars), id, microsoft.raw_fields(row))
+            row = self.api.get(path, params={"$select": HEAD}, headers=microsoft.STABLE)
+            is_whole = False
+        if not row.keys() & set(WHOLE.split(",")):
+            raise ToolFailed(f"{self.api.title} sent an answer that is no message.", code="bad_answer")
+        fields = microsoft.raw_fields(row)
+        return self.read_safely(lambda: self.typed(id, row, max_chars, is_whole=is_whole), id, fields)
 
-    def typed(self, row: dict[str, JSON], max_chars: int) -> dict[str, JSON]:
-        is_whole = row.get("body") is not None
-        preview = f"{clean(row.get('bodyPreview') or '')}\n[cut: the message is too large to be read]"
-        text, length, is_cut = microsoft.text_of(row["body"], max_chars) if is_whole else cut(preview, max_chars)
+    def typed(self, id: str, row: dict[str, JSON], max_chars: int, *, is_whole: bool) -> dict[str, JSON]:
+        reading = read_letter(microsoft.describe_body(row.get("body")), max_chars) if is_whole else preview(row)
+        fields = reading.as_fields()
+        fields["is_cut"] = fields["is_cut"] or not is_whole
+        fields["attachments"], more = self.attachments(id, row)
+        fields["left_out"] = [*fields["left_out"], *more]
+        if "eventmessage" in str(row.get("@odata.type") or "").lower() or "event" in row:
+            self.add_event(id, row, fields)
         return Message(
-            id=row["id"],
-            thread_id=row.get("conversationId") or "",
-            date=row.get("receivedDateTime") or "",
+            id=id,
+            thread_id=microsoft.text_in(row, "conversationId"),
+            date=microsoft.text_in(row, "receivedDateTime"),
             sender=microsoft.person(row.get("from")),
-            to=[microsoft.person(one) for one in row.get("toRecipients") or []],
-            cc=[microsoft.person(one) for one in row.get("ccRecipients") or []],
-            subject=clean(row.get("subject") or ""),
-            text=text,
-            text_length=length,
-            is_cut=is_cut or not is_whole,
-            labels=row.get("categories") or [],
-            attachments=self.attachments(row),
+            to=[microsoft.person(one) for one in microsoft.objects_in(row, "toRecipients")],
+            cc=[microsoft.person(one) for one in microsoft.objects_in(row, "ccRecipients")],
+            subject=microsoft.text_in(row, "subject"),
+            labels=[clean(one) for one in row.get("categories") or [] if isinstance(one, str)],
             note="" if is_whole else mail.TOO_LARGE,
+            **fields,
         ).as_json()
 
-    def attachments(self, row: dict[str, JSON]) -> list[Attachment]:
+    def attachments(self, id: str, row: dict[str, JSON]) -> tuple[list[Attachment], list[Entry]]:
+        """What is attached, and what of the message stands only there."""
         if not row.get("hasAttachments"):
-            return []
-        path = f"{ME}/messages/{microsoft.segment(row['id'])}/attachments"
-        listed = microsoft.rows(self.api, path, {"$select": "name,contentType,size"})
-        return [
-            Attachment(clean(one.get("name") or ""), one.get("contentType") or "", int(one.get("size") or 0))
-            for one in listed
-        ]
+            return [], []
+        path = f"{ME}/messages/{microsoft.segment(id)}/attachments"
+        attachments: list[Attachment] = []
+        left_out: list[Entry] = []
+        try:
+            for page in microsoft.pages(self.api, path, {"$select": "name,contentType,size"}):
+                for one in find_rows(page, "value", key=""):
+                    name = microsoft.text_in(one, "name")
+                    size = one.get("size")
+                    kind = microsoft.text_in(one, "contentType")
+                    attachments.append(Attachment(name, kind, size if isinstance(size, int) else 0))
+                    if "itemattachment" in str(one.get("@odata.type") or "").lower():
+                        left_out.append(lost(name or "attachment", "The attached message is not read."))
+        except ToolFailed as error:
+            if error.code in OF_THE_ACCOUNT - {"service_unavailable"}:
+                raise
+            left_out.append(lost("attachments", f"The list of attachments could not be had: {error}"))
+        return attachments, left_out
+
+    def add_event(self, id: str, row: dict[str, JSON], fields: dict[str, JSON]) -> None:
+        """The event that an invitation is about."""
+        if not isinstance(row.get("event"), dict):
+            path = f"{ME}/messages/{microsoft.segment(id)}"
+            try:
+                row = {**row, **self.api.get(path, params={"$expand": EVENT}, headers=microsoft.STABLE)}
+            except ToolFailed as error:
+                if error.code in OF_THE_ACCOUNT - {"service_unavailable"}:
+                    raise
+                fields["left_out"] = [*fields["left_out"], lost("event", f"The event could not be had: {error}")]
+        event = read_letter({"kind": "text/calendar", "text": write_calendar(row)}, 10_000)
+        fields["events"] = event.events
+        if event.text:
+            fields["text"] = f"{fields['text']}\n\n{event.text}".strip()
+            fields["text_length"] += len(event.text)
+
+
+def preview(row: dict[str, JSON]) -> Reading:
+    """The beginning of a message that is too large."""
+    text = f"{microsoft.text_in(row, 'bodyPreview')}\n[cut: the message is too large to be read]"
+    return Reading(text=text, length=len(text), left_out=[lost("message", mail.TOO_LARGE)])
+
+
+def write_calendar(row: dict[str, JSON]) -> str:
+    """Graph's event as a calendar, so that all invitations are read alike."""
+    held = row.get("event")
+    event = held if isinstance(held, dict) else {}
+    location = event.get("location") or row.get("location")
+    organizer = event.get("organizer") or row.get("from")
+    lines = [
+        f"METHOD:{METHODS.get(str(row.get('meetingMessageType') or '').lower(), 'REQUEST')}",
+        "BEGIN:VEVENT",
+        f"UID:{escape(microsoft.text_in(event, 'iCalUId') or microsoft.text_in(event, 'id'))}",
+        f"SUMMARY:{escape(microsoft.text_in(event, 'subject') or microsoft.text_in(row, 'subject'))}",
+        write_moment("DTSTART", event.get("start") or row.get("startDateTime"), event, row),
+        write_moment("DTEND", event.get("end") or row.get("endDateTime"), event, row),
+        f"LOCATION:{escape(microsoft.text_in(location, 'displayName'))}",
+        f"ORGANIZER:{escape(microsoft.person(organizer))}",
+    ]
+    lines += [f"ATTENDEE:{escape(microsoft.person(one))}" for one in microsoft.objects_in(event, "attendees")]
+    return "\n".join([*filter(None, lines), "END:VEVENT"])
+
+
+def write_moment(name: str, moment: JSON, event: dict[str, JSON], row: dict[str, JSON]) -> str:
+    time = microsoft.text_in(moment, "dateTime")
+    if not time:
+        return ""
+    if event.get("isAllDay") or row.get("isAllDay"):
+        return f"{name}:{time[:10].replace('-', '')}"
+    zone = microsoft.text_in(moment, "timeZone")
+    plain = time[:19].replace("-", "").replace(":", "")
+    return f"{name}:{plain}Z" if zone == "UTC" else f"{name};TZID={escape(zone).replace(';', '')}:{plain}"
+
+
+def escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def headline(row: dict[str, JSON]) -> dict[str, JSON]:
     return {
-        "id": row["id"], "thread_id": row.get("conversationId") or "", "date": row.get("receivedDateTime") or "",
-        "from": microsoft.person(row.get("from")), "subject": clean(row.get("subject") or ""),
-        "snippet": clean(row.get("bodyPreview") or "")[:200], "labels": row.get("categories") or [],
+        "id": row["id"], "thread_id": microsoft.text_in(row, "conversationId"),
+        "date": microsoft.text_in(row, "receivedDateTime"), "from": microsoft.person(row.get("from")),
+        "subject": microsoft.text_in(row, "subject"), "snippet": microsoft.text_in(row, "bodyPreview")[:200],
+        "labels": row.get("categories") or [],
     }  # fmt: skip
 
 
 def outgoing(to: list[str], cc: list[str] | None, subject: str, text: str) -> dict[str, JSON]:
-    def people(addresses: list[str] | None) -> list[dict[str, JSON]]:
-        return [{"emailAddress": {"address": address}} for address in addresses or []]
-
+    receivers = addresses.read_recipients(to)
+    keys = {one.key for one in receivers}
+    copies = [one for one in addresses.read_recipients(cc or []) if one.key not in keys]
     return {
         "subject": subject,
         "body": {"contentType": "Text", "content": text},
-        "toRecipients": people(to),
-        "ccRecipients": people(cc),
+        "toRecipients": list(map(addressed, receivers)),
+        "ccRecipients": list(map(addressed, copies)),
     }
+
+
+def addressed(one: addresses.Recipient) -> dict[str, JSON]:
+    name = {"name": one.name} if one.name else {}
+    return {"emailAddress": {"address": one.address, **name}}

@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agents.tools import RetryTool, ToolFailed
-from connectors.content import Attachment, Message, clean
-from connectors.exceptions import CursorExpired
+from connectors.content import Message
 from connectors.models import DeliveredItem
 
-from . import microsoft
-from .base import CHARS, LIMIT, OVERLAP, TEXT, WORD, WORDS, Connector, Discovery, matches, operation
+from . import cards, microsoft
+from .base import CHARS, LIMIT, OF_THE_CURSOR, OVERLAP, TEXT, WORD, WORDS, Connector, Discovery, matches, operation
+from .http import find_rows
+from .letters import Tree, read_letter
 
 JSON = Any
 V1 = "/v1.0"
@@ -44,8 +45,10 @@ class Teams(Connector):
     def search(self, query: str, limit: int = 25) -> JSON:
         body = {"entityTypes": ["chatMessage"], "query": {"queryString": query}, "from": 0, "size": limit}
         answer = self.api.post(f"{V1}/search/query", {"requests": [body]}, access="read", may_repeat=True)
-        hits = [hit for value in answer.get("value", []) for box in value.get("hitsContainers", [])
-                for hit in box.get("hits", [])]  # fmt: skip
+        boxes = [
+            box for value in find_rows(answer, "value", key="") for box in find_rows(value, "hitsContainers", key="")
+        ]
+        hits = [hit for box in boxes for hit in find_rows(box, "hits", key="")]
         return {"messages": [self.head(hit) for hit in hits]}
 
     @operation(
@@ -54,7 +57,7 @@ class Teams(Connector):
     )  # fmt: skip
     def read(self, place: str, id: str, max_chars: int = 8000) -> JSON:
         path = f"{messages_of(place)}/{microsoft.segment(id)}"
-        message = self.typed_safely(self.api.get(path), place, max_chars)
+        message = self.typed_safely(self.one(path), place, max_chars)
         if "/" not in place:
             return message
         replies = microsoft.rows(self.api, f"{path}/replies", {"$top": 50})
@@ -81,6 +84,12 @@ class Teams(Connector):
         path = f"{messages_of(place)}/{microsoft.segment(id)}/replies"
         return {"id": self.api.post(path, outgoing(text), access="send").get("id"), "sent": True}
 
+    def one(self, path: str) -> dict[str, JSON]:
+        row: dict[str, JSON] = self.api.get(path)
+        if not isinstance(row.get("id"), str):
+            raise ToolFailed(f"{self.api.title} sent an answer that is no message.", code="bad_answer")
+        return row
+
     def head(self, hit: dict[str, JSON]) -> dict[str, JSON]:
         row = hit.get("resource") if isinstance(hit, dict) else None
         return self.read_safely(lambda: found_by_search(hit), microsoft.id_in(row), microsoft.raw_fields(row))
@@ -103,9 +112,12 @@ class Teams(Connector):
         """
         links: dict[str, str] = dict(cursor.get("links") or {})
         for place in self.places(filters):
+            link = links.get(place, "")
             try:
-                links[place] = self.walk_place(place, links.get(place, ""), since, discovery)
-            except CursorExpired:
+                links[place] = self.walk_place(place, link, since, discovery)
+            except ToolFailed as error:
+                if not link or error.code not in OF_THE_CURSOR:
+                    raise
                 links[place] = self.walk_place(place, "", since, discovery)
         return {"links": links}
 
@@ -120,27 +132,28 @@ class Teams(Connector):
         path, params = link or f"{messages_of(place)}/delta", None
         if not link:
             params = {"$filter": f"lastModifiedDateTime gt {stamp(since)}"}
+        links = microsoft.Links()
         for page in microsoft.pages(self.api, path, params):
-            discovery.add(identities(page["value"], place), place)
-            link = page.get("@odata.deltaLink") or link
-        return link
+            discovery.add(identities(find_rows(page, "value"), place), place)
+            links.note(page)
+        return links.cursor
 
     def walk_chat(self, chat: str, last: str, since: datetime, discovery: Discovery) -> str:
         """A chat has no delta query: scan by date from a day before the last message; the ledger
         removes duplicates.
         """
-        begin = max(since, datetime.fromisoformat(last) - OVERLAP) if last else since
+        begin = max(since, read_time(last, since) - OVERLAP) if last else since
         params = {"$top": 50, "$orderby": "lastModifiedDateTime desc",
                   "$filter": f"lastModifiedDateTime gt {stamp(begin)}"}  # fmt: skip
         fresh = list(microsoft.rows(self.api, messages_of(chat), params))
         discovery.add(identities(fresh, chat), chat)
-        dates = [row["lastModifiedDateTime"] for row in fresh if row.get("lastModifiedDateTime")]
+        dates = [date for row in fresh if (date := microsoft.text_in(row, "lastModifiedDateTime"))]
         return max([*dates, last]) if dates or last else ""
 
     def fetch(self, item: DeliveredItem, filters: dict[str, JSON], max_chars: int) -> dict[str, JSON] | None:
         identity = item.external_id.rpartition("|")[2]
-        row = self.api.get(f"{messages_of(item.place)}/{microsoft.segment(identity)}")
-        if row.get("messageType", "message") != "message" or microsoft.is_removed(row):
+        row = self.one(f"{messages_of(item.place)}/{microsoft.segment(identity)}")
+        if (row.get("messageType") or "message") != "message" or microsoft.is_removed(row):
             return None
         message = self.typed_safely(row, item.place, max_chars)
         return message if matches(message, filters) else None
@@ -153,8 +166,8 @@ class Teams(Connector):
         try:
             for row in microsoft.rows(self.api, f"{V1}/teams/{microsoft.segment(team['id'])}/channels"):
                 yield {
-                    "team_id": team["id"], "team": clean(team.get("displayName") or ""),
-                    "channel_id": row["id"], "channel": clean(row.get("displayName") or ""),
+                    "team_id": team["id"], "team": microsoft.text_in(team, "displayName"),
+                    "channel_id": row["id"], "channel": microsoft.text_in(row, "displayName"),
                 }  # fmt: skip
         except ToolFailed as error:
             if error.code not in ("not_found", "forbidden"):  # a team that was just archived must not hide the others
@@ -171,45 +184,50 @@ def messages_of(place: str) -> str:
 def identities(rows: list[dict[str, JSON]], place: str) -> list[str]:
     """Ids are unique only within their place. Oldest first."""
     fresh = [row for row in rows if not microsoft.is_removed(row)]
-    return [f"{place}|{row['id']}" for row in sorted(fresh, key=lambda row: row.get("createdDateTime") or "")]
+    return [f"{place}|{row['id']}" for row in microsoft.sort_by(fresh, "createdDateTime")]
 
 
 def stamp(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
+def read_time(text: str, default: datetime) -> datetime:
+    """A time that the service sent; the default for one that is none."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return default
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
 def typed(row: dict[str, JSON], place: str, max_chars: int) -> dict[str, JSON]:
-    text, length, is_cut = microsoft.text_of(row.get("body"), max_chars)
+    parts, files, left_out = cards.describe_attachments(row)
+    tree: Tree = {"kind": "multipart/mixed", "parts": [microsoft.describe_body(row.get("body")), *parts]}
+    fields = read_letter(tree, max_chars).as_fields()
+    fields["attachments"] = files
+    fields["left_out"] = [*fields["left_out"], *left_out]
     return Message(
         id=row["id"],
-        thread_id=row.get("replyToId") or row["id"],
-        date=row.get("createdDateTime") or "",
-        sender=sender_of(row),
+        thread_id=microsoft.text_in(row, "replyToId") or row["id"],
+        date=microsoft.text_in(row, "createdDateTime"),
+        sender=cards.sender_name(row.get("from")),
         to=[],
-        subject=clean(row.get("subject") or ""),
-        text=text,
-        text_length=length,
-        is_cut=is_cut,
+        subject=microsoft.text_in(row, "subject"),
         place=place,
-        attachments=[
-            Attachment(clean(one.get("name") or ""), one.get("contentType") or "", 0)
-            for one in row.get("attachments") or []
-        ],
+        **fields,
     ).as_json()
 
 
-def sender_of(row: dict[str, JSON]) -> str:
-    who = row.get("from") or {}
-    return clean(str((who.get("user") or who.get("application") or {}).get("displayName") or ""))
-
-
 def found_by_search(hit: dict[str, JSON]) -> dict[str, JSON]:
-    row = hit.get("resource") or {}
-    channel = row.get("channelIdentity") or {}
-    place = f"{channel['teamId']}/{channel['channelId']}" if channel.get("teamId") else row.get("chatId") or ""
+    held = hit.get("resource")
+    row = held if isinstance(held, dict) else {}
+    channel = row.get("channelIdentity")
+    team = microsoft.text_in(channel, "teamId")
+    place = f"{team}/{microsoft.text_in(channel, 'channelId')}" if team else microsoft.text_in(row, "chatId")
     return {
-        "id": row.get("id", ""), "place": place, "date": row.get("createdDateTime") or "",
-        "from": sender_of(row) or microsoft.person(row.get("from")), "snippet": clean(hit.get("summary") or "")[:300],
+        "id": microsoft.text_in(row, "id"), "place": place, "date": microsoft.text_in(row, "createdDateTime"),
+        "from": cards.sender_name(row.get("from")) or microsoft.person(row.get("from")),
+        "snippet": microsoft.text_in(hit, "summary")[:300],
     }  # fmt: skip
 
 

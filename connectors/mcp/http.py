@@ -173,10 +173,10 @@ class OwnStream:
         headers = self._transport._own_headers() | {"Accept": "text/event-stream"}
         if self.position.event_id:
             headers["Last-Event-ID"] = self.position.event_id
-        asked = self._client.build_request("GET", self._transport._url, headers=headers)
+        request = self._client.build_request("GET", self._transport._url, headers=headers)
         with errors(), outbound.close_with(self._sockets):
             with outbound.until(seconds):
-                response = self._client.send(asked, stream=True)
+                response = self._client.send(request, stream=True)
             is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
             if response.status_code == 200 and is_stream:
                 self._response = response

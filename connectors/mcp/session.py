@@ -289,7 +289,11 @@ class Session:
         """Hear also what the server says outside of its answers, from the first call that may ask a person on."""
         if self.ear is None and self.era == LEGACY and isinstance(self.transport, HttpTransport):
             self.ear = Ear(self.transport, self._hear)
-            self.ear.open(until)
+            try:
+                self.ear.open(until)
+            except McpFailed:
+                self.ear = None  # the run was cancelled meanwhile: the next call opens it
+                raise
 
     def _hear(self, came: Message) -> None:
         """A message outside of any answer, on the thread of the ear. A question is the newest call's."""
@@ -457,14 +461,14 @@ def params_of(message: Message) -> dict[str, JSON]:
 
 
 def capabilities_in(answer: dict[str, JSON]) -> dict[str, JSON]:
-    found = answer.get("capabilities")
-    return found if isinstance(found, dict) else {}
+    capabilities = answer.get("capabilities")
+    return capabilities if isinstance(capabilities, dict) else {}
 
 
 def poll_seconds(task: dict[str, JSON]) -> float:
     """How long the server asks to wait before the next look at a task."""
-    asked = seconds_of(task.get("pollInterval"))
-    return FIRST_POLL_S if asked is None else min(max(asked, LEAST_POLL_S), MOST_POLL_S)
+    interval_s = seconds_of(task.get("pollInterval"))
+    return FIRST_POLL_S if interval_s is None else min(max(interval_s, LEAST_POLL_S), MOST_POLL_S)
 
 
 def reply_to(method: JSON) -> dict[str, JSON]:

@@ -59,16 +59,16 @@ DESCRIPTIONS = {
 TEXTS = ("uri", "uriTemplate", "name", "title", "description", "mimeType")
 
 
-def find_offers(session: Session, found: dict[str, bool], until: float, *, again: bool) -> list[Offered]:
-    """The tools for what the server has. `found` keeps which lists have rows; `again`: look once more."""
+def find_offers(session: Session, lists: dict[str, bool], until: float, *, again: bool) -> list[Offered]:
+    """The tools for what the server has. `lists` keeps which lists have rows; `again`: look once more."""
     for method in LISTS:
         kind = method.partition("/")[0]
         if not isinstance(session.capabilities.get(kind), dict):
-            found[method] = False
-        elif again or method not in found:
-            found[method] = has_rows(session, method, until, before=found.get(method, True))
-    methods = [method for method in LISTS if found[method]]
-    methods += [method for method, lists in READS.items() if any(found[one] for one in lists)]
+            lists[method] = False
+        elif again or method not in lists:
+            lists[method] = has_rows(session, method, until, before=lists.get(method, True))
+    methods = [method for method in LISTS if lists[method]]
+    methods += [method for method, needed in READS.items() if any(lists[one] for one in needed)]
     return [offer_for(method) for method in methods]
 
 

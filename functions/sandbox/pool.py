@@ -239,7 +239,7 @@ class Pool:
 
         None if it took too much time or memory. Raises SandboxUnavailable, NoChild, BadArguments.
         """
-        limits = {"unpack": UNPACK_LIMITS, "openapi": DOCUMENT_LIMITS}.get(task, READ_LIMITS)
+        limits = {"unpack": UNPACK_LIMITS, "openapi": DOCUMENT_LIMITS, "letter": DOCUMENT_LIMITS}.get(task, READ_LIMITS)
         outcome = self._ask(READER, {"task": task, "parts": list(parts)}, limits, owner)
         return outcome.result if outcome.ok else None
 

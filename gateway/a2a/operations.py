@@ -36,7 +36,7 @@ from runs.models import Approval, InputRequest, Run, Session
 from runs.queue import endings
 from runs.rules.task_states import WORKING
 
-from . import cards, pushes, requests
+from . import cards, modes, pushes, requests
 from .errors import A2AError
 from .tasks import MESSAGE_ID, listed, reply_message, task_json, task_named
 
@@ -44,6 +44,7 @@ JSON = Any
 Awaited = tuple[waiting.End, Callable[[JSON], Any]]  # the answer, made of the data of run.finished if it has come
 LONGEST_WAIT_S = 600.0
 CANCEL_WAIT_S = 5.0
+MOST_REFERENCES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ def read_message(params: JSON) -> SendMessageRequest:
         raise Invalid("The role of a message that is sent is ROLE_USER.", code="invalid_params")
     requests.check_types(body.message)
     history_in(body.configuration)
+    modes.read_modes(body.configuration.accepted_output_modes)
     return body
 
 
@@ -134,6 +136,7 @@ def started(call: Call, body: SendMessageRequest, *, is_watched: bool = False) -
     if body.message.task_id:
         turn = continued(call, body.message)
         pushes.keep_asked(turn.run, body)
+        keep_modes(turn.run, body)
         return turn
     digest = schema.sha256_of([call.agent, requests.as_json(body.message)])
     key = f"a2a:{digest}"  # of the id and the content: an id that is used for something else is another message
@@ -152,6 +155,7 @@ def begun(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
     parts = requests.parts_of(call.user, message)  # before the transaction: files are scanned, names resolved
     with transaction.atomic():
         session = find_or_open_session(call, message.context_id) if message.context_id else None
+        session = referenced_session(call, message, session)
         turn = turns.begin(
             user=call.user,
             key=call.key,
@@ -159,7 +163,7 @@ def begun(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
             parts=parts,
             session=session,
             input=requests.input_of(message, schema_of(agent)),
-            metadata={MESSAGE_ID: message.message_id},
+            metadata={MESSAGE_ID: message.message_id, **modes_asked(body)},
             **more,
         )
         pushes.keep_asked(turn.run, body, is_checked=True)
@@ -168,6 +172,40 @@ def begun(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
 
 def find_or_open_session(call: Call, context: str) -> Session:
     return requests.session_of(call.user, context) or requests.opened(call.user, context)
+
+
+def referenced_session(call: Call, message: Message, session: Session | None) -> Session | None:
+    """The context of the tasks that the message refers to: the agent sees what was said in it, and in no other.
+
+    Raises A2AError.
+    """
+    ids = list(dict.fromkeys(message.reference_task_ids))
+    if len(ids) > MOST_REFERENCES:
+        refusal = f"A message can refer to at most {MOST_REFERENCES} tasks."
+        detail = {"field": "message.referenceTaskIds", "code": "too_many", "message": refusal}
+        raise Invalid(refusal, code="invalid_params", details=[detail])
+    for id in ids:
+        run = task_named(call.user, turns.ROUTER, id)
+        if session is not None and run.session_id != session.pk:
+            raise A2AError(
+                f"The task “{id[:80]}” belongs to another context than the message.",
+                code="unsupported_operation",
+                hint="Refer to tasks of one context, or send what is needed of the other as text.",
+            )
+        session = run.session
+    return session
+
+
+def modes_asked(body: SendMessageRequest) -> dict[str, JSON]:
+    read = modes.read_modes(body.configuration.accepted_output_modes)
+    return {modes.MODES: read} if read else {}
+
+
+def keep_modes(run: Run, body: SendMessageRequest) -> None:
+    """A later message may accept other types than the first."""
+    if asked_modes := modes_asked(body):
+        run.metadata = {**run.metadata, **asked_modes}
+        run.save(update_fields=["metadata"])
 
 
 def agent_of(call: Call) -> Agent | None:
@@ -186,6 +224,7 @@ def continued(call: Call, message: Message) -> Turn:
     run = task_named(call.user, call.agent, message.task_id)
     if message.context_id and message.context_id not in (run.session.name_for_a2a, str(run.session_id)):
         raise Invalid("The task belongs to another context.", code="invalid_params", hint="Leave out contextId.")
+    referenced_session(call, message, run.session)
     if run.is_done:
         raise A2AError("The task has ended.", code="unsupported_operation", hint="Send a message without taskId.")
     inputs = list(InputRequest.objects.open().filter(run=run))

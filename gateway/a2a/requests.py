@@ -50,7 +50,16 @@ def read(kind: type[T], params: JSON, *, is_complete: bool = True) -> T:
             for problem in problems
         ]
         raise Invalid(f"A field of {kind.__name__} is missing.", code="invalid_params", details=details)
+    refuse_tenant(request)
     return request
+
+
+def refuse_tenant(request: Any) -> None:
+    """Raises Invalid: an answer must not look as if it were a tenant's alone."""
+    push = getattr(getattr(request, "configuration", None), "task_push_notification_config", None)
+    if getattr(request, "tenant", "") or getattr(push, "tenant", ""):
+        detail = {"field": "tenant", "code": "unsupported", "message": "this server has no tenants"}
+        raise Invalid("This server has no tenants.", code="invalid_params", hint="Leave it out.", details=[detail])
 
 
 def check_number(params: JSON) -> None:

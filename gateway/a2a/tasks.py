@@ -27,6 +27,7 @@ from runs.rules import task_states
 from runs.rules.task_states import state_of
 
 from .errors import A2AError
+from .modes import DATA, TEXT, modes_of, tailor, takes
 from .requests import pks_of, raw
 
 JSON = Any
@@ -112,13 +113,16 @@ class Shown:
         return status
 
     def artifacts(self, run: Run) -> Iterable[dict[str, JSON]]:
-        if isinstance(run.output, dict | list):
-            yield output_artifact(run.output)
-        for file in self.files.get(run.pk, ()):
-            yield file_artifact(file, is_inline=self.is_inline)
+        modes = modes_of(run)
+        has_output = isinstance(run.output, dict | list)
         reply = next((one for one in reversed(self.messages.get(run.pk, ())) if one.role == "assistant"), None)
-        if run.is_done and reply is not None and reply.text:
-            yield reply_artifact(reply.text, reply.metadata.get(FINISH, ""))
+        has_reply = run.is_done and reply is not None and bool(reply.text)
+        if has_output and not (has_reply and not takes(modes, DATA)):  # the reply says the same as text
+            yield tailor(output_artifact(run.output), modes)
+        for file in self.files.get(run.pk, ()):
+            yield tailor(file_artifact(file, is_inline=self.is_inline), modes)
+        if has_reply and reply is not None and not (has_output and not takes(modes, TEXT)):
+            yield tailor(reply_artifact(reply.text, reply.metadata.get(FINISH, "")), modes)
 
 
 def rows_of(runs: Sequence[Run], of_one: Select, of_many: Callable[[Any], QuerySet[Any]]) -> Iterable[Any]:

@@ -15,6 +15,8 @@ from runs.models import Run
 from runs.rules import task_states
 from runs.rules.task_states import state_of
 
+from .modes import DATA, modes_of, tailor, takes
+from .modes import TEXT as TYPE_OF_TEXT
 from .tasks import asked_in, asking, error_message, ids_of, output_artifact, reply_artifact
 
 JSON = Any
@@ -30,6 +32,9 @@ class Updates:
         self.reading = Reading(for_approvals=False)
         self.asked: dict[str, dict[str, JSON]] = {}  # what the task waits for
         self.is_begun = False  # the reply's current text
+        self.modes = modes_of(run)
+        self.takes_text = takes(self.modes, TYPE_OF_TEXT)
+        self.said = ""  # where a client takes no text: it gets the reply as a whole
 
     def take(self, frame: Frame) -> Iterator[dict[str, JSON]]:
         data, at = frame.data, frame.at
@@ -50,7 +55,9 @@ class Updates:
         if step.kind in (QUESTION, APPROVAL):
             self.asked[step.data["id"]] = asked_in(step.data)
         elif step.kind == BEGIN:
-            self.is_begun = False
+            self.is_begun, self.said = False, ""
+        elif step.kind in (TEXT, REPLACED) and not self.takes_text:
+            self.said = step.data["text"] if step.kind == REPLACED else self.said + step.data["text"]
         elif step.kind == TEXT:
             yield self.text(step.data["text"], append=self.is_begun)
             self.is_begun = True
@@ -63,8 +70,11 @@ class Updates:
     def end(self, data: dict[str, JSON], at: str | None) -> Iterator[dict[str, JSON]]:
         if self.is_begun:
             yield self.artifact(reply_artifact("", self.reading.cut), append=True, lastChunk=True)
-        if isinstance(data["output"], dict | list):
+        has_output = isinstance(data["output"], dict | list)
+        if has_output and not (self.is_begun and not takes(self.modes, DATA)):
             yield self.artifact(output_artifact(data["output"]), lastChunk=True)
+        if self.said and not has_output:
+            yield self.artifact(reply_artifact(self.said, self.reading.cut), lastChunk=True)
         error = data.get("error")
         yield self.status(state_of(data["status"], error=error), at, error_message(self.run, error) if error else None)
 
@@ -73,7 +83,7 @@ class Updates:
 
     def artifact(self, artifact: dict[str, JSON], **more: bool) -> dict[str, JSON]:
         flags = {name: value for name, value in more.items() if value}
-        return {"artifactUpdate": {**ids_of(self.run), "artifact": artifact, **flags}}
+        return {"artifactUpdate": {**ids_of(self.run), "artifact": tailor(artifact, self.modes), **flags}}
 
     def status(self, state: str, at: str | None, message: JSON = None) -> dict[str, JSON]:
         status = {"state": state, **({"timestamp": at} if at else {}), **({"message": message} if message else {})}

@@ -121,7 +121,7 @@ class SearchView(LangGraphView):
     def post(self, request: Any) -> Response:
         body = fields_in(
             request.data,
-            ("graph_id", "name", "metadata", "limit", "offset", "sort_by", "sort_order", "select"),
+            ("graph_id", "name", "metadata", "limit", "offset", "sort_by", "sort_order", "order_by", "select"),
         )
         rows = wanted_of(request.user, body)
         if self.is_count:

@@ -117,7 +117,8 @@ class CronSearchView(LangGraphView):
     is_count = False
 
     def post(self, request: Any) -> Response:
-        names = ("assistant_id", "thread_id", "enabled", "limit", "offset", "sort_by", "sort_order", "select")
+        names = ("assistant_id", "thread_id", "enabled", "limit", "offset", "sort_by", "sort_order", "order_by",
+                 "select")  # fmt: skip
         body = fields_in(request.data, names, {"metadata": ({},)})
         rows = crons_of(request.user)
         if "assistant_id" in body:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
+from uuid import uuid5
 
 from gateway import turns
 from gateway.reading import BEGIN, CALL, CLOSE, REPLACED, TEXT, Reading, Step, as_text, result_text
@@ -20,6 +21,7 @@ Event = tuple[str, JSON]
 MODES = ("values", "updates", "messages", "messages-tuple", "events", "custom")
 CUSTOM = ("run.progress", "tool.progress", "tool.log", "artifact.created", "stuck.warned")
 INTERRUPT = "__interrupt__"
+GRAPH = "LangGraph"  # the name of every graph in its events
 
 
 class Pause(turns.Pause):
@@ -48,6 +50,7 @@ class Translator:
         self.finish = ""  # why the last answer of the model ended
         self.is_rejoined = False  # the reader may have pieces of the message that is being written
         self.calls = {call["id"]: call for message in messages for call in message.get("tool_calls", ())}
+        self.nodes: dict[str, str] = {}  # ids of the nodes at work, by the message or call that they work on
 
     def start_from(self, messages: list[dict[str, JSON]]) -> None:
         self.messages, self.places = messages, {message["id"]: place for place, message in enumerate(messages)}
@@ -74,6 +77,10 @@ class Translator:
         self.ai = ai(ai_id(self.run.pk, self.turn), "")
         if "messages" in self.modes:
             yield "messages/metadata", {self.ai["id"]: {"metadata": self.metadata("model")}}
+        if "events" in self.modes:
+            yield from self.node_begins("model", self.ai["id"])
+            earlier = {"messages": [list(self.messages)]}
+            yield "events", self.event("on_chat_model_start", "model", self.ai["id"], {"input": earlier})
 
     def write(self, step: Step) -> Iterator[Event]:
         assert self.ai is not None  # it has begun
@@ -117,7 +124,7 @@ class Translator:
         if len(self.ai["tool_calls"]) >= self.expected:
             yield from self.said()
         if "events" in self.modes:
-            yield "events", self.event("on_tool_start", data["name"], data["id"], {"input": data["arguments"]})
+            yield from self.tool_begins(call)
 
     def said(self) -> Iterator[Event]:
         """The message of the model is complete."""
@@ -126,6 +133,7 @@ class Translator:
         write_finish(message, self.finish)
         if "events" in self.modes:
             yield "events", self.event("on_chat_model_end", "model", message["id"], {"output": message})
+            yield from self.node_ends("model", message["id"], message)
         yield from self.put(message, "model")
 
     def answered(self, data: dict[str, JSON]) -> Iterator[Event]:
@@ -134,7 +142,9 @@ class Translator:
         if "messages-tuple" in self.modes:
             yield "messages", [message, self.metadata("tools")]
         if "events" in self.modes:
+            yield from self.tool_begins(call)  # unless it has: the turn may begin after its call
             yield "events", self.event("on_tool_end", call["name"], call["id"], {"output": message})
+            yield from self.node_ends("tools", call["id"], message)
         yield from self.put(message, "tools")
 
     def put(self, message: dict[str, JSON], node: str) -> Iterator[Event]:
@@ -147,6 +157,34 @@ class Translator:
             yield "updates", {node: {"messages": [message]}}
         if "values" in self.modes:
             yield "values", {"messages": self.messages}
+
+    def graph_begins(self) -> Iterator[Event]:
+        """The agent as a chain, around the chains of its nodes."""
+        if "events" in self.modes:
+            yield "events", self.chain_event("on_chain_start", {"input": {"messages": list(self.messages)}})
+
+    def graph_ends(self) -> Iterator[Event]:
+        if "events" in self.modes:
+            yield "events", self.chain_event("on_chain_end", {"output": {"messages": self.messages}})
+
+    def node_begins(self, node: str, work: str) -> Iterator[Event]:
+        if work in self.nodes:
+            return
+        self.nodes[work] = str(uuid5(self.run.pk, work))
+        yield "events", self.chain_event("on_chain_start", {"input": {"messages": list(self.messages)}}, node, work)
+
+    def tool_begins(self, call: dict[str, JSON]) -> Iterator[Event]:
+        if call["id"] in self.nodes:
+            return
+        yield from self.node_begins("tools", call["id"])
+        yield "events", self.event("on_tool_start", call["name"], call["id"], {"input": call["args"]})
+
+    def node_ends(self, node: str, work: str, message: dict[str, JSON]) -> Iterator[Event]:
+        output = {"messages": [message]}
+        yield "events", self.chain_event("on_chain_stream", {"chunk": output}, node, work)
+        yield "events", self.chain_event("on_chain_end", {"output": output}, node, work)
+        yield "events", self.chain_event("on_chain_stream", {"chunk": {node: output}})
+        del self.nodes[work]
 
     def interrupted(self, waiting: list[interrupts.Interrupt]) -> Iterator[Event]:
         interrupts_json = [one.as_json() for one in waiting]
@@ -165,8 +203,17 @@ class Translator:
 
     def event(self, kind: str, name: str, id: str, data: dict[str, JSON]) -> dict[str, JSON]:
         node = "model" if kind.startswith("on_chat") else "tools"
-        return {"event": kind, "name": name, "run_id": id, "parent_ids": [str(self.run.pk)], "tags": [],
+        parents = [str(self.run.pk), *([self.nodes[id]] if id in self.nodes else [])]
+        return {"event": kind, "name": name, "run_id": id, "parent_ids": parents, "tags": [],
                 "metadata": self.metadata(node), "data": data}  # fmt: skip
+
+    def chain_event(self, kind: str, data: dict[str, JSON], node: str = "", work: str = "") -> dict[str, JSON]:
+        """An event of a node, or of the whole agent."""
+        graph = str(self.run.pk)
+        about = {"tags": [], "metadata": self.metadata(node), "data": data}
+        if not node:
+            return {"event": kind, "name": GRAPH, "run_id": graph, "parent_ids": [], **about}
+        return {"event": kind, "name": node, "run_id": self.nodes[work], "parent_ids": [graph], **about}
 
 
 def error_of(status: str, error: dict[str, JSON] | None) -> dict[str, str] | None:
@@ -195,6 +242,8 @@ async def stream_of(turn: Turn, modes: set[str], *, seen: int = 0, since: int = 
         yield sse("metadata", {"run_id": str(run.pk), "thread_id": str(run.session_id), "attempt": 1})
         if "values" in modes and turn.after == 0:
             yield sse("values", {"messages": messages})
+        for event, data in translator.graph_begins():
+            yield sse(event, data)
     async for frame in turns.follow(turn, translator.reading.pause):
         if frame.type == "heartbeat":
             yield HEARTBEAT
@@ -221,6 +270,8 @@ async def ending(translator: Translator) -> AsyncIterator[bytes]:
     if error := translator.error():
         yield sse("error", error)
         return
+    for event, data in translator.graph_ends():
+        yield sse(event, data)
     yield sse("end", None)
 
 

@@ -173,7 +173,7 @@ class ThreadSearchView(LangGraphView):
     is_count = False
 
     def post(self, request: Any) -> Response:
-        names = ("metadata", "ids", "status", "limit", "offset", "sort_by", "sort_order", "select")
+        names = ("metadata", "ids", "status", "limit", "offset", "sort_by", "sort_order", "order_by", "select")
         body = fields_in(request.data, names, {"values": (None, {}), "extract": (None, {})})
         rows = wanted_of(request.user, body)
         if self.is_count:

@@ -157,9 +157,24 @@ def whole(body: Mapping[str, JSON], name: str, default: int) -> int:
 
 
 def ordering_in(body: Mapping[str, JSON], columns: Mapping[str, str], default: str) -> list[str]:
-    """`sort_by` and `sort_order` as an ordering, newest first unless it is asked otherwise."""
+    """`sort_by` and `sort_order` as an ordering, newest first unless it is asked otherwise.
+
+    Some clients write both as one text, `order_by`: "created_at DESC".
+    """
+    if "order_by" in body:
+        body = {**body, **parse_order(body)}
     by = columns[chosen(body, "sort_by", columns, default)]
     return [by if chosen(body, "sort_order", ("asc", "desc"), "desc") == "asc" else f"-{by}", "-pk"]
+
+
+def parse_order(body: Mapping[str, JSON]) -> dict[str, str]:
+    """`order_by` as `sort_by` and `sort_order`. Raises Invalid."""
+    if "sort_by" in body or "sort_order" in body:
+        raise refused("order_by", "Send “order_by”, or “sort_by” and “sort_order”.")
+    words = typed(body, "order_by", str).lower().split()
+    if not 1 <= len(words) <= 2:
+        raise refused("order_by", "“order_by” is a field, and asc or desc behind it.")
+    return dict(zip(("sort_by", "sort_order"), words, strict=False))
 
 
 def selected(rows: list[dict[str, JSON]], body: Mapping[str, JSON], selectable: Iterable[str]) -> list[dict[str, JSON]]:

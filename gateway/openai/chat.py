@@ -135,9 +135,12 @@ def last_results(messages: list[dict[str, JSON]], results: dict[str, Result]) ->
 
 def conversation(messages: list[dict[str, JSON]], results: dict[str, Result], prompt: Prompt) -> Iterator[SentMessage]:
     """The messages; system messages become instructions of this run."""
+    has_begun = False
     for place, message in enumerate(messages):
         role, param = message.get("role"), f"messages.{place}.content"
+        has_begun = has_begun or role not in ("system", "developer")
         if role in ("system", "developer"):
+            prompt.has_late_instructions = prompt.has_late_instructions or has_begun
             prompt.instructions.append(Result.of(message.get("content"), param).text)
         elif role == "user":
             yield SentMessage("user", parts_in(message.get("content"), param))

@@ -50,6 +50,7 @@ class Prompt:
     has_results_alone: bool = False  # for calls of a response that is not named
     approvals: dict[UUID, bool] = field(default_factory=dict)
     instructions: list[str] = field(default_factory=list)
+    has_late_instructions: bool = False  # after other messages: a part of the history, which anybody may have written
     tools: list[dict[str, JSON]] = field(default_factory=list)
     tool_choice: str = ""  # “required”, or the name of the tool that has to be called
     is_one_call: bool = False
@@ -73,7 +74,9 @@ class Prompt:
             options["stop"] = self.stop
         if self.instructions:
             options["instructions"] = "\n\n".join(self.instructions)
-        origin = "openai.compaction" if any(summary["untrusted"] for summary in self.summaries) else ""
+        origin = "instructions in the conversation that was sent along" if self.has_late_instructions else ""
+        if any(summary["untrusted"] for summary in self.summaries):
+            origin = "openai.compaction"
         return {"asked": options or None, "tools": self.tools or None, "untrusted_input": origin}
 
 
@@ -262,17 +265,17 @@ class Result:
 
 
 def turn_of(
-    text: list[dict[str, JSON]], calls: list[dict[str, JSON]], found: Mapping[Any, Result]
+    words: list[dict[str, JSON]], calls: list[dict[str, JSON]], results: Mapping[Any, Result]
 ) -> Iterator[SentMessage]:
     """The assistant's words, its calls with their results, and the pictures in these."""
-    if has_content(text):
-        yield SentMessage("assistant", text)
+    if has_content(words):
+        yield SentMessage("assistant", words)
     if not calls:
         return
     yield SentMessage("assistant", [{"type": "text", "text": ""}], calls)
     for call in calls:
-        if call["id"] in found:
-            yield from pictures_of(call["name"], found[call["id"]])
+        if call["id"] in results:
+            yield from pictures_of(call["name"], results[call["id"]])
 
 
 def pictures_of(name: str, result: Result) -> Iterator[SentMessage]:

@@ -277,8 +277,8 @@ def read(body: dict[str, JSON], user: Any = None) -> Prompt:
 def read_items(prompt: Prompt, items: list[dict[str, JSON]], *, continues_another: bool) -> None:
     """The conversation in the items, and the results for calls that are not in it: the response before made them."""
     results = results_in(items)
-    made = {str(item.get("call_id")) for item in items if item.get("type") in CALLS}
-    others = {id: result for id, result in results.items() if id not in made}
+    calls = {str(item.get("call_id")) for item in items if item.get("type") in CALLS}
+    others = {id: result for id, result in results.items() if id not in calls}
     last = last_results(items, results)
     prompt.has_results_alone = not continues_another and len(last) == len(items)
     is_elsewhere = continues_another or prompt.has_results_alone
@@ -339,6 +339,7 @@ def conversation(items: list[dict[str, JSON]], results: dict[str, Result], promp
     """The messages. Calls that were made together are one message of the assistant."""
     calls: list[dict[str, JSON]] = []
     is_answered = False  # a call after a result was made in another turn of the model
+    has_begun = False
     for place, item in enumerate(items):
         kind, param = item.get("type", "message"), f"input.{place}"
         if kind in CALLS and not is_answered:
@@ -353,6 +354,9 @@ def conversation(items: list[dict[str, JSON]], results: dict[str, Result], promp
         if kind in CALLS:
             calls = [made_call(item, results, param)]
         elif kind == "message":
+            is_instruction = item.get("role") in ("system", "developer")
+            prompt.has_late_instructions = prompt.has_late_instructions or (is_instruction and has_begun)
+            has_begun = has_begun or not is_instruction
             yield from message_in(item, prompt, param)
         elif kind == "compaction":
             prompt.summaries.append(summaries.opened(item.get("encrypted_content"), f"{param}.encrypted_content"))

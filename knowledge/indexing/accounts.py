@@ -91,7 +91,8 @@ def read(account: CollectionAccount) -> int:
                 except ToolError as problem:
                     # A service that is silent about one message may have trouble with that one only.
                     silent += 1
-                    if problem.code != "service_unavailable" or silent >= MOST_SILENT:
+                    is_silent = problem.code == "service_unavailable"
+                    if not is_silent or (silent >= MOST_SILENT and not connector.is_reachable()):
                         raise
                     note(account, head, mark="", name=name_of(head), error=storable(str(problem))[:300])
     return done
@@ -189,7 +190,8 @@ def text_of(message: dict[str, Any]) -> str:
     replies = [text_of(reply) for reply in message.get("replies", [])]
     if headers := message.get("headers"):  # a message that cannot be read
         lines += [str(message["note"]), *[f"{name}: {value}" for name, value in headers.items()]]
-    return "\n\n".join(["\n".join(lines), str(message.get("text", "")), *replies])
+    lost = [f"[left out: {one['place']}: {one['reason']}]" for one in message.get("left_out", []) if one["is_lost"]]
+    return "\n\n".join(["\n".join(lines), str(message.get("text", "")), *replies, *filter(None, ["\n".join(lost)])])
 
 
 # -- adding and removing -----------------------------------------------------------------------------------------------

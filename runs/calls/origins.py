@@ -22,6 +22,7 @@ WRITTEN_BY_MODELS = [Run.Trigger.AGENT, Run.Trigger.CHAIN]
 TASK = "the task that it was given"
 VISITOR = "a visitor"
 SENT = "the conversation that was sent along"
+ATTACHED = "a text that was attached to the message"
 MOST = 2000  # answered calls that are read; beyond that, records are no longer trusted
 
 
@@ -59,11 +60,12 @@ def say(origins: Origins, line: list[Run]) -> None:
     for message in sent_along(root):
         origins.mark([text_of(message.content), message.tool_calls], SENT)
     for message in messages_of(root):
-        text = text_of(message.content)
         if message.untrusted:
-            origins.mark(text, VISITOR if message.run_id else SENT)
-        else:
-            origins.say(text)
+            origins.mark(text_of(message.content), VISITOR if message.run_id else SENT)
+            continue
+        origins.say(text_of([part for part in message.content if not part.get("untrusted")]))
+        if attached := text_of([part for part in message.content if part.get("untrusted")]):
+            origins.mark(attached, ATTACHED)
     if root.input is not None:
         origin = root.metadata.get("untrusted_input")
         origins.mark(root.input, str(origin)) if origin else origins.say(root.input)

@@ -112,8 +112,8 @@ def mark_input(run: Run, origin: str) -> None:
 
 
 def mark_parts(run: Run, content: list[dict[str, Any]]) -> None:
-    """The user who attaches a file or a picture has rarely written it."""
-    if any(part.get("type") != "text" for part in content) and are_untrusted(content):
+    """The user who attaches a file or a picture has rarely written it, and texts may say so of themselves."""
+    if any(part.get("type") != "text" or part.get("untrusted") for part in content) and are_untrusted(content):
         run.has_untrusted = True
 
 

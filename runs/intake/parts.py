@@ -1,6 +1,6 @@
 """The content parts of a message: which parts are valid, and what a model sees of them.
 
-{"type": "text", "text"} · {"type": "image", "url" or "data" (base64), "media_type"?} · {"type":
+{"type": "text", "text", "untrusted"?} · {"type": "image", "url" or "data" (base64), "media_type"?} · {"type":
 "file", "file": id}. The row keeps what was sent; a file is read again each time, so a deleted file
 disappears from the history too.
 """
@@ -27,7 +27,7 @@ from runs.models.session import files_in, parsed_id
 from runs.rules.marks import marked
 
 FIELDS = {
-    "text": ("type", "text"),
+    "text": ("type", "text", "untrusted"),
     "image": ("type", "url", "data", "media_type"),
     "file": ("type", "file"),
 }
@@ -54,7 +54,7 @@ def problem_of(user: Any, part: Any) -> str:
         name, why = next(iter(unknown.items()))
         return f"“{name}”: {why}"
     if part["type"] == "text":
-        return "" if isinstance(part.get("text"), str) else "a text part needs “text”"
+        return text_problem(part)
     if part["type"] == "image":
         return image_problem(part)
     file_id = parsed_id(part.get("file"))
@@ -63,9 +63,15 @@ def problem_of(user: Any, part: Any) -> str:
     return ""
 
 
+def text_problem(part: Part) -> str:
+    if not isinstance(part.get("text"), str):
+        return "a text part needs “text”"
+    return "" if isinstance(part.get("untrusted", False), bool) else "“untrusted” must be true or false"
+
+
 def are_untrusted(content: list[Part]) -> bool:
-    """Pictures, and files except those that their owner marked as their own."""
-    if any(part.get("type") == "image" for part in content):
+    """Pictures, texts that others wrote, and files except those that their owner marked as their own."""
+    if any(part.get("type") == "image" or part.get("untrusted") for part in content):
         return True
     return StoredFile.objects.filter(pk__in=files_in(content), untrusted=True).exists()
 
@@ -108,8 +114,19 @@ def files_of(rows: Iterable[Message], owner_id: Any) -> Files:
 def shown(row: Message, files: Files) -> str | list[Part]:
     """A message's content for a model: plain text if possible; files as their text or picture."""
     if all(part.get("type") == "text" for part in row.content):
-        return row.text
-    return [shown_file(part, files) if part.get("type") == "file" else part for part in row.content]
+        return "\n".join(shown_text(part) for part in row.content)
+    return [shown_part(part, files) for part in row.content]
+
+
+def shown_part(part: Part, files: Files) -> Part:
+    if part.get("type") == "file":
+        return shown_file(part, files)
+    return {"type": "text", "text": shown_text(part)} if part.get("type") == "text" else part
+
+
+def shown_text(part: Part) -> str:
+    text = part.get("text", "")
+    return marked(text, "attachment") if part.get("untrusted") else text
 
 
 def shown_file(part: Part, files: Files) -> Part:

@@ -70,6 +70,7 @@ def test_the_content_of_a_prompt():
         None,
         None,
     ]
+    assert [part["text"] for part in parts if part.get("untrusted")] == ["file:///b.py:\nx = 1"]
     assert parts[3] == parts[4] == {"type": "image", "data": "aGk=", "media_type": "image/png"}
 
 

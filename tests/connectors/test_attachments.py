@@ -74,6 +74,12 @@ def test_a_picture_in_both_places_is_one_file(saved, structured):
     assert len(json.dumps(value)) < 400
 
 
+@pytest.mark.parametrize("field", ["data", "imageData", "png", "contents"])
+def test_a_short_picture_is_one_in_any_field_beside_its_media_type(saved, field):
+    value = shown(saved, {"content": [], "structuredContent": {field: TEXT[:800], "mime_type": "image/png"}})
+    assert value == {field: NAMED, "mime_type": "image/png"}
+
+
 def test_a_picture_beside_structured_content_is_not_lost(saved):
     content = [{"type": "image", "data": TEXT, "mimeType": "image/png"}]
     assert shown(saved, {"content": content, "structuredContent": {"width": 3}}) == {"width": 3, "files": [NAMED]}

@@ -1,13 +1,8 @@
 """What strangers write becomes text that is what it says it is."""
 
-import random
-
 import pytest
 
 from connectors.content import address_list, decode, header_text, sender_text
-from functions.sandbox.inside.documents.pages import read_page
-from functions.sandbox.inside.documents.report import LeftOut
-from plumbing.untrusted.formats import HUGE_REFERENCE, Reader, html_text_here
 
 
 @pytest.mark.parametrize(
@@ -27,7 +22,7 @@ def test_encoded_words_are_read_and_broken_ones_left(raw, said):
 
 def test_a_decoded_name_makes_up_no_address():
     raw = "=?utf-8?q?boss=40example.org=2C?= <eve@example.net>"
-    assert sender_text(raw) == "boss@example.org, <eve@example.net>"
+    assert sender_text(raw) == '"boss@example.org," <eve@example.net>'
     assert sender_text("=?utf-8?q?D=C3=B6rte?= <dora@example.net>") == "Dörte <dora@example.net>"
     assert sender_text("dora@example.net") == "dora@example.net"
 
@@ -45,32 +40,3 @@ def test_no_header_stops_its_reader(raw):
     assert isinstance(header_text(raw), str)
     assert isinstance(sender_text(raw), str)
     assert isinstance(address_list(raw), list)
-
-
-PIECES = [
-    "<", "!", "[", "]", ">", "--", "CDATA[", "<![", "<!", "if", "&#", "&#x", "1" * 10, "9" * 5000, ";", "<p>", "</p>",
-    "<script>", "</script", "<a a='", "x", " ", "\n", "<?", "?>", "/", "=", '"', "'", "&amp", "&", "\ud800", "\x00", "é",
-    "<!DOCTYPE", "ELEMENT", "(", "%", "<textarea>", "</title>", "<plaintext>",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_no_html_stops_its_readers(seed):
-    """Of mails, and of documents in collections."""
-    chance = random.Random(seed)
-    for _ in range(250):
-        source = "".join(chance.choice(PIECES) for _ in range(chance.randint(1, 14)))
-        assert isinstance(html_text_here(source), str), source
-        assert isinstance(read_page(source, LeftOut()), list), source
-        reader = Reader()  # by itself too: else the text would be read without its blocks
-        reader.feed(HUGE_REFERENCE.sub("", source))
-        reader.close()
-
-
-@pytest.mark.parametrize(
-    "read", [html_text_here, lambda source: "".join(part["text"] for part in read_page(source, LeftOut()))]
-)
-def test_what_is_around_an_unknown_declaration_is_read(read):
-    text = read("<p>Hello</p><![x and so on><p>the end &#" + "9" * 5000 + ";</p>")
-    assert "Hello" in text and "the end" in text and "and so on" not in text
-    assert "Hello" in read("<p>Hello</p><![x and so on")

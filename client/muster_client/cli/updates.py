@@ -92,7 +92,7 @@ def part_of(block: Any) -> dict[str, Any]:
 
 def part_of_resource(resource: Any) -> dict[str, Any]:
     if (text := getattr(resource, "text", None)) is not None:
-        return {"type": "text", "text": f"{resource.uri}:\n{text}"}
+        return {"type": "text", "text": f"{resource.uri}:\n{text}", "untrusted": True}  # others may have written it
     if str(resource.mime_type).startswith("image/"):
         return {"type": "image", "data": resource.blob, "media_type": resource.mime_type}
     raise refused(f"{resource.uri} is neither text nor an image.")

@@ -20,6 +20,8 @@ from agents import diff, documents, mapping, schema, schema_rules
 from functions import signature
 from plumbing.untrusted import archives, formats, jinja, openapi
 
+from . import letters
+
 
 def answer(order: dict[str, Any]) -> bytes:
     """The reply to one task: {"value": …}, or {"refused": …} with the task's refusal."""
@@ -56,7 +58,7 @@ TASKS: dict[str, Callable[..., Any]] = {
     "side_by_side": side_by_side,
     "unified": diff.diff_texts_here,
     "as_text": diff.text_here,
-    "html": formats.html_text_here,
+    "letter": letters.read_here,
     "openapi": openapi.read_here,
     "render": jinja.render_here,
     "template_names": jinja.names_here,
@@ -69,6 +71,14 @@ _SOURCE = 'def main(ä: int, b: list[str] = []) -> dict:\n    """Do it.\n\n    A
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z]+$", "format": "date"}}}
 _TEMPLATE = "{% for a in b if a > 1 %}{{ a | upper }}, {{ loop.index }}{% else %}{{ c | default('d') }}{% endfor %}"
 _DOCUMENT = "openapi: 3.1.0\nservers: [{url: 'https://a.example'}]\npaths: {/a: {get: {operationId: a}}}\n"
+_LETTER = {
+    "kind": "multipart/mixed",
+    "parts": [
+        {"kind": "text/html", "text": "<style>.a{display:none}</style><p class='a' style='color:#fff'>&eacute;</p>"},
+        {"kind": "text/plain", "text": "a \nb", "is_flowed": True},
+        {"kind": "text/calendar", "text": "BEGIN:VEVENT\nDTSTART;TZID=A:20261201T100000\nEND:VEVENT"},
+    ],
+}
 _ZIP = base64.b64encode(archives.pack({"a": b"a"})).decode()
 _TAR = base64.b64encode(zlib.compress(tarfile.TarInfo("a").tobuf() + bytes(1024), wbits=31)).decode()
 
@@ -79,7 +89,7 @@ def warm_up() -> None:
         "signature": [_SOURCE, ""], "check_schema": [_SCHEMA], "validate": [_SCHEMA, {"a": "1"}],
         "search": ["a[?b > `1`].b | sort(@)", {"a": [{"b": 2}]}], "unified": ["a\nb", "a\nc", "1", "2"],
         "as_text": [{"a": [1, "a\nb", None, 1.5]}],
-        "html": ["<p class='a'>&eacute;</p>"], "openapi": [_DOCUMENT, None, "", ""],
+        "letter": [_LETTER, 1000], "openapi": [_DOCUMENT, None, "", ""],
         "render": [_TEMPLATE, {"b": [1, 2], "c": None}], "template_names": [_TEMPLATE],
         "definitions": ["kind: agent\n"], "yaml": ["a: 1"],
     }.items():  # fmt: skip

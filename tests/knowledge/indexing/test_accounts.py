@@ -11,6 +11,8 @@ from connectors.models import Connection
 from knowledge.collections.search import search
 from knowledge.indexing import accounts, work
 from knowledge.models import AccountItem, Chunk, Collection, CollectionAccount, Document
+from tests.connectors.fake_gmail import coded
+from tests.connectors.loopback import Fault
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/collections/papers/accounts/"
@@ -217,3 +219,22 @@ def test_a_message_with_half_a_character_or_nul_does_not_stop_the_account(papers
     monkeypatch.setattr(accounts.CONNECTORS["gmail"], "message", hostile)
     assert read(mails) == 2 and mails.error == ""
     assert found(papers, "lighthouse") and found(papers, "harbour")
+
+
+def test_messages_that_the_service_never_gives_stop_no_other(alice, papers, graph, connect):
+    connect(alice, "outlook")
+    account = accounts.add(papers, alice, "outlook", "rent")[0]
+    for number in range(4):
+        bad = graph.deliver(f"bad {number}", "rent")
+        graph.faults += [Fault(f"/messages/{bad}", status=500, times=9999)]
+    graph.deliver("good", "rent")
+    assert read(account) == 1
+    assert account.items.exclude(error="").count() == 4 and account.error == ""
+
+
+def test_a_document_says_what_its_message_lost(papers, mails, gmail):
+    page = "<p>Rent is due</p><img src=a width=600 height=400><p hidden>obeythis</p>"
+    gmail.deliver("Rent", payload={"mimeType": "text/html", "body": {"data": coded(page.encode()), "size": len(page)}})
+    assert read(mails) == 1
+    [(_, text)] = found(papers, "rent due")
+    assert "[left out: pictures" in text and "[left out: hidden text" in text and "obeythis" not in text

@@ -6,7 +6,8 @@ import pytest
 
 from functions.sandbox.inside.documents import answer as writing
 from functions.sandbox.inside.documents.plain import find_codec
-from functions.sandbox.inside.documents.report import MOST_LEFT_OUT, LeftOut, limit_parts
+from functions.sandbox.inside.documents.report import LeftOut, limit_parts
+from functions.sandbox.inside.letters.left_out import MOST_LEFT_OUT
 from knowledge.collections.pieces import LeftOut as Listed
 from knowledge.collections.pieces import Part
 from knowledge.indexing import parsing

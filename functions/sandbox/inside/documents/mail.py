@@ -10,6 +10,7 @@ import email.policy
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ..letters.reading import CALENDARS, ENRICHED, MARKUP, MESSAGE, REPORTS, LetterReader, Tree
 from . import pages, plain
 from .report import LeftOut, Part, Refused, describe_refusal
 
@@ -17,6 +18,7 @@ HEADERS = ("From", "To", "Cc", "Date", "Subject")
 DEEPEST = 5  # messages in messages
 # What Python's parser raises for damaged headers and parameters, such as a number of 5,000 digits.
 HEADER_FAULTS = (email.errors.MessageError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
+BYTE_CODECS = ("utf-8", "cp1252")  # texts in them have no zero bytes
 Read = Callable[[bytes, str, LeftOut, int], Iterable[Part]]  # reads an attachment
 
 
@@ -32,57 +34,73 @@ def read_message(message: Any, left_out: LeftOut, read: Read, depth: int) -> Ite
     """The headers with the body, then each attachment below its name."""
     subject = read_header(message, "Subject")
     lines = [f"{name}: {read_header(message, name)}" for name in HEADERS if message.get(name) is not None]
-    bodies: list[str] = []
-    attached: list[Any] = []
-    sort_parts(message, bodies, attached, left_out)
-    yield {"text": "\n".join([*lines, "", *bodies]), "heading": subject}
+    parts: list[Any] = []
+    letter = LetterReader(left_out, reads_messages=False).read(describe_part(message, parts, left_out))
+    yield {"text": "\n".join([*lines, "", letter.text]), "heading": subject}
+    attached = [parts[part["id"]] for part in letter.attached if not part.get("is_shown")]
     for number, part in enumerate(attached, 1):
         yield from read_attached(part, number, left_out, read, depth)
 
 
-def sort_parts(part: Any, bodies: list[str], attached: list[Any], left_out: LeftOut) -> None:
-    """Collect the texts that a mail program shows as the message, and what is attached to it."""
+def describe_part(part: Any, parts: list[Any], left_out: LeftOut) -> Tree:
+    """The part as a tree for the reader of mails; `parts` gets the parts by their `id`."""
     kind = part.get_content_type()
-    if kind == "multipart/encrypted" or kind.endswith("pkcs7-mime"):
-        left_out.add("message", "The message is encrypted: its text cannot be read.")
-    elif kind == "multipart/alternative" and part.is_multipart():
-        sort_parts(choose_alternative(part.get_payload()), bodies, attached, left_out)
-    elif part.is_multipart() and kind != "message/rfc822":
-        for one in part.get_payload():
-            sort_parts(one, bodies, attached, left_out)
+    described: Tree = {"kind": kind, "id": len(parts), "name": read_file_name(part), "disposition": ""}
+    parts.append(part)
+    described["disposition"] = read_parameter(part.get_content_disposition)
+    if part.is_multipart() and kind not in MESSAGE | REPORTS:
+        described["parts"] = [describe_part(one, parts, left_out) for one in part.get_payload()]
     elif kind.startswith("multipart/"):  # announced, but without a part
-        bodies.append(str(part.get_payload() or ""))
-    elif kind in ("text/plain", "text/html") and not read_file_name(part):
-        bodies.append(read_text(part, left_out))
-    else:
-        attached.append(part)
+        return {**described, "kind": "text/plain", "text": str(part.get_payload() or "")}
+    elif kind in REPORTS:
+        described["text"] = (
+            "\n".join(map(str, part.get_payload())) if part.is_multipart() else read_text(part, left_out)
+        )
+    elif kind in CALENDARS or is_letter_text(kind) and described["disposition"] != "attachment":
+        described |= try_to_decode(part, left_out)
+        described["is_flowed"] = read_parameter(lambda: part.get_param("format")).lower() == "flowed"
+        described["joins"] = read_parameter(lambda: part.get_param("delsp")).lower() == "yes"
+    return described
 
 
-def choose_alternative(parts: list[Any]) -> Any:
-    """Of alternatives, the plain text, unless it is blank; else what a mail program would show, the last."""
-    for part in parts:
-        if part.get_content_type() == "text/plain" and (part.get_payload(decode=True) or b"").strip():
-            return part
-    shown = [part for part in parts if part.get_content_type().startswith(("text/html", "multipart/"))]
-    return shown[-1] if shown else parts[-1]
+def try_to_decode(part: Any, left_out: LeftOut) -> Tree:
+    try:
+        return {"text": decode_part(part, left_out)}
+    except Refused as error:  # a text that is none; the others are read
+        return {"why": str(error)}
+
+
+def is_letter_text(kind: str) -> bool:
+    return kind.startswith("text/") or kind in MARKUP or kind in ENRICHED
+
+
+def read_parameter(find: Callable[[], Any]) -> str:
+    """A parameter of a header; empty for a damaged one."""
+    try:
+        return str(find() or "")
+    except HEADER_FAULTS:
+        return ""
 
 
 def read_text(part: Any, left_out: LeftOut) -> str:
-    """The text of a part that is text or HTML, in the encoding that it states."""
-    content = part.get_payload(decode=True) or b""
-    try:
-        declared = str(part.get_param("charset") or "")
-    except HEADER_FAULTS:
-        declared = ""
-    try:
-        text = plain.decode_text(content, left_out, declared, place=read_file_name(part) or "message")
-    except ImportError:  # without the library that guesses, letters are lost, and never the text
-        text = content.decode("utf-8", "replace")
-        left_out.add(read_file_name(part) or "message", "The encoding is unknown: letters that are not ASCII are lost.")
+    """The text of an attachment that is text or HTML, in the encoding that it states."""
+    text = decode_part(part, left_out)
     if part.get_content_type() != "text/html":
         return text
     shown = pages.read_page(text, left_out)
     return "\n".join(filter(None, (one.get("heading", "") + "\n" + one["text"] for one in shown))).strip()
+
+
+def decode_part(part: Any, left_out: LeftOut) -> str:
+    content = part.get_payload(decode=True) or b""
+    if plain.find_codec(read_parameter(lambda: part.get_param("charset"))) in BYTE_CODECS:
+        content = content.replace(b"\0", b"")
+    declared = read_parameter(lambda: part.get_param("charset"))
+    try:
+        return plain.decode_text(content, left_out, declared, place=read_file_name(part) or "message")
+    except ImportError:  # without the library that guesses, letters are lost, and never the text
+        left_out.add(read_file_name(part) or "message", "The encoding is unknown: letters that are not ASCII are lost.")
+        return content.decode("utf-8", "replace")
 
 
 def read_attached(part: Any, number: int, left_out: LeftOut, read: Read, depth: int) -> Iterator[Part]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..letters.left_out import PICTURE, Entry, LeftOut
+
+__all__ = ["PICTURE", "Entry", "LeftOut", "Part", "Refused", "describe_refusal", "limit_parts"]
+
 CHARS = 8_000_000  # of a document
-MOST_LEFT_OUT = 100  # entries of the list; the last one counts the others
-PLACE, REASON = 120, 300  # characters
-PICTURE = "Pictures are not read: text in them must be recognised (OCR) before."
 HIDDEN_SHEET = "The sheet is hidden in the file. Its text was read."
 HIDDEN_SLIDE = "The slide is hidden in the file. Its text was read."
 Part = dict[str, Any]  # text, and heading or page
-Entry = dict[str, Any]  # place, reason, and is_lost: false for a note on a text that is there
 
 
 class Refused(Exception):
@@ -21,38 +21,6 @@ class Refused(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-
-
-class LeftOut:
-    """What of a document is not in its text, and what a person should know of it: places and reasons."""
-
-    def __init__(self) -> None:
-        self.counts: dict[tuple[str, str, bool], int] = {}
-        self.more = 0
-
-    def note(self, place: str, reason: str) -> None:
-        """Say something of a text that is not lost."""
-        self.add(place, reason, is_lost=False)
-
-    def add(self, place: str, reason: str, *, is_lost: bool = True) -> None:
-        """The same place and reason stand in the list once, with their number."""
-        entry = place.strip()[:PLACE] or "document", reason[:REASON], is_lost
-        if entry in self.counts:
-            self.counts[entry] += 1
-        elif len(self.counts) < MOST_LEFT_OUT - 1:
-            self.counts[entry] = 1
-        else:
-            self.more += 1
-
-    def entries(self) -> list[Entry]:
-        entries: list[Entry] = []
-        for (place, reason, is_lost), count in self.counts.items():
-            counted = place if count == 1 else f"{place} ({count} times)"
-            entries.append({"place": counted, "reason": reason, "is_lost": is_lost})
-        if self.more:
-            reason = f"{self.more} more places are left out."
-            entries.append({"place": "document", "reason": reason, "is_lost": True})
-        return entries
 
 
 def describe_refusal(error: Exception) -> tuple[str, str]:

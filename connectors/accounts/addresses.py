@@ -1,0 +1,104 @@
+"""Mail addresses that somebody writes to: one by one, with names, as mail servers take them."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from email.utils import getaddresses
+
+import idna
+
+from agents.tools import RetryTool
+
+ADDRESS = re.compile(r'([^\s@<>()\[\]:;,"\\]+|"[^"\\\r\n]+")@([^\s@<>()\[\]:;,"\\]+|\[[0-9A-Fa-f:.]+\])')
+NAMED = re.compile(r"\s*([^<>\r\n]*?)\s*<\s*([^<>\s]+)\s*>\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """A person and an address in ASCII."""
+
+    name: str
+    address: str
+
+    @property
+    def key(self) -> str:
+        """Equal for one mailbox: nobody tells mailboxes apart by the case of letters."""
+        return self.address.casefold()
+
+
+def read_recipients(entries: Iterable[str]) -> list[Recipient]:
+    """Each recipient once. An entry is an address or “Name <address>”. Raises RetryTool for what no mail can be sent
+    to.
+    """
+    recipients: dict[str, Recipient] = {}
+    for entry in entries:
+        for one in read_entry(entry):
+            recipients.setdefault(one.key, one)
+    return list(recipients.values())
+
+
+def read_entry(entry: str) -> list[Recipient]:
+    if re.search(r"[\r\n\0]", entry):
+        raise RetryTool(f"“{entry[:100]}” has a line break, so no mail can be sent to it.")
+    if match := NAMED.fullmatch(entry):  # a comma in the name divides nothing
+        return [Recipient(unquote_name(match[1]), check_address(match[2], entry))]
+    if "," not in entry and ";" not in entry:
+        return [Recipient("", check_address(entry.strip(), entry))]
+    try:
+        pairs = getaddresses([entry.replace(";", ",")])
+    except Exception:  # Python's reader of addresses has many ways to fail
+        pairs = []
+    if not pairs:
+        raise refuse(entry)
+    return [Recipient(unquote_name(name), check_address(address, entry)) for name, address in pairs]
+
+
+def unquote_name(name: str) -> str:
+    name = name.strip()
+    is_quoted = len(name) > 1 and name[0] == name[-1] == '"'
+    return re.sub(r"\\(.)", r"\1", name[1:-1]) if is_quoted else name
+
+
+def check_address(address: str, entry: str) -> str:
+    """The address with its domain as servers know it. Raises RetryTool."""
+    match = ADDRESS.fullmatch(address)
+    if not match or "=?" in address or len(address) > 320:
+        raise refuse(entry)
+    mailbox, domain = match[1], match[2]
+    if not mailbox.isascii():
+        raise RetryTool(
+            f"“{entry[:100]}” has letters outside ASCII before the @; such mail is not sent. Ask for another address."
+        )
+    if domain.startswith("["):
+        return address
+    try:
+        return f"{mailbox}@{idna.encode(domain, uts46=True).decode()}" if not domain.isascii() else address
+    except UnicodeError:
+        raise refuse(entry) from None
+
+
+def refuse(entry: str) -> RetryTool:
+    return RetryTool(
+        f"“{entry[:100]}” is no mail address. Write each one as name@example.org or Name <name@example.org>."
+    )
+
+
+def find_known(addresses: Iterable[str]) -> list[Recipient]:
+    """Those of a received message that mail can be sent to, each once."""
+    recipients: list[Recipient] = []
+    for address in addresses:
+        try:
+            recipients += read_recipients([address])
+        except RetryTool:
+            continue
+    return list({one.key: one for one in reversed(recipients)}.values())[::-1]
+
+
+def is_own(recipient: Recipient, own: Iterable[str]) -> bool:
+    """Whether this is one of the account's addresses, also with a tag (me+list@example.org)."""
+    return strip_tag(recipient.key) in {strip_tag(address.casefold()) for address in own}
+
+
+def strip_tag(address: str) -> str:
+    mailbox, _, domain = address.rpartition("@")
+    return f"{mailbox.partition('+')[0]}@{domain}"

@@ -1,0 +1,94 @@
+"""The texts of messages, read in a process with limits: strangers write them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from connectors.content import Attachment, Entry, clean, lost, mark_cut
+from plumbing.untrusted import apart
+
+JSON = Any
+Tree = dict[str, JSON]  # what functions/sandbox/inside/letters/reading.py describes
+SHORTER = 100_000  # characters of each part, of a message that took too long
+LONGEST = 4_000_000  # characters of a part that are sent to be read
+TOO_COMPLEX = "The message is too complex to be read."
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a person sees of a message."""
+
+    text: str = ""
+    length: int = 0
+    events: list[dict[str, JSON]] = field(default_factory=list)
+    left_out: list[Entry] = field(default_factory=list)
+    attachments: list[Attachment] = field(default_factory=list)
+
+    @property
+    def is_cut(self) -> bool:
+        return self.length > len(self.text)
+
+    def as_fields(self) -> dict[str, JSON]:
+        """The fields of a Message."""
+        left_out = list(self.left_out)
+        if self.is_cut:
+            left_out.append(lost("text", f"Only the first {len(self.text)} of {self.length} characters are here."))
+        return {
+            "text": mark_cut(self.text, self.length), "text_length": self.length, "is_cut": self.is_cut,
+            "events": self.events, "left_out": left_out, "attachments": self.attachments,
+        }  # fmt: skip
+
+
+def read_letter(tree: Tree, max_chars: int) -> Reading:
+    """The message that these parts make. Raises Unavailable while the processes that read are busy."""
+    left_out: list[Entry] = []
+    try:
+        read = apart.read("letter", shorten(tree, LONGEST, left_out), max_chars)
+    except (apart.TooMuch, apart.Refused):
+        left_out = [lost("message", f"{TOO_COMPLEX} Only the beginning of its parts was read.")]
+        read = read_beginning(tree, max_chars)
+    text = clean(read["text"])
+    removed = len(read["text"]) - len(text)
+    return Reading(
+        text=text,
+        length=read["length"] - removed,
+        events=[clean_values(event) for event in read["events"]],
+        left_out=[*left_out, *map(clean_values, read["left_out"])],
+        attachments=[Attachment(clean(one["name"]), clean(one["kind"]), one["size"] or 0) for one in read["attached"]],
+    )
+
+
+def read_beginning(tree: Tree, max_chars: int) -> dict[str, JSON]:
+    try:
+        read: dict[str, JSON] = apart.read("letter", shorten(tree, SHORTER, []), max_chars)
+    except (apart.TooMuch, apart.Refused):
+        nothing = lost("message", f"{TOO_COMPLEX} Nothing of its text is here.")
+        return {"text": "", "length": 0, "events": [], "left_out": [nothing], "attached": find_files(tree)}
+    return read
+
+
+def shorten(part: Tree, limit: int, left_out: list[Entry]) -> Tree:
+    """The tree with this much of each text."""
+    text = part.get("text")
+    changes: Tree = {}
+    if isinstance(text, str) and len(text) > limit:
+        why = f"Only the first {limit} of {len(text)} characters of this part are read."
+        left_out.append(lost(part.get("name") or part["kind"] or "text", why))
+        changes["text"] = text[:limit]
+    if part.get("parts"):
+        changes["parts"] = [shorten(one, limit, left_out) for one in part["parts"]]
+    return {**part, **changes}
+
+
+def find_files(part: Tree) -> list[Tree]:
+    inner = part.get("parts") or []
+    if not inner:
+        return [{"name": part.get("name") or "", "kind": part["kind"], "size": part.get("size")}]
+    return [file for one in inner for file in find_files(one)]
+
+
+def clean_values(value: JSON) -> JSON:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [clean_values(one) for one in value]
+    return {name: clean_values(one) for name, one in value.items()} if isinstance(value, dict) else value

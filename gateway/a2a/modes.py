@@ -1,0 +1,71 @@
+"""Which media types a client accepts in the artifacts of its task (`acceptedOutputModes`).
+
+A reply is text, and a value of an agent with an output schema is JSON. Each is written as the other
+where only that is accepted, and a file of a type that is not accepted is named with its address.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from agents.exceptions import Invalid
+from gateway.reading import as_text, file_url
+from runs.models import Run
+
+from .errors import A2AError
+
+JSON = Any
+MODES = "a2a_modes"  # where a run's metadata keeps them
+TEXT, DATA = "text/plain", "application/json"
+OLDER = {"text": TEXT, "data": DATA, "file": "*/*"}  # kinds of parts, which early clients send
+MOST = 50
+SHAPE = re.compile(r"(\*|[\w.+-]{1,100})/(\*|[\w.+-]{1,100})")
+
+
+def read_modes(sent: Iterable[str]) -> list[str]:
+    """Raises Invalid, and A2AError if the client takes neither text nor JSON."""
+    sent = list(sent)
+    if len(sent) > MOST:
+        raise refused(f"at most {MOST} media types")
+    modes = [OLDER.get(mode, mode.partition(";")[0].strip().lower()) for mode in sent]
+    if not all(SHAPE.fullmatch(mode) for mode in modes):
+        raise refused("media types, such as text/plain")
+    if modes and not takes(modes, TEXT) and not takes(modes, DATA):
+        raise A2AError(
+            f"This agent answers with {TEXT} or {DATA}, and you accept neither.",
+            code="unsupported_content",
+            hint="Add one of them to “acceptedOutputModes”, or leave it out.",
+        )
+    return modes
+
+
+def refused(expected: str) -> Invalid:
+    detail = {"field": "configuration.acceptedOutputModes", "code": "invalid", "message": expected}
+    return Invalid("“acceptedOutputModes” is not valid.", code="invalid_params", details=[detail])
+
+
+def modes_of(run: Run) -> list[str]:
+    return run.metadata.get(MODES) or []
+
+
+def takes(modes: list[str], media_type: str) -> bool:
+    """Without modes a client takes everything."""
+    kind, _, _ = media_type.partition("/")
+    return not modes or bool({"*/*", f"{kind}/*", media_type} & set(modes))
+
+
+def tailor(artifact: dict[str, JSON], modes: list[str]) -> dict[str, JSON]:
+    """The artifact with parts that the client accepts."""
+    parts = [tailor_part(part, artifact, modes) for part in artifact["parts"]]
+    return {**artifact, "parts": parts}
+
+
+def tailor_part(part: dict[str, JSON], artifact: dict[str, JSON], modes: list[str]) -> dict[str, JSON]:
+    if "data" in part:
+        return part if takes(modes, DATA) else {"text": as_text(part["data"])}
+    if "text" in part:
+        return part if takes(modes, TEXT) else {"data": part["text"], "mediaType": DATA}
+    if takes(modes, part["mediaType"]):
+        return part
+    text = f"{part['filename']} ({part['mediaType']}): {file_url(artifact['artifactId'])}"
+    return {"text": text} if takes(modes, TEXT) else {"data": text, "mediaType": DATA}
