@@ -56,7 +56,11 @@ class ProviderViewSet(NamedViewSet):
         provider = self.get_object()
         provider.require_use(request.user)
         names = served.models(provider)
-        facts = {name: model.as_json() for name in names if (model := provider.known_model(name))}
+        facts = {}
+        for model_name in names:
+            model = provider.known_model(model_name)
+            if model:
+                facts[model_name] = model.as_json()
         return Response({"models": names, "default_model": provider.default_model, "known": facts})
 
     @extend_schema(request=TrialSerializer, responses={200: TrialResultSerializer})
@@ -65,7 +69,8 @@ class ProviderViewSet(NamedViewSet):
         """Try it: is its address right, is its key accepted, does it have the model, and what can the model do? The
         last costs a few tokens; `requests: false` leaves it out.
         """
-        body, provider = read(TrialSerializer, request), self.get_object()
+        body = read(TrialSerializer, request)
+        provider = self.get_object()
         trial = served.try_provider if body["requests"] else served.verdict
         verdict = {"abilities": [], **trial(provider, body.get("model", ""))}
         self.audit("tested", provider, ok=verdict["ok"], code=verdict["code"])
@@ -165,7 +170,8 @@ class TeamViewSet(NamedViewSet):
     """Teams of this person; the person who makes one administers it."""
 
     model = Team
-    by_owner = False  # the names of teams are unique
+    # The names of teams are unique.
+    by_owner = False
     scope = "teams"
     personal = ("leave",)
     queryset = Team.objects.none()
@@ -194,7 +200,8 @@ class TeamViewSet(NamedViewSet):
             return Response(InvitationSerializer(invitation).data, status=201, headers=headers)
         self.page_ordering = ("-id",)
         rows = team.invitations.open().select_related("team", "user", "invited_by")
-        return self.get_paginated_response(InvitationSerializer(self.paginate_queryset(rows), many=True).data)
+        serializer = InvitationSerializer(self.paginate_queryset(rows), many=True)
+        return self.get_paginated_response(serializer.data)
 
     @extend_schema(responses={204: None})
     @action(detail=True, methods=["delete"], pagination_class=None, filterset_fields=None)
@@ -273,10 +280,11 @@ class KeyViewSet(
         serializer = KeySerializer(data=request.data, context=self.get_serializer_context())
         serializer.is_valid(raise_exception=True)
         values = serializer.validated_data
-        key, key.secret = ApiKey.make(  # type: ignore[attr-defined]
-            request.user, values["scopes"], name=values.get("name", ""), expires_at=values["expires_at"],
-            made_by=find_key(request),
-        )  # fmt: skip
+        name = values.get("name", "")
+        key, secret = ApiKey.make(
+            request.user, values["scopes"], name=name, expires_at=values["expires_at"], made_by=find_key(request)
+        )
+        key.secret = secret  # type: ignore[attr-defined]
         self.audit("created", key, scopes=key.scopes)
         return Response(NewKeySerializer(key).data, status=201, headers=location_header(request, key.pk))
 

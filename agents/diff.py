@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
+from itertools import zip_longest
 from typing import Any, Literal
 
 import yaml
@@ -11,9 +12,12 @@ from plumbing.untrusted import apart
 
 from .schema import canonical_json
 
-CONTEXT = 3  # unchanged lines shown around a change
-SHORT = 40_000  # pairs of lines that may be compared in a serving process
-SHORT_SPEC = 20_000  # characters of a spec that may be written as YAML in a serving process
+# Unchanged lines shown around a change.
+CONTEXT = 3
+# Pairs of lines that may be compared in a serving process.
+SHORT = 40_000
+# Characters of a spec that may be written as YAML in a serving process.
+SHORT_SPEC = 20_000
 TOO_DIFFERENT = "The two have too many differences to be compared line by line."
 
 
@@ -44,34 +48,41 @@ def is_short(old: str, new: str) -> bool:
 
 
 def side_by_side_here(old: str, new: str) -> list[Row]:
-    left, right = old.splitlines(), new.splitlines()
+    left = old.splitlines()
+    right = new.splitlines()
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
     rows: list[Row] = []
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+    for tag, left_start, left_end, right_start, right_end in matcher.get_opcodes():
         if tag == "equal":
-            rows += fold_rows([Row("same", i + 1, left[i], i - i1 + j1 + 1, right[i - i1 + j1]) for i in range(i1, i2)])
+            same_rows = []
+            shift = right_start - left_start
+            for place in range(left_start, left_end):
+                same_rows.append(Row("same", place + 1, left[place], place + shift + 1, right[place + shift]))
+            rows += fold_rows(same_rows)
         else:
-            rows += changed_rows(left, right, range(i1, i2), range(j1, j2))
+            rows += changed_rows(left, right, range(left_start, left_end), range(right_start, right_end))
     return rows
 
 
 def changed_rows(left: list[str], right: list[str], i: range, j: range) -> Iterator[Row]:
-    for step in range(max(len(i), len(j))):
-        has_left, has_right = step < len(i), step < len(j)
-        kind = "changed" if has_left and has_right else "removed" if has_left else "added"
-        yield Row(
-            kind,  # type: ignore[arg-type]
-            i[step] + 1 if has_left else None,
-            left[i[step]] if has_left else "",
-            j[step] + 1 if has_right else None,
-            right[j[step]] if has_right else "",
-        )
+    """The lines `i` of the left text beside the lines `j` of the right one; the longer side goes on alone."""
+    for left_place, right_place in zip_longest(i, j):
+        if left_place is None:
+            yield Row("added", None, "", right_place + 1, right[right_place])
+        elif right_place is None:
+            yield Row("removed", left_place + 1, left[left_place], None, "")
+        else:
+            yield Row("changed", left_place + 1, left[left_place], right_place + 1, right[right_place])
 
 
 def fold_rows(rows: list[Row]) -> list[Row]:
-    if len(rows) <= 2 * CONTEXT + 1:
+    """Equal lines with only the first and the last of them shown, if there are many."""
+    hidden_count = len(rows) - 2 * CONTEXT
+    # To hide a single line takes as much room as the line.
+    if hidden_count <= 1:
         return rows
-    hidden = len(rows) - 2 * CONTEXT
-    return [*rows[:CONTEXT], Row("skipped", None, f"{hidden} unchanged lines", None, ""), *rows[-CONTEXT:]]
+    note = Row("skipped", None, f"{hidden_count} unchanged lines", None, "")
+    return [*rows[:CONTEXT], note, *rows[-CONTEXT:]]
 
 
 def diff_texts(old: str, new: str, old_name: str, new_name: str) -> str:
@@ -86,7 +97,8 @@ def diff_texts(old: str, new: str, old_name: str, new_name: str) -> str:
 
 
 def diff_texts_here(old: str, new: str, old_name: str, new_name: str) -> str:
-    return "\n".join(unified_diff(old.splitlines(), new.splitlines(), old_name, new_name, lineterm=""))
+    lines = unified_diff(old.splitlines(), new.splitlines(), old_name, new_name, lineterm="")
+    return "\n".join(lines)
 
 
 def as_text(spec: dict[str, Any]) -> str:
@@ -121,7 +133,10 @@ def changes(old: Any, new: Any, path: str = "") -> list[dict[str, Any]]:
     """Every value that differs: {"path": "model_params.temperature", "from": 0.2, "to": 0.7}, in
     order of path.
     """
-    if isinstance(old, dict) and isinstance(new, dict):
-        keys = sorted(set(old) | set(new))
-        return [change for key in keys for change in changes(old.get(key), new.get(key), f"{path}.{key}".strip("."))]
-    return [] if old == new else [{"path": path, "from": old, "to": new}]
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return [] if old == new else [{"path": path, "from": old, "to": new}]
+    differences: list[dict[str, Any]] = []
+    for key in sorted(old.keys() | new.keys()):
+        key_path = f"{path}.{key}".strip(".")
+        differences += changes(old.get(key), new.get(key), key_path)
+    return differences

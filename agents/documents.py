@@ -6,6 +6,7 @@ reads untrusted texts (plumbing/untrusted/apart.py).
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -24,14 +25,16 @@ class Plain(yaml.SafeLoader):
     """
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = set()
+        seen_keys = set()
         for key, value in node.value:
-            if node.flow_style and isinstance(value, yaml.ScalarNode) and value.value == "" and not value.style:
+            # {a: b, c} between braces: YAML reads c as a key of null.
+            is_missing = isinstance(value, yaml.ScalarNode) and value.value == "" and not value.style
+            if node.flow_style and is_missing:
                 raise make_error(key, f"“{short(key)}” has no value", "put a text that contains a comma in quotes")
             if isinstance(key, yaml.ScalarNode):
-                if key.value in keys:
+                if key.value in seen_keys:
                     raise make_error(key, f"“{short(key)}” occurs twice", "remove one of them")
-                keys.add(key.value)
+                seen_keys.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -54,16 +57,16 @@ def short(key: Any) -> str:
 
 
 def plain_resolvers() -> dict[str, list[tuple[str, Any]]]:
-    kept = {
+    """The library's rules by first letter, without those for dates, and with JSON's for booleans and numbers."""
+    replaced = {
         "tag:yaml.org,2002:bool": re.compile(r"^(true|True|TRUE|false|False|FALSE)$"),
         "tag:yaml.org,2002:int": re.compile(r"^[-+]?(0|[1-9][0-9]*)$"),
     }
     dropped = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value", "tag:yaml.org,2002:merge")
-    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.items()
-    return {
-        first: [(tag, kept.get(tag, pattern)) for tag, pattern in pairs if tag not in dropped]
-        for first, pairs in resolvers
-    }
+    resolvers: dict[str, list[tuple[str, Any]]] = {}
+    for first_letter, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items():
+        resolvers[first_letter] = [(tag, replaced.get(tag, pattern)) for tag, pattern in pairs if tag not in dropped]
+    return resolvers
 
 
 Plain.yaml_implicit_resolvers = plain_resolvers()
@@ -74,9 +77,12 @@ def read_here(text: str) -> list[Any]:
     try:
         documents = list(yaml.load_all(text, Loader=Flat))  # noqa: S506  (a SafeLoader)
     except yaml.MarkedYAMLError as error:
+        message = str(error.problem or error)[:200]
         mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise Refused(str(error.problem or error)[:200], code="unreadable", line=line, column=column) from None
+        # The library counts from 0.
+        line = mark.line + 1 if mark else 1
+        column = mark.column + 1 if mark else 1
+        raise Refused(message, code="unreadable", line=line, column=column) from None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise Refused(str(error)[:200], code="unreadable") from None
     for document in documents:
@@ -108,10 +114,16 @@ def check(value: Any, depth: int = 0) -> None:
 
 
 def portions(text: str, size: int) -> Iterator[tuple[int, str]]:
-    """(lines before it, some whole documents): `---` at the beginning of a line always starts one."""
-    starts = [0, *(match.start() for match in NEW_DOCUMENT.finditer(text) if match.start()), len(text)]
+    """(lines before it, some whole documents) of at most this size, unless one document is longer. `---` at the
+    beginning of a line always starts a document.
+    """
+    ends = [match.start() for match in NEW_DOCUMENT.finditer(text) if match.start()]
+    ends.append(len(text))
     begin = 0
-    for end, following in zip(starts[1:], [*starts[2:], len(text) + size + 1], strict=True):
-        if following - begin > size and end > begin:
+    # A portion ends where the next document would make it too long.
+    for end, next_end in pairwise(ends):
+        if next_end - begin > size and end > begin:
             yield text.count("\n", 0, begin), text[begin:end]
             begin = end
+    if begin < len(text):
+        yield text.count("\n", 0, begin), text[begin:]

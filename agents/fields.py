@@ -29,7 +29,12 @@ def check_moment(moment: datetime) -> None:
 
 @lru_cache(maxsize=4)
 def cipher(keys: tuple[str, ...]) -> MultiFernet:
-    return MultiFernet([Fernet(base64.urlsafe_b64encode(hashlib.sha256(key.encode()).digest())) for key in keys])
+    fernets = []
+    for key in keys:
+        # Fernet takes 32 bytes in base64; a key in the settings may be any text.
+        digest = hashlib.sha256(key.encode()).digest()
+        fernets.append(Fernet(base64.urlsafe_b64encode(digest)))
+    return MultiFernet(fernets)
 
 
 def encrypt(text: str) -> str:
@@ -54,7 +59,11 @@ class EncryptedTextField(models.TextField):
     """Plain text in Python, a Fernet token in the database; empty stays empty. Not searchable."""
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> str | None:
-        return decrypt(value) if value else value
+        if not value:
+            return value
+        return decrypt(value)
 
     def get_prep_value(self, value: str | None) -> str | None:
-        return encrypt(value) if value else value
+        if not value:
+            return value
+        return encrypt(value)

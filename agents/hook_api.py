@@ -56,9 +56,12 @@ class HookSerializer(OptionSerializer):
         return fields
 
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
-        if self.instance is not None and {"agent", "team"} & fields.keys():
-            kept = {name: getattr(self.instance, name) for name in ("agent", "team")}
-            if any(fields.get(name, value) != value for name, value in kept.items()):
+        if self.instance is None:
+            return fields
+        # Who reads a hook and sends it back unchanged does not change its scope.
+        for name in ("agent", "team"):
+            present = getattr(self.instance, name)
+            if fields.get(name, present) != present:
                 raise serializers.ValidationError("The scope cannot be changed: delete the hook and create another.")
         return fields
 

@@ -41,10 +41,11 @@ def read_table() -> dict[str, Any]:
 @cache
 def read_models(kind: str) -> dict[str, KnownModel]:
     """The models of one kind of provider by name."""
+    table = read_table()["kinds"].get(kind, {})
     models = {}
-    for name, row in read_table()["kinds"].get(kind, {}).get("models", {}).items():
-        features = tuple(row.get("features", ()))
-        models[name] = KnownModel(**{**row, "features": features})
+    for name, row in table.get("models", {}).items():
+        fields = {**row, "features": tuple(row.get("features", ()))}
+        models[name] = KnownModel(**fields)
     return models
 
 

@@ -19,11 +19,16 @@ from plumbing.untrusted.apart import Refused
 
 from .documents import check
 
-MAX_EXPRESSION = 2000  # characters
-SMALL_WORK = 20_000  # visited nodes, copied elements and characters of an evaluation in a serving process
-MAX_WORK = 1_000_000  # the same, in a process of its own
-MOST_BITS = 14_284  # of a whole number: Python writes numbers of at most 4,300 digits
-MAX_ITEMS = 10_000  # items of one for_each
+# Characters of an expression.
+MAX_EXPRESSION = 2000
+# Visited nodes, copied elements and characters of an evaluation in a serving process.
+SMALL_WORK = 20_000
+# The same, in a process of its own.
+MAX_WORK = 1_000_000
+# Bits of a whole number: Python writes numbers of at most 4,300 digits.
+MOST_BITS = 14_284
+# Items of one for_each.
+MAX_ITEMS = 10_000
 
 JSON = Any
 
@@ -81,16 +86,17 @@ def check_constants(node: Any) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 SIGNS = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">=", "eq": "==", "ne": "!="}
 
 
 def not_comparable(sign: str, left: JSON, right: JSON) -> MappingError:
-    sides = " with ".join(f"{describe_kind(side)} ({str(side)[:40]!r})" for side in (left, right))
+    sides = [f"{describe_kind(side)} ({str(side)[:40]!r})" for side in (left, right)]
     return MappingError(
-        f"`{sign}` compares {sides}.",
+        f"`{sign}` compares {' with '.join(sides)}.",
         code="not_comparable",
         hint="Compare two numbers, or two texts; to_number(…) makes a number of a text.",
     )
@@ -140,8 +146,8 @@ class Bounded(TreeInterpreter):
         """A comparison reads both values as far as they are equal."""
         left, right = (self.visit(child, value) for child in node["children"])
         self.measured(left)
-        constant = {"type": "literal", "children": []}
-        sides = [{**constant, "value": left}, {**constant, "value": right}]
+        # The library compares what its children give: they are constants now, so that nothing is computed twice.
+        sides = [{"type": "literal", "children": [], "value": side} for side in (left, right)]
         try:
             return super().visit_comparator({**node, "children": sides}, value)
         except TypeError:
@@ -210,7 +216,10 @@ def holds(expression: str, scope: dict[str, JSON]) -> bool:
     not.
     """
     value = search(expression, scope)
-    return not (value is None or value is False or value == "" or value == [] or value == {})
+    if value is None or value is False:
+        return False
+    # 0 is true, and equals False in Python: so not `not value`.
+    return not (value == "" or value == [] or value == {})
 
 
 def map_input(mapping: dict[str, JSON], scope: dict[str, JSON]) -> dict[str, JSON]:
@@ -235,8 +244,10 @@ def map_value(name: str, source: JSON, scope: dict[str, JSON], tree: Bounded) ->
         return source["value"]
     path, default, is_optional = read_source(source)
     value = evaluate_bounded(path, scope, tree)
-    if value is not None or is_optional:
-        return default if value is None else value
+    if value is not None:
+        return value
+    if is_optional:
+        return default
     if is_null_item(plain_path(parse(path).parsed), scope):
         return None
     missing = explain(path, scope)
@@ -340,12 +351,15 @@ def find_steps(expression: str) -> set[str]:
 
 def find_compared_texts(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """(sign, text) of each constant text that an expression compares with."""
-    children = [child for child in node.get("children", []) if isinstance(child, dict)]
-    texts = [child["value"] for child in children if child["type"] == "literal" and isinstance(child["value"], str)]
+    sign = ""
     if node["type"] == "comparator":
-        yield from ((SIGNS[node["value"]], text) for text in texts)
+        sign = SIGNS[node["value"]]
     elif node["type"] == "function_expression" and node["value"] == "contains":
-        yield from (("contains", text) for text in texts)
+        sign = "contains"
+    children = [child for child in node.get("children", []) if isinstance(child, dict)]
+    for child in children:
+        if sign and child["type"] == "literal" and isinstance(child["value"], str):
+            yield sign, child["value"]
     for child in children:
         yield from find_compared_texts(child)
 
@@ -355,7 +369,8 @@ SAME_SCOPE = frozenset(["comparator", "and_expression", "or_expression", "not_ex
 
 def find_roots(node: dict[str, Any]) -> Iterator[str]:
     """The first name of each path that is looked up in the scope itself, not in a list or an object within it."""
-    if path := plain_path(node):
+    path = plain_path(node)
+    if path:
         yield path[0]
     elif node["type"] in SAME_SCOPE:
         for child in node["children"]:

@@ -12,7 +12,8 @@ from agents.models import Invitation, Membership, Team, User
 from agents.names import normal_name
 from agents.sharing import take_back
 
-MOST_OPEN = 200  # open invitations per team
+# Open invitations per team.
+MOST_OPEN = 200
 
 
 def invite(team: Team, username: str, role: str, *, by: Any) -> Invitation:
@@ -60,14 +61,15 @@ def set_roles(team: Team, roles: dict[str, str]) -> None:
     are not members.
     """
     members = {member.user.normal_name: member for member in team.memberships.select_related("user")}
-    typed = {normal_name(name): name for name in roles}
-    roles = {name: roles[typed[name]] for name in typed}
-    if strangers := sorted(typed[name] for name in set(roles) - set(members)):
+    typed_names = {normal_name(name): name for name in roles}
+    roles = {normal: roles[typed] for normal, typed in typed_names.items()}
+    strangers = sorted(typed_names[normal] for normal in roles.keys() - members.keys())
+    if strangers:
+        hint = _("Invite people at /api/v1/teams/%(team)s/invitations/; they become members once they accept.")
         raise Invalid(
             _("%(strangers)s: not a member of this team.") % {"strangers": ", ".join(strangers)},
             code="not_a_member",
-            hint=_("Invite people at /api/v1/teams/%(team)s/invitations/; they become members once they accept.")
-            % {"team": team.name},
+            hint=hint % {"team": team.name},
         )
     if Membership.Role.ADMINISTRATOR not in roles.values():
         raise Invalid(_("A team needs an administrator."), code="no_administrator")

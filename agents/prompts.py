@@ -34,19 +34,25 @@ def check_variables(variables: JSON) -> list[dict[str, str]]:
     """The problems of these declarations; `field` names the variable."""
     if not isinstance(variables, dict) or len(variables) > MOST:
         return [detail("variables", "invalid", f"Send an object: at most {MOST} names, each with a JSON Schema.")]
-    return [problem for name, schema in variables.items() for problem in problems_of_one(name, schema)]
+    problems: list[dict[str, str]] = []
+    for name, schema in variables.items():
+        problems += problems_of_one(name, schema)
+    return problems
 
 
 def problems_of_one(name: str, schema: JSON) -> list[dict[str, str]]:
     place = f"variables.{name[:64]}"
     if not NAME.match(name):
         return [detail(place, "invalid_name", "A name has small letters, digits and “_”, and begins with no digit.")]
-    if problems := check_schema(schema):
-        return [
-            detail(place, problem["code"], f"{problem['path'] or '/'}: {problem['message']}") for problem in problems
-        ]
-    if "default" in schema and (wrong := validate(schema, schema["default"])):
-        return [detail(f"{place}.default", "schema", wrong[0]["message"])]
+    problems = []
+    for problem in check_schema(schema):
+        message = f"{problem['path'] or '/'}: {problem['message']}"
+        problems.append(detail(place, problem["code"], message))
+    if problems or "default" not in schema:
+        return problems
+    violations = validate(schema, schema["default"])
+    if violations:
+        return [detail(f"{place}.default", "schema", violations[0]["message"])]
     return []
 
 
@@ -60,7 +66,8 @@ def check_template(template: str, variables: Variables) -> list[dict[str, str]]:
         return [detail("system_prompt", refused.code, f"Line {refused.line}: {refused}")]
     except apart.TooMuch:
         return [detail("system_prompt", "too_much_work", f"The template cannot be read. {TOO_MUCH}")]
-    unknown = unknown_names((name for name in used if name not in variables), "variable", variables)
+    undeclared = [name for name in used if name not in variables]
+    unknown = unknown_names(undeclared, "variable", variables)
     return [detail("system_prompt", "unknown_variable", f"“{name[:64]}”: {why}") for name, why in unknown.items()]
 
 
@@ -77,20 +84,22 @@ def fill_values(variables: Variables, arguments: dict[str, JSON]) -> tuple[dict[
     """(the values with the defaults, one problem for each value that is missing, unknown or of the wrong
     type).
     """
-    defaults = {name: schema["default"] for name, schema in variables.items() if "default" in schema}
-    values = {**defaults, **{name: value for name, value in arguments.items() if name in variables}}
-    unknown = unknown_names(
-        (name for name in arguments if name not in variables), "variable", variables, sent=arguments
-    )
+    undeclared = [name for name in arguments if name not in variables]
+    unknown = unknown_names(undeclared, "variable", variables, sent=arguments)
     problems = [detail(f"variables.{name[:64]}", "unknown_variable", why) for name, why in unknown.items()]
+    values: dict[str, JSON] = {}
     for name, schema in variables.items():
-        if name not in values:
-            problems.append(detail(f"variables.{name}", "missing_variable", "This variable is required."))
-        elif name in arguments:
-            problems += [
-                detail(f"variables.{name}{problem['path'].replace('/', '.')}", "schema", problem["message"])
-                for problem in validate(schema, values[name])
-            ]
+        place = f"variables.{name}"
+        if name in arguments:
+            values[name] = arguments[name]
+            for violation in validate(schema, arguments[name]):
+                # A JSON pointer becomes a path with dots: /city/name → .city.name
+                path = violation["path"].replace("/", ".")
+                problems.append(detail(place + path, "schema", violation["message"]))
+        elif "default" in schema:
+            values[name] = schema["default"]
+        else:
+            problems.append(detail(place, "missing_variable", "This variable is required."))
     return values, problems
 
 
@@ -105,6 +114,6 @@ def render_prompt(template: str, values: dict[str, JSON]) -> str:
         text: str = apart.read("render", template, values)
     except (apart.Refused, apart.TooMuch) as error:
         why = str(error) if isinstance(error, apart.Refused) else TOO_MUCH
-        message = f"The system prompt cannot be rendered: {why}"
-        raise Invalid(message, code="prompt_failed", details=[detail("system_prompt", "prompt_failed", why)])
+        details = [detail("system_prompt", "prompt_failed", why)]
+        raise Invalid(f"The system prompt cannot be rendered: {why}", code="prompt_failed", details=details)
     return text

@@ -31,9 +31,11 @@ WRITTEN_BY_OPERATORS = frozenset(
     ["messages", "runs", "sessions", "approvals", "schedules", "triggers", "webhooks", "devices", "connections",
      "budgets", "collections", "keys", "memory", "prompts", "records", "workers"]
 )  # fmt: skip
-WRITTEN_BY_ALL = frozenset(["account"])  # what is a person's own: settings, browsers that get notices
+# What is a person's own: settings, browsers that get notices.
+WRITTEN_BY_ALL = frozenset(["account"])
 USES = frozenset(["functions:execute", "approvals:decide"])
-ACT = "runs:write"  # what every operator may do
+# What every operator may do.
+ACT = "runs:write"
 
 
 # -- what a person's role allows
@@ -44,25 +46,32 @@ def allows(user: Any, scope: str) -> bool:
     as far as anything lets it in.
     """
     needed = needed_rank(scope)
-    return needed == VIEWER or (user.is_active and find_rank(user) >= needed)
+    if needed == VIEWER:
+        return True
+    return user.is_active and find_rank(user) >= needed
 
 
 def needed_rank(scope: str) -> int:
+    """The lowest role that may do what the scope names."""
     resource, _, verb = scope.partition(":")
     if verb == "read" or resource in WRITTEN_BY_ALL:
         return VIEWER
-    return OPERATOR if resource in WRITTEN_BY_OPERATORS or scope in USES else AUTHOR
+    if resource in WRITTEN_BY_OPERATORS or scope in USES:
+        return OPERATOR
+    return AUTHOR
 
 
 def require(user: Any, scope: str) -> None:
     """Raises Forbidden (`role_forbids`)."""
-    if not allows(user, scope):
-        raise Forbidden(
-            _("Your role on this site is “%(role)s”, which does not allow %(scope)s.")
-            % {"role": find_role(user), "scope": scope},
-            code="role_forbids",
-            hint=_("Ask an administrator of the site for the role “%(role)s”.") % {"role": ROLES[needed_rank(scope)]},
-        )
+    if allows(user, scope):
+        return
+    message = _("Your role on this site is “%(role)s”, which does not allow %(scope)s.")
+    needed_role = ROLES[needed_rank(scope)]
+    raise Forbidden(
+        message % {"role": find_role(user), "scope": scope},
+        code="role_forbids",
+        hint=_("Ask an administrator of the site for the role “%(role)s”.") % {"role": needed_role},
+    )
 
 
 def find_role(user: Any) -> str:
@@ -77,42 +86,59 @@ def find_rank(user: Any) -> int:
         return ADMINISTRATOR
     if not hasattr(user, "site_rank"):
         user.site_rank = ranks(user.pk).first()
-    return ROLES.index(settings.DEFAULT_ROLE) if user.site_rank is None else user.site_rank
+    if user.site_rank is None:
+        return ROLES.index(settings.DEFAULT_ROLE)
+    return user.site_rank
 
 
 def ranks(user: Any) -> QuerySet:
     """The rank of a user (an id, or a reference of an outer query), as a query of at most one row."""
-    memberships = get_user_model().groups.through._default_manager.filter(user_id=user, group__name__in=ROLES)
-    rank = Case(*[When(group__name=name, then=Value(place)) for place, name in enumerate(ROLES)],
-                output_field=IntegerField())  # fmt: skip
+    group_members = get_user_model().groups.through._default_manager
+    memberships = group_members.filter(user_id=user, group__name__in=ROLES)
+    ranks_by_name = [When(group__name=name, then=Value(place)) for place, name in enumerate(ROLES)]
+    rank = Case(*ranks_by_name, output_field=IntegerField())
+    # The highest of several roles counts.
     return memberships.order_by(rank.desc()).values_list(rank, flat=True)[:1]
 
 
 # -- the groups
 
-SITE = ("auth", "admin", "contenttypes", "sessions", "oauth2_provider")  # superusers alone
+# Apps whose rows only superusers change.
+SITE = ("auth", "admin", "contenttypes", "sessions", "oauth2_provider")
 
 
 def make_roles() -> None:
     """Viewers read, operators keep things running, authors create, administrators do everything.
     Safe to run again.
     """
-    everything = [one for one in Permission.objects.select_related("content_type") if not is_way_up(one)]
-    sees = [permission for permission in everything if permission.codename.startswith("view_")]
-    operates = [permission for permission in everything if permission.content_type.model in OPERATED]
-    makes = [
-        permission for permission in everything if permission.content_type.model in AUTHORED and is_plain(permission)
-    ]
-    for name, permissions in (
-        ("viewer", sees),
-        ("operator", sees + operates),
-        ("author", sees + operates + makes),
-        ("administrator", everything),
-    ):
-        group, _ = Group.objects.get_or_create(name=name)
-        held = set(group.permissions.all())
-        group.permissions.add(*(set(permissions) - held))
-        group.permissions.remove(*filter(is_way_up, held))
+    viewer: list[Permission] = []
+    operator: list[Permission] = []
+    author: list[Permission] = []
+    administrator: list[Permission] = []
+    for permission in Permission.objects.select_related("content_type"):
+        if is_way_up(permission):
+            continue
+        model = permission.content_type.model
+        administrator.append(permission)
+        if permission.codename.startswith("view_"):
+            viewer.append(permission)
+        if model in OPERATED:
+            operator.append(permission)
+        if model in AUTHORED and is_plain(permission):
+            author.append(permission)
+    # Each role may also do what the one below it may.
+    give_permissions("viewer", viewer)
+    give_permissions("operator", viewer + operator)
+    give_permissions("author", viewer + operator + author)
+    give_permissions("administrator", administrator)
+
+
+def give_permissions(role: str, permissions: list[Permission]) -> None:
+    """What an administrator added to a group stays, unless it would make its members superusers."""
+    group, _ = Group.objects.get_or_create(name=role)
+    present = set(group.permissions.all())
+    group.permissions.add(*(set(permissions) - present))
+    group.permissions.remove(*(permission for permission in present if is_way_up(permission)))
 
 
 def is_plain(permission: Permission) -> bool:
@@ -123,6 +149,6 @@ def is_plain(permission: Permission) -> bool:
 
 
 def is_way_up(permission: Permission) -> bool:
-    """Changing people or permissions, or having Celery run any task, would make a role a superuser."""
+    """Whether it would make a role a superuser: changing people or permissions, or having Celery run any task."""
     kind = permission.content_type
     return kind.app_label in SITE or kind.model.startswith("periodictask")

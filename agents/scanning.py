@@ -21,9 +21,11 @@ from plumbing.waits import run_blocking
 
 log = logging.getLogger(__name__)
 PIECE = 65_536
-ANSWER = 4096  # bytes of clamd's answer that are read
+# Bytes of clamd's answer that are read.
+ANSWER = 4096
 PORT = 3310
-SCAN_S = 30.0  # that a scan may take
+# Seconds that a scan may take.
+SCAN_S = 30.0
 
 
 class CannotScan(Exception):
@@ -62,18 +64,20 @@ def scan_with(scanner: str, pieces: Iterable[bytes]) -> str:
 
 
 def by_daemon(address: str, pieces: Iterable[bytes]) -> str:
-    with connect(address) as line:
-        line.sendall(b"zINSTREAM\0")
+    """Sends the content to clamd: each part after its length, and a length of 0 at the end."""
+    with connect(address) as connection:
+        connection.sendall(b"zINSTREAM\0")
         for piece in pieces:
             for start in range(0, len(piece), PIECE):
                 part = piece[start : start + PIECE]
-                line.sendall(struct.pack("!L", len(part)) + part)
-        line.sendall(struct.pack("!L", 0))
-        answer = read_answer(line)
+                connection.sendall(struct.pack("!L", len(part)) + part)
+        connection.sendall(struct.pack("!L", 0))
+        answer = read_answer(connection)
     if answer == "stream: OK":
         return ""
     if answer.startswith("stream: ") and answer.endswith(" FOUND"):
-        return answer[8:-6][:200]
+        finding = answer.removeprefix("stream: ").removesuffix(" FOUND")
+        return finding[:200]
     raise CannotScan(f"clamd answered {answer[:200]!r}")
 
 
@@ -81,25 +85,30 @@ def connect(address: str) -> socket.socket:
     parts = urlsplit(address)
     if parts.hostname:
         return socket.create_connection((parts.hostname, parts.port or PORT), SCAN_S)
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    line.settimeout(SCAN_S)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(SCAN_S)
     try:
-        line.connect(parts.path)
+        connection.connect(parts.path)
     except OSError:
-        line.close()
+        connection.close()
         raise
-    return line
+    return connection
 
 
 def read_answer(line: socket.socket) -> str:
+    """The daemon's answer, which ends with a NUL or with the connection."""
     answer = b""
-    while len(answer) < ANSWER and not answer.endswith(b"\0") and (more := line.recv(ANSWER)):
-        answer += more
+    while len(answer) < ANSWER and not answer.endswith(b"\0"):
+        received = line.recv(ANSWER)
+        if not received:
+            break
+        answer += received
     return answer.rstrip(b"\0\n").decode(errors="replace")
 
 
 def by_command(command: str, pieces: Iterable[bytes]) -> str:
-    program = shlex.split(command)  # the operator's, from the settings
+    # The operator's, from the settings.
+    program = shlex.split(command)
     done = subprocess.run(  # noqa: S603
         program, input=b"".join(pieces), capture_output=True, timeout=SCAN_S, check=False
     )

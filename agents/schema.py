@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from operator import attrgetter
 from threading import Lock
 from typing import Any
@@ -26,11 +27,17 @@ JSON = Any
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_SCHEMA_DEPTH = 32
 MAX_VALUE_DEPTH = 64
-SMALL_SCHEMA = 8 * 1024  # largest schema, in bytes, that may be read in a serving process
-SMALL_WORK = 1_000_000  # steps of a check in a serving process: about 20 ms at worst
-FEW_STEPS = 20_000  # below this cost all errors are listed; above it only the first
-KEPT_BYTES = 32 << 20  # bytes of validators in this process
-PATTERN_BYTES = 200_000  # largest size of one compiled pattern
+# Largest schema, in bytes, that may be read in a serving process.
+SMALL_SCHEMA = 8 * 1024
+# Steps of a check in a serving process: about 20 ms at worst.
+SMALL_WORK = 1_000_000
+# Below this cost all errors are listed; above it only the first.
+FEW_STEPS = 20_000
+# Bytes of validators in this process.
+KEPT_BYTES = 32 << 20
+# Largest size of one compiled pattern.
+PATTERN_BYTES = 200_000
+CONTAINERS = (dict, list)
 TOO_MUCH = "It needs more than 1 s of CPU time or 256 MB of memory."
 
 
@@ -69,26 +76,29 @@ def drop_unusable_patterns(schema: dict[str, JSON]) -> dict[str, JSON]:
     """
     if not has_keyword(schema, "pattern") and not has_keyword(schema, "patternProperties"):
         return schema
-    for _ in range(2):  # some problems are found only when the others are gone
-        places = [one["path"] for one in check_schema(schema) if is_about_pattern(one["path"])]
-        if not places:
+    # Some problems are found only when the others are gone.
+    for _ in range(2):
+        paths = [problem["path"] for problem in check_schema(schema)]
+        pattern_paths = [path for path in paths if is_about_pattern(path)]
+        if not pattern_paths:
             return schema
+        # A copy: the caller keeps its own.
         schema = json.loads(canonical_json(schema))
-        for place in places:
-            drop_pattern(schema, place)
+        for path in pattern_paths:
+            drop_pattern(schema, path)
     return schema
 
 
 def has_keyword(value: JSON, keyword: str) -> bool:
-    layer = [value]
-    while layer:
-        one = layer.pop()
-        if isinstance(one, dict):
-            if keyword in one:
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if keyword in part:
                 return True
-            layer += one.values()
-        elif isinstance(one, list):
-            layer += one
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
     return False
 
 
@@ -98,15 +108,22 @@ def is_about_pattern(path: str) -> bool:
 
 def drop_pattern(schema: dict[str, JSON], place: str) -> None:
     """`place` is the JSON pointer of a `pattern`, or of one among `patternProperties`."""
-    keyword = "pattern" if place.endswith("/pattern") else "patternProperties"
-    above = place.removesuffix("/pattern") if keyword == "pattern" else place.partition("/patternProperties")[0]
-    owner = resolve_pointer(schema, "#" + above) if above else schema
+    if place.endswith("/pattern"):
+        keyword = "pattern"
+        owner_pointer = place.removesuffix("/pattern")
+    else:
+        keyword = "patternProperties"
+        owner_pointer = place.partition("/patternProperties")[0]
+    owner = resolve_pointer(schema, "#" + owner_pointer) if owner_pointer else schema
     if not isinstance(owner, dict) or not isinstance(owner.get(keyword), str | dict):
         return
     pattern = owner.pop(keyword)
-    if isinstance(pattern, str):
-        words = f"Must match the pattern {pattern[:300]}"
-        owner["description"] = f"{owner['description']} {words}" if owner.get("description") else words
+    if not isinstance(pattern, str):
+        return
+    # The model can still follow the pattern, if it is told in words.
+    words = f"Must match the pattern {pattern[:300]}"
+    description = owner.get("description")
+    owner["description"] = f"{description} {words}" if description else words
 
 
 def outer_problems(schema: JSON) -> Iterator[Problem]:
@@ -156,9 +173,8 @@ def validate_here(key: bytes, value: JSON, *, all_errors: bool) -> list[dict[str
     if validator.is_valid(value):
         return []
     if all_errors:
-        return [
-            describe_error(error) for error, _ in zip(validator.iter_errors(value), range(MAX_ERRORS), strict=False)
-        ]
+        errors = islice(validator.iter_errors(value), MAX_ERRORS)
+        return [describe_error(error) for error in errors]
     try:
         validator.validate(value)
     except ValueError as error:
@@ -168,15 +184,17 @@ def validate_here(key: bytes, value: JSON, *, all_errors: bool) -> list[dict[str
 
 def measure_depth(value: JSON, limit: int) -> int:
     """The depth of a value; stops counting beyond `limit`."""
-    depth, layer = 0, [value] if isinstance(value, dict | list) else []
+    # Layer by layer, not by recursion: the value may be deeper than Python's stack.
+    depth = 0
+    layer: list[Any] = [value] if isinstance(value, CONTAINERS) else []
     while layer and depth <= limit:
         depth += 1
-        layer = [
-            inner
-            for outer in layer
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
+        next_layer: list[Any] = []
+        for outer in layer:
+            for part in outer.values() if isinstance(outer, dict) else outer:
+                if isinstance(part, CONTAINERS):
+                    next_layer.append(part)
+        layer = next_layer
     return depth
 
 
@@ -194,11 +212,14 @@ class Plan:
 
 @cached(LRUCache(KEPT_BYTES, attrgetter("bytes")), lock=Lock())
 def make_plan(key: bytes) -> Plan:
-    cost = estimate_cost(json.loads(key)) if len(key) <= SMALL_SCHEMA else math.inf
+    cost = math.inf
+    if len(key) <= SMALL_SCHEMA:
+        cost = estimate_cost(json.loads(key))
     if cost == math.inf:
         return Plan(cost, len(key) + 500)
     # A validator takes some twenty times its text, a pattern's caches up to 200 kB.
-    return Plan(cost, 2_000 + 20 * len(key) + PATTERN_BYTES * key.count(b'"pattern'))
+    pattern_count = key.count(b'"pattern')
+    return Plan(cost, 2_000 + 20 * len(key) + PATTERN_BYTES * pattern_count)
 
 
 def find_validator(key: bytes) -> Any:

@@ -8,7 +8,9 @@ refers to itself, `unevaluatedItems`, a pattern whose program may be large) the 
 
 import math
 import re
-import re._constants as sre  # the parser's own opcodes: there is no public name for them
+
+# The parser's own opcodes: there is no public name for them.
+import re._constants as sre
 import re._parser as sre_parser
 from typing import Any
 
@@ -27,9 +29,12 @@ UNBOUNDED = frozenset(
     + ("$id", "$anchor", "id", "contentSchema", "contentMediaType", "dependencies", "additionalItems", "extends")
 )
 UNBOUNDED_FORMATS = frozenset(("regex", "idn-hostname", "idn-email"))
-MAX_PATTERN = 200  # characters
-MAX_PROGRAM = 5_000  # parts of all the patterns of a schema, after their repeats are written out
-WIDE = 10  # a class that holds most characters compiles to about so many parts
+# Characters of a pattern.
+MAX_PATTERN = 200
+# Parts of all the patterns of a schema, after their repeats are written out.
+MAX_PROGRAM = 5_000
+# A class that holds most characters compiles to about so many parts.
+WIDE = 10
 
 
 def estimate_cost(schema: JSON) -> float:
@@ -59,9 +64,13 @@ class Cost:
 
     def own(self, schema: dict[str, JSON]) -> float:
         """The keywords that hold no schemas: lists and constants are compared with, and copied into errors."""
-        listed = ("required", "enum", "const", "dependentRequired")
-        steps = 1.0 + sum(measure_json(schema[word]) for word in listed if word in schema) / 4
-        steps += 20.0 * (("format" in schema) + ("uniqueItems" in schema) + ("multipleOf" in schema))
+        steps = 1.0
+        for word in ("required", "enum", "const", "dependentRequired"):
+            if word in schema:
+                steps += measure_json(schema[word]) / 4
+        for word in ("format", "uniqueItems", "multipleOf"):
+            if word in schema:
+                steps += 20.0
         if "pattern" in schema:
             steps += self.pattern(schema["pattern"])
         return steps
@@ -72,14 +81,19 @@ class Cost:
         return size / 10
 
     def parts(self, schema: dict[str, JSON]) -> float:
-        properties = schema.get("properties")
-        named = list(properties.values()) if isinstance(properties, dict) else []
-        first = schema.get("prefixItems")
-        listed = [*(first if isinstance(first, list) else []), *(schema[word] for word in PARTS_ONE if word in schema)]
-        if isinstance(schema.get("items"), list):
+        """The keywords that share out the value's parts: the largest of their schemas counts."""
+        items = schema.get("items")
+        if isinstance(items, list):
             return math.inf
-        largest = max((self.of(part) for part in [*named, *listed]), default=0.0)
-        return max(largest, float(len(named))) + self.by_pattern(schema)
+        properties = schema.get("properties")
+        parts = list(properties.values()) if isinstance(properties, dict) else []
+        named_count = len(parts)
+        first_items = schema.get("prefixItems")
+        if isinstance(first_items, list):
+            parts += first_items
+        parts += [schema[word] for word in PARTS_ONE if word in schema]
+        largest = max((self.of(part) for part in parts), default=0.0)
+        return max(largest, float(named_count)) + self.by_pattern(schema)
 
     def by_pattern(self, schema: dict[str, JSON]) -> float:
         """Several patterns may fit one name, and each name is tried with all of them."""
@@ -88,20 +102,26 @@ class Cost:
         return sum(self.pattern(pattern) + self.of(part) for pattern, part in pairs)
 
     def same_value(self, schema: dict[str, JSON]) -> float:
+        """The keywords that look at the value again: all of their schemas count, and twice, for their errors."""
         parts = [schema[word] for word in SAME_VALUE_ONE if word in schema]
         for word in SAME_VALUE_MANY:
             branches = schema.get(word)
-            parts += branches if isinstance(branches, list) else []
+            if isinstance(branches, list):
+                parts += branches
         dependent = schema.get("dependentSchemas")
-        parts += dependent.values() if isinstance(dependent, dict) else []
+        if isinstance(dependent, dict):
+            parts += dependent.values()
         steps = 2 * sum(self.of(part) for part in parts)
-        return steps + (self.definition(schema["$ref"]) if "$ref" in schema else 0.0)
+        if "$ref" in schema:
+            steps += self.definition(schema["$ref"])
+        return steps
 
     def definition(self, reference: JSON) -> float:
         if not isinstance(reference, str) or not reference.startswith("#/"):
             return math.inf
         if reference not in self.definitions:
-            self.definitions[reference] = math.inf  # holds while we are inside it
+            # Holds while we are inside it.
+            self.definitions[reference] = math.inf
             self.definitions[reference] = self.of(resolve_pointer(self.root, reference))
         return self.definitions[reference]
 
@@ -134,7 +154,8 @@ def program_size(pattern: str) -> float:
     try:
         tree = sre_parser.parse(pattern)
     except (re.error, OverflowError, RecursionError):
-        return math.inf  # Unicode classes among others: they compile to thousands of parts
+        # Unicode classes among others: they compile to thousands of parts.
+        return math.inf
     wide = WIDE if tree.state.flags & re.IGNORECASE else 1
     return wide * pattern_tree_size(tree)
 
@@ -144,15 +165,18 @@ def pattern_tree_size(tree: Any) -> float:
 
 
 def part_size(operation: Any, argument: Any) -> float:
+    """How many parts one part of a pattern's tree compiles to."""
     if operation in (sre.MAX_REPEAT, sre.MIN_REPEAT):
         low, high, body = argument
         times = low + 1 if high is sre.MAXREPEAT else high
         return float(max(times, 1) * pattern_tree_size(body))
     if operation is sre.SUBPATTERN:
-        flags = argument[1]
-        return (WIDE if flags & re.IGNORECASE else 1) * pattern_tree_size(argument[-1])
+        _group, flags, _removed_flags, body = argument
+        factor = WIDE if flags & re.IGNORECASE else 1
+        return factor * pattern_tree_size(body)
     if operation is sre.BRANCH:
-        return sum(pattern_tree_size(branch) for branch in argument[1])
+        _none, branches = argument
+        return sum(pattern_tree_size(branch) for branch in branches)
     if operation is sre.IN:
         return sum(class_size(*part) for part in argument)
     if operation in (sre.LITERAL, sre.AT):
@@ -161,6 +185,9 @@ def part_size(operation: Any, argument: Any) -> float:
 
 
 def class_size(operation: Any, argument: Any) -> float:
-    if operation is sre.RANGE:
-        return 2.0 if argument[1] < 128 else float(WIDE)
-    return 2.0 if operation is sre.LITERAL else float(WIDE)
+    if operation is sre.LITERAL:
+        return 2.0
+    # A range of ASCII letters is one byte; others are several in UTF-8.
+    if operation is sre.RANGE and argument[1] < 128:
+        return 2.0
+    return float(WIDE)

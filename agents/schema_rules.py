@@ -5,10 +5,13 @@ agents/schema.py.
 """
 
 import re
-import re._constants as sre  # the parser's own opcodes: there is no public name for them
+
+# The parser's own opcodes: there is no public name for them.
+import re._constants as sre
 import re._parser as sre_parser
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
@@ -19,7 +22,8 @@ from plumbing import json_values
 JSON = Any
 Problem = dict[str, str]
 
-MAX_SCHEMA_WORK = 20_000  # subschemas visited for one value when every reference is followed
+# Subschemas visited for one value when every reference is followed.
+MAX_SCHEMA_WORK = 20_000
 MAX_PATTERN_LENGTH = 1_000
 MAX_ERRORS = 50
 
@@ -32,11 +36,15 @@ MANY = ("allOf", "anyOf", "oneOf", "prefixItems")
 NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+DRAFT_HOSTS = ("https://json-schema.org/", "http://json-schema.org/")
 
 
 def find_problems(schema: dict[str, JSON]) -> list[Problem]:
     """Everything that is wrong with a schema of an acceptable size; empty when nothing is."""
-    problems = [problem for path, part in subschemas(schema) for problem in check_subschema(path, part)]
+    problems: list[Problem] = []
+    for path, part in subschemas(schema):
+        problems += check_subschema(path, part)
+    # Each check assumes that the ones before found nothing.
     return problems or metaschema_problems(schema) or work_problems(schema) or compile_problems(schema)
 
 
@@ -48,7 +56,9 @@ def describe_error(error: Any) -> dict[str, str]:
 
 
 def pointer(path: Any) -> str:
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+    """A path as a JSON pointer: `["a/b", 0]` → `/a~1b/0`."""
+    steps = [str(step).replace("~", "~0").replace("/", "~1") for step in path]
+    return "".join(f"/{step}" for step in steps)
 
 
 def problem(path: str, code: str, message: str, hint: str) -> Problem:
@@ -64,45 +74,45 @@ def subschemas(schema: JSON, path: str = "") -> Iterator[tuple[str, dict[str, JS
         yield from subschemas(schema.get(keyword), f"{path}/{keyword}")
     for keyword in MANY:
         branches = schema.get(keyword)
-        for index, branch in enumerate(branches if isinstance(branches, list) else []):
-            yield from subschemas(branch, f"{path}/{keyword}/{index}")
+        if isinstance(branches, list):
+            for index, branch in enumerate(branches):
+                yield from subschemas(branch, f"{path}/{keyword}/{index}")
     for keyword in NAMED:
         named = schema.get(keyword)
-        for name, part in named.items() if isinstance(named, dict) else ():
-            yield from subschemas(part, f"{path}/{keyword}{pointer([name])}")
+        if isinstance(named, dict):
+            for name, part in named.items():
+                yield from subschemas(part, f"{path}/{keyword}{pointer([name])}")
 
 
 def check_subschema(path: str, schema: dict[str, JSON]) -> Iterator[Problem]:
     for keyword in REFERENCES:
         reference = schema.get(keyword)
         if isinstance(reference, str) and not reference.startswith("#"):
-            yield problem(
-                f"{path}/{keyword}",
-                "remote_ref",
-                f"“{reference[:200]}” points outside the schema.",
-                "Copy what it names into $defs and refer to #/$defs/name.",
-            )
-    if not path and not str(schema.get("$schema", DRAFT)).startswith(
-        ("https://json-schema.org/", "http://json-schema.org/")
-    ):
-        yield problem(
-            "/$schema",
-            "unknown_draft",
-            "Only JSON Schema's own drafts are known.",
-            f"Leave $schema out, or write {DRAFT}.",
-        )
-    patterns = schema.get("patternProperties")
-    for at, pattern in [
-        ("pattern", schema.get("pattern")),
-        *((f"patternProperties{pointer([key])}", key) for key in (patterns if isinstance(patterns, dict) else ())),
-    ]:
-        if isinstance(pattern, str) and (reason := pattern_problem(pattern)):
-            yield problem(
-                f"{path}/{at}",
-                "bad_pattern",
-                reason,
-                "Write a simpler pattern: no lookaround, no back-references, no repeat of a repeat.",
-            )
+            message = f"“{reference[:200]}” points outside the schema."
+            hint = "Copy what it names into $defs and refer to #/$defs/name."
+            yield problem(f"{path}/{keyword}", "remote_ref", message, hint)
+    draft = str(schema.get("$schema", DRAFT))
+    is_outermost = not path
+    if is_outermost and not draft.startswith(DRAFT_HOSTS):
+        hint = f"Leave $schema out, or write {DRAFT}."
+        yield problem("/$schema", "unknown_draft", "Only JSON Schema's own drafts are known.", hint)
+    for place, pattern in find_patterns(schema):
+        reason = pattern_problem(pattern)
+        if reason:
+            hint = "Write a simpler pattern: no lookaround, no back-references, no repeat of a repeat."
+            yield problem(f"{path}/{place}", "bad_pattern", reason, hint)
+
+
+def find_patterns(schema: dict[str, JSON]) -> Iterator[tuple[str, str]]:
+    """(place, pattern) of each pattern of this schema, not of those inside it."""
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str):
+        yield "pattern", pattern
+    named = schema.get("patternProperties")
+    if isinstance(named, dict):
+        for name in named:
+            if isinstance(name, str):
+                yield f"patternProperties{pointer([name])}", name
 
 
 def pattern_problem(pattern: str) -> str:
@@ -151,18 +161,28 @@ def inner_trees(operation: Any, argument: Any) -> list[Any]:
 
 
 def is_ambiguous(body: Any) -> bool:
+    """Whether the body of a repeat can match one text in several ways, which multiply with every repeat."""
     parts = list(body)
+    # A group alone is its content.
     while len(parts) == 1 and parts[0][0] is sre.SUBPATTERN:
         parts = list(parts[0][1][-1])
     needed = [part for part in parts if width(part)[0] > 0]
-    long = [part for part in parts if part[0] in REPEATS and part[1][1] >= MANY_TIMES]
-    if long and (not needed or (len(needed) == 1 and needed[0] is long[0])):
-        return True
+    long_repeats = [part for part in parts if part[0] in REPEATS and part[1][1] >= MANY_TIMES]
+    # (a+)+ and (a*b*)*: nothing stands between one round and the next.
+    if long_repeats:
+        is_only_needed = len(needed) == 1 and needed[0] is long_repeats[0]
+        if not needed or is_only_needed:
+            return True
     if len(parts) == 1 and parts[0][0] is sre.BRANCH:
-        return any(is_ambiguous(branch) for branch in parts[0][1][1])
-    branches = [part[1][1] for part in parts if part[0] is sre.BRANCH]
-    if any(len({str(branch) for branch in choice}) < len(choice) for choice in branches):
-        return True
+        _none, branches = parts[0][1]
+        return any(is_ambiguous(branch) for branch in branches)
+    # (a|a)*: two branches are the same.
+    for operation, argument in parts:
+        if operation is sre.BRANCH:
+            branches = [str(branch) for branch in argument[1]]
+            if len(set(branches)) < len(branches):
+                return True
+    # (a|aa)+: several lengths of one letter.
     low, high = body.getwidth()
     return low != high and len(set(letters(body))) == 1
 
@@ -186,9 +206,11 @@ def letters(tree: Any) -> Iterator[str]:
 def metaschema_problems(schema: dict[str, JSON]) -> list[Problem]:
     """What JSON Schema itself says against it, at the keyword it concerns."""
     hint = "See https://json-schema.org/draft/2020-12 for what this keyword takes."
-    errors = zip(metaschema().iter_errors(schema), range(MAX_ERRORS), strict=False)
-    violations = [describe_error(error) for error, _ in errors]
-    return [problem(violation["path"], "not_a_schema", violation["message"], hint) for violation in violations]
+    problems = []
+    for error in islice(metaschema().iter_errors(schema), MAX_ERRORS):
+        violation = describe_error(error)
+        problems.append(problem(violation["path"], "not_a_schema", violation["message"], hint))
+    return problems
 
 
 @lru_cache(maxsize=1)
@@ -200,14 +222,9 @@ def work_problems(schema: dict[str, JSON]) -> list[Problem]:
     """References that multiply: thirty lines of $defs can ask for 2**30 checks of one value."""
     if Work(schema).of("#") <= MAX_SCHEMA_WORK:
         return []
-    return [
-        problem(
-            "",
-            "too_much_work",
-            f"Following its references takes more than {MAX_SCHEMA_WORK} steps.",
-            "Let each definition refer to another once, not several times.",
-        )
-    ]
+    message = f"Following its references takes more than {MAX_SCHEMA_WORK} steps."
+    hint = "Let each definition refer to another once, not several times."
+    return [problem("", "too_much_work", message, hint)]
 
 
 class Work:
@@ -218,14 +235,18 @@ class Work:
         self.counts: dict[str, int] = {}
 
     def of(self, reference: str) -> int:
+        """How many subschemas are visited where this reference leads to."""
         if reference not in self.counts:
-            self.counts[reference] = 1  # holds while we are inside it: a cycle ends here
+            # Holds while we are inside it: a cycle ends here.
+            self.counts[reference] = 1
             target = resolve(self.schema, reference)
-            self.counts[reference] = 1 + sum(self.steps(part) for _, part in subschemas(target) if part is not None)
+            steps = sum(self.steps(part) for _path, part in subschemas(target))
+            self.counts[reference] = 1 + steps
         return self.counts[reference]
 
     def steps(self, part: dict[str, JSON]) -> int:
-        return 1 + sum(self.of(part[word]) for word in REFERENCES if isinstance(part.get(word), str))
+        references = [part.get(word) for word in REFERENCES]
+        return 1 + sum(self.of(reference) for reference in references if isinstance(reference, str))
 
 
 def resolve(schema: JSON, reference: str) -> JSON:
@@ -242,10 +263,12 @@ def compile_problems(schema: dict[str, JSON]) -> list[Problem]:
         compile_schema(cache_key(schema))
     except ValueError as error:
         message = str(getattr(error, "message", error)).split("\n")[0]
-        at = pointer(getattr(error, "instance_path", []))
-        code = "bad_ref" if "ointer" in message or "retriev" in message else "not_a_schema"
+        place = pointer(getattr(error, "instance_path", []))
+        # “Pointer … does not exist” and “failed to retrieve”: the library has one class for both kinds of errors.
+        is_reference = "ointer" in message or "retriev" in message
+        code = "bad_ref" if is_reference else "not_a_schema"
         hint = "References must point at something inside the schema; patterns may use no lookaround."
-        return [problem(at, code, message[:300], hint)]
+        return [problem(place, code, message[:300], hint)]
     return []
 
 

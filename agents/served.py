@@ -22,17 +22,22 @@ from plumbing.http import outbound
 
 ASK_S = 10.0
 MAX_BYTES = 2_000_000
-MOST = 1_000  # names of an answer
-AT_ONCE = threading.BoundedSemaphore(8)  # each holds a thread of this process while it waits
+# Names of models that are taken from an answer.
+MOST = 1_000
+# Each holds a thread of this process while it waits.
+AT_ONCE = threading.BoundedSemaphore(8)
 FATAL = ("provider_unreachable", "private_address", "provider_key_refused", "rate_limited")
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)  # no list of models
+# What is not of the expected shape fails while it is read.
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 log = logging.getLogger(__name__)
 _kept: TTLCache[tuple[int, int], list[str]] = TTLCache(1_000, 60.0)
 _lock = threading.Lock()
 
 
 def bearer(provider: Provider) -> dict[str, str]:
-    return {"Authorization": f"Bearer {provider.api_key}"} if provider.api_key else {}
+    if not provider.api_key:
+        return {}
+    return {"Authorization": f"Bearer {provider.api_key}"}
 
 
 def ids(body: Any) -> list[Any]:
@@ -91,20 +96,25 @@ def models(provider: Provider, *, fresh: bool = False) -> list[str]:
 
 
 def ask(provider: Provider) -> list[str]:
-    usual, path, headers, read = LISTS[provider.kind]
-    base = (provider.base_url or usual).rstrip("/")
-    if provider.kind == Provider.Kind.ANTHROPIC and not base.endswith("/v1"):
-        base += "/v1"
+    """The names that the server lists now. Raises NotServed."""
+    usual_address, path, make_headers, read_names = LISTS[provider.kind]
+    address = (provider.base_url or usual_address).rstrip("/")
+    # Anthropic's own client adds it too, so people leave it out.
+    if provider.kind == Provider.Kind.ANTHROPIC and not address.endswith("/v1"):
+        address += "/v1"
+    headers = make_headers(provider)
     try:
         with (
             outbound.until(ASK_S),
             outbound.client(settings.PRIVATE_HOSTS_ALLOWED, follow_redirects=False) as client,
-            client.stream("GET", f"{base}{path}", headers=headers(provider)) as response,
+            client.stream("GET", f"{address}{path}", headers=headers) as response,
         ):
-            status, content = response.status_code, outbound.read_body(response, MAX_BYTES)
+            status = response.status_code
+            content = outbound.read_body(response, MAX_BYTES)
         if status != 200:
             raise refused_by_server(provider, status)
-        names = read(httpx2.Response(200, content=content).json())
+        body = httpx2.Response(200, content=content).json()
+        names = read_names(body)
     except (httpx2.HTTPError, httpx2.InvalidURL, *UNREADABLE) as error:
         log.info("The provider %s did not list its models", provider.pk, exc_info=error)
         raise unheard(provider, error) from None
@@ -136,12 +146,14 @@ def verdict(provider: Provider, model: str = "") -> dict[str, Any]:
     """{"ok", "code", "message", "hint", "models", "wall_ms"} of a trial: the server lists its models, and
     `model` (default: the provider's default model) is one of them.
     """
-    started, model_name = time.monotonic(), model or provider.default_model
+    started = time.monotonic()
+    model_name = model or provider.default_model
     try:
         names = models(provider, fresh=True)
         code, message, hint = missing(provider, model_name, names)
     except (NotServed, RateLimited) as error:
-        names, code, message, hint = [], error.code, str(error), error.hint
+        names = []
+        code, message, hint = error.code, str(error), error.hint
     wall_ms = round((time.monotonic() - started) * 1000, 1)
     return {"ok": not code, "code": code, "message": message, "hint": hint, "models": len(names), "wall_ms": wall_ms}
 
@@ -166,6 +178,7 @@ def try_provider(provider: Provider, model: str = "") -> dict[str, Any]:
 
 
 def missing(provider: Provider, model_name: str, names: list[str]) -> tuple[str, str, str]:
+    """(code, message, hint) of a server that answered; the code is empty if it has the model."""
     if provider.kind == Provider.Kind.OFFLINE:
         return "", "The offline provider needs no server.", ""
     if model_name and model_name not in names:

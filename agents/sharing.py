@@ -21,14 +21,14 @@ def check_share(row: Any, user: Any, team: Team | None, name: str) -> None:
     """
     if team is None:
         return
-    stays = row.pk is not None and row.team_id == team.pk
-    if not stays and not may_share(user, team):
+    is_shared_already = row.pk is not None and row.team_id == team.pk
+    if not is_shared_already and not may_share(user, team):
         raise Forbidden(
             _("Your role in the team “%(team)s” does not let you share with it.") % {"team": team},
             code="role",
             hint=_("Authors and administrators of a team can share; ask one of its administrators."),
         )
-    if not (stays and row.name == name):
+    if not is_shared_already or row.name != name:
         refuse_clash(row, team, name)
 
 
@@ -44,31 +44,47 @@ def refuse_clash(row: Owned, team: Team, name: str) -> None:
     name.
     """
     model: Any = type(row)
-    rows: Iterable[Any] = [model.objects.exclude(pk=row.pk)]
-    if "kind" in (follows := row.listed_as()):  # it is listed under its own name
-        rows = [*rows, Tool.objects.exclude(pk__in=Tool.objects.filter(**follows).values("pk") if row.pk else [])]
-    for others in rows:
-        of_site, of_team = others.filter(owner=None, team=None, name=name), others.filter(team=team, name=name)
-        if namesake := of_site.first() or of_team.exclude(owner_id=row.owner_id).select_related("owner").first():
-            whose = (
-                _("%(owner)s shares one with the team “%(team)s”") % {"owner": namesake.owner, "team": team}
-                if namesake.owner
-                else _("the site has one")
-            )
-            raise Conflict(
-                _("Another %(kind)s is called “%(name)s”: %(whose)s.")
-                % {"kind": kind_name(namesake), "name": name, "whose": whose},
-                code="name_taken",
-                hint=_("Rename yours, then share it."),
-            )
+    candidates: list[Any] = [model.objects.exclude(pk=row.pk)]
+    own_tools = row.listed_as()
+    # Listed among the tools under its own name, which must be free there too.
+    if "kind" in own_tools:
+        tools = Tool.objects.all()
+        if row.pk:
+            tools = tools.exclude(pk__in=Tool.objects.filter(**own_tools).values("pk"))
+        candidates.append(tools)
+    for rows in candidates:
+        namesake = find_namesake(rows, row, team, name)
+        if namesake is not None:
+            raise name_taken(namesake, team, name)
+
+
+def find_namesake(rows: Any, row: Owned, team: Team, name: str) -> Any:
+    """Another row with this name, of the site or shared with the team by somebody else."""
+    of_site = rows.filter(owner=None, team=None, name=name)
+    of_team = rows.filter(team=team, name=name).exclude(owner_id=row.owner_id)
+    return of_site.first() or of_team.select_related("owner").first()
+
+
+def name_taken(namesake: Any, team: Team, name: str) -> Conflict:
+    whose = _("the site has one")
+    if namesake.owner:
+        whose = _("%(owner)s shares one with the team “%(team)s”") % {"owner": namesake.owner, "team": team}
+    message = _("Another %(kind)s is called “%(name)s”: %(whose)s.")
+    return Conflict(
+        message % {"kind": kind_name(namesake), "name": name, "whose": whose},
+        code="name_taken",
+        hint=_("Rename yours, then share it."),
+    )
 
 
 def carry(row: Owned) -> None:
     """The catalogue's rows of an agent, a function or a connection are shared exactly as the row itself is."""
-    if not (follows := row.listed_as()):
+    own_tools = row.listed_as()
+    if not own_tools:
         return
-    for tool in Tool.objects.filter(**follows).exclude(owner=row.owner_id, team=row.team_id):
-        tool.owner_id, tool.team_id = row.owner_id, row.team_id
+    for tool in Tool.objects.filter(**own_tools).exclude(owner=row.owner_id, team=row.team_id):
+        tool.owner_id = row.owner_id
+        tool.team_id = row.team_id
         tool.save(update_fields=["owner", "team", "updated_at"])
         tool_changed(tool)
 
@@ -81,10 +97,17 @@ def take_back(user: Any, team: Team) -> None:
 
 def dependents(rows: Iterable[Any], user: Any) -> list[str]:
     """The rows that keep another one from being deleted: by name where this user can see them, else counted."""
-    rows = list(rows)
-    names = sorted({str(row) for row in rows if is_seen(row, user)})
-    hidden = sum(not is_seen(row, user) for row in rows)
-    return [*names[:5], *([f"{hidden} that you cannot see"] if hidden else [])]
+    names: set[str] = set()
+    hidden_count = 0
+    for row in rows:
+        if is_seen(row, user):
+            names.add(str(row))
+        else:
+            hidden_count += 1
+    listed = sorted(names)[:5]
+    if hidden_count:
+        listed.append(f"{hidden_count} that you cannot see")
+    return listed
 
 
 def is_seen(row: Any, user: Any) -> bool:
@@ -101,9 +124,9 @@ def let_go(row: Owned) -> None:
     deletion. Their grants of its tool are removed. Their agents that used the provider get a disabled
     provider of their own, so that a message is refused with `provider_disabled`.
     """
-    follows = {"pk": row.pk} if isinstance(row, Tool) else row.listed_as()
-    if follows:
-        release_grants(Tool.objects.filter(**follows))
+    own_tools = {"pk": row.pk} if isinstance(row, Tool) else row.listed_as()
+    if own_tools:
+        release_grants(Tool.objects.filter(**own_tools))
     if isinstance(row, Provider):
         release_agents(row)
 
@@ -127,10 +150,14 @@ def release_agents(provider: Provider) -> None:
 
 def is_lost(row: Owned, dependent: Any) -> bool:
     """Whether the owner of the dependent row can no longer use this one."""
-    return dependent.owner_id is not None and not is_open(row.owner_id, row.team_id, dependent.owner_id)
+    if dependent.owner_id is None:
+        return False
+    return not is_open(row.owner_id, row.team_id, dependent.owner_id)
 
 
 def replace_provider(provider: Provider, owner: Any) -> Provider:
+    # At most 64 characters; the end, which makes it unique, is kept.
     name = f"{provider.name[:50]}-gone-{provider.pk}"[-64:].lstrip("-_")
     fields = {"kind": provider.kind, "enabled": False}
-    return Provider.objects.get_or_create(owner=owner, name=name, defaults=fields)[0]
+    replacement, _is_new = Provider.objects.get_or_create(owner=owner, name=name, defaults=fields)
+    return replacement

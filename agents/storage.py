@@ -30,13 +30,18 @@ from agents.models import StoredFile
 from plumbing.waits import run_blocking
 
 log = logging.getLogger(__name__)
-GRACE = timedelta(hours=1)  # bytes are written before their row
+# Bytes are written before their row.
+GRACE = timedelta(hours=1)
 BATCH = 500
 FILES_PER_PERSON = 10_000
-HEAD = 8192  # bytes that tell the type
-Content = bytes | File  # a file is read in pieces
-UNPRINTED = frozenset(range(32)) - frozenset(b"\t\n\f\r\x1b")  # bytes that no text contains
-REGISTERED = {"audio/x-wav": "audio/wav"}  # a name that the library uses → the one that clients know
+# Bytes that tell the type.
+HEAD = 8192
+# A file is read in pieces.
+Content = bytes | File
+# Bytes that no text contains.
+UNPRINTED = frozenset(range(32)) - frozenset(b"\t\n\f\r\x1b")
+# A name that the library uses → the one that clients know.
+REGISTERED = {"audio/x-wav": "audio/wav"}
 TEXTS = (
     "text/plain", "text/csv", "text/tab-separated-values", "text/markdown", "text/html", "text/css", "text/xml",
     "text/calendar", "text/vcard", "text/x-python", "text/javascript", "application/json", "application/x-ndjson",
@@ -69,23 +74,25 @@ def store_bytes(
 
     Must not be called in a transaction: scanning and storing may take seconds.
     """
-    content = ContentFile(content) if isinstance(content, bytes) else content
+    if isinstance(content, bytes):
+        content = ContentFile(content)
     if content.size > settings.FILE_BYTES:
-        raise TooLarge(
-            _("The file has %(size)s bytes; the maximum is %(most)s.")
-            % {"size": content.size, "most": settings.FILE_BYTES},
-            hint=_("Split it or compress it."),
-        )
+        message = _("The file has %(size)s bytes; the maximum is %(most)s.")
+        numbers = {"size": content.size, "most": settings.FILE_BYTES}
+        raise TooLarge(message % numbers, hint=_("Split it or compress it."))
+    # Before the work; `keep` checks again, with a lock.
     check_quota(owner_id, content.size)
     name = clean_name(name)
     scanning.check(name, content.chunks())
     digest = hash_content(content)
+    media_type = detect_type(content, declared)
     file = StoredFile(
-        owner_id=owner_id, name=name, media_type=detect_type(content, declared), size=content.size, sha256=digest,
+        owner_id=owner_id, name=name, media_type=media_type, size=content.size, sha256=digest,
         untrusted=untrusted, source=source,
     )  # fmt: skip
     # The name contains the hash; the rest is random, so that two writers of the same content do not share a name.
-    file.stored = run_blocking(store().save, f"{owner_id}/{digest}.{uuid4().hex[:12]}", content)
+    stored_name = f"{owner_id}/{digest}.{uuid4().hex[:12]}"
+    file.stored = run_blocking(store().save, stored_name, content)
     return file
 
 
@@ -98,8 +105,11 @@ def hash_content(content: File) -> str:
 
 def clean_name(name: str) -> str:
     """The name without path separators and without control and direction characters, at most 200 characters."""
-    shown = "".join("_" if char in "/\\" or unicodedata.category(char).startswith("C") else char for char in name)
-    return shown.strip()[:200] or "file"
+    letters = []
+    for letter in name:
+        is_unsafe = letter in "/\\" or unicodedata.category(letter).startswith("C")
+        letters.append("_" if is_unsafe else letter)
+    return "".join(letters).strip()[:200] or "file"
 
 
 def keep(file: StoredFile) -> None:
@@ -112,15 +122,19 @@ def keep(file: StoredFile) -> None:
     list(users.objects.select_for_update(no_key=True).filter(pk=file.owner_id).values_list("pk"))
     check_quota(file.owner_id, file.size)
     twins = StoredFile.objects.select_for_update().filter(owner_id=file.owner_id, sha256=file.sha256)
-    if twin := twins.order_by("pk").first():
-        own, file.stored = file.stored, twin.stored
-        transaction.on_commit(lambda: remove([own]))
+    twin = twins.order_by("pk").first()
+    if twin is not None:
+        own_bytes = file.stored
+        file.stored = twin.stored
+        # Only then: a rollback would leave the row without its bytes.
+        transaction.on_commit(lambda: remove([own_bytes]))
     file.save(force_insert=True)
 
 
 def usage(owner_id: Any) -> dict[str, int]:
     """How many files this person has, and how many bytes: {"files", "bytes"}."""
-    return StoredFile.objects.filter(owner_id=owner_id).aggregate(files=Count("pk"), bytes=Coalesce(Sum("size"), 0))
+    rows = StoredFile.objects.filter(owner_id=owner_id)
+    return rows.aggregate(files=Count("pk"), bytes=Coalesce(Sum("size"), 0))
 
 
 def check_quota(owner_id: Any, more: int) -> None:
@@ -144,9 +158,12 @@ def detect_type(content: Content, declared: str = "") -> str:
     """The media type by the content. A declared type only decides which kind of text a text is."""
     media_type: str = filetype.guess_mime(read_head(content)) or ""
     signature = REGISTERED.get(media_type, media_type)
-    if is_text(content):
-        return declared if declared and (declared in TEXTS or declared == signature) else "text/plain"
-    return signature or "application/octet-stream"
+    if not is_text(content):
+        return signature or "application/octet-stream"
+    is_plausible = declared in TEXTS or declared == signature
+    if declared and is_plausible:
+        return declared
+    return "text/plain"
 
 
 def is_text(content: Content) -> bool:
@@ -167,7 +184,9 @@ def read_head(content: Content) -> bytes:
 
 
 def iterate_pieces(content: Content) -> Iterable[bytes]:
-    return [content] if isinstance(content, bytes) else content.chunks()
+    if isinstance(content, bytes):
+        return [content]
+    return content.chunks()
 
 
 def read(file: StoredFile) -> bytes | None:
@@ -186,12 +205,12 @@ def read_now(stored: str) -> bytes | None:
 @transaction.atomic
 def delete(files: QuerySet[StoredFile]) -> int:
     """Delete these rows and, after the commit, the bytes that no other row shares. Returns the number of rows."""
-    rows = list(files.values_list("pk", "stored"))
-    StoredFile.objects.filter(pk__in=[pk for pk, _ in rows]).delete()
-    names = {stored for _, stored in rows}
-    names -= set(StoredFile.objects.filter(stored__in=names).values_list("stored", flat=True))
-    transaction.on_commit(lambda: remove(names))
-    return len(rows)
+    stored_names = dict(files.values_list("pk", "stored"))
+    StoredFile.objects.filter(pk__in=list(stored_names)).delete()
+    unused = set(stored_names.values())
+    unused -= set(StoredFile.objects.filter(stored__in=unused).values_list("stored", flat=True))
+    transaction.on_commit(lambda: remove(unused))
+    return len(stored_names)
 
 
 def remove(names: Iterable[str]) -> None:
@@ -221,7 +240,9 @@ def sweep(now: datetime | None = None) -> int:
 
 
 def without_row() -> Iterable[str]:
-    for owner in list_folder("")[0]:
+    """The names of stored bytes that no row refers to."""
+    owners, _files = list_folder("")
+    for owner in owners:
         names = list_names(owner)
         for start in range(0, len(names), BATCH):
             batch = names[start : start + BATCH]
@@ -230,7 +251,8 @@ def without_row() -> Iterable[str]:
 
 
 def list_names(owner: str) -> list[str]:
-    return [f"{owner}/{name}" for name in list_folder(owner)[1]]
+    _folders, files = list_folder(owner)
+    return [f"{owner}/{name}" for name in files]
 
 
 def list_folder(path: str) -> tuple[list[str], list[str]]:

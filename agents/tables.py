@@ -13,7 +13,8 @@ from django.db import connection, models
 from django.db.migrations.exceptions import InconsistentMigrationHistory
 from django.db.migrations.executor import MigrationExecutor
 
-Columns = dict[str, dict[str, bool]]  # table → column → whether a new row must name it
+# Table → column → whether a new row must name it.
+Columns = dict[str, dict[str, bool]]
 IN_SQLITE = """
     SELECT t.name, c.name, c."notnull" AND c.dflt_value IS NULL AND NOT c.hidden
     FROM sqlite_master t JOIN pragma_table_xinfo(t.name) c WHERE t.type = 'table'"""
@@ -36,11 +37,12 @@ def differences() -> list[str]:
         MigrationExecutor(connection).loader.check_consistent_history(connection)
     except InconsistentMigrationHistory:
         return ["its migrations were applied in another order"]
-    unready = {name.partition(".")[0] for name in waiting()}
+    unready_apps = {name.partition(".")[0] for name in waiting()}
     columns = columns_of_database()
     parts: list[str] = []
     for model in apps.get_models(include_auto_created=True):
-        if model._meta.managed and not model._meta.proxy and model._meta.app_label not in unready:
+        has_own_table = model._meta.managed and not model._meta.proxy
+        if has_own_table and model._meta.app_label not in unready_apps:
             parts += find_differences(model, columns)
     return parts
 
@@ -71,13 +73,16 @@ def columns_of_database() -> Columns:
 def refusal() -> str:
     """Why this code cannot use the database, and what to do; empty if it can."""
     parts = differences()
-    return f"{problem(parts)} {way_out()}" if parts else ""
+    if not parts:
+        return ""
+    return f"{problem(parts)} {way_out()}"
 
 
 def problem(parts: list[str]) -> str:
-    more = f", and {len(parts) - 1} more differences" if len(parts) > 1 else ""
+    first, *others = parts
+    more = f", and {len(others)} more differences" if others else ""
     return (
-        f"The database {place()} was made by another version of Muster ({parts[0]}{more}), "
+        f"The database {place()} was made by another version of Muster ({first}{more}), "
         "and cannot be converted before the first release."
     )
 
@@ -92,13 +97,17 @@ def way_out() -> str:
 
 
 def place() -> str:
+    """Where the database is, for the message."""
     if is_in_data_dir():
         return f"in {settings.DATA_DIR}"
-    of = connection.settings_dict
-    return " ".join(filter(None, [str(of["NAME"]), f"on {of['HOST']}" if of.get("HOST") else ""]))
+    database = connection.settings_dict
+    name = str(database["NAME"])
+    host = database.get("HOST")
+    return f"{name} on {host}" if host else name
 
 
 def is_in_data_dir() -> bool:
     if connection.vendor == "sqlite":
-        return Path(str(connection.settings_dict["NAME"])).parent == settings.DATA_DIR
+        file = Path(str(connection.settings_dict["NAME"]))
+        return file.parent == settings.DATA_DIR
     return bool(settings.EMBEDDED_POSTGRES)

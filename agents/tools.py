@@ -30,8 +30,10 @@ class ToolSpec:
     untrusted: bool = False
     record_fields: tuple[str, ...] = ()
     deadline_s: float = 30.0
-    granted_s: float | None = None  # the limit that the grant or the step sets: a child run ends by then
-    context: tuple[Any, ...] = ()  # what an agent that it calls reads of the caller's session
+    # The limit that the grant or the step sets: a child run ends by then.
+    granted_s: float | None = None
+    # What an agent that it calls reads of the caller's session.
+    context: tuple[Any, ...] = ()
     pinned_version: int | None = None
     offline: str = "fail"
 
@@ -45,7 +47,9 @@ class ToolSpec:
 
 
 def may_repeat(effect: str, kind: str) -> bool:
-    return effect in ("read", "idempotent") or (effect == "read_out" and kind != "function")
+    if effect == "read_out":
+        return kind != "function"
+    return effect in ("read", "idempotent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +114,21 @@ class ToolContext:
 
     user_id: int
     run_id: str | None = None
-    root_id: str | None = None  # the first run of the tree of runs
+    # The first run of the tree of runs.
+    root_id: str | None = None
     agent: str = ""
     agent_id: int | None = None
     session_id: str | None = None
     device_id: str | None = None
-    is_for_visitor: bool = False  # of an embed, in its owner's name: no device of the owner is reached
+    # Of an embed, in its owner's name: no device of the owner is reached.
+    is_for_visitor: bool = False
     chain: str = ""
     step: str = ""
     deadline: datetime | None = None
-    authors: Callable[[], tuple[int | None, ...]] = nobody  # owners of what calls and of all above it; None: the site
-    is_untrusted: bool = False  # the run has read untrusted content: what it stores is marked
+    # Owners of what calls and of all above it; None: the site.
+    authors: Callable[[], tuple[int | None, ...]] = nobody
+    # The run has read untrusted content: what it stores is marked.
+    is_untrusted: bool = False
     metadata: dict[str, JSON] = field(default_factory=dict)
     is_cancelled: Callable[[], bool] = never
     call_tool: Callable[[str, dict[str, JSON]], JSON] | None = None
@@ -131,7 +139,8 @@ class ToolContext:
     ask: Callable[..., ToolResult] | None = None
     asked: Callable[[], list[dict[str, JSON]]] | None = None
     emit: Callable[[str, dict[str, JSON]], None] | None = None
-    values: Any = None  # per-run key-value store: get(key), set(key, value)
+    # The run's key-value store: get(key), set(key, value).
+    values: Any = None
     save_file: Callable[..., dict[str, JSON]] | None = None
     files: Callable[[], list[dict[str, JSON]]] | None = None
     read_file: Callable[[str], bytes | None] | None = None
@@ -144,7 +153,8 @@ class ToolContext:
         """
         if self.deadline is None:
             return most
-        return min(most, (self.deadline - datetime.now(UTC)).total_seconds())
+        remaining = self.deadline - datetime.now(UTC)
+        return min(most, remaining.total_seconds())
 
 
 class Toolset(Protocol):

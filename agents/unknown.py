@@ -9,8 +9,10 @@ from typing import Any, get_args
 
 from .exceptions import Invalid
 
-MOST = 20  # unknown names that an answer lists
-ALIKE = 0.75  # “desciption” resembles “description”, and “tool” resembles “tools”
+# Unknown names that an answer lists.
+MOST = 20
+# “desciption” resembles “description”, and “tool” resembles “tools”.
+ALIKE = 0.75
 
 
 def unknown_names(
@@ -20,12 +22,14 @@ def unknown_names(
     `sent` as well is not what another name was meant to be.
     """
     choices = sorted(choices)
-    free = [name for name in choices if name not in sent]
-    return {name: no_such(what, name, free, choices) for name in islice(names, MOST)}
+    not_sent = [name for name in choices if name not in sent]
+    return {name: no_such(what, name, not_sent, choices) for name in islice(names, MOST)}
 
 
 def no_such(what: str, name: str, free: list[str], choices: list[str]) -> str:
-    if near := get_close_matches(name[:100], free, n=1, cutoff=ALIKE):
+    """The message; `free` are the names that may have been meant."""
+    near = get_close_matches(name[:100], free, n=1, cutoff=ALIKE)
+    if near:
         return f"There is no {what} with this name; did you mean “{near[0]}”?"
     names = f"The names are {', '.join(choices)}." if choices else f"It takes no {what}s."
     return f"There is no {what} with this name. {names}"
@@ -43,7 +47,9 @@ def extra(value: Any, fields: Collection[str], place: str = "") -> dict[str, str
 def extra_in_each(values: Any, extra_in: Callable[[Any, str], dict[str, str]], place: str) -> dict[str, str]:
     """The same for the objects of a list, until an answer lists enough."""
     extras: dict[str, str] = {}
-    for number, value in enumerate(values if isinstance(values, list) else ()):
+    if not isinstance(values, list):
+        return extras
+    for number, value in enumerate(values):
         extras |= extra_in(value, f"{place}.{number}.")
         if len(extras) >= MOST:
             break
@@ -56,10 +62,16 @@ def extra_in_model(model: Any, value: Any, place: str = "") -> dict[str, str]:
 
 
 def extra_within(model: Any, value: Any, place: str = "") -> dict[str, str]:
+    """The unknown names of the objects in the fields of a model's object, not its own."""
     extras: dict[str, str] = {}
+    if not isinstance(value, Mapping):
+        return extras
     for name, field in model.model_fields.items():
-        part = value.get(name) if isinstance(value, Mapping) else None
-        for kind in (field.annotation, *get_args(field.annotation)) if part else ():
+        part = value.get(name)
+        if not part:
+            continue
+        # The type itself, or the members of a union such as `RepeatUntil | None`.
+        for kind in (field.annotation, *get_args(field.annotation)):
             if hasattr(kind, "model_fields"):
                 extras |= extra_in_model(kind, part, f"{place}{name}.")
     return extras
@@ -67,7 +79,9 @@ def extra_within(model: Any, value: Any, place: str = "") -> dict[str, str]:
 
 def refuse(extras: Mapping[str, str], message: str, what: str = "field") -> None:
     """Raises Invalid with one detail per unknown name."""
-    if extras:
-        code = f"unknown_{what}"
-        details = [{"field": place, "code": code, "message": why} for place, why in extras.items()]
-        raise Invalid(f"{message} {details[0]['field']}: {details[0]['message']}", code=code, details=details)
+    if not extras:
+        return
+    code = f"unknown_{what}"
+    details = [{"field": place, "code": code, "message": why} for place, why in extras.items()]
+    first = details[0]
+    raise Invalid(f"{message} {first['field']}: {first['message']}", code=code, details=details)

@@ -71,7 +71,8 @@ CHATTER = [
     ]
 ]
 OPERATED = [(later("Schedules"), "schedules", "schedules"), (later("Devices"), "devices", "devices")]
-AUTHORED = ("/agents/", "/functions/", "/skills/", "/chains/", "/providers/")  # what authors write
+# What authors write.
+AUTHORED = ("/agents/", "/functions/", "/skills/", "/chains/", "/providers/")
 STAFF = [(later("Admin"), "admin:index", "admin")]
 PAGE = 50
 
@@ -82,14 +83,18 @@ def by_name(request: HttpRequest, rows: QuerySet) -> tuple[list[Any], dict[str, 
     """
     search = request.GET.get("search", "")
     rows = filter_by_words(rows, search, "name", "description")
-    if after := request.GET.get("after", "")[:64].replace("\0", ""):
+    after = request.GET.get("after", "")[:64].replace("\0", "")
+    if after:
         rows = rows.filter(name__gt=after)
     rows = rows.order_by("name", "pk")
-    page_rows, more = list(rows[: PAGE + 1]), ""
+    page_rows = list(rows[: PAGE + 1])
+    more = ""
     if len(page_rows) > PAGE:
         last = page_rows[PAGE - 1]
-        page_rows[PAGE:] = rows.filter(name=last.name, pk__gt=last.pk)  # the next page begins after the name
-        more = last.name if rows.filter(name__gt=last.name).exists() else ""
+        # The next page begins after this name, so the rest of its rows belong to this page.
+        page_rows[PAGE:] = rows.filter(name=last.name, pk__gt=last.pk)
+        if rows.filter(name__gt=last.name).exists():
+            more = last.name
     mark_namesakes(rows.model, page_rows, request.user)
     return page_rows, {"more": more, "search": " ".join(search.split())}
 
@@ -101,35 +106,52 @@ def page(request: HttpRequest, template: str, title: str, **context: Any) -> Htt
 
 def shell(request: HttpRequest) -> dict[str, Any]:
     """What every page shows around its content; the admin too."""
-    approvals = open_count(request.user)
+    user = request.user
+    approvals = open_count(user)
     counts = {
         "approvals": approvals,
-        "records": Record.objects.visible_to(request.user).waiting().count(),
-        "memory": Memory.objects.filter(owner_id=request.user.pk).suggested().count(),
+        "records": Record.objects.visible_to(user).waiting().count(),
+        "memory": Memory.objects.filter(owner_id=user.pk).suggested().count(),
     }
+    is_author = may_author(user)
+    route = request.resolver_match.url_name if request.resolver_match else ""
     return {
-        "navigation": navigation(request, counts), "open_approvals": approvals,
-        "only_reads": request.path.startswith(AUTHORED) and not may_author(request.user),
-        "may_author": may_author(request.user), "may_send": roles.allows(request.user, "messages:write"),
-        "help_topic": TOPICS.get(request.resolver_match.url_name if request.resolver_match else "", "index"),
-    }  # fmt: skip
+        "navigation": navigation(request, counts),
+        "open_approvals": approvals,
+        "only_reads": request.path.startswith(AUTHORED) and not is_author,
+        "may_author": is_author,
+        "may_send": roles.allows(user, "messages:write"),
+        "help_topic": TOPICS.get(route, "index"),
+    }
 
 
 def open_count(user: Any) -> int:
     """Approvals and questions that wait for this user, in one statement."""
-    approvals = Approval.objects.visible_to(user).open().order_by().values("pk")
-    questions = InputRequest.objects.visible_to(user).open().filter(kind=InputRequest.Kind.FORM).order_by().values("pk")
-    return approvals.union(questions, all=True).count()
+    approvals = Approval.objects.visible_to(user).open()
+    questions = InputRequest.objects.visible_to(user).open().filter(kind=InputRequest.Kind.FORM)
+    # A part of a UNION has no order.
+    approval_ids = approvals.order_by().values("pk")
+    question_ids = questions.order_by().values("pk")
+    return approval_ids.union(question_ids, all=True).count()
 
 
 def navigation(request: HttpRequest, counts: dict[str, int]) -> list[list[dict[str, Any]]]:
     """By role: people who may write agents see everything, others what they need to talk and approve."""
-    staff = [*STAFF] if request.user.is_staff else []
-    groups = [*NAVIGATION[:-1], [*NAVIGATION[-1], *staff, ("API", "docs", "docs")]]
-    if not may_author(request.user):
-        groups = [*CHATTER, OPERATED if roles.allows(request.user, roles.ACT) else [], staff]
-    shown = [[one for entry in group if (one := item(request, entry, counts))] for group in groups]
-    return [group for group in shown if group]
+    staff = STAFF if request.user.is_staff else []
+    if may_author(request.user):
+        *first_groups, last_group = NAVIGATION
+        groups = [*first_groups, [*last_group, *staff, ("API", "docs", "docs")]]
+    else:
+        operated = OPERATED if roles.allows(request.user, roles.ACT) else []
+        groups = [*CHATTER, operated, staff]
+    item_groups: list[list[dict[str, Any]]] = []
+    for group in groups:
+        items = [item(request, entry, counts) for entry in group]
+        # An app that is not installed has no page.
+        installed_items = [entry_item for entry_item in items if entry_item is not None]
+        if installed_items:
+            item_groups.append(installed_items)
+    return item_groups
 
 
 def may_author(user: Any) -> bool:
@@ -137,12 +159,18 @@ def may_author(user: Any) -> bool:
 
 
 def item(request: HttpRequest, entry: tuple[str, str, str], counts: dict[str, int]) -> dict[str, Any] | None:
+    """One entry of the menu; None if its page is not installed."""
     name, route, icon = entry
-    url = url_or_none(route if ":" in route or route == "docs" else f"page:{route}")
+    # Pages of the studio stand without their namespace.
+    is_full_name = ":" in route or route == "docs"
+    url = url_or_none(route if is_full_name else f"page:{route}")
     if url is None:
         return None
-    here = request.path == url or (url != "/" and request.path.startswith(url))
-    return {"name": name, "url": url, "icon": icon, "is_here": here, "count": counts.get(icon, 0)}
+    is_here = request.path == url
+    # Every address begins with “/”, so that one counts only itself.
+    if url != "/" and request.path.startswith(url):
+        is_here = True
+    return {"name": name, "url": url, "icon": icon, "is_here": is_here, "count": counts.get(icon, 0)}
 
 
 def signed_in(view: Any = None, *, writes: str = roles.ACT) -> Any:
@@ -156,17 +184,20 @@ def signed_in(view: Any = None, *, writes: str = roles.ACT) -> Any:
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        is_form = request.method == "POST"
         if not request.user.is_authenticated:
-            return redirect_to_login(form_page(request) if request.method == "POST" else request.get_full_path())
+            return redirect_to_login(form_page(request) if is_form else request.get_full_path())
         with timezone.override(find_zone(request)):
             try:
-                if request.method == "POST":
+                if is_form:
                     check_form(request, writes)
                 return view(request, *args, **kwargs)
             except MusterError as error:
                 return refusal_page(request, error)
+            # Two people may change one row at the same time; the database lets one of them win.
             except IntegrityError:
-                return refusal_page(request, Conflict(_("It was changed or deleted meanwhile."), hint=_("Try again.")))
+                changed = Conflict(_("It was changed or deleted meanwhile."), hint=_("Try again."))
+                return refusal_page(request, changed)
 
     return guarded
 
@@ -176,7 +207,10 @@ def form_page(request: HttpRequest) -> str:
     no page of their own.
     """
     origin = urlsplit(request.META.get("HTTP_REFERER", ""))
-    return origin._replace(scheme="", netloc="").geturl() if origin.netloc == request.get_host() else request.path
+    # Never to another site: the browser says where the form came from, and that may be anywhere.
+    if origin.netloc != request.get_host():
+        return request.path
+    return origin._replace(scheme="", netloc="").geturl()
 
 
 def posted(back: str) -> Any:
@@ -185,7 +219,9 @@ def posted(back: str) -> Any:
     def decorated(view: Any) -> Any:
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            return view(request, *args, **kwargs) if request.method == "POST" else redirect(back)
+            if request.method != "POST":
+                return redirect(back)
+            return view(request, *args, **kwargs)
 
         return guarded
 
@@ -196,32 +232,38 @@ def check_form(request: HttpRequest, writes: str) -> None:
     """Raises Forbidden, Invalid."""
     if writes:
         roles.require(request.user, writes)
-    if any("\0" in text for name, texts in request.POST.lists() for text in [name, *texts]):
-        raise Invalid(
-            _("A text of the form has a NUL character."), code="nul_character", hint=_("Enter the text again.")
-        )
+    for name, texts in request.POST.lists():
+        if any("\0" in text for text in (name, *texts)):
+            problem = _("A text of the form has a NUL character.")
+            raise Invalid(problem, code="nul_character", hint=_("Enter the text again."))
 
 
 def find_zone(request: HttpRequest) -> tzinfo:
     """The zone that the person chose, else the browser's, which page.js stores in a cookie; UTC if it is unknown."""
-    chosen = getattr(request, "preference", None)
+    preference = getattr(request, "preference", None)
+    name = preference.zone if preference else ""
+    if not name:
+        name = request.COOKIES.get("zone", "UTC")[:64]
     try:
-        return zone_named((chosen and chosen.zone) or request.COOKIES.get("zone", "UTC")[:64])
+        return zone_named(name)
     except TimingError:
         return UTC
 
 
 def refusal_page(request: HttpRequest, error: MusterError) -> HttpResponse:
-    context = {"title": _("The action failed") if error.status != 404 else _("Not found"), "error": error}
-    return render(
-        request, "muster/refused.html", {"navigation": navigation(request, {}), **context}, status=error.status
-    )
+    title = _("Not found") if error.status == 404 else _("The action failed")
+    context = {"navigation": navigation(request, {}), "title": title, "error": error}
+    return render(request, "muster/refused.html", context, status=error.status)
 
 
 def tell(request: HttpRequest, error: MusterError) -> None:
-    """The refusal as a message on the page that is shown again."""
-    words = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict)), error.hint]
-    messages.error(request, " ".join(translate(word) for word in words if word))
+    """Shows a refusal as a message on the page that is shown again."""
+    sentences = [str(error)]
+    for detail in error.details:
+        if isinstance(detail, dict):
+            sentences.append(str(detail.get("message", "")))
+    sentences.append(error.hint)
+    messages.error(request, " ".join(translate(sentence) for sentence in sentences if sentence))
 
 
 def seen_runs(request: HttpRequest) -> QuerySet[Run]:
@@ -236,8 +278,10 @@ def sees_everyone(request: HttpRequest) -> bool:
 
 
 def pretty(value: Any) -> str:
-    """JSON in readable form."""
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    """JSON in readable form; a text as it is."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def keyset(request: HttpRequest, rows: QuerySet, size: int = PAGE) -> tuple[list[Any], str]:
@@ -255,7 +299,9 @@ def keyset(request: HttpRequest, rows: QuerySet, size: int = PAGE) -> tuple[list
 
 def read_number(text: str) -> int:
     """A small number that a page has sent; 0 if it is none."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    # int() also reads digits of other scripts, which no page sends.
+    is_number = text.isascii() and text.isdigit() and len(text) < 10
+    return int(text) if is_number else 0
 
 
 def read_uuid(text: str) -> UUID | None:

@@ -8,6 +8,7 @@ import posixpath
 import re
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ START = "index"
 class Document:
     title: str
     html: SafeString
-    headings: tuple[tuple[str, str], ...]  # (anchor, words) of each second-level heading
+    # (anchor, words) of each second-level heading.
+    headings: tuple[tuple[str, str], ...]
 
 
 @require_safe
@@ -50,7 +52,10 @@ def places() -> dict[str, str]:
     files: dict[str, str] = {}
     for folder in FOLDERS:
         for path in sorted((DOCS / folder).glob("*.md")):
-            name = path.stem if folder in ("howto", ".") else f"{folder}-{path.stem}"
+            name = path.stem
+            if folder in ("reference", "adr"):
+                name = f"{folder}-{path.stem}"
+            # Folders that come first win: a guide has the short name.
             files.setdefault(name, path.relative_to(DOCS).as_posix())
     return files
 
@@ -67,18 +72,29 @@ def find_document(name: str) -> Document | None:
 @cache
 def render_page(name: str) -> Document:
     path = places()[name]
-    tokens = reader().parse((DOCS / path).read_text(encoding="utf-8"))
-    if tokens[:1] and tokens[0].tag == "h1":
-        title, tokens = plain(tokens[1]), tokens[3:]
-    else:
-        title = name
+    folder = posixpath.dirname(path)
+    text = (DOCS / path).read_text(encoding="utf-8")
+    markdown = reader()
+    tokens = markdown.parse(text)
+    title = name
+    # A heading is three tokens: opening, words, closing. The page shows the title itself.
+    if tokens and tokens[0].tag == "h1":
+        title = plain(tokens[1])
+        tokens = tokens[3:]
     headings = anchors(tokens)
     for token in tokens:
-        for part in token.children or ():
-            if part.type == "link_open":
-                part.attrs["href"] = address(str(part.attrs.get("href", "")), posixpath.dirname(path))
+        rewrite_links(token, folder)
+    html = markdown.renderer.render(tokens, markdown.options, {})
     # The files are our own, and the reader escapes HTML in them.
-    return Document(title, mark_safe(reader().renderer.render(tokens, reader().options, {})), headings)  # noqa: S308
+    return Document(title, mark_safe(html), headings)  # noqa: S308
+
+
+def rewrite_links(token: Token, folder: str) -> None:
+    """Links between the files lead to pages of this app."""
+    for part in token.children or ():
+        if part.type == "link_open":
+            href = str(part.attrs.get("href", ""))
+            part.attrs["href"] = address(href, folder)
 
 
 @cache
@@ -87,8 +103,10 @@ def reader() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     markdown.add_render_rule("fence", code_block)
     markdown.add_render_rule("code_block", code_block)
+    # A wide table scrolls by itself instead of widening the page.
     markdown.add_render_rule("table_open", lambda *_: f"{SCROLL}<table>")
     markdown.add_render_rule("table_close", lambda *_: "</table></div>")
+    # Pictures are not served: their description stands for them.
     markdown.add_render_rule("image", lambda self, tokens, at, *_: escape(tokens[at].content))
     return markdown
 
@@ -101,16 +119,19 @@ def code_block(self: Any, tokens: list[Token], at: int, options: Any, env: Any) 
 
 
 def anchors(tokens: list[Token]) -> tuple[tuple[str, str], ...]:
-    """Gives each heading the id that links use (as in the built documentation)."""
-    seen: dict[str, int] = {}
-    listed = []
-    for opening, inline in zip(tokens, tokens[1:], strict=False):
+    """Gives each heading the id that links use (as in the built documentation), and lists those of the second level."""
+    counts: dict[str, int] = {}
+    listed: list[tuple[str, str]] = []
+    for opening, inline in pairwise(tokens):
         if opening.type != "heading_open":
             continue
         words = plain(inline)
-        slug = make_slug(words)
-        seen[slug] = seen.get(slug, 0) + 1
-        anchor = slug if seen[slug] == 1 else f"{slug}_{seen[slug] - 1}"
+        anchor = slug = make_slug(words)
+        # The second heading of the same words is slug_1, as MkDocs counts.
+        earlier_count = counts.get(slug, 0)
+        if earlier_count:
+            anchor = f"{slug}_{earlier_count}"
+        counts[slug] = earlier_count + 1
         opening.attrs["id"] = anchor
         if opening.tag == "h2":
             listed.append((anchor, words))
@@ -118,11 +139,14 @@ def anchors(tokens: list[Token]) -> tuple[tuple[str, str], ...]:
 
 
 def make_slug(words: str) -> str:
-    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", words).strip().lower())
+    letters = re.sub(r"[^\w\s-]", "", words).strip().lower()
+    return re.sub(r"[-\s]+", "-", letters)
 
 
 def plain(inline: Token) -> str:
-    return "".join(part.content for part in inline.children or () if part.type in ("text", "code_inline"))
+    """The text of a heading without its marks."""
+    parts = inline.children or ()
+    return "".join(part.content for part in parts if part.type in ("text", "code_inline"))
 
 
 def address(href: str, folder: str) -> str:
@@ -130,7 +154,9 @@ def address(href: str, folder: str) -> str:
     if re.match(r"[a-z]+:", href) or href.startswith(("#", "/")):
         return href
     path, _, anchor = href.partition("#")
-    name = names().get(posixpath.normpath(posixpath.join(folder, path)))
+    target = posixpath.normpath(posixpath.join(folder, path))
+    name = names().get(target)
     if name is None:
         return reverse("page:help")
-    return reverse("page:help-page", args=[name]) + (f"#{anchor}" if anchor else "")
+    url = reverse("page:help-page", args=[name])
+    return f"{url}#{anchor}" if anchor else url

@@ -66,15 +66,18 @@ CHOICES = (
     known("sent with the request"), known("a file of its owner"),
     known("uploaded by its owner"), known("made by a run"), known("files of a skill"),
 )  # fmt: skip
-DONE = (  # in the history of records and memories
+# In the history of records and memories.
+DONE = (
     known("created"), known("changed"), known("suggested a change"), known("forgotten"), known("rolled back"),
 )  # fmt: skip
-FIELDS = (  # labels that forms make of the names of their fields
+# Labels that forms make of the names of their fields.
+FIELDS = (
     known("Name"), known("Kind"), known("Agent"), known("Source"), known("Provider"), known("Value"), known("Hosts"),
     known("Header"), known("Template"), known("Origins"), known("Title"), known("Greeting"), known("Colour"),
     known("Enabled"), known("Default model"), known("Base url"), known("Api key"), known("Team"),
 )  # fmt: skip
-REFUSALS = (  # what errors say that have no message of their own: their docstrings
+# What errors say that have no message of their own: their docstrings.
+REFUSALS = (
     known("Too many requests."),
     known("This is more than the site allows."),
     known("A newer Muster published this; `format` is the number that a process must know to read it."),
@@ -101,12 +104,14 @@ REFUSALS = (  # what errors say that have no message of their own: their docstri
     known("This run cannot be claimed now."),
     known("This claim does not hold the run: it never did, or it was silent too long and was replaced."),
 )
-PLACES = (  # in documents, before a number or the name of a sheet or file
+# In documents, before a number or the name of a sheet or file.
+PLACES = (
     known("page"), known("part"), known("line"), known("sheet"), known("slide"), known("attachment"),
     known("attachments"), known("picture"), known("pictures"), known("message"), known("document"), known("symbols"),
 )  # fmt: skip
 TIMES = re.compile(r" \((\d+) times\)$")
-NAMES = ("OpenAI", "Anthropic", "Google Gemini", "Ollama", "Gmail", "Microsoft Teams")  # the same in every language
+# The same in every language.
+NAMES = ("OpenAI", "Anthropic", "Google Gemini", "Ollama", "Gmail", "Microsoft Teams")
 
 
 def words(text: Any) -> str:
@@ -121,10 +126,12 @@ def timing(schedule: Schedule) -> str:
     if schedule.line:
         return in_words(schedule.line, get_language())
     if schedule.interval:
-        every = {"number": schedule.interval.every, "period": words(schedule.interval.period)}
-        return gettext("Every %(number)s %(period)s") % every
-    once = schedule.clocked
-    return gettext("Once, at %(at)s UTC") % {"at": date_format(once.clocked_time, "DATETIME_FORMAT")} if once else ""
+        period = words(schedule.interval.period)
+        return gettext("Every %(number)s %(period)s") % {"number": schedule.interval.every, "period": period}
+    if schedule.clocked:
+        moment = date_format(schedule.clocked.clocked_time, "DATETIME_FORMAT")
+        return gettext("Once, at %(at)s UTC") % {"at": moment}
+    return ""
 
 
 def in_language(choices: list[tuple[str, Any]]) -> list[tuple[str, str]]:
@@ -142,8 +149,11 @@ def name_place(place: str) -> str:
 
 
 def name_step(step: str) -> str:
+    """One part of a place: “page 3”, “sheet Sales”, or a word of ours."""
     kind, space, name = step.partition(" ")
-    return f"{gettext(kind)}{space}{name}" if kind in PLACES else translate(step)
+    if kind in PLACES:
+        return f"{gettext(kind)}{space}{name}"
+    return translate(step)
 
 
 def name_piece(piece: Chunk) -> str:

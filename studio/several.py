@@ -15,19 +15,20 @@ MOST = 100
 
 
 def decide_several(request: HttpRequest, decide: Callable[[str, str], object]) -> HttpResponse:
-    """Call `decide(id, version)` for each that was chosen: each on its own, in the version that was shown."""
-    done = 0
-    for one in request.POST.getlist("chosen")[:MOST]:
-        id, _colon, version = one.partition(":")
+    """Calls `decide(id, version)` for each chosen suggestion: each on its own, in the version that was shown."""
+    decided_count = 0
+    for choice in request.POST.getlist("chosen")[:MOST]:
+        id, _colon, version = choice.partition(":")
         try:
             decide(id, version)
         except MusterError as error:
             tell(request, error)
         else:
-            done += 1
+            decided_count += 1
     is_approval = request.POST.get("decision") == "approve"
     message = _("%(number)s approved.") if is_approval else _("%(number)s rejected.")
-    messages.success(request, message % {"number": done}) if done else messages.warning(
-        request, _("Nothing was chosen.")
-    )
+    if decided_count:
+        messages.success(request, message % {"number": decided_count})
+    else:
+        messages.warning(request, _("Nothing was chosen."))
     return redirect(request.get_full_path())

@@ -47,14 +47,18 @@ class NamedForm(forms.Form):
     def __init__(self, *args: Any, user: Any, row: Any = None, **kwargs: Any) -> None:
         """`row`: the one that is changed; none for a new one."""
         super().__init__(*args, **kwargs)
-        self.user, self.row = user, row
+        self.user = user
+        self.row = row
 
     def clean_name(self) -> str:
         name = self.cleaned_data["name"]
         for check in self.model._meta.get_field("name").validators:
             check(name)
         owner = self.row.owner if self.row else self.user
-        if self.model.objects.filter(owner=owner, name=name).exclude(pk=self.row and self.row.pk).exists():
+        namesakes = self.model.objects.filter(owner=owner, name=name)
+        if self.row:
+            namesakes = namesakes.exclude(pk=self.row.pk)
+        if namesakes.exists():
             raise forms.ValidationError(_("You already have one with that name."))
         return name
 
@@ -84,7 +88,8 @@ class FunctionForm(NamedForm):
     )
 
     def save(self) -> str:
-        function = StoredFunction(owner=self.user, name=self.cleaned_data["name"], source=self.cleaned_data["source"])
+        name = self.cleaned_data["name"]
+        function = StoredFunction(owner=self.user, name=name, source=self.cleaned_data["source"])
         store.save(function, user=self.user)
         version = store.publish(function, user=self.user, note="First steps")
         return _("“%(name)s” is live as version %(number)s. Agents can now be granted it as a tool.") % {
@@ -112,21 +117,26 @@ class AgentForm(NamedForm):
         super().__init__(*args, user=user, **kwargs)
         self.fields["provider"].queryset = Provider.objects.usable_by(user).filter(enabled=True)
         tools = Tool.objects.usable_by(user).filter(enabled=True, kind=Tool.Kind.FUNCTION)
-        newest = tools.order_by(F("owner").asc(nulls_last=True), "-pk").values_list("pk", flat=True)
-        self.fields["tools"].queryset = tools.filter(pk__in=list(newest[:OFFERED])).order_by("name")
+        # People's own functions first, then the newest: the one of the step before must be among them.
+        own_first = tools.order_by(F("owner").asc(nulls_last=True), "-pk")
+        offered_ids = list(own_first.values_list("pk", flat=True)[:OFFERED])
+        self.fields["tools"].queryset = tools.filter(pk__in=offered_ids).order_by("name")
         self.fields["tools"].widget.attrs["size"] = 6
 
     def save(self) -> str:
-        about = dict(self.cleaned_data)
-        tools, mode = about.pop("tools"), ToolGrant.Mode.ASK if about.pop("asks") else ToolGrant.Mode.ALLOW
-        agent = Agent.objects.create(owner=self.user, **about)
-        ToolGrant.objects.bulk_create(ToolGrant(agent=agent, tool=tool, mode=mode) for tool in tools)
+        fields = dict(self.cleaned_data)
+        tools = fields.pop("tools")
+        mode = ToolGrant.Mode.ASK if fields.pop("asks") else ToolGrant.Mode.ALLOW
+        agent = Agent.objects.create(owner=self.user, **fields)
+        grants = [ToolGrant(agent=agent, tool=tool, mode=mode) for tool in tools]
+        ToolGrant.objects.bulk_create(grants)
         version = agent.publish(author=self.user, note="First steps")
         AuditEvent.record("agent.published", agent, actor=self.user, version=version.number)
         return _("“%(name)s” is live. Send it a message.") % {"name": agent}
 
 
-OFFERED = 100  # functions in the list of the agent's form; the admin searches among all tools
+# Functions in the list of the agent's form; the admin searches among all tools.
+OFFERED = 100
 FORMS = {"provider": ProviderForm, "function": FunctionForm, "agent": AgentForm}
 FIRST = {
     "provider": {"name": "openai", "kind": "openai"},
@@ -144,69 +154,91 @@ class Login(LoginView):
 
     def form_valid(self, form: Any) -> HttpResponse:
         user = form.get_user()
+        # Signing in sets `last_login`, so look before.
         is_first = user.last_login is None and roles.allows(user, "agents:write")
         answer = super().form_valid(form)
-        return redirect("page:start") if is_first and not self.get_redirect_url() else answer
+        if is_first and not self.get_redirect_url():
+            return redirect("page:start")
+        return answer
 
 
 @signed_in(writes="agents:write")
 def start(request: HttpRequest) -> HttpResponse:
-    """The steps. POST performs one and returns; errors are shown at their field."""
+    """The page of the first steps. POST performs one and returns; errors are shown at their field."""
     roles.require(request.user, "agents:write")
     step = request.POST.get("step", "")
-    filled = FORMS[step](request.POST, user=request.user, prefix=step) if step in FORMS else None
-    if filled is not None and filled.is_valid() and save_form(request, filled):
-        return redirect("page:start")
-    shown = {name: filled if name == step else empty(name, request.user) for name in FORMS}
-    status = 422 if filled is not None else 200
-    answer = page(request, "start.html", _("First steps"), forms=shown, done=progress(request), failed=step)
-    answer.status_code = status
+    filled = None
+    if step in FORMS:
+        filled = FORMS[step](request.POST, user=request.user, prefix=step)
+        if filled.is_valid() and save_form(request, filled):
+            return redirect("page:start")
+    forms_of_steps = {}
+    for name in FORMS:
+        forms_of_steps[name] = filled if name == step else empty(name, request.user)
+    done = progress(request)
+    answer = page(request, "start.html", _("First steps"), forms=forms_of_steps, done=done, failed=step)
+    answer.status_code = 200 if filled is None else 422
     return answer
 
 
 def save_form(request: HttpRequest, form: Any) -> bool:
+    """Whether the step was performed; if not, the form or the page says why."""
     try:
-        messages.success(request, form.save())
+        message = form.save()
     except MusterError as error:
         if error.code == "name_taken":
             form.add_error("name", f"{error} {error.hint}")
         elif error.details and "source" in form.fields:
             for detail in error.details:
-                message = detail["message"].removesuffix(".")
-                form.add_error(
-                    "source",
-                    _("Line %(line)s: %(message)s. %(hint)s")
-                    % {"line": detail.get("line", "?"), "message": message, "hint": detail.get("hint", "")},
-                )
+                form.add_error("source", describe_line(detail))
         else:
             tell(request, error)
         return False
+    messages.success(request, message)
     return True
 
 
+def describe_line(detail: dict[str, Any]) -> str:
+    """What is wrong with one line of a function."""
+    return _("Line %(line)s: %(message)s. %(hint)s") % {
+        "line": detail.get("line", "?"),
+        "message": detail["message"].removesuffix("."),
+        "hint": detail.get("hint", ""),
+    }
+
+
 def empty(name: str, user: Any) -> Any:
+    """The form of a step, filled with an example."""
     initial = dict(FIRST[name])
     if name == "agent":
-        initial["provider"] = Provider.objects.usable_by(user).filter(enabled=True).values_list("pk", flat=True).first()
-        initial["tools"] = list(
-            Tool.objects.filter(owner=user, kind=Tool.Kind.FUNCTION).values_list("pk", flat=True)[:5]
-        )
+        providers = Provider.objects.usable_by(user).filter(enabled=True)
+        own_functions = Tool.objects.filter(owner=user, kind=Tool.Kind.FUNCTION)
+        initial["provider"] = providers.values_list("pk", flat=True).first()
+        initial["tools"] = list(own_functions.values_list("pk", flat=True)[:5])
     return FORMS[name](user=user, prefix=name, initial=initial)
 
 
 def progress(request: HttpRequest) -> dict[str, Any]:
     """What this person has done, not what the installation brought along; and what a next step can use."""
     user = request.user
+    own_providers = Provider.objects.filter(owner=user, enabled=True)
+    usable_providers = Provider.objects.usable_by(user).filter(enabled=True)
+    own = list(own_providers.values_list("name", flat=True)[:6])
+    usable = [] if own else list(usable_providers.values_list("name", flat=True)[:6])
+    functions = StoredFunction.objects.filter(owner=user, published__isnull=False)
     agent = Agent.objects.filter(owner=user, published__isnull=False, enabled=True).order_by("-pk").first()
-    own = list(Provider.objects.filter(owner=user, enabled=True).values_list("name", flat=True)[:6])
-    usable = Provider.objects.usable_by(user).filter(enabled=True).values_list("name", flat=True)[:6]
+    can_try = False
+    has_talked = False
+    if agent is not None:
+        can_try = agent.grants.filter(tool__name=FIRST["function"]["name"]).exists()
+        has_talked = Run.objects.visible_to(user).filter(agent__owner=user).exists()
     return {
         "provider": own,
-        "usable": [] if own else list(usable),
-        "function": StoredFunction.objects.filter(owner=user, published__isnull=False).exists(),
+        "usable": usable,
+        "function": functions.exists(),
         "agent": agent,
-        "can_try": agent is not None and agent.grants.filter(tool__name=FIRST["function"]["name"]).exists(),
-        "talk": agent is not None and Run.objects.visible_to(user).filter(agent__owner=user).exists(),
+        "can_try": can_try,
+        "talk": has_talked,
         "approval": Approval.objects.filter(decided_by=user).exists(),
         "schedule": Schedule.objects.filter(owner=user).order_by("-pk").first(),
     }

@@ -11,7 +11,8 @@ from runs.queue import carriers
 
 from .base import signed_in
 
-HOLDS_S = 5.0  # one look at the broker serves all pages for so long
+# One look at the broker serves all pages for so long.
+HOLDS_S = 5.0
 last_look: tuple[float, bool] = (float("-inf"), False)
 
 

@@ -113,7 +113,8 @@ class InvitationInline(admin.TabularInline):
     verbose_name, verbose_name_plural = later("invitation"), later("invitations")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        return super().get_queryset(request).none()  # the open ones are listed in the API and on the page Teams
+        # The open ones are listed in the API and on the page Teams.
+        return super().get_queryset(request).none()
 
 
 @admin.register(Team)
@@ -194,12 +195,12 @@ class ApiKeyAdmin(OwnedAdmin):
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
         owner = obj.user if request.user.is_superuser else request.user
         key, secret = ApiKey.make(owner, form.cleaned_data["scopes"], name=obj.name, expires_at=obj.expires_at)
-        obj.pk, obj._state.adding = key.pk, False
+        # The admin goes on with its own row, which is this one now.
+        obj.pk = key.pk
+        obj._state.adding = False
         self.audit(request, "created", key, scopes=key.scopes)
-        messages.warning(
-            request,
-            format_html(_("Copy the key now; it is shown only once: {}"), format_html("<code>{}</code>", secret)),
-        )
+        code = format_html("<code>{}</code>", secret)
+        messages.warning(request, format_html(_("Copy the key now; it is shown only once: {}"), code))
 
     @admin.display(description=later("Scopes"))
     def scope_words(self, key: ApiKey) -> str:
@@ -209,7 +210,9 @@ class ApiKeyAdmin(OwnedAdmin):
     def state(self, key: ApiKey) -> str:
         if key.revoked_at:
             return pill("revoked", "rejected")
-        return pill("expired" if key.expires_at and key.expires_at <= timezone.now() else "live")
+        if key.expires_at and key.expires_at <= timezone.now():
+            return pill("expired")
+        return pill("live")
 
     @admin.action(description=later("Revoke"), permissions=["delete"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
@@ -232,9 +235,13 @@ class SecretForm(NamedForm):
     def clean(self) -> dict[str, Any]:
         """The stored value stays where the field is left empty, but not with other hosts or another header."""
         cleaned = super().clean() or {}
+        if cleaned.get("value"):
+            return cleaned
+        hosts = cleaned.get("hosts") or []
         sending = {name: cleaned.get(name) or getattr(self.instance, name) for name in ("header", "template")}
-        if not cleaned.get("value") and not self.instance.needs_value(cleaned.get("hosts") or [], **sending):
+        if not self.instance.needs_value(hosts, **sending):
             cleaned["value"] = self.instance.value
+        # A new secret has no stored value.
         if not cleaned.get("value"):
             self.add_error("value", _("Enter the secret. Other hosts, header or template need it anew."))
         return cleaned

@@ -56,11 +56,13 @@ class ProviderForm(NamedForm):
         cleaned = super().clean() or {}
         moved = bool({"kind", "base_url"} & set(self.changed_data))
         if self.instance.pk and moved and not self.data.get("api_key"):
-            cleaned["api_key"] = ""  # a key must not be sent to another address
+            # A key must not be sent to another address.
+            cleaned["api_key"] = ""
         return cleaned
 
 
-TRIED = {"kind", "base_url", "api_key", "enabled", "default_model"}  # a provider is tried when one of these changed
+# A provider is tried when one of these changed.
+TRIED = {"kind", "base_url", "api_key", "enabled", "default_model"}
 
 
 @admin.register(Provider)
@@ -83,8 +85,10 @@ class ProviderAdmin(OwnedAdmin):
         return redirect(reverse("admin:agents_provider_change", args=[provider.pk]))
 
     def tell_trial(self, request: HttpRequest, provider: Provider, trial: dict[str, Any]) -> None:
-        sentences = [trial["message"], trial["hint"], *(one["message"] for one in trial.get("abilities", ()))]
-        words = " ".join(translate(text) for text in sentences if text)
+        sentences = [trial["message"], trial["hint"]]
+        for ability in trial.get("abilities", ()):
+            sentences.append(ability["message"])
+        words = " ".join(translate(sentence) for sentence in sentences if sentence)
         level = messages.SUCCESS if trial["ok"] else messages.WARNING
         messages.add_message(request, level, words)
 
@@ -98,12 +102,16 @@ class ProviderAdmin(OwnedAdmin):
 
     def save_model(self, request: HttpRequest, obj: Provider, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        if change and "api_key" in form.initial and form.changed_data:
+        changed = set(form.changed_data)
+        if change and "api_key" in form.initial and changed:
             provider_changed(obj)
-        if change and {"kind", "base_url"} & set(form.changed_data) and not obj.api_key:
+        has_moved = change and changed & {"kind", "base_url"}
+        if has_moved and not obj.api_key:
             words = _("The address changed, so the stored key was cleared. Enter the key for the new address.")
             messages.info(request, words)
-        elif obj.enabled and obj.kind != Provider.Kind.OFFLINE and TRIED & set(form.changed_data):
+            return
+        has_server = obj.enabled and obj.kind != Provider.Kind.OFFLINE
+        if has_server and changed & TRIED:
             # No transaction waits for a server.
             transaction.on_commit(lambda: self.tell_trial(request, obj, served.verdict(obj)))
 
@@ -182,7 +190,8 @@ class AgentForm(VersionedForm):
 
     def clean_variables(self) -> dict:
         variables = self.cleaned_data["variables"] or {}
-        if problems := prompts.check_variables(variables):
+        problems = prompts.check_variables(variables)
+        if problems:
             raise ValidationError([f"{problem['field']}: {problem['message']}" for problem in problems])
         return variables
 
@@ -214,12 +223,8 @@ class AgentAdmin(VersionedAdmin):
     fieldsets = [*make_fieldsets(Agent, instead={"model_params": [*ModelParams.model_fields]}), SHARING]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        return (
-            super()
-            .get_queryset(request)
-            .select_related("provider")
-            .annotate(tool_total=count_references(ToolGrant, "agent"))
-        )
+        rows = super().get_queryset(request).select_related("provider")
+        return rows.annotate(tool_total=count_references(ToolGrant, "agent"))
 
     def has_copy_permission(self, request: HttpRequest, row: Agent) -> bool:
         return self.has_add_permission(request)
@@ -253,20 +258,37 @@ def copy_agent(agent: Agent, user: Any) -> Agent:
     """A copy with its grants under an unused name."""
     grants = list(agent.grants.all())
     copy = Agent.objects.get(pk=agent.pk)
-    copy.pk, copy._state.adding = None, True
-    copy.owner, copy.team, copy.published, copy.live_hash = user, None, None, ""
-    copy.name, copy.public_card = free_name(agent.name, user), False
+    # Without its key, a row is stored as a new one.
+    copy.pk = None
+    copy._state.adding = True
+    copy.owner = user
+    copy.team = None
+    copy.published = None
+    copy.live_hash = ""
+    copy.name = free_name(agent.name, user)
+    # A name has at most one public card.
+    copy.public_card = False
     copy.save()
     for grant in grants:
-        grant.pk, grant._state.adding, grant.agent = None, True, copy
+        grant.pk = None
+        grant._state.adding = True
+        grant.agent = copy
     ToolGrant.objects.bulk_create(grants)
     return copy
 
 
 def free_name(name: str, user: Any) -> str:
-    existing = set(Agent.objects.filter(owner=user, name__startswith=name[:50]).values_list("name", flat=True))
-    names = [f"{name[:56]}-copy", *(f"{name[:56]}-copy{number}" for number in range(2, 1000))]
-    return next(candidate for candidate in names if candidate not in existing)
+    """The name with “-copy”, or “-copy2”, “-copy3”…, whichever this person does not use yet."""
+    similar = Agent.objects.filter(owner=user, name__startswith=name[:50])
+    existing = set(similar.values_list("name", flat=True))
+    # At most 64 characters.
+    stem = f"{name[:56]}-copy"
+    candidate = stem
+    number = 1
+    while candidate in existing:
+        number += 1
+        candidate = f"{stem}{number}"
+    return candidate
 
 
 @admin.register(Tool)
@@ -295,7 +317,8 @@ class ToolAdmin(OwnedAdmin):
 
     def save_model(self, request: HttpRequest, obj: Tool, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        tool_changed(obj)  # or agents that are cached would go on with the tool as it was
+        # Or agents that are cached would go on with the tool as it was.
+        tool_changed(obj)
 
     @admin.display(description=later("What it does"))
     def short_description(self, tool: Tool) -> str:

@@ -31,8 +31,11 @@ def row_action(
     """
 
     def mark(function: Any) -> Any:
-        function.short_description, function.url_path = description, url_path
-        function.permission, function.changes, function.question = permission, changes, question
+        function.short_description = description
+        function.url_path = url_path
+        function.permission = permission
+        function.changes = changes
+        function.question = question
         return function
 
     return mark
@@ -42,7 +45,8 @@ def pill(word: str, tone: str = "") -> SafeString:
     """A status in the colours of the pages, and in the reader's language: `tone` is a class of `.pill` in app.css, by
     default the word.
     """
-    return format_html('<span class="pill {}">{}</span>', tone or word, translate_name(word.replace("_", " ")))
+    text = translate_name(word.replace("_", " "))
+    return format_html('<span class="pill {}">{}</span>', tone or word, text)
 
 
 KEPT = re.compile(rb"(<(textarea|pre)\b.*?</\2>)", re.DOTALL)
@@ -51,7 +55,8 @@ INDENT = re.compile(rb"\n\s+")
 
 def without_indents(response: TemplateResponse) -> None:
     """A third of a form of Django's admin is indentation, in each of its many fields."""
-    parts = KEPT.split(response.content)  # text, what is kept, the name of its tag, text, …
+    # text, what is kept, the name of its tag, text, …
+    parts = KEPT.split(response.content)
     for number in range(0, len(parts), 3):
         parts[number] = INDENT.sub(b"\n", parts[number])
     del parts[2::3]
@@ -66,7 +71,9 @@ class ModelAdmin(admin.ModelAdmin):
         return forms.Media(js=[f"admin/js/{name}" for name in SCRIPTS])
 
     def get_urls(self) -> list[URLPattern]:
-        return [*(self.action_url(name) for name in self.row_actions), *super().get_urls()]
+        # Before Django's own, whose last pattern takes any address.
+        action_urls = [self.action_url(name) for name in self.row_actions]
+        return [*action_urls, *super().get_urls()]
 
     def action_url(self, name: str) -> URLPattern:
         view = self.admin_site.admin_view(partial(self.act_on_row, name=name))
@@ -99,17 +106,16 @@ class ModelAdmin(admin.ModelAdmin):
         return response
 
     def offered_actions(self, request: HttpRequest, row: Model) -> list[dict[str, Any]]:
-        actions = [(name, getattr(self, name)) for name in self.row_actions]
-        return [
-            {
-                "words": method.short_description,
-                "url": reverse(f"admin:{self.url_name(name)}", args=[row.pk]),
-                "changes": method.changes,
-                "question": method.question,
-            }
-            for name, method in actions
-            if self.is_allowed(method, request, row)
-        ]
+        actions = []
+        for name in self.row_actions:
+            method = getattr(self, name)
+            if not self.is_allowed(method, request, row):
+                continue
+            url = reverse(f"admin:{self.url_name(name)}", args=[row.pk])
+            actions.append(
+                {"words": method.short_description, "url": url, "changes": method.changes, "question": method.question}
+            )
+        return actions
 
     def url_name(self, verb: str) -> str:
         return f"{self.model._meta.app_label}_{self.model._meta.model_name}_{verb}"

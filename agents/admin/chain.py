@@ -72,7 +72,8 @@ class ChainAdmin(VersionedAdmin):
         """The graph of the draft; an unsaved chain has none."""
         if chain.pk is None:
             return "–"
-        address = reverse("page:chain-picture", args=[chain.pk])  # by its key: names differ between users
+        # By its key: names differ between users.
+        address = reverse("page:chain-picture", args=[chain.pk])
         words = "; ".join(map(in_words, chain.steps.all()))
         return format_html('<img src="{}" alt="{}">', address, words)
 

@@ -21,10 +21,12 @@ class NamedForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in (name for name, field in self.fields.items() if field.label is None):
-            with suppress(FieldDoesNotExist):
-                column: Any = self._meta.model._meta.get_field(name)
-                self.fields[name].label = capfirst(column.verbose_name)
+        for name, field in self.fields.items():
+            if field.label is None:
+                # A field that stands for no column goes without.
+                with suppress(FieldDoesNotExist):
+                    column: Any = self._meta.model._meta.get_field(name)
+                    field.label = capfirst(column.verbose_name)
 
 
 def translate_choices(choices: list[tuple[Any, Any]]) -> list[tuple[Any, str]]:
@@ -41,12 +43,15 @@ class LinesField(forms.CharField):
         super().__init__(**kwargs)
 
     def prepare_value(self, value: Any) -> Any:
-        return "\n".join(str(item) for item in value) if isinstance(value, list) else value
+        if not isinstance(value, list):
+            return value
+        return "\n".join(str(item) for item in value)
 
     def to_python(self, value: Any) -> list[str]:  # type: ignore[override]
         if isinstance(value, list):
             return value
-        return [line.strip() for line in (value or "").splitlines() if line.strip()]
+        lines = [line.strip() for line in (value or "").splitlines()]
+        return [line for line in lines if line]
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return self.to_python(initial or []) != self.to_python(data)
@@ -62,9 +67,12 @@ class JsonField(forms.JSONField):
         super().__init__(**kwargs)
 
     def prepare_value(self, value: Any) -> Any:
-        if value is None or isinstance(value, forms.fields.InvalidJSONInput):
-            return "" if value is None else value
-        return json.dumps(value, indent=2, ensure_ascii=False) if not isinstance(value, str) else value
+        if value is None:
+            return ""
+        # What could not be read stays as it was typed: it is a text too.
+        if isinstance(value, str):
+            return value
+        return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 class SchemaField(JsonField):
@@ -76,9 +84,8 @@ class SchemaField(JsonField):
             return None
         problems = check_schema(schema)
         if problems:
-            raise forms.ValidationError(
-                [f"{problem['path'] or '/'}: {translate(problem['message'])}" for problem in problems]
-            )
+            lines = [f"{problem['path'] or '/'}: {translate(problem['message'])}" for problem in problems]
+            raise forms.ValidationError(lines)
         return schema
 
 
@@ -90,9 +97,11 @@ def form_field(column: Any) -> forms.Field | None:
     if not hasattr(column, "option"):
         return None
     kind = find_control(column)
-    words = {"label": capfirst(column.verbose_name), "help_text": column.option.admin_help or column.help_text}
+    help_text = column.option.admin_help or column.help_text
+    words = {"label": capfirst(column.verbose_name), "help_text": help_text}
     if kind in FIELDS:
         return FIELDS[kind](**words)
+    # Django draws a large area for every text.
     if kind == "text" and isinstance(column, models.TextField):
         return forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 2}), **words)
     return None
@@ -100,13 +109,16 @@ def form_field(column: Any) -> forms.Field | None:
 
 def make_fieldsets(model: Any, instead: Mapping[str, list[str]] | None = None) -> list[Any]:
     """The name and the options of a model under their headings. `instead` names fields that stand for an option."""
+    replacements = instead or {}
     names: dict[str, list[str]] = {group: [] for group in GROUPS}
     names[""].append("name")
     for name, column in find_options(model).items():
-        if column.option.group is not None:
-            names[column.option.group] += (instead or {}).get(name, [name])
-    return [
-        (GROUPS[group], {"fields": fields, "classes": ["collapse"] if group in ADVANCED else []})
-        for group, fields in names.items()
-        if fields
-    ]
+        group = column.option.group
+        if group is not None:
+            names[group] += replacements.get(name, [name])
+    fieldsets = []
+    for group, fields in names.items():
+        if fields:
+            classes = ["collapse"] if group in ADVANCED else []
+            fieldsets.append((GROUPS[group], {"fields": fields, "classes": classes}))
+    return fieldsets

@@ -65,12 +65,16 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
     """
 
     owner_field = "owner"
-    list_per_page = 30  # drawing a row takes two milliseconds
-    show_full_result_count = False  # avoids a second COUNT(*) over a large table
+    # Drawing a row takes two milliseconds.
+    list_per_page = 30
+    # Avoids a second COUNT(*) over a large table.
+    show_full_result_count = False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         rows = find_choosable(super().get_queryset(request), request.user)
-        return rows.select_related(self.owner_field) if self.owner_field else rows
+        if not self.owner_field:
+            return rows
+        return rows.select_related(self.owner_field)
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return super().has_view_permission(request, obj) and (obj is None or self.is_visible(request, obj))
@@ -100,23 +104,31 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
         excluded = list(super().get_exclude(request, obj) or [])
         if obj is not None and not self.has_change_permission(request, obj):
             excluded += encrypted_fields(self.model)
-        return excluded if request.user.is_superuser or not self.owner_field else [*excluded, self.owner_field]
+        if self.owner_field and not request.user.is_superuser:
+            excluded.append(self.owner_field)
+        return excluded
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         hidden = set(self.get_exclude(request, obj))
-        return [
-            (title, {**options, "fields": [field for field in options["fields"] if field not in hidden]})
-            for title, options in super().get_fieldsets(request, obj)
-        ]
+        fieldsets = []
+        for title, options in super().get_fieldsets(request, obj):
+            fields = [field for field in options["fields"] if field not in hidden]
+            fieldsets.append((title, {**options, "fields": fields}))
+        return fieldsets
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         initial = super().get_changeform_initial_data(request)
-        return {self.owner_field: request.user.pk, **initial} if self.owner_field else initial
+        if not self.owner_field:
+            return initial
+        # What the address says comes first.
+        return {self.owner_field: request.user.pk, **initial}
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         """The form also refuses what may not be shared."""
         form = super().get_form(request, obj, change=change, **kwargs)
-        return sharing_form(form, request.user) if issubclass(self.model, Owned) else form
+        if not issubclass(self.model, Owned):
+            return form
+        return sharing_form(form, request.user)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if not change and self.owner_field and not request.user.is_superuser:
@@ -189,7 +201,11 @@ def count_references(model: type[Model], column: str) -> Any:
 
 def shorten(text: str, length: int = 80) -> str:
     """The start of a text, for a list."""
-    return text if len(text) <= length else f"{text[: length - 1].rsplit(' ', 1)[0]}…"
+    if len(text) <= length:
+        return text
+    # Cut between two words.
+    start = text[: length - 1].rsplit(" ", 1)[0]
+    return f"{start}…"
 
 
 def encrypted_fields(model: type[Model]) -> list[str]:

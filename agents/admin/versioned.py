@@ -44,7 +44,8 @@ class VersionedAdmin(OwnedAdmin):
     form = VersionedForm
     row_actions = ["show_versions"]
     actions = ["publish_selected", "export_selected"]
-    definition_kind = ""  # its name in definition files
+    # Its name in definition files.
+    definition_kind = ""
 
     # What a subclass may replace ----------------------------------------------------------------------------------
 
@@ -71,14 +72,21 @@ class VersionedAdmin(OwnedAdmin):
     # Save publishes -----------------------------------------------------------------------------------------------
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        fieldsets = [clean for clean in super().get_fieldsets(request, obj) if clean[1]["fields"]]
-        names = [field for _, options in fieldsets for field in options["fields"]]
-        if "keep_as_draft" in names or not self.may_save(request, obj):
-            return fieldsets
-        return [*fieldsets, (later("Publish"), {"fields": ["version_note", "keep_as_draft"]})]
+        fieldsets = []
+        names: list[str] = []
+        for title, options in super().get_fieldsets(request, obj):
+            # A heading without fields is left out.
+            if options["fields"]:
+                fieldsets.append((title, options))
+                names += options["fields"]
+        if "keep_as_draft" not in names and self.may_save(request, obj):
+            fieldsets.append((later("Publish"), {"fields": ["version_note", "keep_as_draft"]}))
+        return fieldsets
 
     def may_save(self, request: HttpRequest, obj: Any) -> bool:
-        return self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
+        if obj:
+            return self.has_change_permission(request, obj)
+        return self.has_add_permission(request)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Publish last, so that the version contains the inlines as well."""
@@ -95,11 +103,12 @@ class VersionedAdmin(OwnedAdmin):
             words = {"row": row, "reason": describe_error(error)}
             messages.error(request, _("Saved as a draft; “%(row)s” was not published: %(reason)s") % words)
             return
-        if version.pk != before:
-            self.audit(request, "published", row, version=version.number)
         words = {"row": row, "number": version.number}
-        same, live = _("“%(row)s” is unchanged; version %(number)s."), _("“%(row)s” is live as version %(number)s.")
-        messages.success(request, (same if version.pk == before else live) % words)
+        if version.pk == before:
+            messages.success(request, _("“%(row)s” is unchanged; version %(number)s.") % words)
+            return
+        self.audit(request, "published", row, version=version.number)
+        messages.success(request, _("“%(row)s” is live as version %(number)s.") % words)
 
     @admin.action(description=later("Publish"), permissions=["change"])
     def publish_selected(self, request: HttpRequest, queryset: Any) -> None:
@@ -121,7 +130,9 @@ class VersionedAdmin(OwnedAdmin):
     @admin.display(description=later("Live"))
     def live_version(self, row: Any) -> str:
         """For list_display; the list selects `published` with each row."""
-        return pill(f"v{row.published.number}", "live") if row.published else pill("draft")
+        if row.published is None:
+            return pill("draft")
+        return pill(f"v{row.published.number}", "live")
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).select_related("published")
@@ -130,6 +141,8 @@ class VersionedAdmin(OwnedAdmin):
     def show_versions(self, request: HttpRequest, row: Any) -> HttpResponse:
         versions = list(row.versions.select_related("author").order_by("-number")[:500])
         older, newer = self.chosen(request, versions)
+        older_text = self.text_of(row, older)
+        newer_text = self.text_of(row, newer)
         context = {
             **self.admin_site.each_context(request),
             "title": _("Versions of “%(row)s”") % {"row": row},
@@ -138,7 +151,7 @@ class VersionedAdmin(OwnedAdmin):
             "versions": versions,
             "older": older,
             "newer": newer,
-            "rows": side_by_side(self.text_of(row, older), self.text_of(row, newer)),
+            "rows": side_by_side(older_text, newer_text),
             "may_change": self.has_change_permission(request, row),
             "rollback_name": f"admin:{self.url_name('rollback')}",
         }
@@ -151,12 +164,18 @@ class VersionedAdmin(OwnedAdmin):
         by_number = {str(version.number): version for version in versions}
         newer = by_number.get(request.GET.get("to", ""))
         older = by_number.get(request.GET.get("from", ""))
-        if older is None:
-            older = next((version for version in versions if newer is None or version.number < newer.number), None)
-        return older, newer
+        if older is not None:
+            return older, newer
+        # The newest one before; they stand in descending order.
+        for version in versions:
+            if newer is None or version.number < newer.number:
+                return version, newer
+        return None, newer
 
     def text_of(self, row: Any, version: Any) -> str:
-        return self.draft_text(row) if version is None else self.version_text(version)
+        if version is None:
+            return self.draft_text(row)
+        return self.version_text(version)
 
     def roll_back(self, request: HttpRequest, object_id: str, number: int) -> HttpResponse:
         row = self.row_or_404(request, object_id)
@@ -182,8 +201,11 @@ def describe_error(error: Exception) -> str:
     """The error as one sentence."""
     if isinstance(error, pydantic.ValidationError):
         first = error.errors()[0]
-        return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-    details = [
-        str(detail.get("message", detail)) for detail in getattr(error, "details", []) if isinstance(detail, dict)
-    ]
-    return " ".join(map(translate, [str(error), *details[:3], getattr(error, "hint", "")])).strip()
+        path = ".".join(str(part) for part in first["loc"])
+        return f"{path}: {first['msg']}"
+    sentences = [str(error)]
+    details = [detail for detail in getattr(error, "details", []) if isinstance(detail, dict)]
+    for detail in details[:3]:
+        sentences.append(str(detail.get("message", detail)))
+    sentences.append(getattr(error, "hint", ""))
+    return " ".join(translate(sentence) for sentence in sentences).strip()

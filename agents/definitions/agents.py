@@ -27,14 +27,18 @@ class ProviderKind:
     def unknown(self, definition: Definition) -> dict[str, str]:
         extras = extra(definition, {"kind", "name", "llm", *self.columns})
         prices = definition.get("prices")
-        for model, price in prices.items() if isinstance(prices, dict) else ():
+        if not isinstance(prices, dict):
+            return extras
+        for model, price in prices.items():
             extras |= extra(price, ("input", "output"), f"prices.{model}.")
+            # An answer lists no more.
             if len(extras) >= MOST:
                 break
         return extras
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
-        return shapes.faults(definition, {**shapes.column_shapes(Provider, self.columns), "llm": (str,)})
+        types = {**shapes.column_shapes(Provider, self.columns), "llm": (str,)}
+        return shapes.faults(definition, types)
 
     def rows(self, owner: Any) -> Iterable[Provider]:
         return Provider.objects.filter(owner=owner).order_by("name")
@@ -103,11 +107,14 @@ class ToolKind:
             )
         row = row or Tool(owner=owner, name=definition["name"])
         set_columns(row, definition, self.columns)
-        kind = next((kind for kind in CALLED if definition.get(kind)), None)
-        if kind is not None:
-            row.kind, row.source = kind, {str(kind): find_called_row(kind, definition[kind], owner).pk}
-        else:
-            row.kind, row.source = Tool.Kind.BUILTIN, {"builtin": definition.get("builtin", definition["name"])}
+        row.kind = Tool.Kind.BUILTIN
+        row.source = {"builtin": definition.get("builtin", definition["name"])}
+        for kind in CALLED:
+            name = definition.get(kind)
+            if name:
+                row.kind = kind
+                row.source = {str(kind): find_called_row(kind, name, owner).pk}
+                break
         row.full_clean(exclude=["name", "owner", "team", "definition_hash"])
         row.freeze_hash()
         row.save()
@@ -140,14 +147,22 @@ READ_LIVE = ("allow_after_untrusted", "decides", "decider_role", "not_starter")
 
 def read_grants(grants: Any) -> list[Any]:
     """A grant with default settings is just its tool's name; others are mappings."""
-    shown: list[Any] = []
     rows = list(grants.all())
-    prefetch_related_objects(rows, "tool")  # one query, or none after an export's own
+    # One query, or none after an export's own.
+    prefetch_related_objects(rows, "tool")
+    entries: list[Any] = []
     for grant in rows:
-        usual = usual_grant(grant.tool)
-        special = {key: getattr(grant, key) for key, value in usual.items() if getattr(grant, key) != value}
-        shown.append({"tool": grant.tool.name, **special} if special else grant.tool.name)
-    return shown
+        settings = {name: getattr(grant, name) for name in GRANT_DEFAULTS}
+        entries.append(short_grant(grant.tool.name, settings, usual_grant(grant.tool)))
+    return entries
+
+
+def short_grant(tool_name: str, settings: dict[str, Any], usual: dict[str, Any]) -> Any:
+    """The tool's name, with the settings that are not the usual ones."""
+    special = {name: settings[name] for name, value in usual.items() if settings.get(name, value) != value}
+    if not special:
+        return tool_name
+    return {"tool": tool_name, **special}
 
 
 def extra_in_grants(grants: Any, place: str = "") -> dict[str, str]:
@@ -158,26 +173,32 @@ def extra_in_grants(grants: Any, place: str = "") -> dict[str, str]:
 def plain_grant(entry: Any, owner: Any) -> Any:
     """A grant in the format of read_grants."""
     grant = {"tool": entry} if isinstance(entry, str) else entry
-    usual = usual_grant(tool_named(grant["tool"], owner))
-    special = {key: grant[key] for key, value in usual.items() if grant.get(key, value) != value}
-    return {"tool": grant["tool"], **special} if special else grant["tool"]
+    name = grant["tool"]
+    return short_grant(name, grant, usual_grant(tool_named(name, owner)))
 
 
 def usual_grant(tool: Tool | None) -> dict[str, Any]:
     """The settings of a grant that a file states explicitly."""
-    return GRANT_DEFAULTS if tool is None else {**GRANT_DEFAULTS, "mode": tool.mode_when_granted}
+    if tool is None:
+        return GRANT_DEFAULTS
+    return {**GRANT_DEFAULTS, "mode": tool.mode_when_granted}
 
 
 def tool_named(name: str, owner: Any) -> Tool | None:
     """The owner's tool with this name, else the site's."""
-    mine = Tool.objects.filter(name=name, owner=owner).first() if owner else None
-    return mine or Tool.objects.filter(name=name, owner=None).first()
+    rows = Tool.objects.filter(name=name)
+    own = rows.filter(owner=owner).first() if owner else None
+    return own or rows.filter(owner=None).first()
 
 
 def sharing(row: Any) -> Definition:
     """The team it is shared with, and whether it was ever published."""
-    team = {"team": row.team.name} if row.team else {}
-    return team if row.published_id else {**team, "draft": True}
+    fields: Definition = {}
+    if row.team:
+        fields["team"] = row.team.name
+    if not row.published_id:
+        fields["draft"] = True
+    return fields
 
 
 def team_named(name: str | None, owner: Any) -> Team | None:
@@ -185,7 +206,8 @@ def team_named(name: str | None, owner: Any) -> Team | None:
     if name is None:
         return None
     sees_all = owner is None or owner.is_superuser
-    team = (Team.objects.all() if sees_all else Team.objects.visible_to(owner)).filter(name=name).first()
+    teams = Team.objects.all() if sees_all else Team.objects.visible_to(owner)
+    team = teams.filter(name=name).first()
     if team is None:
         raise Invalid(f"There is no team “{name}”.")
     return team
@@ -214,12 +236,14 @@ def write_grants(subject: dict[str, Any], entries: list[Any], *, owner: Any) -> 
 
 
 def faults_in_grants(grants: Any, place: str = "") -> list[dict[str, str]]:
-    if isinstance(grants, list) and len(grants) > MOST_GRANTS:
-        most = MOST_GRANTS
-        return [{"field": f"{place}grants", "code": "max_length", "message": f"There can be at most {most} grants."}]
+    if not isinstance(grants, list):
+        return []
+    if len(grants) > MOST_GRANTS:
+        message = f"There can be at most {MOST_GRANTS} grants."
+        return [{"field": f"{place}grants", "code": "max_length", "message": message}]
     types = {"tool": (str,), **shapes.column_shapes(ToolGrant, GRANT_DEFAULTS)}
     faults: list[dict[str, str]] = []
-    for number, grant in enumerate(grants if isinstance(grants, list) else ()):
+    for number, grant in enumerate(grants):
         where = f"{place}grants.{number}"
         if isinstance(grant, dict) and "tool" in grant:
             faults += shapes.faults(grant, types, f"{where}.")
@@ -233,24 +257,28 @@ class AgentKind:
 
     def unknown(self, definition: Definition, place: str = "") -> dict[str, str]:
         """`live` is a definition too, without what is not part of a version."""
-        own = () if place else ("kind", "name", "team", "draft", "live", "hooks", *OPERATIONAL)
-        return {
-            **extra(definition, {*own, "provider", "grants", *VERSIONED}, place),
-            **extra_in_hooks(definition.get("hooks"), place),
-            **extra_in_model(ModelParams, definition.get("model_params"), f"{place}model_params."),
-            **extra_in_grants(definition.get("grants"), place),
-            **(self.unknown(definition["live"], "live.") if isinstance(definition.get("live"), dict) else {}),
-        }
+        names = {"provider", "grants", *VERSIONED}
+        is_live = bool(place)
+        if not is_live:
+            names |= {"kind", "name", "team", "draft", "live", "hooks", *OPERATIONAL}
+        extras = extra(definition, names, place)
+        extras |= extra_in_hooks(definition.get("hooks"), place)
+        extras |= extra_in_model(ModelParams, definition.get("model_params"), f"{place}model_params.")
+        extras |= extra_in_grants(definition.get("grants"), place)
+        if isinstance(definition.get("live"), dict):
+            extras |= self.unknown(definition["live"], "live.")
+        return extras
 
     def faults(self, definition: Definition, place: str = "") -> list[dict[str, str]]:
-        types = {**shapes.column_shapes(Agent, AGENT_COLUMNS), "provider": (str,), "grants": (list,), **shapes.SHARED}
-        return [
-            *shapes.faults(definition, {**types, "hooks": (list,)}, place),
-            *faults_in_hooks(definition.get("hooks"), place),
-            *shapes.not_texts(definition, find_options_of_kind(Agent, "lines"), place),
-            *faults_in_grants(definition.get("grants"), place),
-            *(self.faults(definition["live"], "live.") if isinstance(definition.get("live"), dict) else ()),
-        ]
+        types = {**shapes.column_shapes(Agent, AGENT_COLUMNS), **shapes.SHARED}
+        types |= {"provider": (str,), "grants": (list,), "hooks": (list,)}
+        faults = shapes.faults(definition, types, place)
+        faults += faults_in_hooks(definition.get("hooks"), place)
+        faults += shapes.not_texts(definition, find_options_of_kind(Agent, "lines"), place)
+        faults += faults_in_grants(definition.get("grants"), place)
+        if isinstance(definition.get("live"), dict):
+            faults += self.faults(definition["live"], "live.")
+        return faults
 
     def rows(self, owner: Any) -> Iterable[Agent]:
         related = ("provider", "published", "owner", "team")
@@ -269,17 +297,27 @@ class AgentKind:
 
     def normal(self, definition: Definition, owner: Any) -> Definition:
         values = {name: definition.get(name, default_value(Agent, name)) for name in AGENT_COLUMNS}
+        result: Definition = {}
+        for name in ("kind", "name", "provider", "team", "draft", "live"):
+            if definition.get(name):
+                result[name] = definition[name]
+        result |= without_defaults(values, Agent)
         grants = [plain_grant(entry, owner) for entry in definition.get("grants", [])]
-        named = ("kind", "name", "provider", "team", "draft", "live")
-        kept = {name: definition[name] for name in named if definition.get(name)}
         hooks = [plain_hook(entry) for entry in definition.get("hooks", [])]
-        lists = {name: value for name, value in {"grants": grants, "hooks": hooks}.items() if value}
-        return {**kept, **without_defaults(values, Agent), **lists}
+        if grants:
+            result["grants"] = grants
+        if hooks:
+            result["hooks"] = hooks
+        return result
 
     def left_open(self, definition: Definition) -> set[str]:
         """Settings that the site fills in when a file leaves them out."""
-        named = {"provider"} if definition.get("provider", "default") == "default" else set()
-        return named | ({"model_name"} if not definition.get("model_name") else set())
+        names: set[str] = set()
+        if definition.get("provider", "default") == "default":
+            names.add("provider")
+        if not definition.get("model_name"):
+            names.add("model_name")
+        return names
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Agent | None) -> Agent:
         """The working row and its published version together; `live` is published first, then the
@@ -313,43 +351,55 @@ class AgentKind:
 
 def short_agent(provider: str, values: Definition, grants: list[Any]) -> Definition:
     """An author's settings of an agent, without defaults."""
-    return {"provider": provider, **without_defaults(values, Agent), **({"grants": grants} if grants else {})}
+    short = {"provider": provider, **without_defaults(values, Agent)}
+    if grants:
+        short["grants"] = grants
+    return short
 
 
 def live_agent(row: Agent, draft: Definition) -> Definition:
-    """The published definition, if the draft differs."""
+    """{"live": the published definition}, if the draft differs."""
     if row.published is None:
         return {}
     spec = row.published.read_spec()
-    values = spec.model_dump(mode="json")
-    kept = {name: values[stored_name(column)] for name, column in VERSIONED.items()}
-    kept["model_params"] = spec.model_params.model_dump(exclude_none=True)
-    provider = Provider.objects.filter(pk=spec.provider_id).values_list("name", flat=True).first() or spec.provider
-    live = short_agent(provider, kept, live_grants(row, spec))
-    return {} if live == {name: value for name, value in draft.items() if name not in OPERATIONAL} else {"live": live}
+    stored = spec.model_dump(mode="json")
+    values = {name: stored[stored_name(column)] for name, column in VERSIONED.items()}
+    values["model_params"] = spec.model_params.model_dump(exclude_none=True)
+    # The provider may have another name by now.
+    names = Provider.objects.filter(pk=spec.provider_id).values_list("name", flat=True)
+    provider = names.first() or spec.provider
+    live = short_agent(provider, values, live_grants(row, spec))
+    versioned_draft = {name: value for name, value in draft.items() if name not in OPERATIONAL}
+    if live == versioned_draft:
+        return {}
+    return {"live": live}
 
 
 def live_grants(row: Agent, spec: AgentSpec) -> list[Any]:
     """In the format of read_grants, under the tools' current names."""
-    names = dict(Tool.objects.filter(pk__in=[grant.tool_id for grant in spec.grants]).values_list("pk", "name"))
-    live = {grant["tool_id"]: grant for grant in row.grants.values("tool_id", *READ_LIVE)}
-    return [
-        plain_grant(grant.model_dump() | {"tool": name} | live.get(grant.tool_id, {}), row.owner)
-        for grant in spec.grants
-        if (name := names.get(grant.tool_id))
-    ]
+    tool_ids = [grant.tool_id for grant in spec.grants]
+    names = dict(Tool.objects.filter(pk__in=tool_ids).values_list("pk", "name"))
+    live_settings = {grant["tool_id"]: grant for grant in row.grants.values("tool_id", *READ_LIVE)}
+    entries: list[Any] = []
+    for grant in spec.grants:
+        name = names.get(grant.tool_id)
+        # A tool that was deleted cannot be granted again.
+        if name:
+            settings = {**grant.model_dump(), **live_settings.get(grant.tool_id, {}), "tool": name}
+            entries.append(plain_grant(settings, row.owner))
+    return entries
 
 
 def provider_named(name: str, owner: Any) -> Provider:
-    """“default”: the site's first enabled provider with a real model, else the offline one."""
+    """The owner's provider of this name, else the site's. “default”: the site's first enabled one with a real model,
+    else the offline one. Raises Invalid.
+    """
     if name == "default":
         enabled = Provider.objects.filter(owner=None, enabled=True).order_by("pk")
         provider = enabled.exclude(kind=Provider.Kind.OFFLINE).first() or enabled.first()
     else:
-        provider = (
-            Provider.objects.filter(owner=owner, name=name).first()
-            or Provider.objects.filter(owner=None, name=name).first()
-        )
+        rows = Provider.objects.filter(name=name)
+        provider = rows.filter(owner=owner).first() or rows.filter(owner=None).first()
     if provider is None:
         raise Invalid(f"There is no provider “{name}”.")
     return provider

@@ -20,11 +20,10 @@ class ChainKind:
     name = "chain"
 
     def unknown(self, definition: Definition) -> dict[str, str]:
-        return {
-            **extra(definition, {"kind", "name", "steps", "grants", *COLUMNS}),
-            **extra_in_each(definition.get("steps"), extra_in_step, "steps"),
-            **extra_in_grants(definition.get("grants")),
-        }
+        extras = extra(definition, {"kind", "name", "steps", "grants", *COLUMNS})
+        extras |= extra_in_each(definition.get("steps"), extra_in_step, "steps")
+        extras |= extra_in_grants(definition.get("grants"))
+        return extras
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
         types = {**shapes.column_shapes(Chain, COLUMNS), "steps": (list,), "grants": (list,)}
@@ -38,14 +37,13 @@ class ChainKind:
         return Chain.objects.filter(owner=owner, name=name).first()
 
     def read(self, row: Chain) -> Definition:
+        values = {name: getattr(row, name) for name in COLUMNS}
+        definition = {"kind": self.name, "name": row.name, **without_defaults(values, Chain)}
+        definition["steps"] = [step.as_written() for step in row.steps.all()]
         grants = read_grants(row.grants)
-        return {
-            "kind": self.name,
-            "name": row.name,
-            **without_defaults({name: getattr(row, name) for name in COLUMNS}, Chain),
-            "steps": [step.as_written() for step in row.steps.all()],
-            **({"grants": grants} if grants else {}),
-        }
+        if grants:
+            definition["grants"] = grants
+        return definition
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Chain | None) -> Chain:
         """The working rows and their published version together. Raises Invalid, naming the step."""

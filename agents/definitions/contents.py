@@ -20,7 +20,9 @@ def write_content(content: bytes) -> str | dict[str, str]:
 
 def is_plain(text: str) -> bool:
     """Whether YAML gives back the same text: no control characters and no other ends of lines than LF."""
-    return bool(text) and all(one.isprintable() or one in "\n\t" for one in text)
+    if not text:
+        return False
+    return all(letter.isprintable() or letter in "\n\t" for letter in text)
 
 
 def read_content(name: str, content: Any) -> bytes:

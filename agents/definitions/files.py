@@ -26,8 +26,10 @@ from agents.unknown import refuse
 from plumbing.untrusted import apart
 
 Definition = dict[str, Any]
-AT_ONCE = 50_000  # characters that are read in one go; a second of CPU time suffices for several times as many
-MOST = 500  # definitions in one text of a user
+# Characters that are read in one go; a second of CPU time suffices for several times as many.
+AT_ONCE = 50_000
+# Definitions in one text of a user.
+MOST = 500
 
 
 class Kind(Protocol):
@@ -79,7 +81,10 @@ class Change:
     definition: Definition = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
-        return f"{self.verb:8} {self.kind} {self.name}" + (f" ({', '.join(self.fields)})" if self.fields else "")
+        line = f"{self.verb:8} {self.kind} {self.name}"
+        if not self.fields:
+            return line
+        return f"{line} ({', '.join(self.fields)})"
 
 
 def kinds() -> dict[str, Kind]:
@@ -92,16 +97,24 @@ def kinds() -> dict[str, Kind]:
 
 def load(path: Path) -> list[Definition]:
     """Every definition of a YAML file or folder, ordered so that each refers to earlier ones."""
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix in (".yaml", ".yml"))
-    return in_order([definition for file in files for definition in parse(file)])
+    files = [path]
+    if not path.is_file():
+        files = sorted(file for file in path.rglob("*") if file.suffix in (".yaml", ".yml"))
+    definitions: list[Definition] = []
+    for file in files:
+        definitions += parse(file)
+    return in_order(definitions)
 
 
 def in_order(definitions: list[Definition]) -> list[Definition]:
-    names = [(definition["kind"], definition["name"]) for definition in definitions]
-    if doubles := [name for name, count in Counter(names).items() if count > 1]:
-        raise Invalid(f"The {' '.join(doubles[0])} is defined twice.", code="duplicate")
+    """The kinds in their order, and within them what others need first. Raises Invalid for a name that occurs twice."""
+    names = Counter((definition["kind"], definition["name"]) for definition in definitions)
+    for (kind, name), count in names.items():
+        if count > 1:
+            raise Invalid(f"The {kind} {name} is defined twice.", code="duplicate")
     order = list(kinds())
-    return needed_first(sorted(definitions, key=lambda definition: order.index(definition["kind"])))
+    by_kind = sorted(definitions, key=lambda definition: order.index(definition["kind"]))
+    return needed_first(by_kind)
 
 
 def needed_first(definitions: list[Definition]) -> list[Definition]:
@@ -113,7 +126,10 @@ def needed_first(definitions: list[Definition]) -> list[Definition]:
     ordered: list[Definition] = []
     while waiting:
         ready = [key for key in waiting if not missing[key]]
-        for key in ready or list(waiting):  # a circle is written as it is: the rows report what is missing
+        # A circle is written as it is: the rows report what is missing.
+        if not ready:
+            return ordered + list(waiting.values())
+        for key in ready:
             ordered.append(waiting.pop(key))
         for key in waiting:
             missing[key].difference_update(ready)
@@ -121,13 +137,20 @@ def needed_first(definitions: list[Definition]) -> list[Definition]:
 
 
 def needs(definition: Definition) -> set[tuple[str, str]]:
-    entries = [*definition.get("grants", []), *(definition.get("live") or {}).get("grants", [])]
-    granted = [entry if isinstance(entry, str) else entry.get("tool", "") for entry in entries]
-    targets = {(kind, name) for name in granted for kind in ("function", "skill", "tool", "agent", "chain")}
-    steps = [step for step in definition.get("steps") or [] if isinstance(step, dict)]
-    targets |= {(kind, step[kind]) for step in steps for kind in ("agent", "chain") if isinstance(step.get(kind), str)}
-    targets |= {(kind, definition.get(kind, "")) for kind in ("agent", "chain")}
-    return targets - {(definition["kind"], definition["name"])}
+    """(kind, name) of everything that the definition may mean; several kinds, where a name may be of any of them."""
+    targets: set[tuple[str, str]] = set()
+    live = definition.get("live") or {}
+    for grant in [*definition.get("grants", []), *live.get("grants", [])]:
+        name = grant if isinstance(grant, str) else grant.get("tool", "")
+        targets |= {(kind, name) for kind in ("function", "skill", "tool", "agent", "chain")}
+    # A minion's tool names its agent or chain itself, a chain in its steps.
+    for part in [definition, *(definition.get("steps") or [])]:
+        for kind in ("agent", "chain"):
+            name = part.get(kind, "") if isinstance(part, dict) else ""
+            if isinstance(name, str):
+                targets.add((kind, name))
+    targets.discard((definition["kind"], definition["name"]))
+    return targets
 
 
 def parse(file: Path) -> Iterator[Definition]:
@@ -143,16 +166,15 @@ def read(text: str) -> list[Definition]:
     documents at a time. Raises Invalid with the line, TooLarge.
     """
     definitions: list[Definition] = []
-    for above, portion in portions(text, AT_ONCE):
+    for lines_above, portion in portions(text, AT_ONCE):
         try:
             documents = apart.read("definitions", portion)
         except apart.TooMuch as error:
             raise TooLarge(f"These definitions take too long to read: {error}.", hint="Send fewer at a time.")
         except apart.Refused as error:
-            where = {"line": error.line + above, "column": error.column}
-            raise Invalid(
-                f"Line {where['line']}: {error}", code="unreadable", details=[{"message": str(error), **where}]
-            )
+            line = error.line + lines_above
+            detail = {"message": str(error), "line": line, "column": error.column}
+            raise Invalid(f"Line {line}: {error}", code="unreadable", details=[detail])
         definitions += each(documents, "the text")
         if len(definitions) > MOST:
             raise TooLarge(f"These are more than {MOST} definitions.", hint="Send fewer at a time.")
@@ -162,26 +184,33 @@ def read(text: str) -> list[Definition]:
 def each(documents: list[Any], source: Any) -> Iterator[Definition]:
     """A document is one definition, or a list of them."""
     for document in documents:
-        for definition in document if isinstance(document, list) else [document]:
+        entries = document if isinstance(document, list) else [document]
+        for definition in entries:
+            # An empty document, such as after a last `---`.
             if definition is not None:
                 yield check_definition(definition, source)
 
 
 def check_definition(definition: Any, file: Any) -> Definition:
+    """Refuses what is no definition, or has fields or types that its kind does not have. Raises Invalid."""
     kinds_by_name = kinds()
     if not isinstance(definition, dict) or definition.get("kind") not in kinds_by_name:
         raise Invalid(
             f"{file}: a definition must be a mapping whose kind is one of {', '.join(kinds_by_name)}.",
             code="unknown_kind",
         )
-    if not isinstance(definition.get("name"), str):
-        raise Invalid(f"{file}: a {definition['kind']} has no name.", code="nameless")
+    kind = definition["kind"]
+    name = definition.get("name")
+    if not isinstance(name, str):
+        raise Invalid(f"{file}: a {kind} has no name.", code="nameless")
     refuse_unknown(definition, f"{file}: ")
-    if faults := kinds_by_name[definition["kind"]].faults(definition):
-        message = f"{file}: {definition['kind']} {definition['name']} has a value of the wrong type."
+    faults = kinds_by_name[kind].faults(definition)
+    if faults:
+        message = f"{file}: {kind} {name} has a value of the wrong type."
         raise Invalid(message, hint="See details.", details=faults)
-    if definition.get("builtin") != definition["name"]:  # built-in tools use the reserved names
-        check_name(definition["name"])
+    # Built-in tools use the reserved names.
+    if definition.get("builtin") != name:
+        check_name(name)
     return definition
 
 
@@ -203,7 +232,8 @@ class Readable(yaml.SafeDumper):
 
 
 def block_text(dumper: Readable, text: str) -> Any:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 Readable.add_representer(str, block_text)
@@ -214,8 +244,11 @@ Readable.add_representer(str, block_text)
 
 def export(owner: Any, *, only: str | None = None) -> list[Definition]:
     """All of one owner's rows (None: the site's) as definitions."""
-    chosen = [kind for name, kind in kinds().items() if only in (None, name)]
-    return [kind.read(row) for kind in chosen for row in kind.rows(owner)]
+    definitions: list[Definition] = []
+    for name, kind in kinds().items():
+        if only in (None, name):
+            definitions += [kind.read(row) for row in kind.rows(owner)]
+    return definitions
 
 
 def plan(definitions: list[Definition], *, owner: Any) -> list[Change]:
@@ -225,12 +258,14 @@ def plan(definitions: list[Definition], *, owner: Any) -> list[Change]:
 
 
 def compare(kind: Kind, definition: Definition, owner: Any) -> Change:
-    row = kind.find(owner, definition["name"])
+    name = definition["name"]
+    row = kind.find(owner, name)
     if row is None:
-        return Change(kind.name, definition["name"], "create", definition=definition)
+        return Change(kind.name, name, "create", definition=definition)
     now = kind.state(row, definition) if hasattr(kind, "state") else kind.read(row)
     fields = differing(kind, definition, now, owner)
-    return Change(kind.name, definition["name"], "change" if fields else "same", fields, definition)
+    verb = "change" if fields else "same"
+    return Change(kind.name, name, verb, fields, definition)
 
 
 def differing(kind: Kind, definition: Definition, now: Definition, owner: Any) -> list[str]:
@@ -242,7 +277,11 @@ def differing(kind: Kind, definition: Definition, now: Definition, owner: Any) -
         return [key for key, value in definition.items() if now.get(key) != value]
     expectation = normal(definition, owner)
     left_open: set[str] = kind.left_open(definition) if hasattr(kind, "left_open") else set()
-    return [key for key in {**expectation, **now} if expectation.get(key) != now.get(key) and key not in left_open]
+    fields = []
+    for key in {**expectation, **now}:
+        if key not in left_open and expectation.get(key) != now.get(key):
+            fields.append(key)
+    return fields
 
 
 def apply(
@@ -254,19 +293,22 @@ def apply(
     to is there.
     """
     kinds_by_name = kinds()
-    written = [change for change in changes if change.verb != "same"]
+    to_write = [change for change in changes if change.verb != "same"]
     try:
-        for change in written:
-            if prepare := getattr(kinds_by_name[change.kind], "prepare", None):
+        # What takes long is tried before the transaction.
+        for change in to_write:
+            prepare = getattr(kinds_by_name[change.kind], "prepare", None)
+            if prepare is not None:
                 with naming(change):
                     prepare(change.definition, owner=owner, actor=actor)
-        write_all(written, kinds_by_name, owner=owner, actor=actor, check=check)
+        write_all(to_write, kinds_by_name, owner=owner, actor=actor, check=check)
     except Exception:
         for kind in kinds_by_name.values():
-            if abandon := getattr(kind, "abandon", None):
+            abandon = getattr(kind, "abandon", None)
+            if abandon is not None:
                 abandon()
         raise
-    return len(written)
+    return len(to_write)
 
 
 @transaction.atomic
@@ -299,32 +341,36 @@ def naming(change: Change) -> Iterator[None]:
 
 def install_starters(folder: Path, *, actor: Any) -> list[Change]:
     """The starters of a new database. Written if new, or if newer and not edited since."""
-    done: list[Change] = []
+    changes: list[Change] = []
     kinds_by_name = kinds()
     for definition in load(folder):
         kind = kinds_by_name[definition["kind"]]
-        if change := starter_change(kind, definition):
-            with transaction.atomic():
-                row = kind.write(definition, owner=None, actor=actor, row=kind.find(None, definition["name"]))
-                Starter.objects.update_or_create(
-                    kind=kind.name,
-                    name=definition["name"],
-                    defaults={"file_sha256": sha256_of(definition), "row_sha256": sha256_of(kind.read(row))},
-                )
-            done.append(change)
-    return done
+        change = starter_change(kind, definition)
+        if change is None:
+            continue
+        name = definition["name"]
+        with transaction.atomic():
+            row = kind.write(definition, owner=None, actor=actor, row=kind.find(None, name))
+            # How it was written, to tell later whether somebody edited it.
+            hashes = {"file_sha256": sha256_of(definition), "row_sha256": sha256_of(kind.read(row))}
+            Starter.objects.update_or_create(kind=kind.name, name=name, defaults=hashes)
+        changes.append(change)
+    return changes
 
 
 def starter_change(kind: Kind, definition: Definition) -> Change | None:
-    installed = Starter.objects.filter(kind=kind.name, name=definition["name"]).first()
-    row = kind.find(None, definition["name"])
+    name = definition["name"]
+    installed = Starter.objects.filter(kind=kind.name, name=name).first()
+    row = kind.find(None, name)
     if installed is None:
-        return Change(kind.name, definition["name"], "create") if row is None else None
+        return Change(kind.name, name, "create") if row is None else None
+    # An administrator deleted it, or nothing has changed.
     if row is None or installed.file_sha256 == sha256_of(definition):
-        return None  # an administrator deleted it, or nothing has changed
+        return None
+    # An author edited it, so it is theirs now.
     if sha256_of(kind.read(row)) != installed.row_sha256:
-        return None  # an author edited it, so it is theirs now
-    return Change(kind.name, definition["name"], "change")
+        return None
+    return Change(kind.name, name, "change")
 
 
 # -- what the kinds have in common ------------------------------------------------------------------------------------
@@ -334,11 +380,12 @@ def without_defaults(values: Definition, model: Any) -> Definition:
     """Only values that differ from the column's default: files stay short, and a new column changes
     no file.
     """
-    return {
-        name: value
-        for name, value in values.items()
-        if value not in (None, "", [], {}) and value != default_value(model, name)
-    }
+    special: Definition = {}
+    for name, value in values.items():
+        is_empty = value in (None, "", [], {})
+        if not is_empty and value != default_value(model, name):
+            special[name] = value
+    return special
 
 
 def default_value(model: Any, name: str) -> Any:
@@ -348,15 +395,15 @@ def default_value(model: Any, name: str) -> Any:
 def set_columns(row: Any, definition: Definition, columns: Iterable[str]) -> None:
     """Columns named in the definition get its value, the others their default."""
     for name in columns:
-        setattr(row, name, definition.get(name, default_value(type(row), name)))
+        value = definition.get(name, default_value(type(row), name))
+        setattr(row, name, value)
 
 
 def check_schemas(definition: Definition, *fields: str) -> None:
-    problems = [
-        {"field": name, **(problem if isinstance(problem, dict) else problem.__dict__)}
-        for name in fields
-        if definition.get(name)
-        for problem in check_schema(definition[name])
-    ]
-    if problems:
-        raise Invalid(f"{definition['name']}: a schema is not valid.", details=problems)
+    """Raises Invalid with the problems of the schemas in these fields."""
+    details = []
+    for name in fields:
+        if definition.get(name):
+            details += [{"field": name, **problem} for problem in check_schema(definition[name])]
+    if details:
+        raise Invalid(f"{definition['name']}: a schema is not valid.", details=details)

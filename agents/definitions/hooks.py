@@ -22,9 +22,11 @@ def extra_in_hooks(hooks: Any, place: str = "") -> dict[str, str]:
 
 
 def faults_in_hooks(hooks: Any, place: str = "") -> list[dict[str, str]]:
+    if not isinstance(hooks, list):
+        return []
     types = {"place": (str,), "function": (str,), **shapes.column_shapes(Hook, USUAL)}
     faults: list[dict[str, str]] = []
-    for number, hook in enumerate(hooks if isinstance(hooks, list) else ()):
+    for number, hook in enumerate(hooks):
         where = f"{place}hooks.{number}"
         if isinstance(hook, dict) and {"place", "function"} <= hook.keys():
             faults += shapes.faults(hook, types, f"{where}.")
@@ -34,12 +36,14 @@ def faults_in_hooks(hooks: Any, place: str = "") -> list[dict[str, str]]:
 
 
 def read_hooks(agent: Agent) -> list[Definition]:
-    rows = sorted(agent.hooks.all(), key=lambda hook: hook.pk)  # an export has read them for all agents
+    # Sorted here: an export has read them for all agents.
+    rows = sorted(agent.hooks.all(), key=lambda hook: hook.pk)
     prefetch_related_objects(rows, "tool")
-    return [
-        plain_hook({"place": row.place, "function": row.tool.name, **{name: getattr(row, name) for name in USUAL}})
-        for row in rows
-    ]
+    entries = []
+    for row in rows:
+        settings = {name: getattr(row, name) for name in USUAL}
+        entries.append(plain_hook({"place": row.place, "function": row.tool.name, **settings}))
+    return entries
 
 
 def plain_hook(entry: Definition) -> Definition:
@@ -52,12 +56,14 @@ def write_hooks(agent: Agent, definitions: list[Definition], *, owner: Any) -> N
     agent.hooks.all().delete()
     for entry in definitions:
         settings = {name: entry.get(name, value) for name, value in USUAL.items()}
-        row = Hook(agent=agent, place=entry.get("place"), tool=function_named(entry.get("function"), owner), **settings)
+        function = function_named(entry.get("function"), owner)
+        row = Hook(agent=agent, place=entry.get("place"), tool=function, **settings)
         try:
             row.full_clean(exclude=["created_by"])
         except ValidationError as error:
             raise Invalid.of(error)
         row.save()
+    # What an export has read for all agents is no longer true.
     getattr(agent, "_prefetched_objects_cache", {}).pop("hooks", None)
 
 

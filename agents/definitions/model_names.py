@@ -21,12 +21,13 @@ def default_model(provider: Provider) -> str:
 
 def first_served(provider: Provider) -> str:
     """The first model that the server lists."""
+    url = f"{provider.base_url.rstrip('/')}/models"
     try:
         names = served.ask(provider)
     except served.NotServed as error:
-        raise nameless(f"{provider.base_url.rstrip('/')}/models", f"{error} {error.hint}".strip())
+        raise nameless(url, f"{error} {error.hint}".strip())
     if not names:
-        raise nameless(f"{provider.base_url.rstrip('/')}/models", "it lists no model")
+        raise nameless(url, "it lists no model")
     return names[0]
 
 

@@ -14,11 +14,13 @@ def faults(definition: Mapping[str, Any], shapes: Mapping[str, Any], place: str 
     """One detail for each field whose value has another type. A field that is unknown is not looked
     at: see agents/unknown.py.
     """
-    return [
-        {"field": f"{place}{name}", "code": "invalid", "message": f"This must be {WORDS[shapes[name][0]]}."}
-        for name, value in definition.items()
-        if name in shapes and not fits(value, *shapes[name])
-    ]
+    details: list[dict[str, str]] = []
+    for name, value in definition.items():
+        if name not in shapes or fits(value, *shapes[name]):
+            continue
+        kind = WORDS[shapes[name][0]]
+        details.append({"field": f"{place}{name}", "code": "invalid", "message": f"This must be {kind}."})
+    return details
 
 
 def fits(value: Any, kind: type, may_be_null: bool = False) -> bool:
@@ -26,15 +28,21 @@ def fits(value: Any, kind: type, may_be_null: bool = False) -> bool:
         return may_be_null
     if kind is list:
         return isinstance(value, list)
+    # True and False are whole numbers in Python, and no numbers in JSON.
+    if isinstance(value, bool):
+        return kind is bool
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        return isinstance(value, int | float)
+    return isinstance(value, kind)
 
 
 def column_shapes(model: Any, columns: Iterable[str]) -> dict[str, tuple[type, bool]]:
     """(type, whether it may be null) of each column."""
-    fields = {name: model._meta.get_field(name) for name in columns}
-    return {name: (json_type(field), bool(field.null)) for name, field in fields.items()}
+    column_types = {}
+    for name in columns:
+        field = model._meta.get_field(name)
+        column_types[name] = (json_type(field), bool(field.null))
+    return column_types
 
 
 def json_type(field: Any) -> type:
@@ -44,13 +52,16 @@ def json_type(field: Any) -> type:
         return bool
     if isinstance(field, models.IntegerField):
         return int
-    return float if isinstance(field, models.FloatField) else str
+    if isinstance(field, models.FloatField):
+        return float
+    return str
 
 
 def not_texts(definition: Mapping[str, Any], names: Iterable[str], place: str = "") -> list[dict[str, str]]:
     """Details for lists that contain something else than texts."""
-    return [
-        {"field": f"{place}{name}", "code": "invalid", "message": "This must be a list of texts."}
-        for name in names
-        if isinstance(definition.get(name), list) and not all(isinstance(one, str) for one in definition[name])
-    ]
+    details: list[dict[str, str]] = []
+    for name in names:
+        values = definition.get(name)
+        if isinstance(values, list) and not all(isinstance(value, str) for value in values):
+            details.append({"field": f"{place}{name}", "code": "invalid", "message": "This must be a list of texts."})
+    return details

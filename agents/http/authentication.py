@@ -27,7 +27,9 @@ class ApiKeyAuthentication(BaseAuthentication):
         words = get_authorization_header(request).decode("latin-1").split()
         if not words or words[0].lower() != "bearer":
             return None
-        return self.checked(words[1] if len(words) == 2 else "")
+        # An empty key is refused like a wrong one.
+        presented = words[1] if len(words) == 2 else ""
+        return self.checked(presented)
 
     def checked(self, presented: str) -> tuple[Any, ApiKey]:
         """Raises AuthenticationFailed."""
@@ -52,21 +54,26 @@ class HasScope(BasePermission):
     message = "This key lacks the required scope."
 
     def has_permission(self, request: Any, view: Any) -> bool:
-        if not (request.user and request.user.is_authenticated):
+        if not request.user or not request.user.is_authenticated:
             return False
-        apart.person.set(str(request.user.pk))  # processing this request counts against this user's limits
-        needed = find_scope(request, view)
-        if isinstance(request.auth, ApiKey) and needed is not None and not request.auth.allows(needed):
-            self.message = f"This key lacks the scope {needed}."
+        # Processing this request counts against this user's limits.
+        apart.person.set(str(request.user.pk))
+        scope = find_scope(request, view)
+        key = find_key(request)
+        if key is not None and scope is not None and not key.allows(scope):
+            self.message = f"This key lacks the scope {scope}."
             return False
-        if getattr(view, "action", None) not in getattr(view, "personal", ()):
-            roles.require(request.user, needed or (f"any:{'read' if request.method in SAFE_METHODS else 'write'}"))
+        is_personal = getattr(view, "action", None) in getattr(view, "personal", ())
+        if not is_personal:
+            # A view without a scope still takes a role that may read or write at all.
+            roles.require(request.user, scope or f"any:{find_verb(request)}")
         return True
 
 
 def require_scope(request: Any, scope: str) -> None:
     """For a scope that a request needs because of its body. Raises Forbidden."""
-    if isinstance(request.auth, ApiKey) and not request.auth.allows(scope):
+    key = find_key(request)
+    if key is not None and not key.allows(scope):
         raise Forbidden(
             f"This key lacks the scope {scope}.",
             hint="Use a key that has it. The scopes of a key are set when it is created and cannot be added later.",
@@ -81,11 +88,15 @@ def find_key(request: Any) -> ApiKey | None:
 
 def find_scope(request: Any, view: Any) -> str | None:
     """The scope that a request needs; None if any valid key is accepted."""
-    named = getattr(view, "scopes", {})
+    exceptions = getattr(view, "scopes", {})
     for word in (getattr(view, "action", None), request.method.lower()):
-        if word in named:
-            return named[word]
+        if word in exceptions:
+            return exceptions[word]
     resource = getattr(view, "scope", None)
     if resource is None:
         return None
-    return f"{resource}:{'read' if request.method in SAFE_METHODS else 'write'}"
+    return f"{resource}:{find_verb(request)}"
+
+
+def find_verb(request: Any) -> str:
+    return "read" if request.method in SAFE_METHODS else "write"

@@ -21,7 +21,8 @@ SEE_DETAILS = _("See details.")
 EMPTY = _("Send a value, or leave the parameter out.")
 NO_TIME = _("Send a time such as 2026-06-01T08:00:00Z.")
 WORDY = frozenset(["search", "text"])
-WORDS = 10  # of a search; each is a condition of the query
+# Words of a search; each is a condition of the query.
+WORDS = 10
 
 
 class FlagField(forms.Field):
@@ -30,10 +31,12 @@ class FlagField(forms.Field):
     def to_python(self, value: Any) -> bool | None:
         if value is None:
             return None
-        flag = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower())
-        if flag is None:
-            raise ValidationError("Send true or false.", code="invalid")
-        return flag
+        text = str(value).lower()
+        if text in ("true", "1"):
+            return True
+        if text in ("false", "0"):
+            return False
+        raise ValidationError("Send true or false.", code="invalid")
 
 
 class IdField(forms.UUIDField):
@@ -95,10 +98,15 @@ class Filters(filters.DjangoFilterBackend):
         filterset = self.get_filterset(request, queryset, view)
         if filterset is None:
             return queryset
-        empty = [name for name in filterset.filters if name not in WORDY and request.query_params.get(name) == ""]
-        details = [{"field": name, "code": "blank", "message": str(EMPTY)} for name in empty]
+        details: list[dict[str, str]] = []
+        empty: set[str] = set()
+        for name in filterset.filters:
+            if name not in WORDY and request.query_params.get(name) == "":
+                empty.add(name)
+                details.append({"field": name, "code": "blank", "message": str(EMPTY)})
         for name, errors in filterset.errors.get_json_data().items():
-            details += [choice_fault(name, error, filterset) for error in errors if name not in empty]
+            if name not in empty:
+                details += [choice_fault(name, error, filterset) for error in errors]
         if details:
             raise Invalid(str(WRONG_FILTER), code="invalid_filter", hint=str(SEE_DETAILS), details=details)
         return filterset.qs
@@ -106,13 +114,12 @@ class Filters(filters.DjangoFilterBackend):
 
 def choice_fault(name: str, error: dict[str, str], filterset: Any) -> dict[str, str]:
     """A detail of the answer; that of a closed list names its values."""
-    message, field = error["message"], filterset.form.fields[name]
+    message = error["message"]
+    field = filterset.form.fields[name]
     if error["code"] == "invalid_choice":
-        details = {
-            "input": shorten_json(filterset.data[name]),
-            "choices": join_choices(value for value, _ in field.choices),
-        }
-        message = NOT_ONE_OF.format(**details)
+        sent = shorten_json(filterset.data[name])
+        choices = join_choices(value for value, _ in field.choices)
+        message = NOT_ONE_OF.format(input=sent, choices=choices)
     elif isinstance(field, forms.DateTimeField | IsoDateTimeField) and error["code"] == "invalid":
         message = str(NO_TIME)
     return {"field": name, "code": error["code"], "message": message}
@@ -144,10 +151,13 @@ class Search(BaseFilterBackend):
         return filter_by_words(queryset, request.query_params.get("search", ""), *columns)
 
     def get_search_fields(self, view: Any, request: Any) -> Any:
-        return getattr(view, "search_fields", None) if view.action == "list" else None
+        if view.action != "list":
+            return None
+        return getattr(view, "search_fields", None)
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        if not (names := self.get_search_fields(view, None)):
+        names = self.get_search_fields(view, None)
+        if not names:
             return []
         description = f"Words, each in one of {', '.join(names)}."
         return [{"name": "search", "in": "query", "schema": {"type": "string"}, "description": description}]
@@ -155,4 +165,6 @@ class Search(BaseFilterBackend):
 
 def find_orderings(view: Any) -> tuple[str, ...]:
     """The columns that a client may order this list by."""
-    return getattr(view, "orderings", ()) if getattr(view, "action", "") == "list" else ()
+    if getattr(view, "action", "") != "list":
+        return ()
+    return getattr(view, "orderings", ())

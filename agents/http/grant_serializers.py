@@ -56,22 +56,28 @@ def read_grants(user: Any, grants: list[dict[str, Any]], row: Agent | Chain | No
     """
     names = [grant["tool"]["name"] for grant in grants]
     usable = Tool.objects.usable_by(user)
-    current = find_granted_tools(usable, row) if row is not None else {}
-    tools = {**current, **usable.meant(user, [name for name in names if name not in current])}
-    problems, seen = {}, set[str]()
+    # What is granted already stays the same tool, so that a list can be sent back as it was read.
+    tools = find_granted_tools(usable, row) if row is not None else {}
+    new_names = [name for name in names if name not in tools]
+    tools.update(usable.meant(user, new_names))
+    problems: dict[int, dict[str, list[str]]] = {}
+    seen: set[str] = set()
     for index, name in enumerate(names):
-        is_second = name in seen
-        seen.add(name)
         if name not in tools:
             problems[index] = {"tool": [f"There is no tool “{name}” that you can use."]}
-        elif is_second:
+        elif name in seen:
             problems[index] = {"tool": [f"“{name}” is granted twice."]}
         elif grants[index].get("context") and not takes_context(tools[name]):
             problems[index] = {"context": [f"“{name}” is not an agent and has no session to read a context."]}
+        seen.add(name)
     if problems:
         raise serializers.ValidationError(problems)  # type: ignore[arg-type]
-    grants = [{**grant, "tool": tools[grant["tool"]["name"]]} for grant in grants]
-    return [ToolGrant(**{"mode": grant["tool"].mode_when_granted, **grant}) for grant in grants]
+    granted: list[ToolGrant] = []
+    for grant, name in zip(grants, names, strict=True):
+        tool = tools[name]
+        fields = {"mode": tool.mode_when_granted, **grant, "tool": tool}
+        granted.append(ToolGrant(**fields))
+    return granted
 
 
 def find_granted_tools(usable: Any, row: Agent | Chain) -> dict[str, Tool]:

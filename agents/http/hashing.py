@@ -10,7 +10,8 @@ from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Unavailable
 
-WAITERS = 16  # sign-ins that may wait for their turn; each of them holds a thread of the web process
+# sign-ins that may wait for their turn; each of them holds a thread of the web process.
+WAITERS = 16
 PATIENCE_S = 10.0
 cores = threading.BoundedSemaphore(os.cpu_count() or 1)
 places = threading.BoundedSemaphore((os.cpu_count() or 1) + WAITERS)

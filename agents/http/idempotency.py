@@ -15,12 +15,17 @@ from agents.exceptions import Conflict, IdempotencyMismatch, Invalid
 from agents.models import ApiKey, IdempotentRequest
 from agents.schema import canonical_json
 
-API = "/api/v1/"  # the other protocols have rules of their own
-LONGEST_KEY = 255  # characters
-LARGEST = 262_144  # bytes of an answer that is kept
+# The other protocols have rules of their own.
+API = "/api/v1/"
+# Characters.
+LONGEST_KEY = 255
+# Bytes of an answer that is kept.
+LARGEST = 262_144
 HANDED_ON = ("Content-Type", "Location", "ETag")
-UNSURE = ("internal_error", "database_unavailable")  # errors after which the request may have been stored
-CARRIED_OUT = ("callback_needs_a_run",)  # refusals after something was done: kept as answers, or it would be done again
+# Errors after which the request may have been stored.
+UNSURE = ("internal_error", "database_unavailable")
+# Refusals after something was done: kept as answers, or it would be done again.
+CARRIED_OUT = ("callback_needs_a_run",)
 
 
 class Repeated(Exception):
@@ -37,9 +42,14 @@ def remember(request: Any, view: Any) -> None:
     A view names in `keeps_keys` the actions or methods that find an earlier request themselves, and in
     `secret_answers` those whose answers contain what is shown only once.
     """
-    is_ours = request.method == "POST" and request.path_info.startswith(API) and remembers_keys(view)
-    if is_ours and not is_among(view, request, "keeps_keys") and (key := read_key(request)):
-        request._request.idempotent = begin(request, key), is_among(view, request, "secret_answers")
+    if request.method != "POST" or not request.path_info.startswith(API) or not remembers_keys(view):
+        return
+    if is_among(view, request, "keeps_keys"):
+        return
+    key = read_key(request)
+    if key:
+        is_secret = is_among(view, request, "secret_answers")
+        request._request.idempotent = begin(request, key), is_secret
 
 
 def remembers_keys(view: Any) -> bool:
@@ -48,7 +58,9 @@ def remembers_keys(view: Any) -> bool:
 
 
 def is_among(view: Any, request: Any, name: str) -> bool:
-    return not {getattr(view, "action", None), request.method.lower()}.isdisjoint(getattr(view, name, ()))
+    """Whether the view lists the request's action or method in this attribute."""
+    listed = getattr(view, name, ())
+    return getattr(view, "action", None) in listed or request.method.lower() in listed
 
 
 def read_key(request: Any) -> str | None:
@@ -94,10 +106,12 @@ def scope_key(request: Any, key: str) -> str:
 def hash_request(request: Any) -> str:
     """Of the path and the body, as it was read: spaces and the order of fields do not matter."""
     data = request.data
-    if hasattr(data, "lists"):  # a form
-        data = {name: [file_hash(one) for one in values] for name, values in data.lists()}
+    # A form has several values for a name.
+    if hasattr(data, "lists"):
+        data = {name: [file_hash(value) for value in values] for name, values in data.lists()}
     text = canonical_json([request.get_full_path(), data])
-    return salted_hmac("idempotency", text, algorithm="sha256").hexdigest()  # a body may contain a short secret
+    # With the site's key: a body may contain a short secret, which could be guessed from a plain hash.
+    return salted_hmac("idempotency", text, algorithm="sha256").hexdigest()
 
 
 def file_hash(value: Any) -> Any:
@@ -115,10 +129,13 @@ def settlement(answer: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[H
 
     def settled(request: HttpRequest) -> HttpResponseBase:
         response = answer(request)
-        if remembered := getattr(request, "idempotent", None):
-            row, is_secret = remembered
-            with suppress(DatabaseError):  # then the row says that the outcome is not known
-                settle(row, response, is_secret=is_secret)
+        remembered = getattr(request, "idempotent", None)
+        if remembered is None:
+            return response
+        row, is_secret = remembered
+        # If this fails, the row says that the outcome is not known, which is true.
+        with suppress(DatabaseError):
+            settle(row, response, is_secret=is_secret)
         return response
 
     return settled
@@ -127,7 +144,8 @@ def settlement(answer: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[H
 def settle(row: IdempotentRequest, response: Any, *, is_secret: bool) -> None:
     """An answer is kept; a refusal changed nothing, so its key can be used again. Except after CARRIED_OUT."""
     if response.status_code < 400 or error_code(response) in CARRIED_OUT:
-        row.status, row.content = response.status_code, None if is_secret else read_content(response)
+        row.status = response.status_code
+        row.content = None if is_secret else read_content(response)
         row.headers = {name: response[name] for name in HANDED_ON if name in response}
         row.save(update_fields=["status", "headers", "content"])
     elif error_code(response) not in UNSURE:
@@ -138,10 +156,14 @@ def read_content(response: Any) -> str | None:
     """None if it is not kept: what is no text, and what is large."""
     if response.streaming or len(response.content) > LARGEST:
         return None
-    is_text = not response.content or "json" in response["Content-Type"]
-    return response.content.decode() if is_text else None
+    if response.content and "json" not in response["Content-Type"]:
+        return None
+    return response.content.decode()
 
 
 def error_code(response: Any) -> str:
+    """The code of our own errors; other answers come from outside the API, and leave it open what happened."""
     data = getattr(response, "data", None)
-    return data["error"]["code"] if isinstance(data, dict) else UNSURE[0]
+    if not isinstance(data, dict):
+        return UNSURE[0]
+    return data["error"]["code"]

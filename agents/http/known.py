@@ -10,7 +10,8 @@ from agents.unknown import extra, refuse, unknown_names
 from .filters import Filters, Search, find_orderings
 
 PAGING = frozenset(["limit", "cursor", "fields"])
-ANYTHING = None  # another service sends the request and adds parameters of its own
+# Another service sends the request and adds parameters of its own.
+ANYTHING = None
 
 
 def check_known(request: Any, view: Any) -> None:
@@ -18,44 +19,69 @@ def check_known(request: Any, view: Any) -> None:
     addition to the filters, search and orderings of its list; in `bodiless` the actions or methods that read no
     body; and in `bodies` those that read one although they are a DELETE.
     """
-    if request.query_params and (parameters := known_parameters(request, view)) is not ANYTHING:
-        names = (name for name in request.query_params if name not in parameters)
-        messages = unknown_names(names, "parameter", parameters, sent=request.query_params)
-        refuse(messages, "The address has a parameter that does not exist.", "parameter")
+    if request.query_params:
+        check_parameters(request, view)
     if reads_no_body(request, view) and request.data:
         refuse(extra(request.data, ()) or {"body": "It must be empty."}, "This request takes no body.")
 
 
+def check_parameters(request: Any, view: Any) -> None:
+    parameters = known_parameters(request, view)
+    if parameters is ANYTHING:
+        return
+    names = [name for name in request.query_params if name not in parameters]
+    messages = unknown_names(names, "parameter", parameters, sent=request.query_params)
+    refuse(messages, "The address has a parameter that does not exist.", "parameter")
+
+
 def find_for_action(table: Mapping[str, Any], request: Any, view: Any) -> list[Any]:
-    return [table[word] for word in (getattr(view, "action", None), request.method.lower()) if word in table]
+    """What the table says for the request's action and for its method."""
+    words = (getattr(view, "action", None), request.method.lower())
+    return [table[word] for word in words if word in table]
 
 
 def known_parameters(request: Any, view: Any) -> set[str] | None:
     listed = find_for_action(getattr(view, "parameters", {}), request, view)
     if ANYTHING in listed:
         return ANYTHING
-    parameters = {name for names in listed for name in names}
+    parameters: set[str] = set()
+    for names in listed:
+        parameters.update(names)
     if getattr(view, "by_owner", False) and "name" in view.kwargs:
         parameters.add("owner")
     action = getattr(view, "action", None)
-    if request.method in ("GET", "HEAD") and action and action != "retrieve" and is_paged(view, action):
+    may_be_list = request.method in ("GET", "HEAD") and action and action != "retrieve"
+    if may_be_list and is_paged(view, action):
         parameters |= PAGING
     if action == "list":
-        filters = Filters().get_filterset_class(view, view.queryset)
-        parameters |= set(filters.base_filters) if filters else set()
-        parameters |= {"search"} if Search().get_search_fields(view, request) else set()
-        parameters |= {"ordering"} if find_orderings(view) else set()
+        parameters |= list_parameters(request, view)
+    return parameters
+
+
+def list_parameters(request: Any, view: Any) -> set[str]:
+    """Its filters, and search and ordering if it has them."""
+    parameters: set[str] = set()
+    filters = Filters().get_filterset_class(view, view.queryset)
+    if filters:
+        parameters.update(filters.base_filters)
+    if Search().get_search_fields(view, request):
+        parameters.add("search")
+    if find_orderings(view):
+        parameters.add("ordering")
     return parameters
 
 
 def is_paged(view: Any, action: str) -> bool:
-    own = getattr(getattr(view, action), "kwargs", {})  # of the decorator `@action`
+    # Of the decorator `@action`.
+    own = getattr(getattr(view, action), "kwargs", {})
     return own.get("pagination_class", view.pagination_class) is not None
 
 
 def reads_no_body(request: Any, view: Any) -> bool:
-    return (
-        (request.method == "DELETE" and "delete" not in getattr(view, "bodies", ()))
-        or getattr(view, "action", None) in getattr(view, "bodiless", ())
-        or (not hasattr(view, "action") and request.method.lower() in getattr(view, "bodiless", ()))
-    )
+    bodiless = getattr(view, "bodiless", ())
+    if request.method == "DELETE" and "delete" not in getattr(view, "bodies", ()):
+        return True
+    # A view with actions names them; one without names its methods.
+    if hasattr(view, "action"):
+        return view.action in bodiless
+    return request.method.lower() in bodiless

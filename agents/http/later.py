@@ -21,7 +21,8 @@ from rest_framework.response import Response
 from .authentication import NotRecognised
 from .standing import EVERY_S, Standing
 
-NOT_HANDED_ON = ("Content-Length", "Content-Type")  # of an answer without content
+# Headers of an answer without content.
+NOT_HANDED_ON = ("Content-Length", "Content-Type")
 
 
 class Awaited(Protocol):
@@ -66,13 +67,19 @@ class Later(HttpResponse):
 
     def __init__(self, view: Any, awaited: Awaited, finish: Finish) -> None:
         super().__init__()
-        self.view, self.awaited, self.finish = view, awaited, finish
-        self.context: Context = copy_context()  # the request's id in the logs
+        self.view = view
+        self.awaited = awaited
+        self.finish = finish
+        # The request's id in the logs.
+        self.context: Context = copy_context()
         self.observers: list[Callable[[HttpResponseBase], None]] = []
-        if (match := view.request._request.resolver_match) is not None:
-            match.tried = None  # every route that did not match: a third of what a waiting caller would hold
+        match = view.request._request.resolver_match
+        if match is not None:
+            # Every route that did not match: a third of what a waiting caller would hold.
+            match.tried = None
         self._resource_closers.append(awaited.place.keep())  # type: ignore[attr-defined]
-        self.added: tuple[tuple[str, str], ...] = ()  # by middleware
+        # The headers that middleware added.
+        self.added: tuple[tuple[str, str], ...] = ()
 
     def rest(self) -> None:
         """All middleware has seen it: thousands may wait, so their headers are kept in the smallest form."""

@@ -41,10 +41,14 @@ class Limited:
             return False
         client = find_client(self.request)
         # Sign-in takes any spelling of a name, so all of them are counted as one.
-        name = sha256(normal_name(username[:200]).encode("utf-8", "replace")).hexdigest()[:16]
-        limits = {f"login:{client}:{name}": 1, f"login:{client}": PER_ADDRESS, f"login::{name}": PER_NAME}
-        seen = count_in_windows(list(limits))
-        return any(tries > times * settings.LOGIN_TRIES for tries, times in zip(seen, limits.values(), strict=True))
+        normal = normal_name(username[:200]).encode("utf-8", "replace")
+        name = sha256(normal).hexdigest()[:16]
+        factors = {f"login:{client}:{name}": 1, f"login:{client}": PER_ADDRESS, f"login::{name}": PER_NAME}
+        counts = count_in_windows(list(factors))
+        for tries, factor in zip(counts, factors.values(), strict=True):
+            if tries > factor * settings.LOGIN_TRIES:
+                return True
+        return False
 
 
 class LoginForm(Limited, AuthenticationForm):
@@ -59,7 +63,8 @@ class PasswordForm(Limited, PasswordChangeForm):
     def __init__(self, request: Any, data: Any = None) -> None:
         self.request = request
         super().__init__(request.user, data)
-        self.fields["old_password"].widget.attrs.pop("autofocus", None)  # it is one form of several on its page
+        # It is one form of several on its page.
+        self.fields["old_password"].widget.attrs.pop("autofocus", None)
 
     def clean(self) -> dict[str, Any]:
         return PasswordChangeForm.clean(self)

@@ -91,40 +91,52 @@ class Schema(AutoSchema):
 
     def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
         bodies = super()._get_response_bodies(direction)
-        for status in self.error_statuses():
-            if str(status) not in bodies:
-                bodies[str(status)] = self._get_response_for_code(ErrorSerializer, str(status), direction=direction)
-        for code, body in bodies.items():
-            body["description"] = body["description"] or HTTPStatus(int(code)).phrase
+        for status in map(str, self.error_statuses()):
+            if status not in bodies:
+                bodies[status] = self._get_response_for_code(ErrorSerializer, status, direction=direction)
+        for status, body in bodies.items():
+            body["description"] = body["description"] or HTTPStatus(int(status)).phrase
         return dict(sorted(bodies.items()))
 
     def get_filter_backends(self) -> list[Any]:
         """Filters apply to the list itself, not to lists within its rows."""
-        return super().get_filter_backends() if getattr(self.view, "action", "list") == "list" else []
+        if getattr(self.view, "action", "list") != "list":
+            return []
+        return super().get_filter_backends()
 
     def get_override_parameters(self) -> list[Any]:
         """`?owner=` after a name, and the headers of rows: `Location`, `ETag` and `If-Match`."""
-        parameters = super().get_override_parameters()
+        own = super().get_override_parameters()
+        parameters = [*own]
         if getattr(self.view, "by_owner", False) and "{name}" in self.path:
-            parameters = [*parameters, OWNER]
+            parameters.append(OWNER)
         if self.method == "POST":
-            parameters = [*parameters, LOCATION, *([IDEMPOTENCY] if self.remembers_keys(parameters) else [])]
+            parameters.append(LOCATION)
+            if self.remembers_keys(own):
+                parameters.append(IDEMPOTENCY)
         if getattr(self.view, "has_etag", False) and getattr(self.view, "action", "") in SHOWN:
-            parameters = [*parameters, ETAG]
-        return [*parameters, IF_MATCH] if self.takes_if_match() else parameters
+            parameters.append(ETAG)
+        if self.takes_if_match():
+            parameters.append(IF_MATCH)
+        return parameters
 
     def remembers_keys(self, parameters: list[Any]) -> bool:
         if not self.path.startswith(API) or not remembers_keys(self.view):
             return False
-        return all(one.name != IDEMPOTENCY.name for one in parameters)
+        # A view may describe the header itself.
+        return IDEMPOTENCY.name not in [parameter.name for parameter in parameters]
 
     def takes_if_match(self) -> bool:
-        changes = self.method in CHANGES or getattr(self.view, "action", "") in getattr(self.view, "conditional", ())
-        return getattr(self.view, "has_etag", False) and changes
+        if not getattr(self.view, "has_etag", False):
+            return False
+        conditional_actions = getattr(self.view, "conditional", ())
+        return self.method in CHANGES or getattr(self.view, "action", "") in conditional_actions
 
     def _get_pagination_parameters(self) -> list[dict[str, Any]]:
         """A PUT that answers with a list shows its first page."""
-        return super()._get_pagination_parameters() if self.method == "GET" else []
+        if self.method != "GET":
+            return []
+        return super()._get_pagination_parameters()
 
     def error_statuses(self) -> list[int]:
         statuses = [400, 401, 403, 404, 406, 422, 429]

@@ -56,19 +56,24 @@ class Cursor(CursorPagination):
         """An invalid cursor is refused, not looked up."""
         self.request = request
         self.base_url = request.build_absolute_uri()
-        size, ordering = self.get_page_size(request), self.get_ordering(request, queryset, view)
+        size = self.get_page_size(request)
+        ordering = self.get_ordering(request, queryset, view)
         rows = queryset.order_by(*ordering)
-        if (cursor := request.query_params.get(self.cursor_query_param)) is None:
+        cursor = request.query_params.get(self.cursor_query_param)
+        try:
+            if cursor is not None:
+                place = read_cursor(cursor, len(ordering))
+                rows = rows.filter(beyond(ordering, place))
             page, has_more = read_page(rows, size)
-        else:
-            try:
-                page, has_more = read_page(rows.filter(beyond(ordering, read_cursor(cursor, len(ordering)))), size)
-            except (ValueError, ValidationError, OverflowError, RecursionError, DataError):
-                raise Invalid(
-                    "This cursor is not valid.",
-                    code="invalid_cursor",
-                    hint="Use the address in `next` without changes.",
-                )
+        except (ValueError, ValidationError, OverflowError, RecursionError, DataError):
+            if cursor is None:
+                raise
+            # A place that is no value of its column fails only in the database.
+            raise Invalid(
+                "This cursor is not valid.",
+                code="invalid_cursor",
+                hint="Use the address in `next` without changes.",
+            )
         self.following = write_cursor(page[-1], ordering) if has_more else None
         return page
 
@@ -79,34 +84,24 @@ class Cursor(CursorPagination):
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         limit = {"type": "integer", "minimum": 1, "maximum": 999_999_999, "default": self.page_size}
-        return [
-            {
-                "name": "limit",
-                "in": "query",
-                "required": False,
-                "schema": limit,
-                "description": "At most 500 rows per page.",
-            },
-            {
-                "name": "cursor",
-                "in": "query",
-                "required": False,
-                "schema": {"type": "string"},
-                "description": "From `next`.",
-            },
-            {
-                "name": FIELDS,
-                "in": "query",
-                "required": False,
-                "schema": {"type": "string"},
-                "description": "Names with commas between them: only these fields, and each of them whole.",
-            },
-            *([ordering_parameter(orderings)] if (orderings := find_orderings(view)) else []),
+        text = {"type": "string"}
+        fields_help = "Names with commas between them: only these fields, and each of them whole."
+        parameters = [
+            query_parameter("limit", limit, "At most 500 rows per page."),
+            query_parameter("cursor", text, "From `next`."),
+            query_parameter(FIELDS, text, fields_help),
         ]
+        orderings = find_orderings(view)
+        if orderings:
+            parameters.append(ordering_parameter(orderings))
+        return parameters
 
     def get_paginated_response(self, data: Any) -> Response:
         names = self.request.query_params.get(FIELDS)
-        rows = [cut_fields(row) for row in data] if names is None else [choose_fields(row, names) for row in data]
+        if names is None:
+            rows = [cut_fields(row) for row in data]
+        else:
+            rows = [choose_fields(row, names) for row in data]
         return Response({"results": rows, "next": self.get_next_link()})
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
@@ -152,26 +147,31 @@ def cursor_scope() -> Any:
 
 def choose_fields(row: Any, fields: str) -> Any:
     """Raises Invalid for a field that the row does not have."""
-    names = fields.split(",")
-    if unknown := [name for name in names if name not in row]:
-        raise Invalid(
-            f"The rows of this list have no field “{unknown[0][:80]}”.",
-            code="invalid_fields",
-            hint=f"Send some of {', '.join(row)}.",
-        )
-    return {name: row[name] for name in names}
+    chosen = {}
+    for name in fields.split(","):
+        if name not in row:
+            raise Invalid(
+                f"The rows of this list have no field “{name[:80]}”.",
+                code="invalid_fields",
+                hint=f"Send some of {', '.join(row)}.",
+            )
+        chosen[name] = row[name]
+    return chosen
 
 
 def write_cursor(row: Any, ordering: tuple[str, ...]) -> str:
     """The place of a row in the list: its values in the columns that order it."""
-    place = json.dumps([str(getattr(row, column.removeprefix("-"))) for column in ordering])
+    columns = [column.removeprefix("-") for column in ordering]
+    place = json.dumps([str(getattr(row, column)) for column in columns])
     return urlsafe_b64encode(place.encode()).decode()
 
 
 def read_cursor(cursor: str, length: int) -> list[str]:
     """Raises ValueError."""
     place = json.loads(urlsafe_b64decode(cursor.encode("ascii")))
-    if not (isinstance(place, list) and len(place) == length and all(isinstance(value, str) for value in place)):
+    if not isinstance(place, list) or len(place) != length:
+        raise ValueError(cursor)
+    if not all(isinstance(value, str) for value in place):
         raise ValueError(cursor)
     return place
 
@@ -181,25 +181,38 @@ def beyond(ordering: tuple[str, ...], place: list[str]) -> Q:
 
     The first condition alone would do for one column; for two it lets the database use an index of the first.
     """
-    (first, *rest), (value, *values) = ordering, place
-    column, way = first.removeprefix("-"), "lt" if first.startswith("-") else "gt"
-    after = Q(**{f"{column}__{way}": value})
-    return Q(**{f"{column}__{way}e": value}) & (after | beyond(tuple(rest), values)) if rest else after
+    first_ordering, *other_orderings = ordering
+    first_value, *other_values = place
+    column = first_ordering.removeprefix("-")
+    way = "lt" if first_ordering.startswith("-") else "gt"
+    after = Q(**{f"{column}__{way}": first_value})
+    if not other_orderings:
+        return after
+    not_before = Q(**{f"{column}__{way}e": first_value})
+    return not_before & (after | beyond(tuple(other_orderings), other_values))
 
 
 def read_ordering(ordering: str, orderings: tuple[str, ...]) -> tuple[str, str]:
     """The column and, for rows that are equal in it, their key. Raises Invalid."""
     if ordering.removeprefix("-") not in orderings:
-        hint = f"Send one of {', '.join(orderings)}, with - before it for descending." if orderings else ""
+        hint = ""
+        if orderings:
+            hint = f"Send one of {', '.join(orderings)}, with - before it for descending."
         raise Invalid("This list cannot be ordered by that.", code="invalid_ordering", hint=hint)
     return ordering, "-pk" if ordering.startswith("-") else "pk"
 
 
 def ordering_parameter(orderings: tuple[str, ...]) -> dict[str, Any]:
-    names = [sign + name for name in orderings for sign in ("", "-")]
+    names: list[str] = []
+    for name in orderings:
+        names += [name, f"-{name}"]
     return {
         "name": "ordering",
         "in": "query",
         "schema": {"type": "string", "enum": names},
         "description": "`-` before the name: descending.",
     }
+
+
+def query_parameter(name: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "schema": schema, "description": description}

@@ -17,8 +17,10 @@ from agents.schema import measure_depth
 
 # Escapes and exponents are the only ways to a NUL, a lone surrogate or an infinity; other bodies need no check.
 SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])|[0-9][eE]")
-FORM_BYTES = 65_536  # of a form, beside its file
-MAX_DEPTH = 200  # readers of a row may run deeper in the stack, and JSON parsers and writers recurse
+# Bytes of a form, beside its file.
+FORM_BYTES = 65_536
+# Readers of a row may run deeper in the stack, and JSON parsers and writers recurse.
+MAX_DEPTH = 200
 LONE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -29,7 +31,8 @@ class JSONParser(BaseParser):
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        raw = stream.read(limit + 1)  # Django itself only checks the size of `request.body`, not of a streamed body
+        # Django itself only checks the size of `request.body`, not of a streamed body.
+        raw = stream.read(limit + 1)
         if len(raw) > limit:
             raise body_too_large(limit)
         try:
@@ -42,13 +45,16 @@ class FileParser(MultiPartParser):
     """multipart/form-data with one file. Django writes files beyond 2.5 MB to a temporary file."""
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        length = ((parser_context or {}).get("request") or stream).META.get("CONTENT_LENGTH") or ""
+        request = (parser_context or {}).get("request") or stream
+        length = request.META.get("CONTENT_LENGTH") or ""
         limit = settings.FILE_BYTES + FORM_BYTES
+        # Before the form is read: then nothing of it is stored.
         if length.isdigit() and int(length) > limit:
             raise body_too_large(limit)
         form: Any = super().parse(stream, media_type, parser_context)
-        names = [*form.data.keys(), *form.files.keys()]
-        if len(names) != sum(len(values) for _, values in [*form.data.lists(), *form.files.lists()]):
+        name_count = len(form.data) + len(form.files)
+        part_count = sum(len(values) for _name, values in [*form.data.lists(), *form.files.lists()])
+        if name_count != part_count:
             raise ParseError("The form has two parts with the same name.")
         return form
 
@@ -63,15 +69,19 @@ def body_too_large(limit: int) -> TooLarge:
 
 def read(raw: bytes) -> Any:
     """The value of a JSON text; None for an empty one. Raises ValueError."""
+    text = raw.decode("utf-8-sig") or "null"
     try:
-        value = json.loads(raw.decode("utf-8-sig") or "null", parse_constant=refuse)
+        value = json.loads(text, parse_constant=refuse)
     except RecursionError:
         raise ValueError("it is nested too deeply")
     except ValueError as error:
-        if "set_int_max_str_digits" in str(error):  # Python's advice to programmers, on numbers of many digits
+        # Python's advice to programmers, on numbers of many digits.
+        if "set_int_max_str_digits" in str(error):
             raise ValueError("a number is too large")
         raise
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and measure_depth(value, MAX_DEPTH) > MAX_DEPTH:
+    # Few bodies have so many brackets: counting them is cheaper than measuring each body.
+    bracket_count = raw.count(b"[") + raw.count(b"{")
+    if bracket_count > MAX_DEPTH and measure_depth(value, MAX_DEPTH) > MAX_DEPTH:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     if SUSPECT.search(raw):
         check(value)

@@ -27,10 +27,14 @@ def translate_texts(data: Any) -> Any:
     if isinstance(data, Mapping):
         is_text = not BESIDE.isdisjoint(data)
         return {key: translate_value(key, value, is_text) for key, value in data.items()}
-    return [translate_texts(one) for one in data] if isinstance(data, list | tuple) else data
+    if isinstance(data, list | tuple):
+        return [translate_texts(value) for value in data]
+    return data
 
 
 def translate_value(key: Any, value: Any, is_text: bool) -> Any:
-    if isinstance(value, str):
-        return translate(value) if is_text and key in TEXTS else value
-    return value if key in CONTENT else translate_texts(value)
+    if not isinstance(value, str):
+        return value if key in CONTENT else translate_texts(value)
+    if is_text and key in TEXTS:
+        return translate(value)
+    return value

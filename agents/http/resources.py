@@ -17,7 +17,8 @@ from agents.exceptions import Invalid, NotFound, PreconditionFailed
 from plumbing import json_values
 from plumbing.http.addresses import resolve_hosts_first
 
-MOST_ADDRESSES = 4  # of one body that are resolved before its transaction
+# Addresses of one body that are resolved before its transaction.
+MOST_ADDRESSES = 4
 CHANGES = ("PUT", "PATCH", "DELETE")
 SHOWN = ("retrieve", "create", "update", "partial_update")
 
@@ -29,7 +30,8 @@ class Located:
     lookup_field = "pk"
 
     def get_success_headers(self, data: Any) -> dict[str, str]:
-        return location_header(self.request, data["name" if self.lookup_field == "name" else "id"])
+        key_field = "name" if self.lookup_field == "name" else "id"
+        return location_header(self.request, data[key_field])
 
 
 def location_header(request: Any, key: Any) -> dict[str, str]:
@@ -44,7 +46,8 @@ class Tagged(Located):
     has_etag = True
     is_in_transaction = False
     change: ExitStack
-    conditional: tuple[str, ...] = ()  # actions by POST that take If-Match too; they must be quick
+    # Actions by POST that take If-Match too; they must be quick.
+    conditional: tuple[str, ...] = ()
     action: str
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -65,8 +68,12 @@ class Tagged(Located):
             self.is_in_transaction = True
 
     def is_conditional(self, request: Any) -> bool:
-        freezes = request.method == "POST" and getattr(self, "action_map", {}).get("post") in self.conditional
-        return (freezes or request.method in CHANGES) and "If-Match" in request.headers
+        if "If-Match" not in request.headers:
+            return False
+        if request.method in CHANGES:
+            return True
+        action = getattr(self, "action_map", {}).get("post")
+        return request.method == "POST" and action in self.conditional
 
     def get_object(self) -> Any:
         return self.matched(super().get_object())  # type: ignore[misc]
@@ -75,11 +82,13 @@ class Tagged(Located):
         """The row, read again under its lock, if the request has If-Match. Raises PreconditionFailed."""
         if not self.is_conditional(self.request):
             return row
+        # The lock first, then the row with its joins: PostgreSQL locks no row of an outer join.
         type(row)._base_manager.select_for_update().filter(pk=row.pk).first()
         row = self.get_queryset().filter(pk=row.pk).first()  # type: ignore[attr-defined]
         if row is None:
             raise NotFound(_("It was deleted meanwhile."))
-        tag = make_etag(self.get_serializer_class(), self.get_serializer(row).data)  # type: ignore[attr-defined]
+        data = self.get_serializer(row).data  # type: ignore[attr-defined]
+        tag = make_etag(self.get_serializer_class(), data)  # type: ignore[attr-defined]
         answer = get_conditional_response(self.request._request, etag=tag)
         if answer is not None and answer.status_code == 412:
             raise PreconditionFailed(hint=_("Read it again, then repeat your change."), headers={"ETag": tag})
@@ -87,11 +96,15 @@ class Tagged(Located):
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[misc]
-        if not isinstance(response, Response) or response.status_code >= 300 or self.action not in SHOWN:
+        if not isinstance(response, Response) or response.status_code >= 300:
             return response
-        tag = response["ETag"] = make_etag(self.get_serializer_class(), response.data)  # type: ignore[attr-defined]
+        if self.action not in SHOWN:
+            return response
+        tag = make_etag(self.get_serializer_class(), response.data)  # type: ignore[attr-defined]
+        response["ETag"] = tag
         if self.action != "retrieve":
             return response
+        # 304 for a client that has this version.
         return get_conditional_response(request._request, etag=tag, response=response)
 
 
@@ -102,7 +115,8 @@ def find_addresses(request: Any) -> list[str]:
     try:
         pending = [json_values.read(request._request.body)]
     except RawPostDataException:
-        pending = [request.data]  # an earlier check has read the body, and found nothing wrong with it
+        # An earlier check has read the body, and found nothing wrong with it.
+        pending = [request.data]
     except (ValueError, RecursionError, SuspiciousOperation):
         return []
     addresses: list[str] = []
@@ -118,19 +132,26 @@ def find_addresses(request: Any) -> list[str]:
 
 
 def make_etag(serializer_class: Any, data: Any) -> str:
-    shown = json.dumps(
-        {name: data[name] for name in find_written_fields(serializer_class)}, sort_keys=True, default=str
-    )
-    return f'"{sha256(shown.encode()).hexdigest()[:32]}"'
+    values = {name: data[name] for name in find_written_fields(serializer_class)}
+    text = json.dumps(values, sort_keys=True, default=str)
+    digest = sha256(text.encode()).hexdigest()
+    return f'"{digest[:32]}"'
 
 
 @cache
 def find_written_fields(serializer_class: Any) -> list[str]:
     """The fields that a client writes and reads. A secret cannot be read, so its row's last change counts."""
     fields = serializer_class().fields
-    shown = [name for name, field in fields.items() if not field.read_only and not field.write_only]
-    hidden = [name for name, field in fields.items() if field.write_only]
-    return [*shown, *(["updated_at"] if hidden and "updated_at" in fields else [])]
+    names: list[str] = []
+    has_secret = False
+    for name, field in fields.items():
+        if field.write_only:
+            has_secret = True
+        elif not field.read_only:
+            names.append(name)
+    if has_secret and "updated_at" in fields:
+        names.append("updated_at")
+    return names
 
 
 def version_seen(request: Any) -> int | None:
@@ -139,6 +160,7 @@ def version_seen(request: Any) -> int | None:
     if text == "*":
         return None
     number = text.removeprefix("W/").strip('"')
-    if not (number.isascii() and number.isdigit() and len(number) < 10):
+    is_number = number.isascii() and number.isdigit() and len(number) < 10
+    if not is_number:
         raise Invalid(_('If-Match must be the ETag of the row, such as "3".'), code="invalid_header")
     return int(number)

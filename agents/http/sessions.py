@@ -12,7 +12,8 @@ from agents.models import BrowserSession
 
 from .throttles import client_address
 
-EVERY = timedelta(minutes=5)  # how exactly the last use is kept
+# How exactly the last use is kept.
+EVERY = timedelta(minutes=5)
 PROGRAMS = {"Edg": "Edge", "OPR": "Opera", "Firefox": "Firefox", "Chrome": "Chrome", "Safari": "Safari"}
 SYSTEMS = {
     "iPhone": "iPhone", "iPad": "iPad", "Android": "Android", "Windows": "Windows", "Mac OS": "macOS", "Linux": "Linux"
@@ -30,9 +31,12 @@ class SessionStore(DatabaseStore):
 
     def create_model_instance(self, data: dict[str, Any]) -> Any:
         row: Any = super().create_model_instance(data)
-        row.user_id = int(data[SESSION_KEY]) if SESSION_KEY in data else None
-        row.browser, row.address = data.get("browser", ""), data.get("address", "")
-        row.signed_in_at = datetime.fromisoformat(data["signed_in_at"]) if "signed_in_at" in data else None
+        if SESSION_KEY in data:
+            row.user_id = int(data[SESSION_KEY])
+        if "signed_in_at" in data:
+            row.signed_in_at = datetime.fromisoformat(data["signed_in_at"])
+        row.browser = data.get("browser", "")
+        row.address = data.get("address", "")
         return row
 
     def _get_session_from_db(self) -> Any:
@@ -54,6 +58,11 @@ def note_use(request: Any) -> None:
 
 def name_browser(user_agent: str) -> str:
     """Such as “Firefox, Linux”; empty if it does not say."""
-    parts = [next((name for word, name in words.items() if re.search(word, user_agent)), "")
-             for words in (PROGRAMS, SYSTEMS)]  # fmt: skip
-    return ", ".join(name for name in parts if name)
+    parts: list[str] = []
+    for names in (PROGRAMS, SYSTEMS):
+        # The first that fits: Edge also calls itself Chrome, and Chrome calls itself Safari.
+        for word, name in names.items():
+            if re.search(word, user_agent):
+                parts.append(name)
+                break
+    return ", ".join(parts)

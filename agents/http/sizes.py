@@ -8,12 +8,16 @@ from agents.exceptions import Invalid
 from plumbing import json_values
 
 JSON = Any
-PAGE_BYTES = 4_000_000  # what the rows of one page hold; a page has at least one row
-FIELD_BYTES = 16_000  # a field that is larger is cut in lists,
-CUT_BYTES = 1_000  # to this
+# What the rows of one page hold; a page has at least one row.
+PAGE_BYTES = 4_000_000
+# A field that is larger is cut in lists…
+FIELD_BYTES = 16_000
+# … to this.
+CUT_BYTES = 1_000
 TRUNCATED = "truncated"
 MAX_METADATA = 64_000
-SHORT = 64  # a text of so few characters is counted without writing it
+# A text of so few characters is counted without writing it.
+SHORT = 64
 
 
 def measure(value: JSON, most: int = PAGE_BYTES) -> int:
@@ -22,26 +26,31 @@ def measure(value: JSON, most: int = PAGE_BYTES) -> int:
         return measure_text(value, most)
     if not isinstance(value, list | tuple | Mapping):
         return measure_other(value)
-    total, pending = 2, [value]
+    total = 2
+    pending = [value]
     while pending and total <= most:
-        one = pending.pop()
-        if isinstance(one, str):
-            total += measure_text(one, most) + 2
-        elif isinstance(one, Mapping):
+        part = pending.pop()
+        if isinstance(part, str):
+            # With the comma or the colon, and a space.
+            total += measure_text(part, most) + 2
+        elif isinstance(part, Mapping):
             total += 2
-            pending.extend(one.keys())
-            pending.extend(one.values())
-        elif isinstance(one, list | tuple):
+            pending.extend(part.keys())
+            pending.extend(part.values())
+        elif isinstance(part, list | tuple):
             total += 2
-            pending.extend(one)
+            pending.extend(part)
         else:
-            total += measure_other(one)
+            total += measure_other(part)
     return total
 
 
 def measure_other(value: JSON) -> int:
     """A number, a moment, an id; an integer may have thousands of digits."""
-    return max(8, value.bit_length() // 3) if isinstance(value, int) else 8
+    if not isinstance(value, int):
+        return 8
+    # A digit holds 3.3 bits.
+    return max(8, value.bit_length() // 3)
 
 
 def measure_text(text: str, most: int) -> int:
@@ -51,15 +60,22 @@ def measure_text(text: str, most: int) -> int:
     return len(json_values.write(text))
 
 
-OWN_NOTES = ("read_row", "known_values")  # of plumbing.stored_rows: the same values once more
+# Of plumbing.stored_rows: the same values once more.
+OWN_NOTES = ("read_row", "known_values")
 
 
 def measure_row(row: Any) -> int:
     """What a row holds, with the rows that were read with it."""
+    total = 0
     prefetched = getattr(row, "_prefetched_objects_cache", {})
-    rows = [row, *row._state.fields_cache.values(), *chain.from_iterable(prefetched.values())]
-    fields = (item for one in rows if one is not None for item in vars(one).items())
-    return sum(measure(value) for name, value in fields if name not in OWN_NOTES)
+    for related_row in (row, *row._state.fields_cache.values(), *chain.from_iterable(prefetched.values())):
+        # A reference that is empty, as it was read.
+        if related_row is None:
+            continue
+        for name, value in vars(related_row).items():
+            if name not in OWN_NOTES:
+                total += measure(value)
+    return total
 
 
 def within_page(rows: Iterable[Any], most: int | None = None) -> Iterator[Any]:
@@ -99,8 +115,11 @@ def cut_fields(row: JSON) -> JSON:
     large = [name for name, value in row.items() if measure(value, FIELD_BYTES) > FIELD_BYTES]
     if not large:
         return row
-    cut = {name: (shorten(value, CUT_BYTES)[0] if name in large else value) for name, value in row.items()}
-    return {**cut, TRUNCATED: large}
+    cut = dict(row)
+    for name in large:
+        cut[name], _room = shorten(row[name], CUT_BYTES)
+    cut[TRUNCATED] = large
+    return cut
 
 
 def shorten(value: JSON, room: int) -> tuple[JSON, int]:
@@ -109,23 +128,32 @@ def shorten(value: JSON, room: int) -> tuple[JSON, int]:
         short_text = cut_text(value, room)
         return short_text, room - measure_text(short_text, room)
     if isinstance(value, Mapping):
-        short: dict[Any, Any] = {}
-        for key in sorted(value, key=lambda name: measure(value[name], CUT_BYTES)):  # small values are kept whole
-            if room <= len(str(key)):
-                break
-            short[key], room = shorten(value[key], room - len(str(key)))
-        return {key: short[key] for key in value if key in short}, room
+        return shorten_object(value, room)
     if isinstance(value, list | tuple):
-        some: list[Any] = []
-        for one in value:
+        short_list: list[Any] = []
+        for item in value:
             if room <= 0:
                 break
-            first, room = shorten(one, room - 2)
-            some.append(first)
-        return some, room
+            short_item, room = shorten(item, room - 2)
+            short_list.append(short_item)
+        return short_list, room
     return value, room - 8
+
+
+def shorten_object(value: Mapping[Any, JSON], room: int) -> tuple[JSON, int]:
+    short: dict[Any, Any] = {}
+    # Small values first: they are kept whole, and one large value takes none of them away.
+    for key in sorted(value, key=lambda name: measure(value[name], CUT_BYTES)):
+        key_length = len(str(key))
+        if room <= key_length:
+            break
+        short[key], room = shorten(value[key], room - key_length)
+    in_order = {key: short[key] for key in value if key in short}
+    return in_order, room
 
 
 def cut_text(text: str, room: int) -> str:
     """Its beginning that takes no more than `room` bytes in UTF-8."""
-    return text[:room].encode("utf-8", "surrogatepass")[:room].decode("utf-8", "ignore")
+    # Cut twice: a letter has at least one byte, so what is behind `room` letters need not be encoded.
+    encoded = text[:room].encode("utf-8", "surrogatepass")
+    return encoded[:room].decode("utf-8", "ignore")

@@ -12,7 +12,6 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.db import Error
-from django.utils import timezone
 
 from agents import roles
 from agents.models import ApiKey, BrowserSession
@@ -29,7 +28,8 @@ class Standing:
 
     key_id: int | None = None
     session_key: str | None = None
-    rank: int | None = None  # of the person's role when the connection was opened, where it counts
+    # Of the person's role when the connection was opened, where it counts.
+    rank: int | None = None
 
     @classmethod
     def of(cls, key: Any, session: Any, rank: int | None = None) -> "Standing":
@@ -42,28 +42,38 @@ class Standing:
         """Of this person's key or login, from its `name`."""
         if name.isascii() and name.isdigit() and len(name) < 20:
             return cls(key_id=int(name))
-        logins = BrowserSession.objects.filter(user_id=person)
-        return cls(session_key=next((one.session_key for one in logins if name == one.handle), None))
+        for login in BrowserSession.objects.filter(user_id=person):
+            if login.handle == name:
+                return cls(session_key=login.session_key)
+        return cls()
 
     @property
     def name(self) -> str:
         """It opens nothing, and a client may see it; empty for none."""
         if self.key_id is not None:
             return str(self.key_id)
-        return BrowserSession(session_key=self.session_key).handle if self.session_key else ""
+        if not self.session_key:
+            return ""
+        return BrowserSession(session_key=self.session_key).handle
 
     def is_good(self) -> bool:
         user = self.user()
-        return bool(user and user.is_active and (self.rank is None or roles.find_rank(user) == self.rank))
+        if not user or not user.is_active:
+            return False
+        return self.rank is None or roles.find_rank(user) == self.rank
 
     def user(self) -> Any:
         """The user of the credential; None once the credential is no longer valid."""
         if self.key_id is not None:
             key = ApiKey.objects.select_related("user").filter(pk=self.key_id, revoked_at=None).first()
-            return key.user if key and (key.expires_at is None or key.expires_at > timezone.now()) else None
+            if key is None or not key.is_live():
+                return None
+            return key.user
+        if not self.session_key:
+            return None
         store = import_module(settings.SESSION_ENGINE).SessionStore
         caller: Any = SimpleNamespace(session=store(self.session_key))
-        return get_user(caller) if self.session_key else None
+        return get_user(caller)
 
     async def ends(self) -> None:
         """Returns when the credential is no longer valid, or cannot be checked for another reason than that the

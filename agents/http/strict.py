@@ -37,24 +37,30 @@ class Choice(serializers.ChoiceField):
     default_error_messages = {"invalid_choice": NOT_ONE_OF}
 
     def to_internal_value(self, data: Any) -> str:
-        if isinstance(data, str) and data in self.choice_strings_to_values or data == "" and self.allow_blank:
+        is_choice = isinstance(data, str) and data in self.choice_strings_to_values
+        is_allowed_blank = data == "" and self.allow_blank
+        if is_choice or is_allowed_blank:
             return super().to_internal_value(data)
         self.fail("invalid_choice", input=shorten_json(data), choices=join_choices(self.choices))
 
 
 def join_choices(choices: Iterable[Any]) -> str:
     """Texts of a closed list, for the message that refuses another one."""
-    return ", ".join(str(choice) for choice in choices if choice not in ("", None))
+    texts = [str(choice) for choice in choices if choice not in ("", None)]
+    return ", ".join(texts)
 
 
 def shorten_json(data: Any) -> str:
     """A value as JSON, as far as a message needs it."""
-    return (data if isinstance(data, str) else json.dumps(data, default=str))[:60]
+    text = data if isinstance(data, str) else json.dumps(data, default=str)
+    return text[:60]
 
 
 class Whole(serializers.IntegerField):
     def to_internal_value(self, data: Any) -> int:
-        if isinstance(data, bool | str) or (isinstance(data, float) and not data.is_integer()):
+        # JSON knows no whole numbers: 3.0 is one.
+        has_fraction = isinstance(data, float) and not data.is_integer()
+        if isinstance(data, bool | str) or has_fraction:
             self.fail("invalid")
         return super().to_internal_value(data)
 
@@ -71,8 +77,12 @@ class RowId(serializers.Field):
         return str(value)
 
     def to_internal_value(self, data: Any) -> int:
-        text = str(data) if isinstance(data, int | str) and not isinstance(data, bool) else ""
-        if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text)):
+        # True is an int in Python.
+        if isinstance(data, bool) or not isinstance(data, int | str):
+            self.fail("invalid")
+        text = str(data)
+        is_number = text.isascii() and text.isdigit() and len(text) < 19
+        if not is_number or int(text) == 0:
             self.fail("invalid")
         return int(text)
 
@@ -104,7 +114,8 @@ class Moment(serializers.DateTimeField):
             moment = super().to_internal_value(value)
         except OverflowError:
             self.fail("out_of_range")
-        if not is_usual(moment if moment.tzinfo else moment.replace(tzinfo=UTC)):
+        aware_moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if not is_usual(aware_moment):
             self.fail("out_of_range")
         return moment
 
@@ -115,7 +126,9 @@ class LocalMoment(Moment):
     """
 
     def enforce_timezone(self, value: datetime) -> datetime:
-        return value if value.tzinfo is None else super().enforce_timezone(value)
+        if value.tzinfo is None:
+            return value
+        return super().enforce_timezone(value)
 
 
 class Many(serializers.ListField):
@@ -192,11 +205,16 @@ class KnownFields:
     fields: Mapping[str, serializers.Field]
 
     def to_internal_value(self, data: Any) -> Any:
-        faults = {**self.unknown(data), **self.left_out(data)} if isinstance(data, Mapping) else {}
+        faults: dict[str, Any] = {}
+        if isinstance(data, Mapping):
+            faults = {**self.unknown(data), **self.left_out(data)}
         try:
             value = super().to_internal_value(data)  # type: ignore[misc]
         except serializers.ValidationError as error:
-            raise serializers.ValidationError({**faults, **dict(error.detail)}) if faults else error  # type: ignore[arg-type]
+            if not faults:
+                raise
+            # All problems at once, so that a client mends them in one go.
+            raise serializers.ValidationError({**faults, **dict(error.detail)})  # type: ignore[arg-type]
         if faults:
             raise serializers.ValidationError(faults)
         return value
@@ -205,18 +223,22 @@ class KnownFields:
         """A PATCH may leave out fields of the row. A nested value replaces the old one, so it must
         be complete.
         """
-        if self.parent is None or not getattr(self.root, "partial", False):
+        is_nested = self.parent is not None
+        if not is_nested or not getattr(self.root, "partial", False):
             return {}
-        needed = [name for name, field in self.fields.items() if field.required and not field.read_only]
-        return {name: [ErrorDetail(REQUIRED, "required")] for name in needed if name not in data}
+        problems: dict[str, list[ErrorDetail]] = {}
+        for name, field in self.fields.items():
+            if field.required and not field.read_only and name not in data:
+                problems[name] = [ErrorDetail(REQUIRED, "required")]
+        return problems
 
     def unknown(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
         """One problem for each of the first twenty names that are not names of fields."""
         if data.keys() <= self.fields.keys():
             return {}
-        others = (name for name in data if name not in self.fields and name not in self.echoed)
+        unknown = [name for name in data if name not in self.fields and name not in self.echoed]
         writable = [name for name, field in self.fields.items() if not field.read_only]
-        messages = unknown_names(others, "field", writable, sent=data)
+        messages = unknown_names(unknown, "field", writable, sent=data)
         return {name[:100]: [ErrorDetail(message, "unknown_field")] for name, message in messages.items()}
 
 
@@ -247,17 +269,21 @@ class StrictModelSerializer(KnownFields, serializers.ModelSerializer):
 
     def to_internal_value(self, data: Any) -> Any:
         value = super().to_internal_value(data)
-        return {**self.defaults(value), **value} if self.replaces else value
+        if not self.replaces:
+            return value
+        return {**self.defaults(value), **value}
 
     def defaults(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         """The model's defaults of columns that were not sent."""
         columns = {column.name: column for column in self.Meta.model._meta.concrete_fields}  # type: ignore[attr-defined]
-        names = [
-            field.source.split(".")[0]
-            for name, field in self.fields.items()
-            if not field.read_only and not field.write_only and name not in self.compared
-        ]
-        return {name: columns[name].get_default() for name in names if name in columns and name not in sent}
+        values: dict[str, Any] = {}
+        for name, field in self.fields.items():
+            if field.read_only or field.write_only or name in self.compared:
+                continue
+            column_name = field.source.split(".")[0]
+            if column_name in columns and column_name not in sent:
+                values[column_name] = columns[column_name].get_default()
+        return values
 
     serializer_choice_field = Choice
     serializer_field_mapping = {

@@ -34,11 +34,12 @@ class Rate(BaseThrottle):
         """Also stores how near the nearest limit is, for the headers that
         `config.middleware.rate_headers` adds.
         """
-        seen = count_request(request.user, request.auth, client_address(request))
-        if seen:
-            count, limit = min(seen, key=lambda one: one[1] - one[0])
-            request._request.rate = (limit, max(0, limit - count), int(until_next()) + 1)
-        return all(count <= limit for count, limit in seen)
+        pairs = count_request(request.user, request.auth, client_address(request))
+        if pairs:
+            count, limit = min(pairs, key=lambda pair: pair[1] - pair[0])
+            seconds = int(until_next()) + 1
+            request._request.rate = (limit, max(0, limit - count), seconds)
+        return all(count <= limit for count, limit in pairs)
 
     def wait(self) -> float:
         return until_next()
@@ -53,11 +54,17 @@ def is_within(user: Any, key: Any, address: str) -> bool:
 
 def count_request(user: Any, key: Any, address: str) -> list[tuple[int, int]]:
     """Count one request; for each limit that applies (requests in this window, limit)."""
-    caller = f"k{key.pk}" if isinstance(key, ApiKey) else f"u{user.pk}"
-    limits = [(caller, settings.RATE_PER_KEY if user.pk else 0), (f"a{client_at(address)}", settings.RATE_PER_ADDRESS)]
-    limits = [(name, limit) for name, limit in limits if limit > 0]
-    counts = count_in_windows([name for name, _ in limits]) if limits else []
-    return [(seen, limit) for seen, (_, limit) in zip(counts, limits, strict=True)]
+    limits: dict[str, int] = {}
+    if user.pk:
+        caller = f"k{key.pk}" if isinstance(key, ApiKey) else f"u{user.pk}"
+        limits[caller] = settings.RATE_PER_KEY
+    limits[f"a{client_at(address)}"] = settings.RATE_PER_ADDRESS
+    # A limit of 0 means no limit, and needs no count.
+    names = [name for name, limit in limits.items() if limit > 0]
+    if not names:
+        return []
+    counts = count_in_windows(names)
+    return [(count, limits[name]) for count, name in zip(counts, names, strict=True)]
 
 
 def until_next() -> float:
@@ -66,15 +73,19 @@ def until_next() -> float:
 
 
 def count_in_windows(names: list[str]) -> list[int]:
+    """Counts each of these names once, and gives how often they were counted in this minute."""
     window = int(time() // WINDOW_S)
-    keys = [channel_of("rate", name, window) for name in names]
+    commands: list[tuple[Any, ...]] = []
+    for name in names:
+        key = channel_of("rate", name, window)
+        commands.append(("INCR", key))
+        commands.append(("EXPIRE", key, 2 * WINDOW_S))
     try:
-        seen = cache_connection().ask(
-            *(command for key in keys for command in (("INCR", key), ("EXPIRE", key, 2 * WINDOW_S)))
-        )
-        return seen[::2]
+        answers = cache_connection().ask(*commands)
     except redis.RedisError:
         return [0] * len(names)
+    # Those of INCR: every second one.
+    return answers[::2]
 
 
 def client_address(request: Any) -> str:

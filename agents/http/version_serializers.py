@@ -28,7 +28,8 @@ class PublishedSerializer(serializers.Serializer):
 class NumberedSerializer(serializers.ModelSerializer):
     """A version without its content."""
 
-    of: str  # the version's foreign key to its row
+    # The version's foreign key to its row.
+    of: str
     version = serializers.IntegerField(source="number")
     author: Any = serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True)
     is_live = serializers.SerializerMethodField()

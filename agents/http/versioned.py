@@ -44,7 +44,8 @@ class VersionedViewSet(NamedViewSet):
     """`heavy` names fields left out of a list of versions; `versions_as` sets the serializers."""
 
     heavy: tuple[str, ...] = ("spec",)
-    conditional: tuple[str, ...] = ("rollback",)  # publishing a function runs its tests
+    # Publishing a function runs its tests.
+    conditional: tuple[str, ...] = ("rollback",)
     parameters: dict[str, Any] = {"diff": ("from", "to")}
     publishing: Any = PublishSerializer
     listed: Any
@@ -60,11 +61,11 @@ class VersionedViewSet(NamedViewSet):
         """
         row = self.get_object()
         try:
-            return published_response(self.freeze(row, read(self.publishing, request)))
+            body = read(self.publishing, request)
+            return published_response(self.freeze(row, body))
         except pydantic.ValidationError as error:
-            raise Invalid(
-                _("The %(kind)s cannot be published.") % {"kind": kind_name(row)}, details=list_problems(error)
-            )
+            message = _("The %(kind)s cannot be published.") % {"kind": kind_name(row)}
+            raise Invalid(message, details=list_problems(error))
 
     def freeze(self, row: Any, body: dict[str, Any]) -> Any:
         with transaction.atomic():
@@ -77,7 +78,8 @@ class VersionedViewSet(NamedViewSet):
     def rollback(self, request: Any, name: str) -> Response:
         """Make an earlier version live again."""
         row = self.get_object()
-        return published_response(self.go_back(row, read(RollbackSerializer, request)["version"]))
+        body = read(RollbackSerializer, request)
+        return published_response(self.go_back(row, body["version"]))
 
     def go_back(self, row: Any, number: int) -> Any:
         with transaction.atomic():
@@ -88,14 +90,16 @@ class VersionedViewSet(NamedViewSet):
     @action(detail=True, **WITHOUT_FILTERS)
     def versions(self, request: Any, name: str) -> Response:
         """Newest first."""
-        rows = self.get_object().versions.select_related("author", self.listed.of).defer(*self.heavy)
+        row = self.get_object()
         self.page_ordering = ("-number",)
-        return self.get_paginated_response(self.listed(self.paginate_queryset(rows), many=True).data)
+        page = self.paginate_queryset(row.versions.select_related("author", self.listed.of).defer(*self.heavy))
+        return self.get_paginated_response(self.listed(page, many=True).data)
 
     @action(detail=True, **WITHOUT_LISTS)
     def version(self, request: Any, name: str, number: int) -> Response:
         """One version with its content."""
-        return Response(self.whole(self.find_version(self.get_object(), number)).data)
+        version = self.find_version(self.get_object(), number)
+        return Response(self.whole(version).data)
 
     @extend_schema(
         responses=DiffSerializer,
@@ -105,22 +109,25 @@ class VersionedViewSet(NamedViewSet):
     def diff(self, request: Any, name: str) -> Response:
         """What changed between two versions, or between a version and the draft (`draft`)."""
         row = self.get_object()
-        (first, old), (second, new) = (self.side(row, request, name) for name in ("from", "to"))
-        text = diff.diff_texts(diff.as_text(old), diff.as_text(new), version_label(first), version_label(second))
-        body = {"from": first, "to": second, "changes": diff.changes(old, new), "text": text}
+        old_number, old = self.side(row, request, "from")
+        new_number, new = self.side(row, request, "to")
+        old_text = diff.as_text(old)
+        new_text = diff.as_text(new)
+        text = diff.diff_texts(old_text, new_text, version_label(old_number), version_label(new_number))
+        body = {"from": old_number, "to": new_number, "changes": diff.changes(old, new), "text": text}
         return Response(DiffSerializer(body).data)
 
     def side(self, row: Any, request: Any, name: str) -> tuple[int | None, dict[str, Any]]:
         """The number and the content of one side; None is the draft's number."""
         if request.query_params.get(name) != "draft":
             number = read_number(request, name)
-            return number, self.contents(self.find_version(row, number))
+            version = self.find_version(row, number)
+            return number, self.contents(version)
         try:
             return None, self.draft_contents(row)
         except pydantic.ValidationError as error:
-            raise Invalid(
-                _("The draft of “%(row)s” is not complete.") % {"row": row.name}, details=list_problems(error)
-            )
+            message = _("The draft of “%(row)s” is not complete.") % {"row": row.name}
+            raise Invalid(message, details=list_problems(error))
 
     def draft_contents(self, row: Any) -> dict[str, Any]:
         """The same text of the working row."""
@@ -152,7 +159,9 @@ class GrantedViewSet(VersionedViewSet):
         """
         row = self.get_object()
         if request.method == "PUT":
-            data = request.data.get("results") if isinstance(request.data, dict) else request.data
+            data = request.data
+            if isinstance(data, dict):
+                data = data.get("results")
             serializer = GrantSerializer(  # type: ignore[call-arg]
                 data=data, many=True, max_length=MOST_GRANTS, context=self.get_serializer_context()
             )
@@ -166,14 +175,17 @@ class GrantedViewSet(VersionedViewSet):
 
 
 def published_response(version: Any) -> Response:
-    return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
+    body = {"version": version.number, "sha256": version.sha256}
+    return Response(PublishedSerializer(body).data)
 
 
 def list_problems(error: pydantic.ValidationError) -> list[dict[str, str]]:
-    return [
-        {"field": ".".join(str(part) for part in entry["loc"]), "code": entry["type"], "message": entry["msg"]}
-        for entry in error.errors()
-    ]
+    """One detail for each: the path to a field with dots, such as `steps.0.key`."""
+    details = []
+    for problem in error.errors():
+        path = ".".join(str(part) for part in problem["loc"])
+        details.append({"field": path, "code": problem["type"], "message": problem["msg"]})
+    return details
 
 
 def version_label(number: int | None) -> str:
@@ -181,7 +193,8 @@ def version_label(number: int | None) -> str:
 
 
 def read_number(request: Any, name: str) -> int:
-    value = request.query_params.get(name, "")
-    if not (value.isascii() and value.isdigit() and len(value) < 10):
+    text = request.query_params.get(name, "")
+    is_number = text.isascii() and text.isdigit() and len(text) < 10
+    if not is_number:
         raise Invalid(_("“%(name)s” must be the number of a version.") % {"name": name}, code="invalid_version")
-    return int(value)
+    return int(text)

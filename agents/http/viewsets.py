@@ -52,22 +52,18 @@ class ModelViewSet(Checked, viewsets.ModelViewSet):
 @contextmanager
 def refusals(what: str, user: Any = None, *, is_deletion: bool = False) -> Iterator[None]:
     """One transaction; a refusal by the database becomes a conflict."""
+    in_use = _("This %(kind)s is in use.") % {"kind": _(what)}
     try:
         with transaction.atomic():
             yield
     except (ProtectedError, RestrictedError) as error:
         rows = error.protected_objects if isinstance(error, ProtectedError) else error.restricted_objects
-        users = dependents(rows, user)
-        raise Conflict(
-            _("This %(kind)s is in use.") % {"kind": _(what)},
-            code="in_use",
-            hint=_("Used by: %(users)s.") % {"users": ", ".join(users)},
-        )
+        users = ", ".join(dependents(rows, user))
+        raise Conflict(in_use, code="in_use", hint=_("Used by: %(users)s.") % {"users": users})
     except IntegrityError:
-        if is_deletion:  # a run that needs it started after we had looked
-            raise Conflict(
-                _("This %(kind)s is in use.") % {"kind": _(what)}, code="in_use", hint=_("Try again in a moment.")
-            )
+        # A run that needs it started after we had looked.
+        if is_deletion:
+            raise Conflict(in_use, code="in_use", hint=_("Try again in a moment."))
         raise Conflict(
             _("Another %(kind)s already has that name.") % {"kind": _(what)},
             code="name_taken",
@@ -130,15 +126,16 @@ class NamedViewSet(ByName, Tagged, Audited, ModelViewSet):
 
     def get_object(self) -> Any:
         """The row of this name, see `ByName`; to change it takes the right to."""
-        rows: Any = self.get_queryset().filter(name=readable_name(self.kwargs["name"]))
+        name = self.kwargs["name"]
+        rows: Any = self.get_queryset().filter(name=readable_name(name))
         owner = read_owner(self.request)
-        rows = rows if owner is None else rows.of_owner(owner)
+        if owner is not None:
+            rows = rows.of_owner(owner)
+        # A second one tells whether the name is ambiguous.
         candidates = list(rows.nearest_first(self.request.user)[:2])
         if not candidates:
-            raise NotFound(
-                _("There is no %(kind)s “%(name)s” that you can see.")
-                % {"kind": kind_name(self.model), "name": self.kwargs["name"][:80]}
-            )
+            message = _("There is no %(kind)s “%(name)s” that you can see.")
+            raise NotFound(message % {"kind": kind_name(self.model), "name": name[:80]})
         row = the_one(candidates, self.request.user)
         if self.request.method not in ("GET", "HEAD", "OPTIONS"):
             row.require_edit(self.request.user)
@@ -152,7 +149,8 @@ class NamedViewSet(ByName, Tagged, Audited, ModelViewSet):
         with refusals(self.model._meta.verbose_name_raw, self.request.user):
             lock_row(serializer.instance)
             row = serializer.save()
-            serializer.partial = False  # it would leave fields with defaults out of the answer
+            # It would leave fields with defaults out of the answer.
+            serializer.partial = False
             self.audit("changed", row, fields=sorted(serializer.validated_data))
             self.changed(row)
 
@@ -182,7 +180,8 @@ def read_owner(request: Any) -> str | None:
 
 def read(serializer_class: Any, request: Any) -> dict[str, Any]:
     """The validated body of a serializer without context. Raises ValidationError."""
-    return shared_serializer(serializer_class).run_validation(request.data if request.data is not None else {})
+    body = {} if request.data is None else request.data
+    return shared_serializer(serializer_class).run_validation(body)
 
 
 @cache
@@ -197,5 +196,8 @@ def make_view(viewset: Any, **verbs: str) -> Any:
     """A view of these actions, with what `@action` set for the first of them, as a router would
     create it.
     """
-    options = getattr(getattr(viewset, next(iter(verbs.values()))), "kwargs", {})
-    return viewset.as_view(verbs, **{name: value for name, value in options.items() if hasattr(viewset, name)})
+    first_action = next(iter(verbs.values()))
+    options = getattr(getattr(viewset, first_action), "kwargs", {})
+    # as_view() takes only what the class has.
+    initial = {name: value for name, value in options.items() if hasattr(viewset, name)}
+    return viewset.as_view(verbs, **initial)

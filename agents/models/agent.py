@@ -77,8 +77,12 @@ class Agent(AgentOptions):
 
     def problems(self) -> list[dict[str, str]]:
         """All problems of the working row; empty if it can be published."""
-        problems = prompts.check_variables(self.variables) or prompts.check_template(self.system_prompt, self.variables)
-        if self.provider.kind != Provider.Kind.OFFLINE and not (self.model_name or self.provider.default_model):
+        problems = prompts.check_variables(self.variables)
+        # With wrong declarations it cannot be said which variables the template may use.
+        if not problems:
+            problems = prompts.check_template(self.system_prompt, self.variables)
+        has_model = self.model_name or self.provider.default_model
+        if self.provider.kind != Provider.Kind.OFFLINE and not has_model:
             message = f"The provider “{self.provider.name}” has no default model, so the agent must name one."
             problems.append(prompts.detail("model_name", "no_model", message))
         return problems
@@ -87,14 +91,15 @@ class Agent(AgentOptions):
         """The working row as a spec that can run. Raises Invalid with one detail per problem, and
         pydantic.ValidationError.
         """
-        if problems := self.problems():
-            first = problems[0]
-            raise Invalid(
-                _("Agent “%(name)s” is not complete: %(message)s") % {"name": self.name, "message": first["message"]},
-                code=first["code"],
-                details=problems,
-            )
+        problems = self.problems()
+        if problems:
+            raise self.incomplete(problems, code=problems[0]["code"])
         return self.draft_spec()
+
+    def incomplete(self, problems: list[dict[str, str]], *, code: str = "") -> Invalid:
+        message = _("Agent “%(name)s” is not complete: %(message)s")
+        words = {"name": self.name, "message": problems[0]["message"]}
+        return Invalid(message % words, code=code, details=problems)
 
     def frozen_draft(self, *, author: Any = None) -> "AgentVersion":
         """The working row as a version without a number, for runs that try it; equal content gives the
@@ -103,17 +108,16 @@ class Agent(AgentOptions):
         try:
             spec = self.checked_spec()
         except ValidationError as error:
-            details = [
-                prompts.detail(".".join(map(str, problem["loc"])), problem["type"], problem["msg"])
-                for problem in error.errors()
-            ]
-            raise Invalid(
-                _("Agent “%(name)s” is not complete: %(message)s")
-                % {"name": self.name, "message": details[0]["message"]},
-                details=details,
-            )
+            details = []
+            for problem in error.errors():
+                path = ".".join(str(part) for part in problem["loc"])
+                details.append(prompts.detail(path, problem["type"], problem["msg"]))
+            raise self.incomplete(details)
         content = {"spec": spec.model_dump(mode="json"), "author": author}
-        return AgentVersion.everything.get_or_create(agent=self, number=None, sha256=spec.sha256(), defaults=content)[0]
+        version, _is_new = AgentVersion.everything.get_or_create(
+            agent=self, number=None, sha256=spec.sha256(), defaults=content
+        )
+        return version
 
     @transaction.atomic
     def publish(self, *, author: Any = None, note: str = "") -> "AgentVersion":
@@ -158,11 +162,12 @@ class Agent(AgentOptions):
         before = self.live_hash
         if self.published is None:
             self.live_hash = ""
-        else:
-            grants = AgentSpec.model_validate(self.published.spec).grants
-            current = {grant.tool_id: live_definition(grant.tool) for grant in self.grants.all()}
-            hashes = [[grant.tool_id, current.get(grant.tool_id, grant.definition_hash)] for grant in grants]
-            self.live_hash = sha256_of([self.published.sha256, hashes, self.provider_id, self.provider.revision])
+            return before != ""
+        grants = AgentSpec.model_validate(self.published.spec).grants
+        definitions = {grant.tool_id: live_definition(grant.tool) for grant in self.grants.all()}
+        # A grant that the working row no longer has counts with the definition that was published.
+        hashes = [[grant.tool_id, definitions.get(grant.tool_id, grant.definition_hash)] for grant in grants]
+        self.live_hash = sha256_of([self.published.sha256, hashes, self.provider_id, self.provider.revision])
         return self.live_hash != before
 
 
@@ -199,17 +204,25 @@ def offer(row: Any, kind: str, description: str, schema: dict[str, Any], deadlin
 
     None if another tool has that name; a definition file can then offer the row under another name.
     """
-    tool = Tool.objects.filter(owner=row.owner_id, name=row.name).first()  # names are unique per owner
-    if tool is not None and (tool.kind != kind or tool.source.get(str(kind)) != row.pk):
+    # Names are unique per owner.
+    tool = Tool.objects.filter(owner=row.owner_id, name=row.name).first()
+    if tool is not None:
+        is_own = tool.kind == kind and tool.source.get(str(kind)) == row.pk
+        if not is_own:
+            return None
+    elif row.team_id and Tool.objects.filter(team=row.team_id, name=row.name).exists():
         return None
-    if tool is None and row.team_id and Tool.objects.filter(team=row.team_id, name=row.name).exists():
-        return None
-    tool = tool or Tool(owner_id=row.owner_id, team_id=row.team_id, name=row.name, deadline_s=deadline_s)
+    else:
+        tool = Tool(owner_id=row.owner_id, team_id=row.team_id, name=row.name, deadline_s=deadline_s)
     before = tool.definition_hash
-    tool.kind, tool.source, tool.effect = kind, {str(kind): row.pk}, Tool.Effect.IDEMPOTENT
-    tool.description, tool.input_schema = description, schema
+    tool.kind = kind
+    tool.source = {str(kind): row.pk}
+    tool.effect = Tool.Effect.IDEMPOTENT
+    tool.description = description
+    tool.input_schema = schema
     if tool.freeze_hash() != before:
         tool.save()
+        # A new tool has not been granted to anybody yet.
         if before:
             tool_changed(tool)
     return tool
@@ -219,12 +232,16 @@ def minion_schema(spec: AgentSpec) -> dict[str, Any]:
     """Input for a minion: a task in words, the agent's own input if it has a schema, its variables."""
     task = {"type": "string", "minLength": 1, "description": "The task, with all necessary information."}
     properties: dict[str, Any] = {"task": task}
+    required = ["task"]
     if spec.input_schema:
         properties["input"] = spec.input_schema
-    required = ["task", "input"] if spec.input_schema else ["task"]
+        required.append("input")
     if spec.variables:
-        properties["variables"] = prompts.make_schema(spec.variables)
-        required += ["variables"] if properties["variables"]["required"] else []
+        variables = prompts.make_schema(spec.variables)
+        properties["variables"] = variables
+        # All of them may have defaults.
+        if variables["required"]:
+            required.append("variables")
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 

@@ -18,7 +18,9 @@ def change_channel(kind: str) -> bytes:
 class AuditQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         """This user's actions, and changes to this user's rows; everything for a superuser."""
-        return self if user.is_superuser else self.filter(Q(actor_id=user.pk) | Q(owner_id=user.pk))
+        if user.is_superuser:
+            return self
+        return self.filter(Q(actor_id=user.pk) | Q(owner_id=user.pk))
 
 
 class AuditEvent(models.Model):
@@ -48,15 +50,18 @@ class AuditEvent(models.Model):
         """Add one line, and announce the change. `subject` is the changed row; details must not contain a secret."""
         kind = subject._meta.model_name or ""
         transaction.on_commit(partial(broadcast.publish, change_channel(kind), b""))
+        # The site itself, which sets up its rows, has no account.
         person = actor if getattr(actor, "pk", None) else None
+        person_name = person.get_username() if person else ""
+        owner_id = getattr(subject, "owner_id", None) or getattr(subject, "user_id", None)
         return cls.objects.create(
             action=action,
             actor=person,
-            actor_name=person.get_username() if person else "",
+            actor_name=person_name,
             subject_kind=kind,
             subject_id=str(subject.pk),
             subject_name=str(subject)[:200],
-            owner_id=getattr(subject, "owner_id", None) or getattr(subject, "user_id", None),
+            owner_id=owner_id,
             details=details,
             source=source,
         )

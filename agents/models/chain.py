@@ -49,20 +49,15 @@ class Chain(ChainOptions):
         """The working rows as a spec, with targets found by name for the chain's owner. Raises
         Invalid, naming the step.
         """
-        steps = list(self.steps.all())
-        targets = Targets(self, steps)
+        rows = list(self.steps.all())
+        targets = Targets(self, rows)
         try:
-            return ChainSpec(
-                name=self.name,
-                steps=[step.spec(targets.find(step)) for step in steps],
-                grants=[grant_spec(grant) for grant in self.grants.select_related("tool")],
-                **versioned_values(self, ChainSpec),
-            )
+            steps = [row.spec(targets.find(row)) for row in rows]
+            grants = [grant_spec(grant) for grant in self.grants.select_related("tool")]
+            return ChainSpec(name=self.name, steps=steps, grants=grants, **versioned_values(self, ChainSpec))
         except ValidationError as error:
-            raise Invalid(
-                _("Chain “%(name)s” is not valid.") % {"name": self.name},
-                details=[as_detail(one) for one in error.errors()],
-            )
+            details = [as_detail(problem) for problem in error.errors()]
+            raise Invalid(_("Chain “%(name)s” is not valid.") % {"name": self.name}, details=details)
 
     def problems(self) -> list[Problem]:
         """All problems of the working rows; empty if they can be published."""
@@ -70,7 +65,8 @@ class Chain(ChainOptions):
 
     def problems_in(self, spec: ChainSpec) -> list[Problem]:
         keys = {step.key for step in spec.steps}
-        return [*problems(spec), *Targets(self, [row for row in self.steps.all() if row.key in keys]).problems(spec)]
+        rows = [row for row in self.steps.all() if row.key in keys]
+        return problems(spec) + Targets(self, rows).problems(spec)
 
     def frozen_draft(self, *, author: Any = None, until: str = "") -> "ChainVersion":
         """The working rows as a version without a number, for runs that try them; `until`: only this
@@ -82,15 +78,22 @@ class Chain(ChainOptions):
             if until not in {step.key for step in spec.steps}:
                 raise Invalid(_("This chain has no step “%(until)s”.") % {"until": until}, code="unknown_step")
             spec = cut_after(spec, until)
-        if problems := self.problems_in(spec):
-            raise Invalid(
-                _("Chain “%(name)s” cannot be tried: %(message)s")
-                % {"name": self.name, "message": problems[0].message},
-                hint=problems[0].hint,
-                details=[problem.as_detail() for problem in problems],
-            )
+        problems = self.problems_in(spec)
+        if problems:
+            message = _("Chain “%(name)s” cannot be tried: %(message)s")
+            raise self.refusal(message, problems)
         content = {"spec": spec.model_dump(mode="json"), "author": author}
-        return ChainVersion.everything.get_or_create(chain=self, number=None, sha256=spec.sha256(), defaults=content)[0]
+        version, _is_new = ChainVersion.everything.get_or_create(
+            chain=self, number=None, sha256=spec.sha256(), defaults=content
+        )
+        return version
+
+    def refusal(self, message: str, problems: list[Problem]) -> Invalid:
+        """The message with the first of the problems, and all of them as details."""
+        first = problems[0]
+        words = {"name": self.name, "message": first.message}
+        details = [problem.as_detail() for problem in problems]
+        return Invalid(message % words, hint=first.hint, details=details)
 
     @transaction.atomic
     def publish(self, *, author: Any = None, note: str = "") -> "ChainVersion":
@@ -98,13 +101,10 @@ class Chain(ChainOptions):
         Invalid with one detail per problem.
         """
         locked = Chain.objects.select_for_update().get(pk=self.pk)
-        if problems := locked.problems():
-            raise Invalid(
-                _("Chain “%(name)s” cannot be published: %(message)s")
-                % {"name": self.name, "message": problems[0].message},
-                hint=problems[0].hint,
-                details=[problem.as_detail() for problem in problems],
-            )
+        problems = locked.problems()
+        if problems:
+            message = _("Chain “%(name)s” cannot be published: %(message)s")
+            raise self.refusal(message, problems)
         spec = locked.draft_spec()
         version = make_version(locked, spec, author=author, note=note)
         locked.point_to(version)
@@ -131,14 +131,14 @@ class Chain(ChainOptions):
     def replace_steps(self, steps: list[dict[str, Any]]) -> None:
         """Replace the steps from dicts shaped like StepSpec, in their order. Raises Invalid."""
         if len(steps) > MAX_STEPS:
-            steps_sent = len(steps)
-            message = f"A chain can have {MAX_STEPS} steps; this one has {steps_sent}."
+            message = f"A chain can have {MAX_STEPS} steps; this one has {len(steps)}."
             raise Invalid(message, code="too_many_steps")
         refuse_doubles([step.get("key") for step in steps])
         self.steps.all().delete()
-        ChainStep.objects.bulk_create(
-            ChainStep(chain=self, position=position, **read_step(step)) for position, step in enumerate(steps)
-        )
+        rows = []
+        for position, step in enumerate(steps):
+            rows.append(ChainStep(chain=self, position=position, **read_step(step)))
+        ChainStep.objects.bulk_create(rows)
 
 
 class ChainStep(StoredRow):
@@ -190,24 +190,21 @@ class ChainStep(StoredRow):
                 **options,
             )
         except ValidationError as error:
-            details = [as_detail(one) | {"step": self.key} for one in error.errors()]
-            message = f"Step “{self.key}”: {details[0]['field']}: {details[0]['message']}."
+            details = [{**as_detail(problem), "step": self.key} for problem in error.errors()]
+            first = details[0]
+            message = f"Step “{self.key}”: {first['field']}: {first['message']}."
             raise Invalid(message, code="invalid_step", details=details)
 
     def as_written(self) -> dict[str, Any]:
-        """The columns in readable form, without empty values; `columns_of` reads it back."""
-        is_router = self.target_kind == ChainStep.Target.ROUTER
-        named = {"target_kind": "router"} if is_router else {self.target_kind: self.target}
-        written = {
-            "key": self.key,
-            **named,
-            "target_version": self.target_version,
-            "needs": self.needs,
-            "input": self.input,
-            "when": self.when,
-            "for_each": self.for_each,
-            **self.options,
-        }
+        """The columns in readable form, without empty values; `read_step` reads it back."""
+        written: dict[str, Any] = {"key": self.key}
+        if self.target_kind == ChainStep.Target.ROUTER:
+            written["target_kind"] = "router"
+        else:
+            written[self.target_kind] = self.target
+        for name in ("target_version", "needs", "input", "when", "for_each"):
+            written[name] = getattr(self, name)
+        written |= self.options
         return {name: value for name, value in written.items() if value not in (None, "", [], {})}
 
 
@@ -264,12 +261,16 @@ def read_step(step: dict[str, Any]) -> dict[str, Any]:
     target too.
     """
     refuse(extra_in_step(step), f"Step “{step.get('key', '?')}” has a field that does not exist.")
-    written = dict(step)
+    columns = dict(step)
     for kind in TARGETS:
-        if kind in written:
-            written["target_kind"], written["target"] = kind, written.pop(kind)
-    options = {name: written.pop(name) for name in list(written) if name in STEP_OPTIONS}
-    return {name: value for name, value in written.items() if value is not None} | {"options": options}
+        if kind in columns:
+            columns["target"] = columns.pop(kind)
+            columns["target_kind"] = kind
+    # What is no column stands among the options.
+    options = {name: columns.pop(name) for name in STEP_OPTIONS if name in columns}
+    columns = {name: value for name, value in columns.items() if value is not None}
+    columns["options"] = options
+    return columns
 
 
 def as_detail(error: Any) -> dict[str, str]:

@@ -14,13 +14,16 @@ class Targets:
 
     def __init__(self, chain: Any, steps: list[Any]) -> None:
         self.chain = chain
-        named = {
-            kind: {step.target for step in steps if step.target_kind == kind} for kind in ("agent", "tool", "chain")
-        }
+        names: dict[str, set[str]] = {"agent": set(), "tool": set(), "chain": set()}
+        for step in steps:
+            # A router has no target of its own.
+            if step.target_kind in names:
+                names[step.target_kind].add(step.target)
+        chains = type(chain).objects.select_related("published")
         self.rows: dict[str, dict[str, Any]] = {
-            "agent": self.named(Agent.objects.select_related("published"), named["agent"]),
-            "tool": self.named(Tool.objects.all(), named["tool"]),
-            "chain": self.named(type(chain).objects.select_related("published"), named["chain"]),
+            "agent": self.named(Agent.objects.select_related("published"), names["agent"]),
+            "tool": self.named(Tool.objects.all(), names["tool"]),
+            "chain": self.named(chains, names["chain"]),
         }
 
     def named(self, rows: Any, names: set[str]) -> dict[str, Any]:
@@ -35,48 +38,55 @@ class Targets:
 
     def problems(self, spec: ChainSpec) -> list[Problem]:
         granted = {grant.tool_id for grant in spec.grants}
-        problems = [self.problem_of(step, granted) for step in spec.steps]
-        return [problem for problem in problems if problem] + self.policy_problems(spec) + self.depth_problems(spec)
+        problems: list[Problem] = []
+        for step in spec.steps:
+            problem = self.problem_of(step, granted)
+            if problem is not None:
+                problems.append(problem)
+        return problems + self.policy_problems(spec) + self.depth_problems(spec)
 
     def problem_of(self, step: StepSpec, granted: set[int]) -> Problem | None:
         if step.target_kind == "router":
             return None
-        row = self.rows[step.target_kind].get(step.target)
+        key = step.key
+        target = step.target
+        row = self.rows[step.target_kind].get(target)
         if row is None:
-            return Problem(
-                step.key, "unknown_target",
-                f"Step “{step.key}” names the {step.target_kind} “{step.target}”, which does not exist.",
-                "Check the name; the chain's owner must be able to use it.",
-            )  # fmt: skip
+            message = f"Step “{key}” names the {step.target_kind} “{target}”, which does not exist."
+            return Problem(key, "unknown_target", message, "Check the name; the chain's owner must be able to use it.")
         if step.target_kind == "tool":
-            return None if row.pk in granted else Problem(
-                step.key, "no_grant", f"Step “{step.key}” calls “{step.target}”, which is not granted to this chain.",
-                f'Add {{"tool": "{step.target}", "mode": "allow"}} to the chain\'s grants.',
-            )  # fmt: skip
-        if step.target_version and not row.versions.filter(number=step.target_version).exists():
-            return Problem(step.key, "unknown_version", f"“{step.target}” has no version {step.target_version}.")
-        if not step.target_version and row.published_id is None and row.pk != self.chain.pk:
-            return Problem(
-                step.key, "not_published",
-                f"Step “{step.key}”: {step.target_kind} “{step.target}” has no published version.",
-                "Publish it first.",
-            )  # fmt: skip
+            if row.pk in granted:
+                return None
+            message = f"Step “{key}” calls “{target}”, which is not granted to this chain."
+            hint = f'Add {{"tool": "{target}", "mode": "allow"}} to the chain\'s grants.'
+            return Problem(key, "no_grant", message, hint)
+        if step.target_version:
+            if row.versions.filter(number=step.target_version).exists():
+                return None
+            return Problem(key, "unknown_version", f"“{target}” has no version {step.target_version}.")
+        # A chain that runs itself is reported as a circle.
+        if row.published_id is None and row.pk != self.chain.pk:
+            message = f"Step “{key}”: {step.target_kind} “{target}” has no published version."
+            return Problem(key, "not_published", message, "Publish it first.")
         return None
 
     def policy_problems(self, spec: ChainSpec) -> list[Problem]:
         """A policy with an unknown tool name is an error: it would block or allow another tool than
         intended.
         """
-        named = {step.key: named_tools(step.policy) - {"complete"} for step in spec.steps}
-        tool_names = set().union(*named.values())
-        tools = self.named(Tool.objects.all(), tool_names) if tool_names else {}
-        return [
-            Problem(
-                key, "unknown_tool", f"The policy of step “{key}” names the tool “{name}”, which does not exist.",
-                "Check the name; the chain's owner must be able to use it.",
-            )
-            for key, names in named.items() for name in sorted(names - tools.keys())
-        ]  # fmt: skip
+        # `complete` is the runner's own.
+        names_by_step = {step.key: named_tools(step.policy) - {"complete"} for step in spec.steps}
+        all_names = set().union(*names_by_step.values())
+        if not all_names:
+            return []
+        tools = self.named(Tool.objects.all(), all_names)
+        hint = "Check the name; the chain's owner must be able to use it."
+        problems = []
+        for key, names in names_by_step.items():
+            for name in sorted(names - tools.keys()):
+                message = f"The policy of step “{key}” names the tool “{name}”, which does not exist."
+                problems.append(Problem(key, "unknown_tool", message, hint))
+        return problems
 
     def depth_problems(self, spec: ChainSpec) -> list[Problem]:
         """Nested chains must not form a circle or exceed the chain's depth."""
@@ -87,17 +97,12 @@ class Targets:
                 continue
             depth = measure_depth(row, step.target_version, {self.chain.pk})
             if depth is None:
-                problems.append(
-                    Problem(step.key, "cycle", f"Step “{step.key}” runs “{step.target}”, which runs this chain again.")
-                )
+                message = f"Step “{step.key}” runs “{step.target}”, which runs this chain again."
+                problems.append(Problem(step.key, "cycle", message))
             elif depth > spec.max_chain_depth:
+                message = f"Step “{step.key}” nests chains {depth} deep; this chain allows {spec.max_chain_depth}."
                 problems.append(
-                    Problem(
-                        step.key,
-                        "too_deep",
-                        f"Step “{step.key}” nests chains {depth} deep; this chain allows {spec.max_chain_depth}.",
-                        "Raise max_chain_depth (10 at most), or flatten.",
-                    )  # fmt: skip
+                    Problem(step.key, "too_deep", message, "Raise max_chain_depth (10 at most), or flatten.")
                 )
         return problems
 

@@ -10,7 +10,8 @@ from uuid_utils.compat import uuid7
 
 from plumbing.stored_rows import StoredRow
 
-IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # may be shown inside a page
+# May be shown inside a page.
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 class StoredFileQuerySet(models.QuerySet):

@@ -14,7 +14,8 @@ from .options import between, option
 from .team import Editable, Membership, Team
 from .tool import Tool
 
-LIMIT = 20  # hooks of one scope
+# Hooks of one scope.
+LIMIT = 20
 ARGUMENT = "event"
 
 
@@ -27,9 +28,11 @@ class HookQuerySet(models.QuerySet):
 
     def editable_by(self, user: Any) -> Self:
         """Those of the agents that they may change, of the teams they administer, for superusers of the site."""
-        mine = Q(agent__in=Agent.objects.editable_by(user).values("pk"))
-        mine |= Q(team__in=Team.objects.editable_by(user).values("pk"))
-        return self.filter(mine | Q(agent=None, team=None)) if user.is_superuser else self.filter(mine)
+        editable = Q(agent__in=Agent.objects.editable_by(user).values("pk"))
+        editable |= Q(team__in=Team.objects.editable_by(user).values("pk"))
+        if user.is_superuser:
+            editable |= Q(agent=None, team=None)
+        return self.filter(editable)
 
     def of_work(self, agent: Any, shared: Any) -> Self:
         """Enabled hooks of this agent, of the team that it is shared with, and of the site; `shared` is the agent
@@ -89,25 +92,29 @@ class Hook(Editable, StoredRow):
 
     @property
     def scope(self) -> str:
-        return "agent" if self.agent_id else "team" if self.team_id else "site"
+        if self.agent_id:
+            return "agent"
+        return "team" if self.team_id else "site"
 
     def clean(self) -> None:
-        if self.tool_id and (problem := unfit(self.tool)):
+        problem = unfit(self.tool) if self.tool_id else ""
+        if problem:
             raise ValidationError({"tool": problem})
         if not isinstance(self.tools, list) or not all(isinstance(name, str) and name for name in self.tools):
             raise ValidationError({"tools": "It must be a list of names."})
         if self.tools and self.place in (self.Place.MESSAGE_IN, self.Place.MESSAGE_OUT):
             raise ValidationError({"tools": "Only hooks of tool calls choose tools."})
-        same = type(self).objects.filter(agent=self.agent_id, team=self.team_id).exclude(pk=self.pk)
-        if same.count() >= LIMIT:
+        others = type(self).objects.filter(agent=self.agent_id, team=self.team_id).exclude(pk=self.pk)
+        if others.count() >= LIMIT:
             raise ValidationError(f"There are {LIMIT} hooks already.")
 
 
 def unfit(tool: Tool) -> str:
     """Why this tool cannot be a hook; empty if it can: a published function of one argument, `event`."""
-    schema = tool.input_schema or {}
     if tool.kind != Tool.Kind.FUNCTION:
         return "Only a stored function can be a hook."
-    if ARGUMENT not in schema.get("properties", {}) or set(schema.get("required", ())) - {ARGUMENT}:
+    schema = tool.input_schema or {}
+    other_required = set(schema.get("required", ())) - {ARGUMENT}
+    if ARGUMENT not in schema.get("properties", {}) or other_required:
         return f"Its only required parameter must be “{ARGUMENT}”."
     return ""

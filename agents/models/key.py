@@ -27,7 +27,8 @@ SCOPES = frozenset(
     {f"{resource}:{verb}" for resource in RESOURCES for verb in ("read", "write")}
     | {"approvals:read", DECIDE, "functions:execute"}
 )
-EVERYTHING = "*"  # every scope except DECIDE, which must be given explicitly
+# Every scope except DECIDE, which must be given explicitly.
+EVERYTHING = "*"
 
 
 class KeyQuerySet(models.QuerySet):
@@ -81,7 +82,8 @@ class ApiKey(StoredRow):
         """
         if made_by is not None:
             made_by.hold()
-        prefix, secret = "mk_" + secrets.token_hex(4), secrets.token_urlsafe(32)
+        prefix = "mk_" + secrets.token_hex(4)
+        secret = secrets.token_urlsafe(32)
         key = cls.objects.create(
             user=user, name=name, prefix=prefix, digest=hash_secret(secret), scopes=scopes, expires_at=expires_at,
             made_by=made_by,
@@ -101,10 +103,13 @@ class ApiKey(StoredRow):
         return key
 
     def allows(self, scope: str) -> bool:
-        resource = scope.partition(":")[0]
         if scope in self.scopes:
             return True
-        return scope != DECIDE and (EVERYTHING in self.scopes or f"{resource}:*" in self.scopes)
+        # Only a key that names this scope decides approvals.
+        if scope == DECIDE:
+            return False
+        resource, _colon, _verb = scope.partition(":")
+        return EVERYTHING in self.scopes or f"{resource}:*" in self.scopes
 
     def is_live(self) -> bool:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > timezone.now())
@@ -129,8 +134,10 @@ class ApiKey(StoredRow):
 
     def revoke(self) -> None:
         """This key and every key that it made, and that those made."""
-        now, generation = timezone.now(), [self.pk]
-        self.revoked_at = self.revoked_at or now
+        now = timezone.now()
+        if self.revoked_at is None:
+            self.revoked_at = now
+        generation = [self.pk]
         while generation:
             ApiKey.objects.filter(pk__in=generation, revoked_at=None).update(revoked_at=now)
             generation = list(ApiKey.objects.filter(made_by__in=generation).values_list("pk", flat=True))

@@ -34,15 +34,23 @@ POSITIVE = (models.PositiveSmallIntegerField, models.PositiveIntegerField, model
 class Option:
     """What a column of Django does not say."""
 
-    group: str | None  # of GROUPS: the heading over it in the admin's form; None: it is not there
-    tab: str  # of its page in the studio; "": the page has no field for it, or one of its own
-    label: Any  # in the studio
-    help: Any  # in the studio
-    admin_help: Any = ""  # in the admin; "": the help of the column
-    kind: str = ""  # text, long, number, flag, choice, lines, schema or json; "": what fits the column
-    rest: Mapping[str, Any] = field(default_factory=dict)  # arguments of its field in REST, beyond those of the column
-    stored_as: str = ""  # its name in a version; "": its own name
-    since: int = 1  # the first format of versions that has it; see agents.spec.FORMAT
+    # Of GROUPS: the heading over it in the admin's form; None: it is not there.
+    group: str | None
+    # Of its page in the studio; "": the page has no field for it, or one of its own.
+    tab: str
+    # What stands at its field in the studio, and below it.
+    label: Any
+    help: Any
+    # In the admin; "": the help of the column.
+    admin_help: Any = ""
+    # text, long, number, flag, choice, lines, schema or json; "": what fits the column.
+    kind: str = ""
+    # Arguments of its field in REST, beyond those of the column.
+    rest: Mapping[str, Any] = field(default_factory=dict)
+    # Its name in a version; "": its own name.
+    stored_as: str = ""
+    # The first format of versions that has it; see agents.spec.FORMAT.
+    since: int = 1
 
 
 def option(column: Column, group: str | None, tab: str = "", label: Any = "", help: Any = "", **more: Any) -> Column:
@@ -53,8 +61,12 @@ def option(column: Column, group: str | None, tab: str = "", label: Any = "", he
 
 def between(low: float | None = None, high: float | None = None) -> list[Any]:
     """The validators of a number within limits."""
-    checks: list[Any] = [] if low is None else [MinValueValidator(low)]
-    return checks if high is None else [*checks, MaxValueValidator(high)]
+    checks: list[Any] = []
+    if low is not None:
+        checks.append(MinValueValidator(low))
+    if high is not None:
+        checks.append(MaxValueValidator(high))
+    return checks
 
 
 @cache
@@ -71,7 +83,9 @@ def find_control(column: Any) -> str:
         return "choice"
     if isinstance(column, models.BooleanField):
         return "flag"
-    return "number" if isinstance(column, models.IntegerField | models.FloatField) else "text"
+    if isinstance(column, models.IntegerField | models.FloatField):
+        return "number"
+    return "text"
 
 
 def plain_options(model: Any) -> dict[str, Any]:

@@ -16,13 +16,15 @@ from .options import option
 from .team import Owned, OwnedQuerySet, check_name, is_capped, make_cap, one_name_per_owner
 
 MILLION = Decimal(1_000_000)
-UNITS = 10**8  # units per dollar: budgets count in whole numbers, which add up exactly in every database
+# Units per dollar: budgets count in whole numbers, which add up exactly in every database.
+UNITS = 10**8
 MOST_UNITS = 2**60
 
 
 def units(dollars: Decimal) -> int:
     """Whole hundred-millionths of a US dollar, rounded up."""
-    return min(int((dollars * UNITS).to_integral_value(ROUND_CEILING)), MOST_UNITS)
+    number = int((dollars * UNITS).to_integral_value(ROUND_CEILING))
+    return min(number, MOST_UNITS)
 
 
 def dollars(number: int) -> Decimal:
@@ -33,8 +35,9 @@ def check_model_url(value: str) -> None:
     """Private addresses must be allowed by an administrator. A name that cannot be resolved now is
     checked when called.
     """
-    if why := url_refusal(value, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
-        raise ValidationError(why, code="private_address")
+    refusal = url_refusal(value, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False)
+    if refusal:
+        raise ValidationError(refusal, code="private_address")
 
 
 class Provider(Owned):
@@ -113,13 +116,18 @@ class Provider(Owned):
 
     def find_price(self, model_name: str) -> dict[str, Any]:
         """US dollars per million tokens as "input" and "output": what was set, else what is known, else {}."""
-        if price := self.prices.get(model_name) or self.prices.get("*"):
+        price = self.prices.get(model_name) or self.prices.get("*")
+        if price:
             return price
         model = self.known_model(model_name)
-        return {"input": model.input, "output": model.output} if model else {}
+        if model is None:
+            return {}
+        return {"input": model.input, "output": model.output}
 
     def known_model(self, model_name: str) -> KnownModel | None:
         """What is known of this model; None at another address than the service's own, which may offer another model
         under the same name.
         """
-        return None if self.base_url else known_models.find_model(self.kind, model_name)
+        if self.base_url:
+            return None
+        return known_models.find_model(self.kind, model_name)

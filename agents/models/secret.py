@@ -38,7 +38,8 @@ class Secret(Owned):
 
     def header_for(self, host: str) -> tuple[str, str] | None:
         """(header, value) when this host is bound to the secret and a value is stored, else None."""
-        if not self.value or host.lower() not in {str(bound).lower() for bound in self.hosts}:
+        bound_hosts = {str(bound).lower() for bound in self.hosts}
+        if not self.value or host.lower() not in bound_hosts:
             return None
         return self.header, self.template.replace("{secret}", self.value)
 

@@ -87,7 +87,8 @@ class TeamQuerySet(models.QuerySet):
         return self.filter(pk__in=Membership.objects.filter(user_id=user.pk).values("team_id"))
 
     def nearest_first(self, user: Any) -> Self:
-        return self.order_by("pk")  # a team's name is unique on the site
+        # A team's name is unique on the site.
+        return self.order_by("pk")
 
     def editable_by(self, user: Any) -> Self:
         """Teams that this user administers."""
@@ -143,15 +144,18 @@ class Membership(StoredRow):
         AUTHOR = "author"
         ADMINISTRATOR = "administrator"
 
-    USERS = (Role.OPERATOR, Role.AUTHOR, Role.ADMINISTRATOR)  # may use what the team shares
-    SHARERS = (Role.AUTHOR, Role.ADMINISTRATOR)  # may share rows of their own
+    # May use what the team shares.
+    USERS = (Role.OPERATOR, Role.AUTHOR, Role.ADMINISTRATOR)
+    # May share rows of their own.
+    SHARERS = (Role.AUTHOR, Role.ADMINISTRATOR)
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.AUTHOR)
 
     class Meta:
-        ordering = ["id"]  # members stand in the order in which they joined
+        # Members stand in the order in which they joined.
+        ordering = ["id"]
         constraints = [models.UniqueConstraint(fields=["team", "user"], name="membership_once")]
 
     def __str__(self) -> str:
@@ -159,7 +163,9 @@ class Membership(StoredRow):
 
     @classmethod
     def of(cls, user: Any, team_id: int | None) -> "Membership | None":
-        return cls.objects.filter(user_id=user.pk, team_id=team_id).first() if team_id else None
+        if not team_id:
+            return None
+        return cls.objects.filter(user_id=user.pk, team_id=team_id).first()
 
 
 def open_to(user: Any, roles: Iterable[str], prefix: str = "") -> Q:
@@ -168,7 +174,9 @@ def open_to(user: Any, roles: Iterable[str], prefix: str = "") -> Q:
     """
     teams = Membership.objects.filter(user_id=user.pk, role__in=roles).values("team_id")
     own = Q(**{f"{prefix}owner_id": user.pk})
-    return own | Q(**{f"{prefix}team_id__in": teams}) | Q(**{f"{prefix}owner": None, f"{prefix}team": None})
+    shared = Q(**{f"{prefix}team_id__in": teams})
+    of_site = Q(**{f"{prefix}owner": None, f"{prefix}team": None})
+    return own | shared | of_site
 
 
 class OwnedQuerySet(models.QuerySet):
@@ -180,7 +188,9 @@ class OwnedQuerySet(models.QuerySet):
 
     def visible_to(self, user: Any) -> Self:
         """See: the user's own rows, those shared by their teams, and the site's."""
-        return self.filter(open_to(user, Membership.Role.values)) if user.is_authenticated else self.none()
+        if not user.is_authenticated:
+            return self.none()
+        return self.filter(open_to(user, Membership.Role.values))
 
     def usable_by(self, user: Any) -> Self:
         """Use: the same, except for a team's viewers. Rows that start runs as their owner can only
@@ -195,7 +205,9 @@ class OwnedQuerySet(models.QuerySet):
         """Change, share and delete: only the owner; for rows without an owner, superusers."""
         if not user.is_authenticated:
             return self.none()
-        return self.filter(Q(owner_id=user.pk) | Q(owner=None)) if user.is_superuser else self.filter(owner_id=user.pk)
+        if user.is_superuser:
+            return self.filter(Q(owner_id=user.pk) | Q(owner=None))
+        return self.filter(owner_id=user.pk)
 
     def nearest_first(self, user: Any) -> Self:
         """Own before the site's before a team's, so that sharing never replaces a row of the site."""
@@ -225,7 +237,8 @@ class OwnedQuerySet(models.QuerySet):
         """The same among the rows that this user may use. Raises Forbidden for one they may only
         see.
         """
-        if rows := self.rows_named("usable_by", user, name, owner):
+        rows = self.rows_named("usable_by", user, name, owner)
+        if rows:
             return the_one(rows, user)
         raise not_for_use(self.named(user, name, owner))
 
@@ -233,7 +246,8 @@ class OwnedQuerySet(models.QuerySet):
         if not user.is_authenticated or "\0" in name:
             return []
         if owner is not None:
-            return list(getattr(self, right)(user).of_owner(owner).filter(name=name))  # at most one
+            # At most one: names are unique per owner.
+            return list(getattr(self, right)(user).of_owner(owner).filter(name=name))
         return list(self.statement_by_name(right).all(user=user.pk, name=name))
 
     def meant(self, user: Any, names: Iterable[str]) -> dict[str, Any]:
@@ -248,12 +262,16 @@ class OwnedQuerySet(models.QuerySet):
         """Every message and most requests look up a row by name: compiled once for each model and
         its joins.
         """
-        if self.query.where or self.query.annotations or self._prefetch_related_lookups:  # type: ignore[attr-defined]
+        query: Any = self.query
+        # Conditions hold values, so such a query is compiled each time.
+        if query.where or query.annotations or self._prefetch_related_lookups:  # type: ignore[attr-defined]
             return self.select_by_name(right)
-        shape = (self.model, right, repr((self.query.select_related, self.query.deferred_loading)))
-        if (kept := _by_name.get(shape)) is None:
-            kept = _by_name[shape] = self.select_by_name(right)
-        return kept
+        shape = (self.model, right, repr((query.select_related, query.deferred_loading)))
+        statement = _by_name.get(shape)
+        if statement is None:
+            statement = self.select_by_name(right)
+            _by_name[shape] = statement
+        return statement
 
     def select_by_name(self, right: str) -> Select:
         def make(at: Any) -> models.QuerySet:
@@ -296,15 +314,16 @@ _by_name: dict[tuple[type[models.Model], str, str], Select] = {}
 
 def others_among(owner_ids: Iterable[int | None], user_id: int) -> set[int]:
     """Those among the owners of agents and chains (None: the site) who are not this person."""
-    return {one for one in owner_ids if one is not None and one != user_id}
+    return {owner_id for owner_id in owner_ids if owner_id is not None and owner_id != user_id}
 
 
 def is_open(owner_id: int | None, team_id: int | None, user_id: int, roles: Iterable[str] = Membership.USERS) -> bool:
     """`open_to` for one row: queries the database only for rows shared by a team."""
-    if owner_id == user_id or (owner_id is None and team_id is None):
+    if owner_id == user_id:
         return True
-    members = Membership.objects.filter(user_id=user_id, team_id=team_id, role__in=roles)
-    return team_id is not None and members.exists()
+    if team_id is None:
+        return owner_id is None
+    return Membership.objects.filter(user_id=user_id, team_id=team_id, role__in=roles).exists()
 
 
 Key = TypeVar("Key")
@@ -315,8 +334,11 @@ def closed_to(places: Mapping[Key, tuple[int | None, int | None]], user_ids: Ite
     and each team that shares some.
     """
     people = list(user_ids)
-    is_open_place = {place: all(is_open(*place, user) for user in people) for place in set(places.values())}
-    return {key for key, place in places.items() if not is_open_place[place]}
+    open_places = set()
+    for owner_id, team_id in set(places.values()):
+        if all(is_open(owner_id, team_id, user_id) for user_id in people):
+            open_places.add((owner_id, team_id))
+    return {key for key, place in places.items() if place not in open_places}
 
 
 class Owned(Editable, StoredRow):
@@ -331,7 +353,8 @@ class Owned(Editable, StoredRow):
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
-    USED_BY: tuple[str, ...] = Membership.USERS  # roles in its team that may use it; empty: only its owner
+    # Roles in its team that may use it; empty: only its owner.
+    USED_BY: tuple[str, ...] = Membership.USERS
 
     class Meta:
         abstract = True

@@ -79,7 +79,9 @@ class Tool(Owned):
     @property
     def mode_when_granted(self) -> str:
         """Calls that cannot be undone need approval unless the grant says otherwise."""
-        return ToolGrant.Mode.ASK if self.effect == self.Effect.DESTRUCTIVE else ToolGrant.Mode.ALLOW
+        if self.effect == self.Effect.DESTRUCTIVE:
+            return ToolGrant.Mode.ASK
+        return ToolGrant.Mode.ALLOW
 
     def freeze_hash(self) -> str:
         """Set `definition_hash` from the definition; call this after changing a tool, before
@@ -89,7 +91,8 @@ class Tool(Owned):
         return self.definition_hash
 
 
-MOST_GRANTS = 500  # of one agent or chain
+# Grants of one agent or chain.
+MOST_GRANTS = 500
 
 
 class ToolGrant(StoredRow):

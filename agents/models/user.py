@@ -12,7 +12,8 @@ from django.utils.translation import gettext_noop as _
 from agents.names import find_look, normal_name
 from plumbing.stored_rows import StoredRow
 
-NORMAL_LENGTH = 450  # one of the 150 letters of a user name may become several
+# One of the 150 letters of a user name may become several.
+NORMAL_LENGTH = 450
 
 
 class NormalNameField(models.CharField):
@@ -63,7 +64,8 @@ class User(StoredRow, AbstractUser):
     def clean(self) -> None:
         """Raises ValidationError for a name that another account has in another spelling, or that looks like it."""
         super().clean()
-        self.normal_name = normal_name(self.username or "")  # a form with an invalid name has none
+        # A form with an invalid name has none.
+        self.normal_name = normal_name(self.username or "")
         self.look = find_look(self.username or "")
         alike = Q(normal_name=self.normal_name) | Q(look=self.look)
         if User.objects.filter(alike).exclude(pk=self.pk).exists():

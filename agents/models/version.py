@@ -55,7 +55,8 @@ class Published(models.Manager):
 class TriedVersion(Version):
     """Published, with a number; or a draft that somebody tried, without one. Its `spec` is the whole definition."""
 
-    parent: str  # the name of the field that points to the working row
+    # The name of the field that points to the working row.
+    parent: str
 
     number = models.PositiveIntegerField(null=True, blank=True)
     spec = models.JSONField()
@@ -68,7 +69,9 @@ class TriedVersion(Version):
 
     def __str__(self) -> str:
         name = getattr(self, self.parent).name
-        return f"{name} (draft)" if self.is_draft else f"{name} v{self.number}"
+        if self.is_draft:
+            return f"{name} (draft)"
+        return f"{name} v{self.number}"
 
     @property
     def is_draft(self) -> bool:
@@ -92,13 +95,17 @@ def make_version(row: Any, spec: Any, *, author: Any, note: str) -> Any:
     new one with the next number. The row is locked.
     """
     sha256 = spec.sha256()
-    return row.versions.filter(sha256=sha256).first() or row.versions.create(
-        number=next_number(row.versions), sha256=sha256, spec=spec.model_dump(mode="json"), author=author, note=note
-    )
+    existing = row.versions.filter(sha256=sha256).first()
+    if existing is not None:
+        return existing
+    number = next_number(row.versions)
+    content = spec.model_dump(mode="json")
+    return row.versions.create(number=number, sha256=sha256, spec=content, author=author, note=note)
 
 
 def next_number(versions: Any) -> int:
-    return (versions.aggregate(last=models.Max("number"))["last"] or 0) + 1
+    last_number = versions.aggregate(last=models.Max("number"))["last"]
+    return (last_number or 0) + 1
 
 
 def earlier(row: Any, number: int) -> Any:

@@ -43,7 +43,8 @@ class VariablesField(serializers.JSONField):
     """Name → JSON Schema of a value that a message gives; `default` for one that may be left out."""
 
     def to_internal_value(self, data: Any) -> Any:
-        if problems := prompts.check_variables(data):
+        problems = prompts.check_variables(data)
+        if problems:
             raise serializers.ValidationError([f"{problem['field']}: {problem['message']}" for problem in problems])
         return data
 
@@ -52,11 +53,19 @@ class HooksSerializer(serializers.ListSerializer):
     """The agent's own hooks, without those of its team and site. Fields with their default value are left out."""
 
     def to_representation(self, data: Any) -> list[dict[str, Any]]:
-        when_of = {place: when for when, place in WHEN.items()}
-        return [{"when": when_of[entry.pop("place")], **entry} for entry in read_hooks(data.instance)]
+        when_by_place = {place: when for when, place in WHEN.items()}
+        entries = []
+        for hook in read_hooks(data.instance):
+            when = when_by_place[hook.pop("place")]
+            entries.append({"when": when, **hook})
+        return entries
 
     def to_internal_value(self, data: Any) -> list[dict[str, Any]]:
-        return [{"place": WHEN[entry.pop("when")], **entry} for entry in super().to_internal_value(data)]
+        hooks = []
+        for entry in super().to_internal_value(data):
+            place = WHEN[entry.pop("when")]
+            hooks.append({"place": place, **entry})
+        return hooks
 
 
 class HookEntrySerializer(OptionSerializer):
@@ -87,13 +96,15 @@ class AgentSerializer(OwnedSerializer):
         fields = ["name", *find_options(Agent), "grants", "hooks", "published_version", *OWNED]
 
     def validate_provider(self, name: str) -> Provider:
-        return find_by_name(Provider, self.context["request"].user, name, self.instance and self.instance.provider)
+        current = self.instance.provider if self.instance else None
+        return find_by_name(Provider, self.context["request"].user, name, current)
 
     def validate_grants(self, grants: list[dict[str, Any]]) -> list[ToolGrant]:
         return read_grants(self.context["request"].user, grants, self.instance)
 
     def create(self, validated: dict[str, Any]) -> Agent:
-        grants, hooks = validated.pop("grants", []), validated.pop("hooks", [])
+        grants = validated.pop("grants", [])
+        hooks = validated.pop("hooks", [])
         agent = super().create(with_provider(validated))
         replace_grants(agent, grants)
         write_hooks(agent, hooks, owner=agent.owner)
@@ -112,7 +123,9 @@ class AgentSerializer(OwnedSerializer):
 
 def with_provider(validated: dict[str, Any]) -> dict[str, Any]:
     """`source="provider.name"` would nest the row one level too deep."""
-    return {**validated, "provider": validated["provider"]["name"]} if "provider" in validated else validated
+    if "provider" not in validated:
+        return validated
+    return {**validated, "provider": validated["provider"]["name"]}
 
 
 class ToolSerializer(serializers.ModelSerializer):

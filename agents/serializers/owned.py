@@ -63,15 +63,17 @@ class OwnedSerializer(OptionSerializer):
     team = TeamName(help_text="Share with everyone in this team.")
 
     def validate_name(self, name: str) -> str:
-        field = self.Meta.model._meta.get_field("name")
-        for check in field.validators:
+        model = self.Meta.model
+        for check in model._meta.get_field("name").validators:
             check(name)
         owner = self.instance.owner if self.instance else self.context["request"].user
-        namesakes = self.Meta.model.objects.filter(owner=owner, name=name)
-        if namesakes.exclude(pk=self.instance.pk if self.instance else None).exists():
+        namesakes = model.objects.filter(owner=owner, name=name)
+        if self.instance:
+            namesakes = namesakes.exclude(pk=self.instance.pk)
+        if namesakes.exists():
+            message = _("Another %(kind)s is already called “%(name)s”.")
             raise Conflict(
-                _("Another %(kind)s is already called “%(name)s”.")
-                % {"kind": kind_name(self.Meta.model), "name": name},
+                message % {"kind": kind_name(model), "name": name},
                 code="name_taken",
                 hint=_("Choose another name."),
             )

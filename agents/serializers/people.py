@@ -67,14 +67,15 @@ class KeySerializer(StrictModelSerializer):
         expiry.
         """
         asking = self.context["request"].auth
-        end = asking.expires_at if isinstance(asking, ApiKey) else None
-        if end and (fields.get("expires_at") or end) > end:
+        latest_end = asking.expires_at if isinstance(asking, ApiKey) else None
+        end = fields.get("expires_at") or latest_end
+        if latest_end and end > latest_end:
             raise Forbidden(
                 _("A key cannot make a key that lives longer than itself."),
                 code="expiry",
-                hint=_("It ends at %(end)s.") % {"end": end},
+                hint=_("It ends at %(end)s.") % {"end": latest_end},
             )
-        return {**fields, "expires_at": fields.get("expires_at") or end}
+        return {**fields, "expires_at": end}
 
 
 class NewKeySerializer(KeySerializer):
@@ -143,7 +144,10 @@ class TeamSerializer(StrictModelSerializer):
     def validate_name(self, name: str) -> str:
         for check in Team._meta.get_field("name").validators:
             check(name)
-        if Team.objects.filter(name=name).exclude(pk=self.instance.pk if self.instance else None).exists():
+        namesakes = Team.objects.filter(name=name)
+        if self.instance:
+            namesakes = namesakes.exclude(pk=self.instance.pk)
+        if namesakes.exists():
             raise Conflict(
                 _("Another team is called “%(name)s” already.") % {"name": name},
                 code="name_taken",

@@ -152,11 +152,11 @@ def choose(spec: ChainSpec, states: dict[str, State], result: Plan) -> None:
     """A router takes the first alternative whose condition holds and skips the others."""
     among = alternatives(spec)
     # An alternative that was taken earlier stays the one, whatever holds now.
-    taken = [key for key in among if key in states and states[key].status != "skipped"]
-    taken += [key for key in among if key in result.start]
-    if not taken:
+    candidates = [key for key in among if key in states and states[key].status != "skipped"]
+    candidates += [key for key in among if key in result.start]
+    if not candidates:
         return
-    winner = taken[0]
+    winner = candidates[0]
     going_on: list[str] = []
     for key in result.start:
         if key in among and key != winner:

@@ -198,10 +198,10 @@ def reason(findings: Collection[Finding]) -> str:
     worst = min(foreign, key=lambda finding: finding.source != STRANGER)
     path = visible(worst.path)[:60]
     value = visible(str(worst.value)[:60])
-    named = f"“{path}” ({value})"
+    first = f"“{path}” ({value})"
     if worst.source == STRANGER:
-        return f"{named} comes from untrusted content: {worst.origin}"
-    return f"the run has read untrusted content, and the origin of {named} is unknown"
+        return f"{first} comes from untrusted content: {worst.origin}"
+    return f"the run has read untrusted content, and the origin of {first} is unknown"
 
 
 def judge(path: str, value: Any, origins: Origins, effect: str, choices: Collection[Any] = ()) -> Finding:

@@ -67,18 +67,18 @@ def check(steps: Iterable[Step], *, was_warned: bool) -> Verdict | None:
 def circles(turns: Sequence[Turn]) -> list[tuple[int, int, str]]:
     """(number of turns, limit, description) for each kind of circle."""
     last = turns[-1][-1]
-    name = f"“{last.name}”"
-    all_news = [news_of(turn) for turn in turns]
+    name = last.name
     code = last.code or "error"
-    same_again = f"{name} was called again with the same arguments and the same answer"
-    to_and_fro = f"{name} and another agent keep referring to each other"
+    all_news = [news_of(turn) for turn in turns]
+    same_again = f"“{name}” was called again with the same arguments and the same answer"
+    to_and_fro = f"“{name}” and another agent keep referring to each other"
     return [
         (again(all_news), AGAIN, same_again),
         (rounds(turns, all_news), ROUND, same_again),
-        (wandering(turns), WANDERING, f"{name} was called repeatedly with inconclusive answers"),
-        (polled(turns), POLLED, f"{name} was called repeatedly with the same arguments"),
-        (failing(turns), FAILING, f"{name} failed again in the same way ({code})"),
-        (empty(turns), EMPTY, f"{name} again found nothing"),
+        (wandering(turns), WANDERING, f"“{name}” was called repeatedly with inconclusive answers"),
+        (polled(turns), POLLED, f"“{name}” was called repeatedly with the same arguments"),
+        (failing(turns), FAILING, f"“{name}” failed again in the same way ({code})"),
+        (empty(turns), EMPTY, f"“{name}” again found nothing"),
         (handed_over(turns), HANDED_OVER, to_and_fro),
         (idle_talk(turns), TO_AND_FRO, to_and_fro),
         (len(by_turns(turns)), BY_TURNS, to_and_fro),
@@ -200,7 +200,7 @@ def empty(turns: Sequence[Turn]) -> int:
     count = in_a_row(turns, lambda turn: all(step.name == name and step.is_empty for step in turn))
     steps = [step for turn in turns[len(turns) - count :] for step in turn]
     for step in steps:
-        others = [other for other in steps if other is not step]
+        others = (other for other in steps if other is not step)
         if not any(rephrases(step, other) for other in others):
             return 0
     return count

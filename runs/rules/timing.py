@@ -129,14 +129,12 @@ def field(name: str, text: str, size: int, lowest: int = 0) -> set[int]:
 
 def read_part(name: str, text: str, size: int, lowest: int) -> set[int]:
     """The numbers of a part without commas: *, */5, 1-5, 1-5/2, 7 or 7/5. Raises TimingError."""
-    hint = advice(text)
-    match = None if hint else PART.fullmatch(text)
-    if match is None:
-        raise TimingError(f"The {name} “{text[:40]}” is not valid.{hint}")
+    match = None if advice(text) else PART.fullmatch(text)
+    # A step of 0 goes nowhere.
+    if match is None or (match["step"] and int(match["step"]) == 0):
+        raise TimingError(f"The {name} “{text[:40]}” is not valid.{advice(text)}")
     first, last, single, step_text = match.groups()
     step = int(step_text or 1)
-    if step == 0:
-        raise TimingError(f"The {name} “{text[:40]}” is not valid.")
     low = lowest
     high = lowest + size - 1
     is_whole_week = size == 7 and first == "0" and last == "7"
@@ -184,12 +182,13 @@ def number(name: str, text: str, size: int, lowest: int) -> int:
             return place + lowest
     if text.isdecimal() and lowest <= int(text) < lowest + size:
         return int(text)
+    shown = text[:40]
     highest = 7 if size == 7 else lowest + size - 1
-    problem = f"The {name} “{text[:40]}” must lie between {lowest} and {highest}"
+    ends = f"{lowest} and {highest}"
     if size not in NAMES:
-        raise TimingError(f"{problem}.")
+        raise TimingError(f"The {name} “{shown}” must lie between {ends}.")
     example = NAMES[size][1][:3]
-    raise TimingError(f"{problem}, or be a name such as {example}.")
+    raise TimingError(f"The {name} “{shown}” must lie between {ends}, or be a name such as {example}.")
 
 
 @lru_cache(maxsize=1)

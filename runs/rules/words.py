@@ -47,7 +47,8 @@ class Words:
         """`in_order`: as it is, at word boundaries; else word by word, as in a search."""
         if isinstance(value, int | float):
             return number(value) in self.numbers
-        if is_one_of_days(value, self.days):
+        day = moment(value)
+        if day is not None and any(day.is_on(trusted_day) for trusted_day in self.days):
             return True
         needle = plain(str(value))
         if not needle:
@@ -90,20 +91,14 @@ class Marked:
     def holds(self, value: Any) -> bool:
         if isinstance(value, int | float):
             return number(value) in self.numbers
-        if is_one_of_days(value, self.days):
+        day = moment(value)
+        # Only then: to find the dates of a long text takes time.
+        if day is not None and any(day.is_on(marked_day) for marked_day in self.days):
             return True
         needle = squeezed(str(value))
         if len(needle) < SHORT:
             return needle in self.alone
         return needle in self.squeezed
-
-
-def is_one_of_days(value: Any, days: set[Day]) -> bool:
-    """Whether the value is a date, and one of these."""
-    value_day = moment(value)
-    if value_day is None:
-        return False
-    return any(value_day.is_on(day) for day in days)
 
 
 def stands_in(word: str, text: str) -> bool:

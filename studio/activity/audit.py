@@ -12,8 +12,9 @@ from ..base import PAGE, page, signed_in
 @signed_in
 def audit(request: HttpRequest) -> HttpResponse:
     """Newest first; filtered by action, kind and words. A superuser sees all entries."""
-    rows = AuditEvent.objects.visible_to(request.user).order_by("-pk")
+    visible_rows = AuditEvent.objects.visible_to(request.user)
     chosen = {name: request.GET.get(name, "")[:100].replace("\0", "") for name in ("action", "kind", "search")}
+    rows = visible_rows.order_by("-pk")
     if chosen["action"]:
         rows = rows.filter(action=chosen["action"])
     if chosen["kind"]:
@@ -22,9 +23,9 @@ def audit(request: HttpRequest) -> HttpResponse:
     before = request.GET.get("before", "")
     if before.isascii() and before.isdigit() and len(before) < 18:
         rows = rows.filter(pk__lt=int(before))
+    # One more than the page shows tells whether there are older ones.
     lines = list(rows[: PAGE + 1])
     older = str(lines[PAGE - 1].pk) if len(lines) > PAGE else ""
-    actions = AuditEvent.objects.visible_to(request.user).order_by("action").values_list("action", flat=True).distinct()
-    return page(
-        request, "audit.html", _("Audit"), lines=lines[:PAGE], older=older, chosen=chosen, actions=list(actions[:200])
-    )
+    actions = visible_rows.order_by("action").values_list("action", flat=True).distinct()
+    context = {"lines": lines[:PAGE], "older": older, "chosen": chosen, "actions": list(actions[:200])}
+    return page(request, "audit.html", _("Audit"), **context)

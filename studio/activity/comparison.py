@@ -17,8 +17,10 @@ from ..labels import words
 from .runs import JOINS
 from .waterfall import name_target
 
-MOST = 200  # steps, and tool calls, of each run
-LONGEST = 20_000  # characters of one value
+# steps, and tool calls, of each run.
+MOST = 200
+# Characters of one value.
+LONGEST = 20_000
 
 
 @dataclass
@@ -39,7 +41,8 @@ def compare(request: HttpRequest) -> HttpResponse:
     """`?run=…&run=…`: two runs that the person can see."""
     left, right = found(request)
     usages = totals.with_children([left, right])
-    models, words = find_models(left, right), find_words(left, right)
+    models = find_models(left, right)
+    words = find_words(left, right)
     return page(
         request,
         "run_compare.html",
@@ -54,6 +57,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 def found(request: HttpRequest) -> tuple[Run, Run]:
+    """The older run first, in whatever order they were chosen."""
     ids = [read_uuid(text) for text in request.GET.getlist("run")[:3]]
     if len(ids) != 2 or None in ids or ids[0] == ids[1]:
         raise Http404("Choose two runs.")
@@ -75,48 +79,59 @@ def find_models(*runs: Run) -> dict[UUID, str]:
 
 def find_words(*runs: Run) -> dict[tuple[UUID, str], str]:
     """The first message of the person, and the last answer."""
-    rows = Message.objects.filter(run__in=runs, role__in=(Message.Role.USER, Message.Role.ASSISTANT)).order_by("seq")
+    roles = (Message.Role.USER, Message.Role.ASSISTANT)
+    rows = Message.objects.filter(run__in=runs, role__in=roles).order_by("seq")
     words: dict[tuple[UUID, str], str] = {}
     for row in rows[:MOST]:
         key = (row.run_id, str(row.role))
-        if row.role == Message.Role.ASSISTANT or key not in words:
+        if row.role == Message.Role.ASSISTANT:
+            # An answer that only calls tools has no words.
             words[key] = row.words or words.get(key, "")
+        else:
+            words.setdefault(key, row.words)
     return words
 
 
 def figures(left: Run, right: Run, usages: dict[UUID, Any], models: dict[UUID, str]) -> list[Row]:
-    def row(name: str, value: Any) -> Row:
-        return Row(name, str(value(left)), str(value(right)))
+    """The lines with what both runs were and took."""
+    left_figures = list_figures(left, usages[left.pk], models)
+    right_figures = list_figures(right, usages[right.pk], models)
+    return [Row(name, value, right_figures[name]) for name, value in left_figures.items()]
 
-    return [
-        row(_("Agent or chain"), name_target),
-        row(_("Version"), version_label),
-        row(_("Model"), lambda run: models.get(run.pk, "–")),
-        row(_("State"), lambda run: words(run.status)),
-        row(_("Started by"), lambda run: words(run.trigger)),
-        row(_("Seconds"), lambda run: "–" if run.took_s is None else f"{run.took_s:.2f}"),
-        row(_("Turns"), lambda run: run.turns),
-        row(_("Tokens in"), lambda run: usages[run.pk].input_tokens),
-        row(_("Tokens out"), lambda run: usages[run.pk].output_tokens),
-        row(_("Cost"), lambda run: money.dollars(usages[run.pk].cost)),
-    ]
+
+def list_figures(run: Run, usage: Any, models: dict[UUID, str]) -> dict[str, str]:
+    seconds = "–" if run.took_s is None else f"{run.took_s:.2f}"
+    return {
+        _("Agent or chain"): name_target(run),
+        _("Version"): version_label(run),
+        _("Model"): models.get(run.pk, "–"),
+        _("State"): words(run.status),
+        _("Started by"): words(run.trigger),
+        _("Seconds"): seconds,
+        _("Turns"): str(run.turns),
+        _("Tokens in"): str(usage.input_tokens),
+        _("Tokens out"): str(usage.output_tokens),
+        _("Cost"): str(money.dollars(usage.cost)),
+    }
 
 
 def version_label(run: Run) -> str:
     version = run.version or run.chain_version
     if version is None:
         return "–"
-    return _("draft") if getattr(version, "is_draft", False) else f"v{version.number}"
+    if getattr(version, "is_draft", False):
+        return _("draft")
+    return f"v{version.number}"
 
 
 def texts(left: Run, right: Run, words: dict[tuple[UUID, str], str]) -> list[Row]:
-    def of(run: Run, role: str) -> str:
-        return words.get((run.pk, role), "")[:LONGEST]
-
+    """The lines with what went in and what the agent answered; `words` by run and role."""
+    questions = [words.get((run.pk, "user"), "")[:LONGEST] for run in (left, right)]
+    answers = [words.get((run.pk, "assistant"), "")[:LONGEST] for run in (left, right)]
     rows = [
-        Row(_("Message"), of(left, "user"), of(right, "user")),
+        Row(_("Message"), *questions),
         Row(_("Input"), value(left.input), value(right.input)),
-        Row(_("Answer"), of(left, "assistant"), of(right, "assistant")),
+        Row(_("Answer"), *answers),
     ]
     return [row for row in rows if row.left or row.right]
 
@@ -130,46 +145,59 @@ def outputs(left: Run, right: Run) -> list[Row]:
 
 
 def value(content: Any) -> str:
-    return "" if content is None else pretty(content)[:LONGEST]
+    if content is None:
+        return ""
+    return pretty(content)[:LONGEST]
 
 
 def steps(left: Run, right: Run) -> list[Row]:
     """By their key and item, in the order in which either run reached them."""
-    described: dict[UUID, dict[tuple[str, int], str]] = {left.pk: {}, right.pk: {}}
-    for run in (left, right):
-        for step in StepRun.objects.filter(run=run).order_by("id")[:MOST]:
-            described[run.pk][step.key, step.item] = facts(
-                state=step.status, input=step.input, output=step.output, error=step.error
-            )
-    keys = dict.fromkeys([*described[left.pk], *described[right.pk]])
-    return [
-        Row(
-            f"{key}[{item}]" if item >= 0 else key,
-            described[left.pk].get((key, item), ""),
-            described[right.pk].get((key, item), ""),
-        )
-        for key, item in keys
-    ]
+    left_steps = describe_steps(left)
+    right_steps = describe_steps(right)
+    rows = []
+    for name in dict.fromkeys([*left_steps, *right_steps]):
+        rows.append(Row(name, left_steps.get(name, ""), right_steps.get(name, "")))
+    return rows
+
+
+def describe_steps(run: Run) -> dict[str, str]:
+    """The facts of each step by its name: “mail”, or “mail[2]” for an item of a step with several."""
+    described: dict[str, str] = {}
+    for step in StepRun.objects.filter(run=run).order_by("id")[:MOST]:
+        name = f"{step.key}[{step.item}]" if step.item >= 0 else step.key
+        described[name] = facts(state=step.status, input=step.input, output=step.output, error=step.error)
+    return described
 
 
 def calls(left: Run, right: Run) -> list[Row]:
     """Tool calls with the same name stand beside each other, in the order of the calls."""
-    one, two = (list(ToolCallRecord.objects.filter(run=run).order_by("id")[:MOST]) for run in (left, right))
-    matcher = SequenceMatcher(None, [call.name for call in one], [call.name for call in two], autojunk=False)
-    pairs: list[tuple[Any, Any]] = []
-    for tag, a, b, c, d in matcher.get_opcodes():
+    left_calls = load_calls(left)
+    right_calls = load_calls(right)
+    left_names = [call.name for call in left_calls]
+    right_names = [call.name for call in right_calls]
+    matcher = SequenceMatcher(None, left_names, right_names, autojunk=False)
+    rows: list[Row] = []
+    for tag, left_start, left_end, right_start, right_end in matcher.get_opcodes():
+        left_part = left_calls[left_start:left_end]
+        right_part = right_calls[right_start:right_end]
         if tag == "equal":
-            pairs += zip(one[a:b], two[c:d], strict=True)
+            for left_call, right_call in zip(left_part, right_part, strict=True):
+                rows.append(Row(left_call.name, call_facts(left_call), call_facts(right_call)))
         else:
-            pairs += [*((call, None) for call in one[a:b]), *((None, call) for call in two[c:d])]
-    return [Row((first or second).name, call_facts(first), call_facts(second)) for first, second in pairs]
+            rows += [Row(call.name, call_facts(call), "") for call in left_part]
+            rows += [Row(call.name, "", call_facts(call)) for call in right_part]
+    return rows
 
 
-def call_facts(call: ToolCallRecord | None) -> str:
-    if call is None:
-        return ""
+def load_calls(run: Run) -> list[ToolCallRecord]:
+    return list(ToolCallRecord.objects.filter(run=run).order_by("id")[:MOST])
+
+
+def call_facts(call: ToolCallRecord) -> str:
     return facts(outcome=call.outcome, arguments=call.arguments, result=call.result, error=call.error)
 
 
 def facts(**values: Any) -> str:
-    return "\n".join(f"{name}: {pretty(value)}" for name, value in values.items() if value not in (None, ""))[:LONGEST]
+    """A line for each value that there is."""
+    lines = [f"{name}: {pretty(value)}" for name, value in values.items() if value not in (None, "")]
+    return "\n".join(lines)[:LONGEST]

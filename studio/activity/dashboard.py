@@ -26,13 +26,17 @@ GROUPS = {
     "waiting": ("waiting",),
     "other": ("queued", "running", "cancelled"),
 }
-EXECUTIONS = 2000  # the newest executions in which violations are counted
+# The newest executions in which violations are counted.
+EXECUTIONS = 2000
 
 
 @signed_in
 def dashboard(request: HttpRequest) -> HttpResponse:
-    runs, everyone = seen_runs(request), sees_everyone(request)
+    runs = seen_runs(request)
+    everyone = sees_everyone(request)
     history = figures.history(runs)
+    unusual = [*figures.anomalies(history.days), *(anomaly.message for anomaly in anomalies.today(runs))]
+    has_agents = Agent.objects.visible_to(request.user).published().exists()
     return page(
         request,
         "dashboard.html",
@@ -43,19 +47,20 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         bars=bars(history.days),
         latency=figures.latency(runs),
         live=figures.live_counts(runs),
-        anomalies=[*figures.anomalies(history.days), *(one.message for one in anomalies.today(runs))],
+        anomalies=unusual,
         failing=figures.failing_tools(runs, everyone, request.user),
         violations=violations(request, everyone),
         recent=recent_runs(runs),
         schedules=schedule_figures(request),
         devices=device_figures(request),
-        has_agents=Agent.objects.visible_to(request.user).published().exists(),
+        has_agents=has_agents,
     )
 
 
 def recent_runs(runs: QuerySet[Run]) -> list[Run]:
     fields = ["agent__name", "chain_version__chain__name", "status", "waiting_for", "created_at", "trigger", "error"]
-    return list(runs.select_related("agent", "chain_version__chain").only("id", *fields).order_by("-pk")[:8])
+    rows = runs.select_related("agent", "chain_version__chain").only("id", *fields)
+    return list(rows.order_by("-pk")[:8])
 
 
 def schedule_figures(request: HttpRequest) -> dict[str, Any] | None:
@@ -66,17 +71,23 @@ def schedule_figures(request: HttpRequest) -> dict[str, Any] | None:
     due = mine.filter(enabled=True, next_due_at__isnull=False).select_related("owner")
     coming = list(due.order_by("next_due_at")[:6])
     mark_namesakes(Schedule, coming, request.user)
-    lost = ScheduleOccurrence.Outcome.MISSED, ScheduleOccurrence.Outcome.REFUSED
-    week = clock.near() - timedelta(days=7)
-    missed = ScheduleOccurrence.objects.filter(pk__gte=figures.first_id_at(week), schedule__in=mine, outcome__in=lost)
-    count = missed.count()
-    return {"next": coming, "missed": count} if coming or count else None
+    lost = (ScheduleOccurrence.Outcome.MISSED, ScheduleOccurrence.Outcome.REFUSED)
+    # Ids begin with their time, so the primary key finds those of the week without another index.
+    first_id = figures.first_id_at(clock.near() - timedelta(days=7))
+    missed_count = ScheduleOccurrence.objects.filter(pk__gte=first_id, schedule__in=mine, outcome__in=lost).count()
+    if not coming and not missed_count:
+        return None
+    return {"next": coming, "missed": missed_count}
 
 
 def device_figures(request: HttpRequest) -> dict[str, int] | None:
     """How many of this user's devices are online; None without devices."""
-    devices = list(Device.objects.visible_to(request.user).live().only("id", "socket", "last_seen", "revoked_at"))
-    return {"all": len(devices), "online": sum(device.is_online() for device in devices)} if devices else None
+    rows = Device.objects.visible_to(request.user).live()
+    devices = list(rows.only("id", "socket", "last_seen", "revoked_at"))
+    if not devices:
+        return None
+    online_count = sum(device.is_online() for device in devices)
+    return {"all": len(devices), "online": online_count}
 
 
 def violations(request: HttpRequest, everyone: bool) -> int:
@@ -88,30 +99,37 @@ def violations(request: HttpRequest, everyone: bool) -> int:
 
 def bars(days: list[Day]) -> dict[str, Any]:
     """The chart as rectangles: one column per day, one rectangle per group of states."""
-    top = max([day.total for day in days] + [1])
+    # At least 1: without runs the chart is empty, not undefined.
+    top = max([1, *(day.total for day in days)])
     step = WIDTH / len(days)
     columns = []
     for place, day in enumerate(days):
-        counts = {name: sum(day.counts[status] for status in statuses) for name, statuses in GROUPS.items()}
-        columns.append(
-            {"day": day, "x": round(place * step, 1), "parts": stack(counts, top, place * step, step), "counts": counts}
-        )
+        x = place * step
+        counts = {}
+        for name, statuses in GROUPS.items():
+            counts[name] = sum(day.counts[status] for status in statuses)
+        parts = stack(counts, top, x, step)
+        columns.append({"day": day, "x": round(x, 1), "parts": parts, "counts": counts})
     return {"columns": columns, "width": WIDTH, "height": HEIGHT + 1, "step": step, "base": HEIGHT, "top": top}
 
 
 def stack(counts: dict[str, int], top: int, x: float, step: float) -> list[dict[str, Any]]:
-    parts, y = [], float(HEIGHT)
+    """The rectangles of one day, from the bottom up."""
+    parts = []
+    y = float(HEIGHT)
     for name, count in counts.items():
+        if not count:
+            continue
+        # The tallest column leaves 8 units for its label.
         height = count / top * (HEIGHT - 8)
         y -= height
-        if count:
-            parts.append(
-                {
-                    "name": name,
-                    "x": round(x + step * 0.18, 1),
-                    "y": round(y, 1),
-                    "width": round(step * 0.64, 1),
-                    "height": round(max(height, 1), 1),
-                }
-            )
+        parts.append(
+            {
+                "name": name,
+                "x": round(x + step * 0.18, 1),
+                "y": round(y, 1),
+                "width": round(step * 0.64, 1),
+                "height": round(max(height, 1), 1),
+            }
+        )
     return parts

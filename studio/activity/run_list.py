@@ -27,7 +27,8 @@ SHOWN = (
     "agent__name", "chain_version__chain__name", "principal__username", "status", "waiting_for", "created_at",
     "finished_at", "trigger", "error", "input_tokens", "output_tokens", "cost", "root", "chain_version",
 )  # fmt: skip
-OVERLAP = timedelta(seconds=30)  # ids of several servers are not in the order of their commits
+# Ids of several servers are not in the order of their commits.
+OVERLAP = timedelta(seconds=30)
 FIELDS = (
     "text", "status", "trigger", "agent", "chain", "person", "since", "until", "min_cost", "max_cost", "min_tokens",
     "max_tokens", "min_seconds", "max_seconds", "tool_failed",
@@ -48,7 +49,8 @@ class PageFilter(RunFilter):
         return runs.filter(pk__gte=first_id_at(start_of_day(day)))
 
     def to_day(self, runs: QuerySet[Run], name: str, day: date) -> QuerySet[Run]:
-        return runs.filter(pk__lt=first_id_at(start_of_day(day) + timedelta(days=1)))
+        end = start_of_day(day) + timedelta(days=1)
+        return runs.filter(pk__lt=first_id_at(end))
 
 
 def start_of_day(day: date) -> datetime:
@@ -60,11 +62,17 @@ def start_of_day(day: date) -> datetime:
 @signed_in
 def run_list(request: HttpRequest) -> HttpResponse:
     """Newest first. `?part=rows` returns only rows: those named in `watch`, and new ones."""
+    everyone = sees_everyone(request)
     filtered = PageFilter(filter_runs(request), queryset=select_row_columns(request))
     if request.GET.get("part") == "rows":
         rows = find_changed_runs(request, filtered.qs)
-        return page(request, "run_rows.html", _("Runs"), runs=with_details(rows), everyone=sees_everyone(request))
+        return page(request, "run_rows.html", _("Runs"), runs=with_details(rows), everyone=everyone)
     runs, older = keyset(request, filtered.qs)
+    chosen = {name: request.GET.get(name, "")[:200] for name in FIELDS}
+    # The first four fields are always visible, the others behind a button that counts them.
+    more_chosen = sum(bool(chosen[name]) for name in FIELDS[4:])
+    wrong = [f"{name}: {' '.join(errors)}" for name, errors in filtered.form.errors.items()]
+    saved = SavedFilter.objects.visible_to(request.user)[: SavedFilter.MOST]
     return page(
         request,
         "runs.html",
@@ -73,12 +81,12 @@ def run_list(request: HttpRequest) -> HttpResponse:
         older=older,
         statuses=Run.Status.values,
         triggers=Run.Trigger.values,
-        chosen={name: request.GET.get(name, "")[:200] for name in FIELDS},
-        more_chosen=sum(bool(request.GET.get(name)) for name in FIELDS[4:]),
-        wrong=[f"{name}: {' '.join(errors)}" for name, errors in filtered.form.errors.items()],
+        chosen=chosen,
+        more_chosen=more_chosen,
+        wrong=wrong,
         query=read_filters(request.GET),
-        saved=SavedFilter.objects.visible_to(request.user)[: SavedFilter.MOST],
-        everyone=sees_everyone(request),
+        saved=saved,
+        everyone=everyone,
         is_first_page="before" not in request.GET,
     )
 
@@ -109,10 +117,11 @@ def read_filters(query: QueryDict) -> str:
 def with_details(runs: Iterable[Run]) -> list[Run]:
     """Adds what a row shows beside the run itself: its first message and its whole cost. Two queries."""
     rows = list(runs)
-    whole = totals.with_children(rows)
-    first = first_words(rows)
+    usages = totals.with_children(rows)
+    texts = first_words(rows)
     for run in rows:
-        run.usage, run.words = whole[run.pk], first.get(run.pk) or describe_input(run.input_start)
+        run.usage = usages[run.pk]
+        run.words = texts.get(run.pk) or describe_input(run.input_start)
     return rows
 
 
@@ -123,23 +132,30 @@ def describe_input(start: str | None) -> str:
 
 def first_words(runs: list[Run]) -> dict[UUID, str]:
     rows = Message.objects.filter(run__in=runs, role=Message.Role.USER).only("run_id", "content", "role")
+    # The last one wins in a dictionary: that is the first message.
     return {row.run_id: row.words for row in rows.order_by("-seq")}
 
 
 def find_changed_runs(request: HttpRequest, matching: QuerySet[Run]) -> list[Run]:
     """Runs that started since the newest one shown, and those that were not done when they were shown."""
-    watched = [one for text in request.GET.get("watch", "").split(",")[:PAGE] if (one := read_uuid(text))]
-    rows = list(select_row_columns(request).filter(pk__in=watched)) if watched else []
+    texts = request.GET.get("watch", "").split(",")[:PAGE]
+    watched = {read_uuid(text) for text in texts} - {None}
+    rows: list[Run] = []
+    if watched:
+        rows = list(select_row_columns(request).filter(pk__in=watched))
     newest = read_uuid(request.GET.get("newest", ""))
-    since = first_id_at(read_moment(newest) - OVERLAP) if newest else first_id_at(timezone.now() - OVERLAP)
+    newest_at = read_moment(newest) if newest else timezone.now()
+    since = first_id_at(newest_at - OVERLAP)
     fresh = matching.filter(pk__gte=since).exclude(pk__in=watched).order_by("-pk")[:PAGE]
     return sorted([*rows, *fresh], key=lambda run: run.pk, reverse=True)
 
 
 def read_moment(pk: UUID) -> datetime:
     """When a UUIDv7 was made; an id of another kind counts as now."""
+    # Its first 48 bits are milliseconds since 1970.
+    seconds = (pk.int >> 80) / 1000
     try:
-        return datetime.fromtimestamp((pk.int >> 80) / 1000, tz=timezone.get_current_timezone())
+        return datetime.fromtimestamp(seconds, tz=timezone.get_current_timezone())
     except (OverflowError, ValueError, OSError):
         return timezone.now()
 

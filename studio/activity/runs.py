@@ -25,9 +25,11 @@ from ..conversations import memory, message_files
 from ..namesakes import mark_namesake
 from .waterfall import waterfall
 
-MODEL_CODES = ("model_", "provider_", "private_address", "base_url_missing")  # how they begin
+# How the codes of errors begin that a model or its provider causes.
+MODEL_CODES = ("model_", "provider_", "private_address", "base_url_missing")
 DOCUMENT_PLACE = re.compile(r"/collections/[a-z0-9-]+/documents/[0-9a-f-]{36}/\?at=\d+")
-KNOWLEDGE_CALLS = 50  # whose results are looked through
+# Whose results are looked through.
+KNOWLEDGE_CALLS = 50
 JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "principal")
 
 
@@ -37,22 +39,26 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     run = find_run(request, pk)
     run_messages = list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20])
     message_files.place_attachments(run_messages, request.user.pk)
+    usages = totals.with_children([run])
+    artifacts = Artifact.objects.of_tree(run).select_related("file").order_by("id")
+    graph = chain_pictures.of_run(run, is_alone=False) if run.chain_version_id else None
+    earlier_runs = ids_in([run.metadata.get(link) for link in ("retry_of", "again_of")])
     context = {
         "run": run,
         "starts_runs": run.children.exists(),
         "run_messages": run_messages,
-        "usage": totals.with_children([run])[run.pk],
+        "usage": usages[run.pk],
         "options": options.as_json(run),
         "why_queued": workers.why_queued(run),
         "fall": waterfall(run),
         "sources": find_sources(run),
-        "artifacts": list(Artifact.objects.of_tree(run).select_related("file").order_by("id")[: message_files.LIMIT]),
-        "graph": chain_pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
+        "artifacts": list(artifacts[: message_files.LIMIT]),
+        "graph": graph,
         "memory": memory.of_run(request, run),
         "may_read_raw": request.user.has_perm("runs.read_raw"),
         "is_mine": run.principal_id == request.user.pk,
         "provider": provider_to_check(request, run),
-        "before": next(iter(ids_in([run.metadata.get(link) for link in ("retry_of", "again_of")])), None),
+        "before": next(iter(earlier_runs), None),
     }
     template = "run_live.html" if request.GET.get("part") == "live" else "run.html"
     return page(request, template, run_title(run), **context)
@@ -60,28 +66,39 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def find_sources(run: Run) -> list[dict[str, str]]:
     """[{"url", "title"}] of the places of documents that the run searched or read, in its order."""
-    rows = run.tool_calls.filter(kind=Tool.Kind.KNOWLEDGE, outcome="ok").order_by("pk").values_list("result", flat=True)
-    seen = {one["url"]: one for result in rows[:KNOWLEDGE_CALLS] for one in find_places(result)}
-    return list(seen.values())
+    calls = run.tool_calls.filter(kind=Tool.Kind.KNOWLEDGE, outcome="ok").order_by("pk")
+    by_url: dict[str, dict[str, str]] = {}
+    for result in calls.values_list("result", flat=True)[:KNOWLEDGE_CALLS]:
+        for source in find_places(result):
+            by_url[source["url"]] = source
+    return list(by_url.values())
 
 
 def find_places(result: Any) -> list[dict[str, str]]:
-    listed = result.get("results", [result]) if isinstance(result, dict) else []
-    return [
-        {"url": one["url"], "title": str(one.get("title", ""))}
-        for one in (listed if isinstance(listed, list) else [])
-        if isinstance(one, dict) and isinstance(one.get("url"), str) and DOCUMENT_PLACE.fullmatch(one["url"])
-    ]
+    """The places that one result names. A tool's result may be anything, and its addresses too."""
+    if not isinstance(result, dict):
+        return []
+    hits = result.get("results", [result])
+    if not isinstance(hits, list):
+        return []
+    places: list[dict[str, str]] = []
+    for hit in hits:
+        url = hit.get("url") if isinstance(hit, dict) else None
+        if isinstance(url, str) and DOCUMENT_PLACE.fullmatch(url):
+            places.append({"url": url, "title": str(hit.get("title", ""))})
+    return places
 
 
 def provider_to_check(request: HttpRequest, run: Run) -> Provider | None:
     """The provider of the agent of a run that failed with its model, if this person has its page."""
-    code = (run.error or {}).get("code", "")
+    code = run.error.get("code", "") if run.error else ""
     if run.agent is None or not code.startswith(MODEL_CODES):
         return None
     providers = Provider.objects.visible_to(request.user).select_related("owner")
     provider = providers.filter(pk=run.agent.provider_id).first()
-    return provider and mark_namesake(request.user, provider)
+    if provider is None:
+        return None
+    return mark_namesake(request.user, provider)
 
 
 def find_run(request: HttpRequest, pk: UUID) -> Run:
@@ -95,9 +112,12 @@ def find_run(request: HttpRequest, pk: UUID) -> Run:
 
 def run_title(run: Run) -> str:
     if run.agent:
-        return _("Run of %(name)s") % {"name": run.agent.name}
-    chain = run.chain_version and run.chain_version.chain
-    return _("Run of %(name)s") % {"name": chain.name} if chain else _("Run, not routed yet")
+        name = run.agent.name
+    elif run.chain_version and run.chain_version.chain:
+        name = run.chain_version.chain.name
+    else:
+        return _("Run, not routed yet")
+    return _("Run of %(name)s") % {"name": name}
 
 
 @signed_in
@@ -148,14 +168,18 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def start_again(user: Any, run: Run) -> Run:
-    options = run.options.get("asked")
+    """A new run of the same chain or with the same message. Raises Conflict, Forbidden and what starting raises."""
+    is_draft = run.trigger == Run.Trigger.DRAFT
+    options_asked = run.options.get("asked")
     if run.chain_version is not None:
         chain = run.chain_version.chain
-        more = {"metadata": {"again_of": str(run.pk)}, "priority": (options or {}).get("priority")}
-        if run.trigger == Run.Trigger.DRAFT:
+        priority = options_asked.get("priority") if options_asked else None
+        fields: dict[str, Any] = {"metadata": {"again_of": str(run.pk)}, "priority": priority}
+        if is_draft:
             chain.require_edit(user)
-            more |= {"version": run.chain_version, "trigger": run.trigger}
-        return intake.start_chain(user=user, chain=chain.name, input=run.input, **more)
+            fields["version"] = run.chain_version
+            fields["trigger"] = run.trigger
+        return intake.start_chain(user=user, chain=chain.name, input=run.input, **fields)
     first = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
     if run.agent is None or first is None:
         raise Conflict(
@@ -163,11 +187,13 @@ def start_again(user: Any, run: Run) -> Run:
             hint=_("Start it where it came from, such as its schedule or trigger."),
         )
     version = None
-    if run.trigger == Run.Trigger.DRAFT:
+    if is_draft:
         run.agent.require_edit(user)
         version = run.version
-    common = {"agent": run.agent.name, "input": run.input, "version": version}
-    return intake.accept_message(user=user, parts=first.content, asked=options, **common).run
+    accepted = intake.accept_message(
+        user=user, parts=first.content, asked=options_asked, agent=run.agent.name, input=run.input, version=version
+    )
+    return accepted.run
 
 
 @require_POST

@@ -84,11 +84,14 @@ class ScheduleForm(NamedForm):
     def __init__(self, *args: Any, row: Schedule | None = None, **kwargs: Any) -> None:
         """Of a schedule for a chain, or with another timing, the form leaves these as they are."""
         super().__init__(*args, row=row, **kwargs)
-        if row is not None:
-            for name in ("agent", "text", "chain") if row.agent is None else ("chain", "input"):
-                del self.fields[name]
-        if row is not None and row.crontab is None:
-            del self.fields["crontab"]
+        if row is None:
+            return
+        is_of_chain = row.agent is None
+        unused = ["agent", "text", "chain"] if is_of_chain else ["chain", "input"]
+        if row.crontab is None:
+            unused.append("crontab")
+        for name in unused:
+            del self.fields[name]
 
     def clean_agent(self) -> Agent | None:
         return self.usable(Agent, self.cleaned_data["agent"])
@@ -97,48 +100,59 @@ class ScheduleForm(NamedForm):
         return self.usable(Chain, self.cleaned_data["chain"])
 
     def usable(self, model: Any, name: str) -> Any:
+        """The row of this name; None for an empty field."""
+        if not name:
+            return None
         try:
-            return model.objects.for_use(self.user, name) if name else None
+            return model.objects.for_use(self.user, name)
         except MusterError as error:
             raise forms.ValidationError(texts.translate(str(error)))
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
+        # What has an error already needs no second one.
         if "agent" not in self.fields or "agent" in self.errors or "chain" in self.errors:
             return cleaned
-        if bool(cleaned.get("agent")) == bool(cleaned.get("chain")):
+        agent = cleaned.get("agent")
+        chain = cleaned.get("chain")
+        text = cleaned.get("text")
+        if bool(agent) == bool(chain):
             self.add_error("agent", _("Name an agent or a chain, not both."))
-        elif cleaned.get("agent") and not cleaned.get("text"):
+        elif agent and not text:
             self.add_error("text", _("Write the message to the agent."))
-        elif cleaned.get("chain") and cleaned.get("text"):
+        elif chain and text:
             self.add_error("text", _("A chain takes an input, not a message."))
         return cleaned
 
     def clean_timezone(self) -> str:
+        name = self.cleaned_data["timezone"]
         try:
-            zone_named(self.cleaned_data["timezone"])
+            zone_named(name)
         except TimingError as error:
             raise forms.ValidationError(texts.translate(str(error)))
-        return self.cleaned_data["timezone"]
+        return name
 
     def clean_crontab(self) -> str:
+        """The five fields, also of what was written in words."""
+        text = self.cleaned_data["crontab"]
         try:
-            read_line(self.cleaned_data["crontab"])
-            return " ".join(split_line(self.cleaned_data["crontab"]))
+            read_line(text)
+            return " ".join(split_line(text))
         except TimingError as error:
             raise forms.ValidationError(texts.translate(str(error)))
 
     def save(self) -> Schedule:
-        about = dict(self.cleaned_data)
-        if "crontab" in about:
-            about["crontab"] = find_or_make_crontab(about["crontab"], about["timezone"])
+        fields = dict(self.cleaned_data)
+        if "crontab" in fields:
+            fields["crontab"] = find_or_make_crontab(fields["crontab"], fields["timezone"])
         schedule = self.row or Schedule(owner=self.user)
-        for name, value in about.items():
+        for name, value in fields.items():
             setattr(schedule, name, value)
         if schedule.enabled:
             schedules.plan_next(schedule)
         schedule.save()
-        AuditEvent.record("schedule.changed" if self.row else "schedule.created", schedule, actor=self.user)
+        action = "schedule.changed" if self.row else "schedule.created"
+        AuditEvent.record(action, schedule, actor=self.user)
         return schedule
 
 
@@ -153,38 +167,53 @@ def find_or_make_crontab(line: str, zone: str) -> CrontabSchedule:
 @signed_in
 def schedule_list(request: HttpRequest) -> HttpResponse:
     """The month, and every schedule. POST creates one."""
-    form = ScheduleForm(request.POST, user=request.user) if request.method == "POST" else None
-    if form is not None and form.is_valid():
-        try:
-            schedule = form.save()
-        except MusterError as error:
-            form.add_error("crontab", texts.translate(str(error)))
-        else:
-            messages.success(
-                request,
-                _("“%(schedule)s” is due first %(next_due_at)s UTC.")
-                % {"schedule": schedule, "next_due_at": date_format(schedule.next_due_at, "DATETIME_FORMAT")},
-            )
+    form = None
+    if request.method == "POST":
+        form = ScheduleForm(request.POST, user=request.user)
+        schedule = save_new(form)
+        if schedule is not None:
+            due_at = date_format(schedule.next_due_at, "DATETIME_FORMAT")
+            message = _("“%(schedule)s” is due first %(next_due_at)s UTC.")
+            messages.success(request, message % {"schedule": schedule, "next_due_at": due_at})
             return redirect("page:schedules")
     rows = list(visible(request).order_by("name", "pk")[:LISTED])
     mark_namesakes(Schedule, rows, request.user)
-    blank = ScheduleForm(user=request.user, initial={**FIRST, "timezone": viewer_zone(), **initial_target(request)})
+    initial = {**FIRST, "timezone": viewer_zone(), **initial_target(request)}
     answer = page(
-        request, "schedules.html", _("Schedules"), schedules=rows, calendar=calendar(request, rows),
-        form=form or blank, zone=viewer_zone(), agents=offer_agents(request.user), chains=offer_chains(request.user),
-    )  # fmt: skip
+        request,
+        "schedules.html",
+        _("Schedules"),
+        schedules=rows,
+        calendar=calendar(request, rows),
+        form=form or ScheduleForm(user=request.user, initial=initial),
+        zone=viewer_zone(),
+        agents=offer_agents(request.user),
+        chains=offer_chains(request.user),
+    )
     answer.status_code = 200 if form is None else 422
     return answer
 
 
+def save_new(form: ScheduleForm) -> Schedule | None:
+    """None if the form has errors now."""
+    if not form.is_valid():
+        return None
+    try:
+        return form.save()
+    except MusterError as error:
+        form.add_error("crontab", texts.translate(str(error)))
+        return None
+
+
 def offer_agents(user: Any) -> list[str]:
     """Names suggested by the agent field; others can be typed."""
-    return list(Agent.objects.usable_by(user).published().order_by("name").values_list("name", flat=True)[:LISTED])
+    rows = Agent.objects.usable_by(user).published().order_by("name")
+    return list(rows.values_list("name", flat=True)[:LISTED])
 
 
 def offer_chains(user: Any) -> list[str]:
-    rows = Chain.objects.usable_by(user).filter(published__isnull=False, enabled=True)
-    return list(rows.order_by("name").values_list("name", flat=True)[:LISTED])
+    rows = Chain.objects.usable_by(user).filter(published__isnull=False, enabled=True).order_by("name")
+    return list(rows.values_list("name", flat=True)[:LISTED])
 
 
 def viewer_zone() -> str:
@@ -195,22 +224,27 @@ def viewer_zone() -> str:
 def initial_target(request: HttpRequest) -> dict[str, str]:
     """`?agent=` or `?chain=` begins a schedule for it."""
     for kind in ("agent", "chain"):
-        if name := request.GET.get(kind, "")[:64].replace("\0", ""):
-            return {kind: name, "name": f"{name[:58]}-daily"}
+        target = request.GET.get(kind, "")[:64].replace("\0", "")
+        if target:
+            # Shortened, so that the name has at most 64 characters.
+            return {kind: target, "name": f"{target[:58]}-daily"}
     return {}
 
 
 @signed_in
 def due_times(request: HttpRequest) -> JsonResponse:
     """What a crontab line means, and its next five times: {"words", "times"}, or {"error"}."""
-    line, named = (request.GET.get(name, "")[:200].replace("\0", "") for name in ("crontab", "timezone"))
+    line = request.GET.get("crontab", "")[:200].replace("\0", "")
+    zone = request.GET.get("timezone", "")[:200].replace("\0", "")
     try:
-        timing = read_line(line, named or viewer_zone())
+        timing = read_line(line, zone or viewer_zone())
         times = upcoming(timing, timezone.now(), 5)
     except (TimingError, OverflowError) as error:
         return JsonResponse({"error": texts.translate(str(error))})
+    # Fields and not words: they can be described in the person's language.
     crontab = " ".join(split_line(line))
-    return JsonResponse({"words": in_words(crontab, get_language()), "times": [at.isoformat() for at in times]})
+    words = in_words(crontab, get_language())
+    return JsonResponse({"words": words, "times": [at.isoformat() for at in times]})
 
 
 def visible(request: HttpRequest) -> Any:
@@ -224,22 +258,32 @@ def calendar(request: HttpRequest, rows: list[Schedule], now: datetime | None = 
     now = timezone.localtime(now)
     first = read_month(request.GET.get("month", ""), now)
     days = list(Calendar().itermonthdates(first.year, first.month))
-    entries: dict[date, list[dict[str, Any]]] = defaultdict(list)
     start = datetime(days[0].year, days[0].month, days[0].day, tzinfo=now.tzinfo)
     end = start + timedelta(days=len(days))
+    entries: dict[date, list[dict[str, Any]]] = defaultdict(list)
     for entry in [*past(rows, start, end), *coming(rows, max(now, start), end)]:
-        entries[timezone.localdate(entry["at"])].append(entry)
-    cells = [cell(day, first.month, now.date(), sorted(entries[day], key=lambda one: one["at"])) for day in days]
-    before, after = first - timedelta(days=1), first + timedelta(days=32)
+        local_day = timezone.localdate(entry["at"])
+        entries[local_day].append(entry)
+    cells = []
+    for day in days:
+        entries_of_day = sorted(entries[day], key=lambda entry: entry["at"])
+        cells.append(cell(day, first.month, now.date(), entries_of_day))
+    before = first - timedelta(days=1)
+    # 32 days after a first of the month lie in the next month.
+    after = first + timedelta(days=32)
     return {"title": date_format(first, "F Y"), "cells": cells, "before": f"{before:%Y-%m}", "after": f"{after:%Y-%m}"}
 
 
 def read_month(text: str, now: datetime) -> date:
+    """The first day of the month; of the present one for a text that is none, and for years far away."""
+    this_month = now.date().replace(day=1)
     try:
         day = datetime.strptime(text, "%Y-%m").date()
     except ValueError:
-        return now.date().replace(day=1)
-    return day if 2000 <= day.year <= 2200 else now.date().replace(day=1)
+        return this_month
+    if not 2000 <= day.year <= 2200:
+        return this_month
+    return day
 
 
 def cell(day: date, month: int, today: date, entries: list[dict[str, Any]]) -> dict[str, Any]:
@@ -250,12 +294,13 @@ def cell(day: date, month: int, today: date, entries: list[dict[str, Any]]) -> d
 
 
 def past(rows: list[Schedule], start: datetime, end: datetime) -> list[dict[str, Any]]:
+    by_id = {schedule.pk: schedule for schedule in rows}
     occurrences = ScheduleOccurrence.objects.filter(schedule__in=rows, due_at__gte=start, due_at__lt=end)
-    by_key = {schedule.pk: schedule for schedule in rows}
-    return [
-        {"at": row.due_at, "schedule": by_key[row.schedule_id], "outcome": row.outcome, "run": row.run_id}
-        for row in occurrences.order_by("-due_at")[:OCCURRENCES]
-    ]
+    entries = []
+    for row in occurrences.order_by("-due_at")[:OCCURRENCES]:
+        schedule = by_id[row.schedule_id]
+        entries.append({"at": row.due_at, "schedule": schedule, "outcome": row.outcome, "run": row.run_id})
+    return entries
 
 
 def coming(rows: list[Schedule], start: datetime, end: datetime) -> list[dict[str, Any]]:
@@ -266,9 +311,12 @@ def coming(rows: list[Schedule], start: datetime, end: datetime) -> list[dict[st
             continue
         try:
             times = schedules.preview(schedule, PER_SCHEDULE, now=start)
+        # A schedule that cannot be read has no times; its own page says why.
         except Invalid:
             continue
-        entries += [{"at": at, "schedule": schedule, "outcome": "coming", "run": None} for at in times if at < end]
+        for at in times:
+            if at < end:
+                entries.append({"at": at, "schedule": schedule, "outcome": "coming", "run": None})
     return entries
 
 
@@ -283,7 +331,8 @@ def schedule_page(request: HttpRequest, name: str) -> HttpResponse:
         if save_form(form):
             messages.success(request, _("Saved."))
             return redirect(address("page:schedule", schedule))
-        schedule = find_by_name(request, visible(request).with_last_run(), name)  # without what was refused
+        # Without what was refused.
+        schedule = find_by_name(request, visible(request).with_last_run(), name)
     answer = render_schedule(request, schedule, form or fill_form(schedule, request.user))
     answer.status_code = 200 if form is None else 422
     return answer
@@ -295,7 +344,8 @@ def save_form(form: ScheduleForm) -> bool:
     try:
         form.save()
     except MusterError as error:
-        form.add_error("crontab" if "crontab" in form.fields else None, texts.translate(str(error)))
+        field = "crontab" if "crontab" in form.fields else None
+        form.add_error(field, texts.translate(str(error)))
         return False
     return True
 
@@ -304,21 +354,31 @@ def fill_form(schedule: Schedule, user: Any) -> ScheduleForm:
     """The form with the schedule's values."""
     names = ("name", "text", "input", "timezone", "missed_policy", "overlap_policy")
     values = {name: getattr(schedule, name) for name in names}
-    agent = schedule.agent.name if schedule.agent else ""
-    return ScheduleForm(user=user, row=schedule, initial={**values, "agent": agent, "crontab": schedule.line})
+    values["agent"] = schedule.agent.name if schedule.agent else ""
+    values["crontab"] = schedule.line
+    return ScheduleForm(user=user, row=schedule, initial=values)
 
 
 def render_schedule(request: HttpRequest, schedule: Schedule, form: ScheduleForm) -> HttpResponse:
-    try:
-        upcoming = schedules.preview(schedule, 5) if schedule.enabled else []
-    except Invalid as error:
-        upcoming = []
-        tell(request, error)
+    upcoming: list[datetime] = []
+    if schedule.enabled:
+        try:
+            upcoming = schedules.preview(schedule, 5)
+        except Invalid as error:
+            tell(request, error)
+    occurrences = schedule.occurrences.select_related("run").order_by("-due_at")
     return page(
-        request, "schedule.html", schedule.name, schedule=schedule, why=schedules.why_not(schedule), upcoming=upcoming,
-        occurrences=schedule.occurrences.select_related("run").order_by("-due_at")[:60],
-        may_edit=schedule.may_edit(request.user), form=form, agents=offer_agents(request.user),
-    )  # fmt: skip
+        request,
+        "schedule.html",
+        schedule.name,
+        schedule=schedule,
+        why=schedules.why_not(schedule),
+        upcoming=upcoming,
+        occurrences=occurrences[:60],
+        may_edit=schedule.may_edit(request.user),
+        form=form,
+        agents=offer_agents(request.user),
+    )
 
 
 @require_POST

@@ -36,29 +36,37 @@ def fields_by_tab(row: Any) -> dict[str, list[Field]]:
     """The fields of each tab with the row's values as texts."""
     tabs: dict[str, list[Field]] = {}
     for column in find_options(row.__class__).values():
-        if tab := column.option.tab:
-            tabs.setdefault(tab, []).append(make_field(row, column))
+        tab = column.option.tab
+        # Options without a tab are set over the API only.
+        if tab:
+            fields = tabs.setdefault(tab, [])
+            fields.append(make_field(row, column))
     return tabs
 
 
 def make_field(row: Any, column: Any) -> Field:
-    option, kind = column.option, find_control(column)
+    option = column.option
+    kind = find_control(column)
     value = text_for_form(getattr(row, column.name), kind)
     return Field(column.name, option.label, kind, option.help, value, column.choices or [])
 
 
 def make_model_param_fields(agent: Any) -> list[Field]:
     """The parameters of its model that the page offers."""
-    values = agent.model_params
-    return [
-        Field(name, label, "number", words, text_for_form(values.get(name.partition(".")[2]), "number"), [])
-        for name, label, words in MODEL_PARAMS
-    ]
+    fields = []
+    for name, label, help in MODEL_PARAMS:
+        _object, _dot, key = name.partition(".")
+        value = text_for_form(agent.model_params.get(key), "number")
+        fields.append(Field(name, label, "number", help, value, []))
+    return fields
 
 
 def text_for_form(value: Any, kind: str) -> str:
+    """What stands in the field of this kind."""
     if value is None or value == {}:
         return ""
     if kind == "lines":
         return "\n".join(value)
-    return json.dumps(value, indent=2, ensure_ascii=False) if kind in ("schema", "json") else str(value)
+    if kind in ("schema", "json"):
+        return json.dumps(value, indent=2, ensure_ascii=False)
+    return str(value)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
@@ -21,7 +22,7 @@ OFFERED = 200
 
 @signed_in
 def agent_list(request: HttpRequest) -> HttpResponse:
-    """Filters: see `listed`."""
+    """Filters: see `list_page`."""
     rows = Agent.objects.visible_to(request.user).select_related("published", "owner", "team", "provider")
     agents, around = list_page(request, rows.defer(*HEAVY))
     months = figures.months(agents, request.user)
@@ -39,41 +40,48 @@ def new_agent(request: HttpRequest) -> HttpResponse:
     """`?from=` names an agent that is copied."""
     copied = request.GET.get("from", "")[:64]
     title = _("Copy of %(name)s") % {"name": copied} if copied else _("New agent")
-    return page(
-        request,
-        "agent_new.html",
-        title,
-        copied=copied,
-        providers=find_providers(request.user),
-        may_write=writes(request),
-    )
+    context = {"copied": copied, "providers": find_providers(request.user), "may_write": writes(request)}
+    return page(request, "agent_new.html", title, **context)
 
 
 def find_providers(user: Any) -> list[str]:
     """Real models first: the offline provider is for trying things out."""
     rows = Provider.objects.usable_by(user).filter(enabled=True).order_by("name").values_list("name", "kind")
     providers = sorted(rows[:OFFERED], key=lambda row: row[1] == Provider.Kind.OFFLINE)
-    return list(dict.fromkeys(name for name, _ in providers))
+    names = [name for name, _kind in providers]
+    # Two owners may have used the same name.
+    return list(dict.fromkeys(names))
 
 
 @signed_in
 def agent_page(request: HttpRequest, name: str) -> HttpResponse:
-    """The studio of one agent; read-only for people who may not change it. `?owner=`: see `opened`."""
+    """The studio of one agent; read-only for people who may not change it. `?owner=`: see `find_by_name`."""
     if not SLUG.regex.match(name):
         raise Http404("There is no agent with that name.")
     agent = find_by_name(request, Agent.objects.select_related("published", "owner", "team", "provider"), name)
+    # The page's script saves by name, which would mean another row: this one is only read.
     if getattr(agent, "address", ""):
         return namesake(request, agent, grants=agent.grants.select_related("tool"))
-    may_edit = agent.may_edit(request.user) and writes(request)
-    may_use = agent.may_use(request.user) and roles.allows(request.user, "messages:write")
+    user = request.user
+    may_edit = agent.may_edit(user) and writes(request)
+    may_use = agent.may_use(user) and roles.allows(user, "messages:write")
     fields = fields_by_tab(agent)
     fields["model"] += make_model_param_fields(agent)
     return page(
-        request, "agent.html", agent.name, agent=agent, may_edit=may_edit, may_use=may_use,
-        fields=fields, providers=find_providers(request.user), teams=find_teams(request.user, agent),
-        without=unshared_tools(request.user, agent, may_edit), examples=agent.examples[:3],
-        tool_kinds=Tool.Kind.choices, modes=ToolGrant.Mode.choices,
-    )  # fmt: skip
+        request,
+        "agent.html",
+        agent.name,
+        agent=agent,
+        may_edit=may_edit,
+        may_use=may_use,
+        fields=fields,
+        providers=find_providers(user),
+        teams=find_teams(user, agent),
+        without=unshared_tools(user, agent, may_edit),
+        examples=agent.examples[:3],
+        tool_kinds=Tool.Kind.choices,
+        modes=ToolGrant.Mode.choices,
+    )
 
 
 def unshared_tools(user: Any, agent: Agent, may_edit: bool) -> list[str]:
@@ -82,9 +90,12 @@ def unshared_tools(user: Any, agent: Agent, may_edit: bool) -> list[str]:
     """
     tools = Tool.objects.filter(grants__agent=agent)
     if may_edit:
-        tools = tools.exclude(owner=None, team=None).exclude(team__isnull=False, team=agent.team_id)
+        of_site = Q(owner=None, team=None)
+        of_same_team = Q(team__isnull=False, team=agent.team_id)
+        tools = tools.exclude(of_site).exclude(of_same_team)
     else:
-        tools = tools.exclude(pk__in=Tool.objects.usable_by(user).values("pk"))
+        usable_ids = Tool.objects.usable_by(user).values("pk")
+        tools = tools.exclude(pk__in=usable_ids)
     return list(tools.order_by("name").values_list("name", flat=True))
 
 
@@ -92,4 +103,6 @@ def find_teams(user: Any, row: Owned | None = None) -> list[str]:
     """Teams that this person may share with, and the one that the row is shared with."""
     mine = Membership.objects.filter(user_id=user.pk, role__in=Membership.SHARERS).order_by("team__name")
     names = list(mine.values_list("team__name", flat=True)[:OFFERED])
-    return names if row is None or row.team is None or row.team.name in names else [row.team.name, *names]
+    if row is None or row.team is None or row.team.name in names:
+        return names
+    return [row.team.name, *names]

@@ -25,7 +25,7 @@ HEAVY = ("input_schema", "output_schema", "published__spec")
 
 @signed_in
 def chain_list(request: HttpRequest) -> HttpResponse:
-    """Filters: see `listed`."""
+    """Filters: see `list_page`."""
     rows = Chain.objects.visible_to(request.user).select_related("published", "owner", "team").defer(*HEAVY)
     chains, around = list_page(request, rows.annotate(total=Count("steps")))
     months = figures.months_of_chains(chains, request.user)
@@ -48,24 +48,37 @@ def new_chain(request: HttpRequest) -> HttpResponse:
 
 @signed_in
 def chain_page(request: HttpRequest, name: str) -> HttpResponse:
-    """The editor of one chain; read-only for people who may not change it. `?owner=`: see `opened`."""
+    """The editor of one chain; read-only for people who may not change it. `?owner=`: see `find_by_name`."""
     if not SLUG.regex.match(name):
         raise Http404("There is no chain with that name.")
     chain = find_by_name(request, Chain.objects.select_related("published", "owner", "team"), name)
+    # The page's script saves by name, which would mean another row: this one is only read.
     if getattr(chain, "address", ""):
         return namesake(request, chain)
-    newest = Run.objects.visible_to(request.user).filter(chain_version__chain=chain)
+    user = request.user
+    may_write = writes(request)
+    runs = Run.objects.visible_to(user).filter(chain_version__chain=chain).order_by("-pk")
     return page(
-        request, "chain.html", chain.name, chain=chain, fields=fields_by_tab(chain)["settings"],
-        may_edit=chain.may_edit(request.user) and writes(request), may_write=writes(request),
-        may_use=chain.may_use(request.user) and roles.allows(request.user, "runs:write"),
-        teams=find_teams(request.user, chain), origin=f"{request.scheme}://{request.get_host()}",
+        request,
+        "chain.html",
+        chain.name,
+        chain=chain,
+        fields=fields_by_tab(chain)["settings"],
+        may_edit=chain.may_edit(user) and may_write,
+        may_write=may_write,
+        may_use=chain.may_use(user) and roles.allows(user, "runs:write"),
+        teams=find_teams(user, chain),
+        origin=f"{request.scheme}://{request.get_host()}",
         blank=json.dumps(blank(chain.input_schema)),
-        runs=list(newest.select_related("agent", "chain_version__chain").order_by("-pk")[:8]),
-    )  # fmt: skip
+        runs=list(runs.select_related("agent", "chain_version__chain")[:8]),
+    )
 
 
 def blank(schema: dict[str, Any] | None) -> Any:
     """An empty value of the schema's shape, as a starting point."""
-    fields = (schema or {}).get("properties") or {}
-    return {name: about.get("default", BLANK.get(str(about.get("type")), "")) for name, about in fields.items()}
+    properties = schema.get("properties") if schema else None
+    values = {}
+    for name, about in (properties or {}).items():
+        empty_value = BLANK.get(str(about.get("type")), "")
+        values[name] = about.get("default", empty_value)
+    return values

@@ -30,10 +30,14 @@ class Lines(forms.CharField):
     widget = forms.Textarea(attrs={"rows": 3})
 
     def prepare_value(self, value: Any) -> Any:
-        return "\n".join(value) if isinstance(value, list) else value
+        # A text is what was typed; a list comes from the row.
+        if isinstance(value, list):
+            return "\n".join(value)
+        return value
 
     def to_python(self, value: Any) -> list[str]:  # type: ignore[override]
-        return [line.strip() for line in (value or "").splitlines() if line.strip()]
+        lines = [line.strip() for line in (value or "").splitlines()]
+        return [line for line in lines if line]
 
 
 def dollars(label: Any) -> forms.DecimalField:
@@ -80,7 +84,8 @@ def embed_list(request: HttpRequest) -> HttpResponse:
     """Every embed of this person. POST creates one, which is off."""
     mine = Agent.objects.editable_by(request.user).published().order_by("name")
     if request.method == "POST":
-        agent = mine.filter(name=request.POST.get("agent", "")[:64].replace("\0", "")).first()
+        name = request.POST.get("agent", "")[:64].replace("\0", "")
+        agent = mine.filter(name=name).first()
         if agent is None:
             raise Invalid(_("Choose a published agent that you may change."))
         embed = saved(Embed(owner=request.user, agent=agent), {}, {"daily_cost": DAILY_COST})
@@ -94,16 +99,19 @@ def embed_list(request: HttpRequest) -> HttpResponse:
 def embed_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One embed: what to paste, and its form."""
     embed = find_own(request, pk)
-    form = EmbedForm(request.POST if request.method == "POST" else None, instance=embed)
-    if request.method == "POST" and form.is_valid():
+    is_sent = request.method == "POST"
+    form = EmbedForm(request.POST if is_sent else None, instance=embed)
+    if is_sent and form.is_valid():
         fields = dict(form.cleaned_data)
         costs = {name: fields.pop(name) for name in COSTS}
         saved(embed, fields, costs)
         AuditEvent.record("embed.changed", embed, actor=request.user, fields=form.changed_data, enabled=embed.enabled)
         messages.success(request, _("Saved."))
         return redirect("page:embed", embed.pk)
-    about = {"snippet": SNIPPET.format(server=settings.PUBLIC_URL.rstrip("/"), key=embed.key), "url": page_url(embed)}
-    answer = page(request, "embed.html", str(find_own(request, pk)), embed=embed, form=form, **about)
+    # A form writes refused values to its row: the title is read anew.
+    title = str(find_own(request, pk))
+    snippet = SNIPPET.format(server=settings.PUBLIC_URL.rstrip("/"), key=embed.key)
+    answer = page(request, "embed.html", title, embed=embed, form=form, snippet=snippet, url=page_url(embed))
     answer.status_code = 422 if form.errors else 200
     return answer
 
@@ -113,7 +121,9 @@ def embed_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 def act(request: HttpRequest, pk: UUID, verb: str) -> HttpResponse:
     """Give it another key, or delete it."""
     embed = find_own(request, pk)
-    AuditEvent.record({"rotate": "embed.rotated", "delete": "embed.deleted"}[verb], embed, actor=request.user)
+    actions = {"rotate": "embed.rotated", "delete": "embed.deleted"}
+    # Before the row is gone.
+    AuditEvent.record(actions[verb], embed, actor=request.user)
     if verb == "delete":
         embed.delete()
         return redirect("page:embeds")

@@ -21,11 +21,14 @@ def list_page(request: HttpRequest, rows: QuerySet[Any]) -> tuple[list[Any], dic
     """
     archived = bool(request.GET.get("archived"))
     whose = request.GET.get("whose", "")
-    whose = whose if whose in WHOSE else ""
-    shown, around = by_name(request, filter_by_owner(rows.filter(enabled=not archived), whose, request.user))
-    kept = {"whose": whose, "archived": "1" if archived else "", "search": around["search"]}
-    query = urlencode({name: value for name, value in kept.items() if value})
-    return shown, {"whose": whose, "kinds": WHOSE.items(), "archived": archived, "query": query, **around}
+    if whose not in WHOSE:
+        whose = ""
+    matching = filter_by_owner(rows.filter(enabled=not archived), whose, request.user)
+    page_rows, around = by_name(request, matching)
+    # The filters again, for the links to the next page.
+    filters = {"whose": whose, "archived": "1" if archived else "", "search": around["search"]}
+    query = urlencode({name: value for name, value in filters.items() if value})
+    return page_rows, {"whose": whose, "kinds": WHOSE.items(), "archived": archived, "query": query, **around}
 
 
 def filter_by_owner(rows: QuerySet[Any], whose: str, user: Any) -> QuerySet[Any]:
@@ -33,7 +36,9 @@ def filter_by_owner(rows: QuerySet[Any], whose: str, user: Any) -> QuerySet[Any]
         return rows.filter(owner=user)
     if whose == "team":
         return rows.filter(team__isnull=False)
-    return rows.filter(owner=None, team=None) if whose == "site" else rows
+    if whose == "site":
+        return rows.filter(owner=None, team=None)
+    return rows
 
 
 def namesake(request: HttpRequest, row: Any, **context: Any) -> HttpResponse:

@@ -38,12 +38,15 @@ class PromptForm(forms.Form):
         super().__init__(*args, **kwargs)
         mine = Membership.objects.filter(user_id=user.pk, role__in=Membership.SHARERS).order_by("team__name")
         names = mine.values_list("team__name", flat=True)[:OFFERED]
-        self.fields["team"].choices = [("", _("Nobody else")), *((name, name) for name in names)]
+        teams = [(name, name) for name in names]
+        self.fields["team"].choices = [("", _("Nobody else")), *teams]
 
 
 @signed_in
 def prompt_list(request: HttpRequest) -> HttpResponse:
-    return render_prompts(request, PromptForm(request.user, initial={"text": request.GET.get("text", "")[:LENGTH]}))
+    """The prompts, and a form for a new one. `?text=` fills it, such as with a message of the chat."""
+    text = request.GET.get("text", "")[:LENGTH]
+    return render_prompts(request, PromptForm(request.user, initial={"text": text}))
 
 
 @require_POST
@@ -55,12 +58,14 @@ def save(request: HttpRequest) -> HttpResponse:
         return render_prompts(request, form)
     body = {**form.cleaned_data, "team": form.cleaned_data["team"] or None}
     existing = Prompt.objects.filter(owner_id=request.user.pk, name=body["name"]).first()
+    # The serializer of the API checks what is written, so that both refuse the same.
     serializer = PromptSerializer(existing, data=body, partial=True, context={"request": request})
     if not serializer.is_valid():
         return render_prompts(request, with_problems(form, serializer.errors))
+    action = "prompt.changed" if existing else "prompt.created"
     with refusals("prompt", request.user):
         prompt = serializer.save()
-        AuditEvent.record(f"prompt.{'changed' if existing else 'created'}", prompt, actor=request.user)
+        AuditEvent.record(action, prompt, actor=request.user)
     messages.success(request, _("The prompt “%(name)s” is saved.") % {"name": prompt})
     return redirect("page:prompts")
 

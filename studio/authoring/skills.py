@@ -29,7 +29,8 @@ from .agents import find_teams
 WRITES = "skills:write"
 SLIM = ("text", "files", "published__text", "published__files", "published__front")
 VERSIONS = 50
-SHOWN = 100_000  # characters of a file
+# Characters of a file.
+SHOWN = 100_000
 SOURCE = "REMOTE_ADDR"
 NEW = "---\nname: \ndescription: \n---\n"
 
@@ -45,7 +46,8 @@ def skill_list(request: HttpRequest) -> HttpResponse:
 def render_skills(request: HttpRequest, text: str) -> HttpResponse:
     rows = Skill.objects.visible_to(request.user).select_related("published", "owner", "team").defer(*SLIM)
     skills, around = by_name(request, rows)
-    return page(request, "skills.html", _("Skills"), skills=skills, text=text, most=MOST_BYTES, longest=TEXT, **around)
+    limits = {"most": MOST_BYTES, "longest": TEXT}
+    return page(request, "skills.html", _("Skills"), skills=skills, text=text, **limits, **around)
 
 
 def add_skill(request: HttpRequest) -> HttpResponse:
@@ -69,7 +71,8 @@ def read_form(request: HttpRequest, skill: Skill) -> dict[str, Any]:
     if not request.FILES:
         if "text" not in request.POST:
             raise Invalid(_("Choose an archive or a folder."), code="nothing_found")
-        text = request.POST["text"].replace("\r\n", "\n")  # browsers send the ends of lines of a text area as CRLF
+        # Browsers send the ends of lines of a text area as CRLF.
+        text = request.POST["text"].replace("\r\n", "\n")
         return {"text": text, "contents": None, "untrusted": False, **by}
     folder, text, contents = read_upload(request)
     archive = store.store_changed(skill, text, contents, untrusted=True, folder=folder)
@@ -78,25 +81,36 @@ def read_form(request: HttpRequest, skill: Skill) -> dict[str, Any]:
 
 def read_upload(request: HttpRequest) -> tuple[str, str, dict[str, bytes]]:
     """(name of the folder, SKILL.md, the other files) of an archive or of the files of a folder."""
-    if sum(file.size or 0 for _name, group in request.FILES.lists() for file in group) > MOST_BYTES:
+    total = 0
+    for _name, group in request.FILES.lists():
+        total += sum(file.size or 0 for file in group)
+    # Before anything is read into memory.
+    if total > MOST_BYTES:
         raise TooLarge(f"A skill may have {MOST_BYTES >> 20} MB.", hint="Leave out large files.")
-    if archive := request.FILES.get("archive"):
+    archive = request.FILES.get("archive")
+    if archive:
         return files.from_archive(archive.read(), request.POST.get("folder", "")[:240])
-    parts, paths = request.FILES.getlist("files"), read_paths(request)
+    parts = request.FILES.getlist("files")
+    paths = read_paths(request)
     if not parts or len(parts) > MOST_FILES or len(paths) != len(parts):
         raise Invalid(f"Send an archive, or 1 to {MOST_FILES} files.", code="nothing_found")
     folder = paths[0].partition("/")[0]
-    sent = {path.removeprefix(f"{folder}/"): part.read() for path, part in zip(paths, parts, strict=True)}
-    return (folder, *files.from_parts(sent))
+    contents: dict[str, bytes] = {}
+    for path, part in zip(paths, parts, strict=True):
+        contents[path.removeprefix(f"{folder}/")] = part.read()
+    text, other_files = files.from_parts(contents)
+    return folder, text, other_files
 
 
 def read_paths(request: HttpRequest) -> list[str]:
     """The paths of the files of a folder, which the script of the page sends: browsers send names only."""
     try:
-        sent = parsers.read(request.POST.get("paths", "[]").encode())
+        paths = parsers.read(request.POST.get("paths", "[]").encode())
     except ValueError:
-        sent = []
-    return sent if isinstance(sent, list) and all(isinstance(one, str) for one in sent) else []
+        return []
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        return []
+    return paths
 
 
 # -- one skill ---------------------------------------------------------------------------------------------------------
@@ -128,14 +142,31 @@ def find(request: HttpRequest, name: str) -> Skill:
 
 
 def render_skill(request: HttpRequest, skill: Skill, text: str) -> HttpResponse:
+    """The page of a skill with this text in its editor."""
     may_edit = skill.may_edit(request.user)
-    versions = list(skill.versions.select_related("author").defer("text", "files", "front")[:VERSIONS])
+    versions = skill.versions.select_related("author").defer("text", "files", "front")
+    users: Any = ()
+    teams: Any = ()
+    if may_edit:
+        users = store.used_by(skill, request.user)
+        teams = find_teams(request.user, skill)
     return page(
-        request, "skill.html", skill.name, skill=skill, given=text, body=find_body(skill.text), longest=TEXT,
-        may_edit=may_edit, versions=versions, users=store.used_by(skill, request.user) if may_edit else (),
-        teams=find_teams(request.user, skill) if may_edit else (), file=open_file(request, skill),
-        difference=compare_versions(request, skill), most=MOST_BYTES, seen=skill.updated_at.isoformat(),
-    )  # fmt: skip
+        request,
+        "skill.html",
+        skill.name,
+        skill=skill,
+        given=text,
+        body=find_body(skill.text),
+        longest=TEXT,
+        may_edit=may_edit,
+        versions=list(versions[:VERSIONS]),
+        users=users,
+        teams=teams,
+        file=open_file(request, skill),
+        difference=compare_versions(request, skill),
+        most=MOST_BYTES,
+        seen=skill.updated_at.isoformat(),
+    )
 
 
 def find_body(text: str) -> str:
@@ -162,14 +193,24 @@ def compare_versions(request: HttpRequest, skill: Skill) -> dict[str, Any] | Non
     """What differs between two versions, or between a version and the draft."""
     if "from" not in request.GET:
         return None
-    older, newer = find_version(skill, request.GET["from"]), find_version(skill, request.GET.get("to", "draft"))
-    left, right = older.whole()["files"], newer.whole()["files"]
-    changed = [
-        (path, "removed" if path not in right else "changed" if path in left else "added")
-        for path in sorted(left.keys() | right.keys())
-        if left.get(path) != right.get(path)
-    ]
-    return {"older": older, "newer": newer, "rows": side_by_side(older.text, newer.text), "files": changed}
+    older = find_version(skill, request.GET["from"])
+    newer = find_version(skill, request.GET.get("to", "draft"))
+    changes = compare_files(older.whole()["files"], newer.whole()["files"])
+    rows = side_by_side(older.text, newer.text)
+    return {"older": older, "newer": newer, "rows": rows, "files": changes}
+
+
+def compare_files(older: dict[str, Any], newer: dict[str, Any]) -> list[tuple[str, str]]:
+    """(path, “removed”, “changed” or “added”) of each file that is not the same in both."""
+    changes = []
+    for path in sorted(older.keys() | newer.keys()):
+        if path not in newer:
+            changes.append((path, "removed"))
+        elif path not in older:
+            changes.append((path, "added"))
+        elif older[path] != newer[path]:
+            changes.append((path, "changed"))
+    return changes
 
 
 def find_version(skill: Skill, number: str) -> Skill | SkillVersion:
@@ -192,16 +233,22 @@ def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     if verb != "import" and verb not in VERBS:
         raise Http404("There is no such action.")
     try:
+        # Before the transaction: the bytes of files are stored.
         if verb == "import":
             skill.require_edit(request.user)
             sent = read_form(request, skill)
         with transaction.atomic():
-            done = replace(request, skill, sent) if verb == "import" else VERBS[verb](request, skill)
+            if verb == "import":
+                message = replace(request, skill, sent)
+            else:
+                message = VERBS[verb](request, skill)
     except MusterError as error:
         tell(request, error)
         return redirect(namesakes.address("page:skill", skill))
-    messages.success(request, done)
-    return redirect("page:skills") if verb == "delete" else redirect(namesakes.address("page:skill", skill))
+    messages.success(request, message)
+    if verb == "delete":
+        return redirect("page:skills")
+    return redirect(namesakes.address("page:skill", skill))
 
 
 def lock_unchanged(request: HttpRequest, skill: Skill) -> Skill:
@@ -222,26 +269,30 @@ def replace(request: HttpRequest, skill: Skill, sent: dict[str, Any]) -> str:
 
 def publish(request: HttpRequest, skill: Skill) -> str:
     """A review is a statement about exactly the row that the person has seen."""
-    version = store.publish(
-        lock_unchanged(request, skill), note=request.POST.get("note", "")[:500],
-        reviewed=request.POST.get("reviewed") == "yes", **audit_source(request),
-    )  # fmt: skip
+    locked = lock_unchanged(request, skill)
+    note = request.POST.get("note", "")[:500]
+    is_reviewed = request.POST.get("reviewed") == "yes"
+    version = store.publish(locked, note=note, reviewed=is_reviewed, **audit_source(request))
     return _("Version %(number)s is published.") % {"number": version.number}
 
 
 def roll_back(request: HttpRequest, skill: Skill) -> str:
-    version = store.rollback(skill, read_number(request.POST.get("version", "")), **audit_source(request))
+    number = read_number(request.POST.get("version", ""))
+    version = store.rollback(skill, number, **audit_source(request))
     return _("Version %(number)s is live again.") % {"number": version.number}
 
 
 def share(request: HttpRequest, skill: Skill) -> str:
     """A team that the person is not in is unknown to them."""
     name = request.POST.get("team", "")
-    team = Team.objects.filter(name=name, memberships__user_id=request.user.pk).first() if name else None
-    if name and team is None:
+    if not name:
+        store.share(skill, None, **audit_source(request))
+        return _("Nobody else sees it now.")
+    team = Team.objects.filter(name=name, memberships__user_id=request.user.pk).first()
+    if team is None:
         raise Invalid(_("You are in no such team."), code="unknown_team")
     store.share(skill, team, **audit_source(request))
-    return _("Shared with %(team)s.") % {"team": team} if team else _("Nobody else sees it now.")
+    return _("Shared with %(team)s.") % {"team": team}
 
 
 def make_function(request: HttpRequest, skill: Skill) -> str:

@@ -43,13 +43,21 @@ def new_function(request: HttpRequest) -> HttpResponse:
 
 @signed_in
 def function_page(request: HttpRequest, name: str) -> HttpResponse:
-    """The workbench of one function. `?owner=`: see `opened`."""
+    """The workbench of one function. `?owner=`: see `find_by_name`."""
     if not SLUG.regex.match(name):
         raise Http404("There is no function with that name.")
     function = find_by_name(request, StoredFunction.objects.select_related("published", "owner", "team"), name)
+    others = {option: getattr(function, option) for option in OTHERS}
     return page(
-        request, "workbench.html", function.name, function=function, source=function.source,
-        may_edit=function.may_edit(request.user), tests=function.tests.count(), settings=function,
-        effects=Tool.Effect.choices, teams=find_teams(request.user, function),
-        others={name: getattr(function, name) for name in OTHERS},
-    )  # fmt: skip
+        request,
+        "workbench.html",
+        function.name,
+        function=function,
+        source=function.source,
+        may_edit=function.may_edit(request.user),
+        tests=function.tests.count(),
+        settings=function,
+        effects=Tool.Effect.choices,
+        teams=find_teams(request.user, function),
+        others=others,
+    )

@@ -19,7 +19,8 @@ from ..base import page, posted, signed_in
 
 TALKS = ("messages:read", "messages:write")
 KEYS = 200
-RESOURCES = (  # of scopes
+# The resources that scopes name.
+RESOURCES = (
     known("agents"), known("functions"), known("tools"), known("chains"), known("runs"), known("messages"),
     known("sessions"), known("schedules"), known("devices"), known("records"), known("connections"),
     known("providers"), known("budgets"), known("teams"), known("secrets"), known("audit"), known("triggers"),
@@ -95,10 +96,13 @@ def client_list(request: HttpRequest) -> HttpResponse:
 @signed_in(writes="keys:write")
 def new_key(request: HttpRequest, word: str) -> HttpResponse:
     """Create a key for this kind of client and show it, this once."""
-    client = next((one for one in CLIENTS if one.word == word), None)
+    clients = {client.word: client for client in CLIENTS}
+    client = clients.get(word)
     if client is None:
         raise Http404("There is no such kind of client.")
-    scopes = [*client.scopes, *([DECIDE] if request.POST.get("decides") else [])]
+    scopes = list(client.scopes)
+    if request.POST.get("decides"):
+        scopes.append(DECIDE)
     key, secret = ApiKey.make(request.user, scopes, name=client.title)
     AuditEvent.record("apikey.created", key, actor=request.user, scopes=scopes)
     return render_clients(request, client=client, secret=secret)
@@ -117,10 +121,12 @@ def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def render_clients(request: HttpRequest, client: Client | None = None, secret: str = "") -> HttpResponse:
-    entries = [
-        {"client": one, "text": one.pasted(secret if one == client else "YOUR_KEY"), "is_made": one == client}
-        for one in CLIENTS
-    ]
+    """The page; `secret` is the new key of this client, which no later page can show."""
+    entries = []
+    for shown_client in CLIENTS:
+        is_made = shown_client == client
+        text = shown_client.pasted(secret if is_made else "YOUR_KEY")
+        entries.append({"client": shown_client, "text": text, "is_made": is_made})
     keys = list(ApiKey.objects.visible_to(request.user).order_by("-created_at", "-pk")[:KEYS])
     for key in keys:
         key.may = in_words(key.scopes)
@@ -131,15 +137,26 @@ def in_words(scopes: list[str]) -> str:
     """What a key with these scopes may do: `["*"]` → everything except deciding approvals."""
     if EVERYTHING in scopes:
         return _("everything") if DECIDE in scopes else _("everything except deciding approvals")
-    pairs = [scope.split(":", 1) for scope in scopes if ":" in scope]
-    reads, writes, runs = (
-        ", ".join(translate_name(resource) for resource, held in pairs if held in verbs)
-        for verbs in (("read", "*"), ("write", "*"), ("execute",))
-    )
-    parts = [
-        reads and _("read: %(what)s") % {"what": reads},
-        writes and _("write: %(what)s") % {"what": writes},
-        runs and _("execute: %(what)s") % {"what": runs},
-        _("decide approvals") if DECIDE in scopes else "",
-    ]
-    return "; ".join(part for part in parts if part) or _("nothing")
+    parts: list[str] = []
+    readable = join_resources(scopes, ("read", "*"))
+    if readable:
+        parts.append(_("read: %(what)s") % {"what": readable})
+    writable = join_resources(scopes, ("write", "*"))
+    if writable:
+        parts.append(_("write: %(what)s") % {"what": writable})
+    executable = join_resources(scopes, ("execute",))
+    if executable:
+        parts.append(_("execute: %(what)s") % {"what": executable})
+    if DECIDE in scopes:
+        parts.append(_("decide approvals"))
+    return "; ".join(parts) or _("nothing")
+
+
+def join_resources(scopes: list[str], verbs: tuple[str, ...]) -> str:
+    """The resources, in the person's language, with which the key may do one of these."""
+    names = []
+    for scope in scopes:
+        resource, _colon, verb = scope.partition(":")
+        if verb in verbs:
+            names.append(translate_name(resource))
+    return ", ".join(names)

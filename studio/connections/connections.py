@@ -22,15 +22,19 @@ TOOLS = 300
 
 @signed_in
 def connection_list(request: HttpRequest) -> HttpResponse:
-    connections = Connection.objects.visible_to(request.user).select_related("owner", "team").order_by("name")[:300]
-    services = [{**service.described(), "accesses": accesses(service)} for service in SERVICES.values()]
-    return page(request, "connections.html", _("Connections"), connections=connections, services=services)
+    connections = Connection.objects.visible_to(request.user).select_related("owner", "team").order_by("name")
+    services = []
+    for service in SERVICES.values():
+        services.append({**service.described(), "accesses": accesses(service)})
+    return page(request, "connections.html", _("Connections"), connections=connections[:300], services=services)
 
 
 def accesses(service: Any) -> list[dict[str, Any]]:
     """The kinds of access that a user can choose before the login, with their explanations."""
-    words = list(dict.fromkeys(one.access for one in service.scopes))
-    return [{"word": word, "why": " ".join(one.why for one in service.scopes if one.access == word)} for word in words]
+    reasons: dict[str, list[str]] = {}
+    for scope in service.scopes:
+        reasons.setdefault(scope.access, []).append(scope.why)
+    return [{"word": word, "why": " ".join(sentences)} for word, sentences in reasons.items()]
 
 
 @signed_in
@@ -38,17 +42,26 @@ def connection_page(request: HttpRequest, pk: int) -> HttpResponse:
     connection = Connection.objects.visible_to(request.user).select_related("owner").filter(pk=pk).first()
     if connection is None:
         raise Http404("There is no such connection that you can see.")
-    tools = RemoteTool.objects.filter(connection=connection).select_related("tool").order_by("remote_name")[:TOOLS]
+    tools = RemoteTool.objects.filter(connection=connection).select_related("tool").order_by("remote_name")
     return page(
-        request, "connection.html", connection.name, connection=connection, tools=tools, effects=Tool.Effect.choices,
-        may_edit=connection.may_edit(request.user), login_link=reconnect_link(connection),
+        request,
+        "connection.html",
+        connection.name,
+        connection=connection,
+        tools=tools[:TOOLS],
+        effects=Tool.Effect.choices,
+        may_edit=connection.may_edit(request.user),
+        login_link=reconnect_link(connection),
         fix=find_fix(connection),
-    )  # fmt: skip
+    )
 
 
 def find_fix(connection: Connection) -> Fix | None:
     """The setting that allows a private address. A missing login is mended by the button for it."""
-    refused = connection.base_url and url_refusal(
-        connection.base_url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False
-    )
-    return private_fix(connection.base_url) if refused and connection.health == Connection.Health.BROKEN else None
+    url = connection.base_url
+    if not url or connection.health != Connection.Health.BROKEN:
+        return None
+    # A name that cannot be found is no private address.
+    if not url_refusal(url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
+        return None
+    return private_fix(url)

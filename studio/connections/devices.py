@@ -24,16 +24,26 @@ CALLS = 50
 
 @signed_in
 def device_list(request: HttpRequest, code: str = "", expires_at: Any = None) -> HttpResponse:
+    """The person's devices; `code` is a new one for pairing."""
     now = clock.near()
     devices = list(Device.objects.visible_to(request.user).order_by("revoked_at", "name"))
     for device in devices:
-        device.state = "revoked" if device.revoked_at else "online" if device.is_online(now) else "offline"
+        if device.revoked_at:
+            device.state = "revoked"
+        else:
+            device.state = "online" if device.is_online(now) else "offline"
     server = settings.PUBLIC_URL.rstrip("/")
+    wheel = reverse("page:device-client", args=[package.filename()])
     return page(
-        request, "devices.html", _("Devices"), devices=devices, code=code, expires_at=expires_at,
-        install=f"pipx install {server}{reverse('page:device-client', args=[package.filename()])}",
+        request,
+        "devices.html",
+        _("Devices"),
+        devices=devices,
+        code=code,
+        expires_at=expires_at,
+        install=f"pipx install {server}{wheel}",
         command=f"muster-device pair --server {server} --code {code}",
-    )  # fmt: skip
+    )
 
 
 @require_safe
@@ -58,12 +68,18 @@ def pair(request: HttpRequest) -> HttpResponse:
 @signed_in
 def device_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     device = find(request, pk)
+    calls = DeviceCall.objects.filter(device=device).order_by("-id")
+    offered = device.offers.select_related("tool").order_by("name", "-id")
     return page(
-        request, "device.html", device.name, device=device, is_online=device.is_online(),
+        request,
+        "device.html",
+        device.name,
+        device=device,
+        is_online=device.is_online(),
         shares_folders="list_directory" in device.tools,
-        calls=DeviceCall.objects.filter(device=device).order_by("-id")[:CALLS],
-        offers=device.offers.select_related("tool").order_by("name", "-id")[:200],
-    )  # fmt: skip
+        calls=calls[:CALLS],
+        offers=offered[:200],
+    )
 
 
 @require_POST
@@ -80,9 +96,8 @@ def revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
 @signed_in
 def decide(request: HttpRequest, pk: UUID, offer: int) -> HttpResponse:
     """Approve or reject exactly this definition of an offered tool."""
-    offered_tool = (
-        OfferedTool.objects.select_related("device", "tool").filter(device=find(request, pk), pk=offer).first()
-    )
+    rows = OfferedTool.objects.select_related("device", "tool").filter(device=find(request, pk))
+    offered_tool = rows.filter(pk=offer).first()
     if offered_tool is None:
         raise Http404("This device has not offered such a tool.")
     verb = offers.approve if request.POST.get("decision") == "approve" else offers.reject

@@ -80,48 +80,57 @@ class ProviderForm(NamedForm):
 
     def clean_base_url(self) -> str:
         url = self.cleaned_data["base_url"]
+        if not url:
+            return url
         try:
-            check_model_url(url) if url else None
+            check_model_url(url)
         except ValidationError as error:
-            self.fix = private_fix(url) if error.code == "private_address" else None
+            if error.code == "private_address":
+                self.fix = private_fix(url)
             raise
         return url
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        if cleaned.get("kind") == Provider.Kind.COMPATIBLE and not cleaned.get("base_url") and not self.errors:
+        needs_url = cleaned.get("kind") == Provider.Kind.COMPATIBLE
+        # An address with an error of its own is empty here.
+        if needs_url and not cleaned.get("base_url") and not self.errors:
             self.add_error("base_url", _("An OpenAI-compatible server needs its address."))
+        prices: dict[str, dict[str, float]] = {}
         try:
-            typed = read_prices(self.data)
-            prices = {model: {end: read_amount(cost) for end, cost in row.items()} for model, row in typed.items()}
+            for model, row in read_prices(self.data).items():
+                prices[model] = {end: read_amount(cost) for end, cost in row.items()}
             cleaned["prices"] = PricesField().run_validation(prices)
         except (Refused, ValueError):
             self.add_error(None, _("A price is a number of US dollars per million tokens, from 0."))
         return cleaned
 
     def save(self) -> Provider:
-        about = dict(self.cleaned_data)
+        fields = dict(self.cleaned_data)
         provider = self.row or Provider(owner=self.user)
-        moved = (about["kind"], about["base_url"]) != (provider.kind, provider.base_url)
-        if not about["api_key"] and not (moved and self.row):
-            about["api_key"] = provider.api_key  # a key is not sent to another address
-        for name, value in about.items():
+        has_moved = (fields["kind"], fields["base_url"]) != (provider.kind, provider.base_url)
+        # An empty field leaves the stored key, which is never sent to another address.
+        if not fields["api_key"] and not (has_moved and self.row):
+            fields["api_key"] = provider.api_key
+        for name, value in fields.items():
             setattr(provider, name, value)
+        action = "provider.changed" if self.row else "provider.created"
         with refusals("provider", self.user):
             provider.save()
-            verb = "provider.changed" if self.row else "provider.created"
-            AuditEvent.record(verb, provider, actor=self.user, fields=sorted(self.changed_data))
+            AuditEvent.record(action, provider, actor=self.user, fields=sorted(self.changed_data))
             provider_changed(provider)
         return provider
 
 
 def read_prices(data: Any) -> dict[str, dict[str, Any]]:
     """The rows of the table of prices. Rows without a model are left out."""
-    columns = (data.getlist(f"price_{name}")[:400] for name in ("model", "input", "output"))
-    rows = zip(*columns, strict=False)
-    return {
-        model.strip()[:100]: {"input": cost or 0, "output": more or 0} for model, cost, more in rows if model.strip()
-    }
+    models, inputs, outputs = (data.getlist(f"price_{name}")[:400] for name in ("model", "input", "output"))
+    prices: dict[str, dict[str, Any]] = {}
+    for model, input_cost, output_cost in zip(models, inputs, outputs, strict=False):
+        name = model.strip()[:100]
+        if name:
+            prices[name] = {"input": input_cost or 0, "output": output_cost or 0}
+    return prices
 
 
 def read_amount(text: Any) -> float:
@@ -135,20 +144,28 @@ def read_amount(text: Any) -> float:
 @signed_in(writes=WRITES)
 def provider_list(request: HttpRequest) -> HttpResponse:
     """The providers that this person can see. POST adds one and tests it."""
-    form = ProviderForm(request.POST, user=request.user) if request.method == "POST" else None
-    if form is not None and form.is_valid():
-        provider = form.save()
-        remember_trial(request, provider)
-        return redirect(address("page:provider", provider))
-    rows = list(
-        Provider.objects.visible_to(request.user).select_related("owner", "team").order_by("name", "pk")[:LISTED]
-    )
+    form = None
+    if request.method == "POST":
+        form = ProviderForm(request.POST, user=request.user)
+        if form.is_valid():
+            provider = form.save()
+            remember_trial(request, provider)
+            return redirect(address("page:provider", provider))
+    visible_rows = Provider.objects.visible_to(request.user).select_related("owner", "team")
+    rows = list(visible_rows.order_by("name", "pk")[:LISTED])
     mark_namesakes(Provider, rows, request.user)
     blank = ProviderForm(user=request.user, initial={"name": "openai", "kind": Provider.Kind.OPENAI})
     answer = page(
-        request, "providers.html", _("Providers"), providers=rows, form=form or blank, is_new=True, prices={},
-        may_add=roles.allows(request.user, WRITES), failed=form is not None,
-    )  # fmt: skip
+        request,
+        "providers.html",
+        _("Providers"),
+        providers=rows,
+        form=form or blank,
+        is_new=True,
+        prices={},
+        may_add=roles.allows(request.user, WRITES),
+        failed=form is not None,
+    )
     answer.status_code = 200 if form is None else 422
     return answer
 
@@ -165,14 +182,25 @@ def provider_page(request: HttpRequest, name: str) -> HttpResponse:
             saved = form.save()
             remember_trial(request, saved)
             return redirect(address("page:provider", saved))
-        provider = find(request, name)  # without what was refused
+        # Without what was refused.
+        provider = find(request, name)
+    table = read_table()
+    may_edit = provider.may_edit(request.user) and roles.allows(request.user, WRITES)
+    # The result of a trial is shown once.
+    trial = request.session.pop(f"trial-{provider.pk}", None)
     answer = page(
-        request, "provider.html", provider.name, provider=provider, form=form or fill_form(provider, request.user),
-        prices=read_prices(request.POST) if form else provider.prices, preset=read_table()["kinds"].get(provider.kind),
-        as_of=read_table()["as_of"], may_edit=provider.may_edit(request.user) and roles.allows(request.user, WRITES),
-        trial=request.session.pop(f"trial-{provider.pk}", None),
+        request,
+        "provider.html",
+        provider.name,
+        provider=provider,
+        form=form or fill_form(provider, request.user),
+        prices=read_prices(request.POST) if form else provider.prices,
+        preset=table["kinds"].get(provider.kind),
+        as_of=table["as_of"],
+        may_edit=may_edit,
+        trial=trial,
         agents=find_agents(provider, request.user),
-    )  # fmt: skip
+    )
     answer.status_code = 200 if form is None else 422
     return answer
 
@@ -188,8 +216,10 @@ def find(request: HttpRequest, name: str) -> Provider:
 
 
 def fill_form(provider: Provider, user: Any) -> ProviderForm:
+    """The form with the provider's values; the key is never among them."""
     names = ("name", "kind", "base_url", "default_model", "api", "tool_calling", "thinking", "enabled")
-    return ProviderForm(user=user, row=provider, initial={name: getattr(provider, name) for name in names})
+    initial = {name: getattr(provider, name) for name in names}
+    return ProviderForm(user=user, row=provider, initial=initial)
 
 
 def remember_trial(request: HttpRequest, provider: Provider, *, with_requests: bool = False) -> None:
@@ -204,22 +234,28 @@ def remember_trial(request: HttpRequest, provider: Provider, *, with_requests: b
 
 
 def find_fix(provider: Provider, code: str) -> Fix | None:
+    """What the person can do about a trial that failed with this code."""
     if code == "private_address":
         return private_fix(provider.base_url)
     if code == "provider_key_refused" and provider.kind in KEY_PAGES:
-        return Fix(_("Make a new key at this address, and enter it below."), KEY_PAGES[Provider.Kind(provider.kind)])
-    if code == "unknown_model" and provider.kind == Provider.Kind.OLLAMA:
-        return Fix(_("Load the model on the machine of the server."), f"ollama pull {provider.default_model}")
-    if code == "provider_unreachable" and provider.kind == Provider.Kind.OLLAMA:
-        return Fix(_("Start the server on its machine."), "ollama serve")
-    if code == "provider_refused" and provider.kind == Provider.Kind.COMPATIBLE and "/v1" not in provider.base_url:
+        key_page = KEY_PAGES[Provider.Kind(provider.kind)]
+        return Fix(_("Make a new key at this address, and enter it below."), key_page)
+    if provider.kind == Provider.Kind.OLLAMA:
+        if code == "unknown_model":
+            return Fix(_("Load the model on the machine of the server."), f"ollama pull {provider.default_model}")
+        if code == "provider_unreachable":
+            return Fix(_("Start the server on its machine."), "ollama serve")
+    # The usual mistake with a server that speaks OpenAI's API.
+    is_compatible = provider.kind == Provider.Kind.COMPATIBLE
+    if code == "provider_refused" and is_compatible and "/v1" not in provider.base_url:
         return Fix(_("Try this base URL."), f"{provider.base_url.rstrip('/')}/v1")
     return None
 
 
 def private_fix(url: str) -> Fix:
     words = _("An administrator adds this to the settings of the server (the file .env) and restarts it.")
-    return Fix(words, f"MUSTER_PRIVATE_HOSTS={urlsplit(url).hostname or ''}")
+    host = urlsplit(url).hostname or ""
+    return Fix(words, f"MUSTER_PRIVATE_HOSTS={host}")
 
 
 @require_POST

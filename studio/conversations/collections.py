@@ -33,8 +33,10 @@ from ..namesakes import address, find_by_name, mark_namesake
 
 WRITES = "collections:write"
 RESULTS = 10
-QUESTION = ("question", "document", "place")  # the fields of its form
-AROUND = 3  # pieces before and after the place that is opened
+# The fields of the form of a question.
+QUESTION = ("question", "document", "place")
+# Pieces before and after the place that is opened.
+AROUND = 3
 SOURCE = "REMOTE_ADDR"
 
 
@@ -49,11 +51,10 @@ def collection_list(request: HttpRequest) -> HttpResponse:
 
 
 def create(request: HttpRequest) -> HttpResponse:
-    body = {"name": request.POST.get("name", "").strip(), "description": request.POST.get("description", "").strip()}
+    body = {name: request.POST.get(name, "").strip() for name in ("name", "description")}
     serializer = CollectionSerializer(data=body, context={"request": request})
     try:
-        if not serializer.is_valid():
-            raise Invalid(next(str(errors[0]) for errors in serializer.errors.values()))
+        require_valid(serializer)
         with refusals("collection", request.user):
             row = serializer.save()
             catalog.list_tools(row)
@@ -62,6 +63,13 @@ def create(request: HttpRequest) -> HttpResponse:
         return redirect("page:collections")
     note(request, "created", row)
     return redirect(address("page:collection", row))
+
+
+def require_valid(serializer: Any) -> None:
+    """Raises Invalid with the first problem."""
+    if not serializer.is_valid():
+        first_errors = next(iter(serializer.errors.values()))
+        raise Invalid(str(first_errors[0]))
 
 
 @signed_in(writes=WRITES)
@@ -74,22 +82,28 @@ def collection_page(request: HttpRequest, name: str) -> HttpResponse:
     if request.method == "POST":
         return add(request, row)
     documents, older = keyset(request, Document.objects.filter(collection=row).current().select_related("file"))
-    shown = {
-        "collection": row, "documents": documents, "may_edit": row.may_edit(request.user),
-        "is_busy": any(one.status in ("waiting", "indexing") for one in documents),
-    }  # fmt: skip
+    is_busy = any(document.status in ("waiting", "indexing") for document in documents)
+    table = {"collection": row, "documents": documents, "may_edit": row.may_edit(request.user), "is_busy": is_busy}
     if request.GET.get("part") == "documents":
-        return page(request, "collection_documents.html", row.name, **shown)
+        return page(request, "collection_documents.html", row.name, **table)
     question = request.GET.get("query", "")[:500].replace("\0", "").strip()
+    results = Results()
     if question:
         row.require_use(request.user)
-    asker = Asker(request.user.pk)
-    answer = search_all(row, question, asker, limit=RESULTS) if question else Results()
+        results = search_all(row, question, Asker(request.user.pk), limit=RESULTS)
     return page(
-        request, "collection.html", row.name, **shown, older=older, question=question, found=answer.hits,
-        not_searched=answer.absent, **folder_context(request, row), **account_context(request, row),
+        request,
+        "collection.html",
+        row.name,
+        **table,
+        older=older,
+        question=question,
+        found=results.hits,
+        not_searched=results.absent,
+        **folder_context(request, row),
+        **account_context(request, row),
         **evaluation_context(row),
-    )  # fmt: skip
+    )
 
 
 def add(request: HttpRequest, row: Collection) -> HttpResponse:
@@ -108,18 +122,18 @@ def add(request: HttpRequest, row: Collection) -> HttpResponse:
 def add_documents(request: HttpRequest, row: Collection) -> Any:
     """Each document of the form: files, or an address. Raises Invalid, Conflict, TooLarge."""
     is_untrusted = request.POST.get("own") != "yes"
-    if url := request.POST.get("url", "").strip():
-        serializer = NewDocumentSerializer(data={"url": url})
-        if not serializer.is_valid():
-            raise Invalid(next(str(errors[0]) for errors in serializer.errors.values()))
+    url = request.POST.get("url", "").strip()
+    if url:
+        require_valid(NewDocumentSerializer(data={"url": url}))
         yield storage.add_url(row, url, name=url[:200])
         return
-    sent = request.FILES.getlist("file")
-    if not sent:
+    uploads = request.FILES.getlist("file")
+    if not uploads:
         raise Invalid(_("Choose a file, or write an address."))
-    for upload in sent:
+    for upload in uploads:
+        name = files.clean_name(upload.name or "")
         yield storage.add_content(
-            row, request.user.pk, files.clean_name(upload.name or ""), upload, declared=upload.content_type or "",
+            row, request.user.pk, name, upload, declared=upload.content_type or "",
             untrusted=is_untrusted, source=Document.Source.UPLOAD,
         )  # fmt: skip
 
@@ -130,14 +144,22 @@ def act(request: HttpRequest, name: str, pk: UUID, verb: str) -> HttpResponse:
     """Read a document again, remove it from the next version on, or erase it from all versions."""
     row = editable(request, name)
     document = find_document(row, pk)
+    perform, event = ACTIONS[verb]
     try:
-        {"reindex": storage.index_again, "remove": storage.remove, "erase": storage.erase}[verb](document)
+        perform(document)
     except MusterError as error:
         tell(request, error)
     else:
-        done = {"reindex": "reindexed", "remove": "removed", "erase": "erased"}[verb]
-        note(request, done, document, collection=row.name)
+        note(request, event, document, collection=row.name)
     return redirect(address("page:collection", row))
+
+
+# What each button does, and the event in the audit log.
+ACTIONS: dict[str, tuple[Any, str]] = {
+    "reindex": (storage.index_again, "reindexed"),
+    "remove": (storage.remove, "removed"),
+    "erase": (storage.erase, "erased"),
+}
 
 
 @require_POST
@@ -157,22 +179,30 @@ def document_page(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     The id decides, because a collection may get another name.
     """
     usable = Collection.objects.usable_by(request.user).values("pk")
-    document = (
-        Document.objects.select_related("collection__team", "collection__owner")
-        .filter(collection__in=usable, pk=pk)
-        .first()
-    )
+    documents = Document.objects.select_related("collection__team", "collection__owner").filter(collection__in=usable)
+    document = documents.filter(pk=pk).first()
     if document is None:
+        # Raises NotFound if the person may not use the collection either.
         row = Collection.objects.for_use(request.user, name, request.GET.get("owner"))
         raise Http404(f"There is no such document in the collection “{row.name}”.")
     at = read_number(request.GET.get("at", ""))
-    pieces = list(document.chunks.defer("words").filter(position__gte=max(0, at - AROUND))[: 2 * AROUND + 1])
+    # Pieces on one page: those around the place, and the place itself.
+    page_size = 2 * AROUND + 1
+    first = max(0, at - AROUND)
+    pieces = document.chunks.defer("words").filter(position__gte=first)
+    has_later = at + AROUND + 1 < document.chunk_count
     return page(
-        request, "document.html", document.name, collection=mark_namesake(request.user, document.collection),
-        document=document, pieces=pieces, at=at, is_chosen="at" in request.GET,
-        earlier=max(0, at - 2 * AROUND - 1) if at > AROUND else None,
-        later=at + 2 * AROUND + 1 if at + AROUND + 1 < document.chunk_count else None,
-    )  # fmt: skip
+        request,
+        "document.html",
+        document.name,
+        collection=mark_namesake(request.user, document.collection),
+        document=document,
+        pieces=list(pieces[:page_size]),
+        at=at,
+        is_chosen="at" in request.GET,
+        earlier=max(0, at - page_size) if at > AROUND else None,
+        later=at + page_size if has_later else None,
+    )
 
 
 def editable(request: HttpRequest, name: str) -> Collection:
@@ -199,10 +229,13 @@ def note(request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
 def evaluation_context(row: Collection) -> dict[str, Any]:
     """Each question with its rank in the last evaluation: a number, None for not found, or "" for not asked yet."""
     last = row.evaluations.first()
-    ranks = {evaluation.key(entry): entry["rank"] for entry in last.ranks} if last else {}
+    ranks = {}
+    if last:
+        ranks = {evaluation.key(entry): entry["rank"] for entry in last.ranks}
     questions = list(row.questions.all()[: evaluation.QUESTIONS])
     for question in questions:
-        question.rank = ranks.get((question.question, question.document, question.place), "")
+        key = (question.question, question.document, question.place)
+        question.rank = ranks.get(key, "")
     return {"questions": questions, "evaluation": last}
 
 
@@ -210,13 +243,12 @@ def evaluation_context(row: Collection) -> dict[str, Any]:
 @signed_in(writes=WRITES)
 def add_question(request: HttpRequest, name: str) -> HttpResponse:
     row = editable(request, name)
-    serializer = NewEvaluationQuestionSerializer(
-        data={field: request.POST.get(field, "").strip() for field in QUESTION}
-    )
+    fields = {field: request.POST.get(field, "").strip() for field in QUESTION}
+    serializer = NewEvaluationQuestionSerializer(data=fields)
     try:
-        if not serializer.is_valid():
-            raise Invalid(next(str(errors[0]) for errors in serializer.errors.values()))
-        note(request, "added", evaluation.add_question(row, **serializer.validated_data), collection=row.name)
+        require_valid(serializer)
+        question = evaluation.add_question(row, **serializer.validated_data)
+        note(request, "added", question, collection=row.name)
     except MusterError as error:
         tell(request, error)
     return redirect(address("page:collection", row))
@@ -255,15 +287,14 @@ def evaluate(request: HttpRequest, name: str) -> HttpResponse:
 def folder_context(request: HttpRequest, row: Collection) -> dict[str, Any]:
     """The person's folders in this collection, each with its device or None, and what they could add."""
     devices = {device.pk: device for device in Device.objects.visible_to(request.user).live()}
-    mine = list(CollectionFolder.objects.visible_to(request.user).filter(collection=row))
-    return {
-        "folders": [{"row": one, "device": devices.get(one.device_id)} for one in mine],
-        "shared_folders": [
-            {"value": f"{device.pk}/{name}", "device": device.name, "name": name}
-            for device in devices.values()
-            for name in device.folders
-        ],
-    }
+    folders = []
+    for folder in CollectionFolder.objects.visible_to(request.user).filter(collection=row):
+        folders.append({"row": folder, "device": devices.get(folder.device_id)})
+    shared_folders = []
+    for device in devices.values():
+        for name in device.folders:
+            shared_folders.append({"value": f"{device.pk}/{name}", "device": device.name, "name": name})
+    return {"folders": folders, "shared_folders": shared_folders}
 
 
 @require_POST
@@ -271,7 +302,8 @@ def folder_context(request: HttpRequest, row: Collection) -> dict[str, Any]:
 def add_folder(request: HttpRequest, name: str) -> HttpResponse:
     row = editable(request, name)
     device, _slash, top = request.POST.get("folder", "").partition("/")
-    path = f"{top}/{request.POST.get('path', '').strip()}".replace("\0", "").rstrip("/")
+    below = request.POST.get("path", "").strip()
+    path = f"{top}/{below}".replace("\0", "").rstrip("/")
     try:
         folder, is_new = device_folders.add(row, request.user, read_device_id(device), path)
     except MusterError as error:
@@ -309,16 +341,13 @@ def account_context(request: HttpRequest, row: Collection) -> dict[str, Any]:
     """The person's accounts in this collection, and those that they could add."""
     connections = list(Connection.objects.filter(owner=request.user, provider__in=ACCOUNTS, enabled=True))
     names = {connection.pk: connection.name for connection in connections}
-    mine = CollectionAccount.objects.visible_to(request.user).filter(collection=row)
-    read = [
-        {
-            "row": account,
-            "account": names.get(account.connection_id, ""),
-            "failed": account.items.exclude(error="").count(),
-        }
-        for account in mine
-    ]
-    return {"mail_accounts": read, "connections": connections}
+    mail_accounts = []
+    for account in CollectionAccount.objects.visible_to(request.user).filter(collection=row):
+        failed_count = account.items.exclude(error="").count()
+        # The name is empty once the connection is gone or switched off.
+        name = names.get(account.connection_id, "")
+        mail_accounts.append({"row": account, "account": name, "failed": failed_count})
+    return {"mail_accounts": mail_accounts, "connections": connections}
 
 
 @require_POST

@@ -16,10 +16,14 @@ from runs.models.session import SCHEDULED
 
 from . import message_files
 
-REPLAYED = 40  # newest runs whose tool calls and approvals are shown
-ENTRIES = 2000  # events of them
-FAMILY = 200  # branches of one conversation
-LISTED = 60  # conversations beside the chat
+# Newest runs whose tool calls and approvals are shown.
+REPLAYED = 40
+# Events of these runs.
+ENTRIES = 2000
+# Branches of one conversation.
+FAMILY = 200
+# Conversations beside the chat.
+LISTED = 60
 SHOWN = (
     "run.routed", "model.finished", "tool.called", "tool.denied", "tool.finished", "artifact.created",
     "approval.requested", "approval.decided", "input.requested", "input.answered", "child.started", "run.finished",
@@ -58,35 +62,46 @@ def find_turns(session: Session, limit: int, before: int | None = None) -> tuple
     newest, has_earlier = read_page(rows, limit)
     session_messages = newest[::-1]
     while has_earlier and len(session_messages) > 1 and session_messages[0].role != Message.Role.USER:
-        session_messages.pop(0)  # an answer stands below its message, on the page before
+        # An answer stands below its message, on the page before.
+        session_messages.pop(0)
     message_files.place_artifacts(session_messages)
     message_files.place_attachments(session_messages, session.owner_id)
+    turns = group_turns(session_messages)
+    live_run_ids = set(Run.objects.live().filter(session=session).values_list("pk", flat=True))
+    branches_at = find_branches(session)
+    for turn in turns:
+        turn.is_live = turn.run_id in live_run_ids
+        if turn.user:
+            turn.branches = branches_at(turn.seq)
+    earlier = session_messages[0].seq if has_earlier else None
+    return turns, earlier
+
+
+def group_turns(session_messages: Sequence[Message]) -> list[Turn]:
     turns: list[Turn] = []
     for message in session_messages:
+        # The first message of a page may be a reply: then its turn has no message of a person.
         if message.role == Message.Role.USER or not turns:
             turns.append(Turn(message.seq, message.made_in))
         if message.role == Message.Role.USER:
             turns[-1].user = message
         elif message.role == Message.Role.ASSISTANT:
             turns[-1].replies.append(message)
-    live = set(Run.objects.live().filter(session=session).values_list("pk", flat=True))
-    around = find_branches(session)
-    for turn in turns:
-        turn.is_live = turn.run_id in live
-        turn.branches = around(turn.seq) if turn.user else None
-    return turns, session_messages[0].seq if has_earlier else None
+    return turns
 
 
 def stored_events(user: Any, turns: Sequence[Turn]) -> dict[str, list[dict[str, Any]]]:
     """What the ended runs of these turns did, by run, for the script that draws them."""
-    run_ids = [turn.run_id for turn in turns if turn.run_id and not turn.is_live][-REPLAYED:]
-    own = Run.objects.visible_to(user).filter(pk__in=run_ids, status__in=Run.DONE).values("pk")
+    run_ids = [turn.run_id for turn in turns if turn.run_id and not turn.is_live]
+    own = Run.objects.visible_to(user).filter(pk__in=run_ids[-REPLAYED:], status__in=Run.DONE).values("pk")
     rows = RunEvent.objects.filter(run__in=own, type__in=SHOWN).order_by("-run", "seq")
     by_run: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for run_id, type, data in rows.values_list("run_id", "type", "data")[:ENTRIES]:
         by_run[str(run_id)].append({"type": type, "data": shorten_call(type, data)})
+    # The limit may have cut one run short: half of it would look as if it were all.
     whole = {run: entries for run, entries in by_run.items() if entries[-1]["type"] == "run.finished"}
-    for run_id, rating, note in Feedback.objects.filter(run__in=whole).values_list("run_id", "rating", "note"):
+    feedback = Feedback.objects.filter(run__in=whole)
+    for run_id, rating, note in feedback.values_list("run_id", "rating", "note"):
         whole[str(run_id)].append({"type": "feedback", "data": {"rating": rating, "note": note}})
     return whole
 
@@ -97,17 +112,25 @@ def history(user: Any, here: Session | None, find: str) -> list[Session]:
     """
     rows = Session.objects.visible_to(user).active()
     rows = filter_by_words(rows, find, "title")
-    shown = rows.only("title", "pinned", "trunk", "folder")
+    rows = rows.only("title", "pinned", "trunk", "folder").order_by("-pk")
+    unpinned = rows.filter(pinned=False)
     newest = [
-        *shown.filter(pinned=True).order_by("-pk")[:LISTED],
-        *shown.filter(pinned=False, folder="").order_by("-pk")[:LISTED],
-        *shown.exclude(folder="").filter(pinned=False).order_by("-pk")[:LISTED],
+        *rows.filter(pinned=True)[:LISTED],
+        *unpinned.filter(folder="")[:LISTED],
+        *unpinned.exclude(folder="")[:LISTED],
     ]
     families: dict[UUID, Session] = {}
     for row in newest:
-        first = families.setdefault(row.trunk or row.pk, row)
-        first.family = [*getattr(first, "family", []), row.pk]
-        first.is_here = getattr(first, "is_here", False) or (here is not None and row.pk == here.pk)
+        # A branch knows the session that it came from at first, its trunk.
+        trunk = row.trunk or row.pk
+        if trunk not in families:
+            families[trunk] = row
+            row.family = []
+            row.is_here = False
+        shown_row = families[trunk]
+        shown_row.family.append(row.pk)
+        if here is not None and row.pk == here.pk:
+            shown_row.is_here = True
     return list(families.values())
 
 
@@ -122,18 +145,15 @@ class Folder:
 def folders(listed: list[Session]) -> list[Folder]:
     """Those of the listed conversations that are in a folder and not pinned, by the folder's name."""
     by_folder: dict[str, list[Session]] = defaultdict(list)
-    for one in listed:
-        if one.folder and not one.pinned:
-            by_folder[one.folder].append(one)
-    return [
-        Folder(
-            name,
-            _("Scheduled runs") if name == SCHEDULED else name,
-            rows,
-            any(getattr(row, "is_here", False) for row in rows),
-        )
-        for name, rows in sorted(by_folder.items())
-    ]
+    for session in listed:
+        if session.folder and not session.pinned:
+            by_folder[session.folder].append(session)
+    result = []
+    for name, sessions in sorted(by_folder.items()):
+        label = _("Scheduled runs") if name == SCHEDULED else name
+        is_open = any(getattr(session, "is_here", False) for session in sessions)
+        result.append(Folder(name, label, sessions, is_open))
+    return result
 
 
 def shorten_call(type: str, data: dict[str, Any]) -> dict[str, Any]:
@@ -156,18 +176,25 @@ def find_branches(session: Session) -> Callable[[int], Branches | None]:
     def origin(pk: UUID, seq: int) -> UUID:
         """The session in which message `seq` of this one was sent."""
         row = family[pk]
+        # A branch begins with the messages of the session that it was forked from.
         while row.forked_before is not None and seq < row.forked_before and row.forked_from in family:
             row = family[row.forked_from]
         return row.pk
 
     def at(seq: int) -> Branches | None:
         here = origin(session.pk, seq)
-        same = [pk for pk in family if seq == 1 or origin(pk, seq - 1) == origin(session.pk, seq - 1)]
-        sent = sorted({origin(pk, seq) for pk in same if seq <= family[pk].last_seq})
-        if len(sent) < 2 or here not in sent:
+        before = origin(session.pk, seq - 1)
+        origins: set[UUID] = set()
+        for pk, row in family.items():
+            # Branches meet here if the message before was the same one.
+            is_same_path = seq == 1 or origin(pk, seq - 1) == before
+            if is_same_path and seq <= row.last_seq:
+                origins.add(origin(pk, seq))
+        if len(origins) < 2 or here not in origins:
             return None
-        place = sent.index(here)
-        neighbours = [None, *sent, None]
-        return Branches(place + 1, len(sent), neighbours[place], neighbours[place + 2])
+        in_order = sorted(origins)
+        place = in_order.index(here)
+        neighbours = [None, *in_order, None]
+        return Branches(place + 1, len(in_order), neighbours[place], neighbours[place + 2])
 
     return at

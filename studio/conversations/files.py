@@ -36,18 +36,29 @@ def file_list(request: HttpRequest) -> HttpResponse:
     files, older = keyset(request, rows)
     mark_uses(files)
     return page(
-        request, "files.html", _("Files"), files=files, older=older, chosen=chosen, is_filtered=any(chosen.values()),
-        sources=StoredFile.Source.choices, used=storage.usage(request.user.pk), most=settings.FILE_BYTES_PER_PERSON,
-        most_files=storage.FILES_PER_PERSON, most_of_one=settings.FILE_BYTES, keep=settings.KEEP_DAYS,
+        request,
+        "files.html",
+        _("Files"),
+        files=files,
+        older=older,
+        chosen=chosen,
+        is_filtered=any(chosen.values()),
+        sources=StoredFile.Source.choices,
+        used=storage.usage(request.user.pk),
+        most=settings.FILE_BYTES_PER_PERSON,
+        most_files=storage.FILES_PER_PERSON,
+        most_of_one=settings.FILE_BYTES,
+        keep=settings.KEEP_DAYS,
         is_scanned=bool(settings.FILE_SCANNER),
-    )  # fmt: skip
+    )
 
 
 def mark_uses(files: list[Any]) -> None:
     """The sessions that contain a file, and the run that made it. Two queries."""
+    attachments = Attachment.objects.filter(file__in=files)
     sessions: dict[Any, set[Any]] = {}
-    for file, session in Attachment.objects.filter(file__in=files).values_list("file_id", "message__session_id"):
-        sessions.setdefault(file, set()).add(session)
+    for file_id, session_id in attachments.values_list("file_id", "message__session_id"):
+        sessions.setdefault(file_id, set()).add(session_id)
     runs = dict(Artifact.objects.filter(file__in=files).values_list("file_id", "run_id"))
     for file in files:
         file.sessions = sorted(sessions.get(file.pk, ()))
@@ -59,11 +70,10 @@ def upload(request: HttpRequest) -> HttpResponse:
     if sent is None:
         messages.error(request, _("Choose a file."))
         return redirect("page:files")
+    is_untrusted = request.POST.get("own") != "yes"
+    declared = sent.content_type or ""
     try:
-        row = storage.save(
-            request.user.pk, sent.name or "", sent, declared=sent.content_type or "",
-            untrusted=request.POST.get("own") != "yes",
-        )  # fmt: skip
+        row = storage.save(request.user.pk, sent.name or "", sent, declared=declared, untrusted=is_untrusted)
     except MusterError as error:
         tell(request, error)
     else:

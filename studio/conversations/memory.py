@@ -1,5 +1,6 @@
 """The pages of memory: what agents know about the person, why and since when; approve, edit, roll back, delete."""
 
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -34,23 +35,34 @@ def memory_list(request: HttpRequest) -> HttpResponse:
             return remember(request)
         return decide_several(request, lambda id, version: decide_one(request, find(request, id), version))
     chosen = {name: request.GET.get(name, "")[:200].replace("\0", "") for name in CHOICES}
+    filters = {name: value for name, value in chosen.items() if value}
     rows = Memory.objects.visible_to(request.user).select_related("agent", "team", "replaces", "owner")
-    filtered = MemoryFilter({name: value for name, value in chosen.items() if value}, rows)
+    filtered = MemoryFilter(filters, rows)
     memories, older = keyset(request, filtered.qs if filtered.form.is_valid() else rows.none())
     mark_runs(request, memories)
     return page(
-        request, "memories.html", _("Memory"), memories=memories, older=older, chosen=chosen,
-        is_filtered=any(chosen.values()), has_waiting=mark_decidable(request, memories),
-        scopes=Memory.Scope.choices, kinds=Memory.Kind.choices,
-    )  # fmt: skip
+        request,
+        "memories.html",
+        _("Memory"),
+        memories=memories,
+        older=older,
+        chosen=chosen,
+        is_filtered=bool(filters),
+        has_waiting=mark_decidable(request, memories),
+        scopes=Memory.Scope.choices,
+        kinds=Memory.Kind.choices,
+    )
 
 
 def mark_runs(request: HttpRequest, rows: Any) -> None:
     """Whether the run that wrote it can be opened: history is pruned, and others' runs stay theirs."""
-    runs = {row.run_id for row in rows if row.run_id}
-    linked = set(Run.objects.visible_to(request.user).filter(pk__in=runs).values_list("pk", flat=True)) if runs else ()
+    run_ids = {row.run_id for row in rows if row.run_id}
+    visible_ids: set[UUID] = set()
+    if run_ids:
+        visible_runs = Run.objects.visible_to(request.user).filter(pk__in=run_ids)
+        visible_ids = set(visible_runs.values_list("pk", flat=True))
     for row in rows:
-        row.has_run = row.run_id in linked
+        row.has_run = row.run_id in visible_ids
 
 
 def mark_decidable(request: HttpRequest, rows: Any) -> bool:
@@ -62,10 +74,11 @@ def mark_decidable(request: HttpRequest, rows: Any) -> bool:
 
 def remember(request: HttpRequest) -> HttpResponse:
     fields = {name: request.POST.get(name, "") for name in ("text", "kind", "subject")}
-    kind = fields["kind"] if fields["kind"] in Memory.Kind.values else Memory.Kind.FACT
+    if fields["kind"] not in Memory.Kind.values:
+        fields["kind"] = Memory.Kind.FACT
     place = review.place_for(request.user, Memory.Scope.PERSON)
     try:
-        _row, is_new = review.create(request.user, place, {**fields, "kind": kind}, source=find_source(request))
+        _row, is_new = review.create(request.user, place, fields, source=find_source(request))
     except MusterError as error:
         tell(request, error)
     else:
@@ -96,15 +109,24 @@ def memory_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def render_memory(request: HttpRequest, row: Memory, fields: dict[str, str] | None = None) -> HttpResponse:
+    """The page of a memory; `fields` are what the person typed, when it was refused."""
     versions = list(row.versions.all()[:VERSIONS])
     mark_runs(request, versions)
-    for newer, older in zip(versions, versions[1:], strict=False):
+    # The newest first, each with what it changed.
+    for newer, older in pairwise(versions):
         newer.lines = [line for line in side_by_side(older.text, newer.text) if line.kind != "same"]
+    is_owner = row.owner_id == request.user.pk
     return page(
-        request, "memory.html", _("Memory"), memory=row, versions=versions, given=fields or row.content(),
-        may_edit=row.may_edit(request.user), kinds=Memory.Kind.choices,
-        suggestions=row.suggestions.all()[:VERSIONS] if row.owner_id == request.user.pk else (),
-    )  # fmt: skip
+        request,
+        "memory.html",
+        _("Memory"),
+        memory=row,
+        versions=versions,
+        given=fields or row.content(),
+        may_edit=row.may_edit(request.user),
+        kinds=Memory.Kind.choices,
+        suggestions=row.suggestions.all()[:VERSIONS] if is_owner else (),
+    )
 
 
 def of_run(request: HttpRequest, run: Run) -> dict[str, Any] | None:
@@ -112,12 +134,19 @@ def of_run(request: HttpRequest, run: Run) -> dict[str, Any] | None:
     if CHOSEN not in run.policy:
         return None
     event = run.events.filter(type="memory.recalled").first()
-    chosen = event.data["memories"] if event else []
-    seen = Memory.objects.visible_to(request.user).filter(pk__in=[one["id"] for one in chosen])
-    versions = MemoryVersion.objects.filter(memory__in=seen).values_list("memory_id", "number", "text")
-    texts = {(str(id), number): text for id, number, text in versions}
-    memories = [{**one, "text": texts.get((one["id"], one["version"]), "")} for one in chosen]
-    return {"memories": memories, "left_out": event.data["left_out"] if event else 0}
+    if event is None:
+        return {"memories": [], "left_out": 0}
+    recalled = event.data["memories"]
+    visible_rows = Memory.objects.visible_to(request.user).filter(pk__in=[memory["id"] for memory in recalled])
+    versions = MemoryVersion.objects.filter(memory__in=visible_rows)
+    texts = {}
+    for id, number, text in versions.values_list("memory_id", "number", "text"):
+        texts[str(id), number] = text
+    memories = []
+    for memory in recalled:
+        text = texts.get((memory["id"], memory["version"]), "")
+        memories.append({**memory, "text": text})
+    return {"memories": memories, "left_out": event.data["left_out"]}
 
 
 @require_POST
@@ -125,19 +154,23 @@ def of_run(request: HttpRequest, run: Run) -> dict[str, Any] | None:
 def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
     row = find(request, pk)
     try:
-        kept = decide_one(request, row, request.POST.get("version", ""))
+        approved = decide_one(request, row, request.POST.get("version", ""))
     except MusterError as error:
         tell(request, error)
         return redirect("page:memory", pk=pk)
-    messages.success(request, _("Approved.") if kept else _("Rejected."))
-    return redirect("page:memory", pk=kept.pk) if kept else redirect("page:memories")
+    if approved is None:
+        messages.success(request, _("Rejected."))
+        return redirect("page:memories")
+    messages.success(request, _("Approved."))
+    return redirect("page:memory", pk=approved.pk)
 
 
 def decide_one(request: HttpRequest, row: Memory, version: str) -> Memory | None:
-    """Approve or reject exactly the version that the person has seen; what there is afterwards."""
+    """Approve or reject exactly the version that the person has seen; the approved row, None if rejected."""
+    source = audit_source(request, version)
     if request.POST.get("decision") == "approve":
-        return review.approve(row, **audit_source(request, version))
-    review.reject(row, **audit_source(request, version))
+        return review.approve(row, **source)
+    review.reject(row, **source)
     return None
 
 

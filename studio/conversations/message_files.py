@@ -10,7 +10,8 @@ from runs.intake.parts import files_of
 from runs.models import Artifact, Message
 from runs.models.session import files_in, words_of
 
-LIMIT = 200  # files on one page
+# Files on one page.
+LIMIT = 200
 
 
 def place_attachments(messages: Sequence[Message], viewer: Any) -> None:
@@ -20,22 +21,31 @@ def place_attachments(messages: Sequence[Message], viewer: Any) -> None:
     files = files_of(messages, viewer)
     for message in messages:
         ids = files_in(message.content)
-        message.plain = words_of([part for part in message.content if part.get("type") != "file"])  # type: ignore[attr-defined]
-        message.files = [files[pk] for pk in ids if pk in files]  # type: ignore[attr-defined]
-        message.missing = len(ids) - len(message.files)  # type: ignore[attr-defined]
+        text_parts = [part for part in message.content if part.get("type") != "file"]
+        readable = [files[pk] for pk in ids if pk in files]
+        message.plain = words_of(text_parts)  # type: ignore[attr-defined]
+        message.files = readable  # type: ignore[attr-defined]
+        message.missing = len(ids) - len(readable)  # type: ignore[attr-defined]
 
 
 def place_artifacts(messages: Sequence[Message]) -> None:
     """Give the last message of each run the files that the run and those below it made. One query."""
-    last = {message.made_in: message for message in messages if message.made_in}
+    last_messages = {message.made_in: message for message in messages if message.made_in}
     files: dict[Any, list[Artifact]] = defaultdict(list)
-    for artifact in find_artifacts(last):
-        files[artifact.run.root_id if artifact.run_id not in last else artifact.run_id].append(artifact)
-    for run_id, message in last.items():
+    for artifact in find_artifacts(last_messages):
+        # A run below them has no message here: its files stand with the first run of the tree.
+        run_id = artifact.run_id
+        if run_id not in last_messages:
+            run_id = artifact.run.root_id
+        files[run_id].append(artifact)
+    for run_id, message in last_messages.items():
         message.artifacts = files[run_id]  # type: ignore[attr-defined]
 
 
 def find_artifacts(run_ids: Iterable[Any]) -> list[Artifact]:
+    """The files that these runs and those below them made."""
     ids = list(run_ids)
-    rows = Artifact.objects.filter(Q(run__in=ids) | Q(run__root__in=ids)) if ids else Artifact.objects.none()
+    if not ids:
+        return []
+    rows = Artifact.objects.filter(Q(run__in=ids) | Q(run__root__in=ids))
     return list(rows.select_related("file", "run").order_by("id")[:LIMIT])

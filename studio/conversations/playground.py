@@ -17,37 +17,58 @@ from ..base import may_author, page, read_number, read_uuid, signed_in
 from . import conversation
 from .sessions import find_session
 
-OFFERED = 200  # names in the agent field's list; others can be typed
+# Names in the agent field's list; others can be typed.
+OFFERED = 200
 SHOWN = 200
 
 
 @signed_in
 def playground(request: HttpRequest) -> HttpResponse:
     """`?agent=` selects one, `?session=` continues a conversation, `?compare=1` shows two columns."""
-    agents = Agent.objects.usable_by(request.user).published().select_related("published").order_by("name")
+    user = request.user
+    agents = Agent.objects.usable_by(user).published().select_related("published").order_by("name")
     offered = list(agents.only("name", "description", "published__number")[:OFFERED])
-    session, find_words = find(request), request.GET.get("find", "")[:100]
+    session = find(request)
     agent_name = request.GET.get("agent", "")[:64]
-    name = agent_name or (session.agent.name if session and session.agent else "")
-    if not name and not session and len(offered) == 1:
-        name = offered[0].name
-    listed = conversation.history(request.user, session, find_words)
+    if not agent_name and session and session.agent:
+        agent_name = session.agent.name
+    # Who has one agent need not choose.
+    if not agent_name and not session and len(offered) == 1:
+        agent_name = offered[0].name
+    find_words = request.GET.get("find", "")[:100]
+    listed = conversation.history(user, session, find_words)
+    history = [listed_session for listed_session in listed if listed_session.pinned or not listed_session.folder]
     before = read_number(request.GET.get("before", ""))
     turns, earlier = conversation.find_turns(session, SHOWN, before or None) if session else ([], None)
-    title = _("Playground") if may_author(request.user) else _("Chat")
     return page(
-        request, "playground.html", title, agents=offered, agent=name, session=session, turns=turns, earlier=earlier,
-        stored=conversation.stored_events(request.user, turns), find=find_words,
-        history=[one for one in listed if one.pinned or not one.folder], folders=conversation.folders(listed),
-        may_share=settings.SHARED_LINKS, shared=shared_now(session), upload_bytes=settings.FILE_BYTES,
-        compare=bool(request.GET.get("compare")), examples=find_examples(request.user, name),
-    )  # fmt: skip
+        request,
+        "playground.html",
+        _("Playground") if may_author(user) else _("Chat"),
+        agents=offered,
+        agent=agent_name,
+        session=session,
+        turns=turns,
+        earlier=earlier,
+        stored=conversation.stored_events(user, turns),
+        find=find_words,
+        history=history,
+        folders=conversation.folders(listed),
+        may_share=settings.SHARED_LINKS,
+        shared=shared_now(session),
+        upload_bytes=settings.FILE_BYTES,
+        compare=bool(request.GET.get("compare")),
+        examples=find_examples(user, agent_name),
+    )
 
 
 def shared_now(session: Session | None) -> dict[str, Any] | None:
     """The read-only link of this conversation, as the API shows it."""
-    link = SharedLink.objects.filter(session=session).first() if session and settings.SHARED_LINKS else None
-    return dict(SharedLinkSerializer(link).data) if link else None
+    if session is None or not settings.SHARED_LINKS:
+        return None
+    link = SharedLink.objects.filter(session=session).first()
+    if link is None:
+        return None
+    return dict(SharedLinkSerializer(link).data)
 
 
 def find_examples(user: Any, name: str) -> list[str]:
@@ -69,14 +90,20 @@ def fork(request: HttpRequest) -> HttpResponse:
     """A new session with the messages before one: {"session", "seq"} → {"session"}, or instead of its number the
     "run" that it started.
     """
+    which: dict[str, Any]
     try:
         body = parsers.read(request.body)
         session_id = read_uuid(str(body["session"]))
-        which = {"seq": min(int(body["seq"]), 2**31 - 1)} if "seq" in body else {"run": read_uuid(str(body["run"]))}
+        if "seq" in body:
+            # A larger number is none that the database can hold.
+            which = {"seq": min(int(body["seq"]), 2**31 - 1)}
+        else:
+            which = {"run": read_uuid(str(body["run"]))}
     except (ValueError, KeyError, TypeError, OverflowError):
         return JsonResponse({"error": {"message": "Send a JSON object with “session” and “seq” or “run”."}}, status=400)
     session = Session.objects.visible_to(request.user).filter(pk=session_id).first()
     first = session.messages.filter(**which).order_by("seq").first() if session else None
     if session is None or first is None:
         return JsonResponse({"error": {"message": "There is no such message in one of your sessions."}}, status=404)
-    return JsonResponse({"session": str(session.fork(before=first.seq).pk)}, status=201)
+    forked = session.fork(before=first.seq)
+    return JsonResponse({"session": str(forked.pk)}, status=201)

@@ -15,7 +15,8 @@ from runs.models import Message, Session
 from ..base import keyset, may_author, page, signed_in
 from . import message_files
 
-SHOWN = 400  # messages on one page
+# Messages on one page.
+SHOWN = 400
 
 
 @signed_in
@@ -25,7 +26,8 @@ def session_list(request: HttpRequest) -> HttpResponse:
     search = request.GET.get("search", "")
     rows = filter_by_words(rows, search, "title", "agent__name")
     sessions, older = keyset(request, rows)
-    counts = dict(Message.objects.filter(session__in=sessions).order_by().values_list("session").annotate(Count("pk")))
+    by_session = Message.objects.filter(session__in=sessions).order_by().values_list("session")
+    counts = dict(by_session.annotate(Count("pk")))
     for session in sessions:
         session.message_count = counts.get(session.pk, 0)
     title = _("Sessions") if may_author(request.user) else _("History")
@@ -39,14 +41,9 @@ def session_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     session_messages = newest[::-1]
     message_files.place_artifacts(session_messages)
     message_files.place_attachments(session_messages, request.user.pk)
-    return page(
-        request,
-        "session.html",
-        session.title or _("Session"),
-        session=session,
-        session_messages=session_messages,
-        is_cut=is_cut,
-    )
+    title = session.title or _("Session")
+    context = {"session": session, "session_messages": session_messages, "is_cut": is_cut}
+    return page(request, "session.html", title, **context)
 
 
 def find_session(request: HttpRequest, pk: UUID) -> Session:

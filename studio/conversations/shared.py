@@ -18,6 +18,7 @@ SAID = (Message.Role.USER, Message.Role.ASSISTANT)
 
 @require_safe
 def shared(request: HttpRequest, token: str) -> HttpResponse:
+    """The conversation as its owner shared it, up to the message that was the last then."""
     link = SharedLink.objects.opened_by(token)
     if link is None:
         words = _("There is no such conversation, or it is no longer shared.")
@@ -26,9 +27,12 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
     newest, is_cut = read_page(rows, SHOWN)
     session_messages = newest[::-1]
     for message in session_messages:
-        message.calls = [describe_call(call) for call in message.tool_calls] if link.shows_tools else []
+        message.calls = []
+        if link.shows_tools:
+            message.calls = [describe_call(call) for call in message.tool_calls]
     context = {"title": link.session.title, "session_messages": session_messages, "is_cut": is_cut}
     answer = render(request, "muster/shared.html", context)
+    # Who has the link may read it; search engines and linked sites get neither the page nor the link.
     answer["X-Robots-Tag"] = "noindex, nofollow"
     answer["Referrer-Policy"] = "no-referrer"
     return answer

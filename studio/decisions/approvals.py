@@ -46,60 +46,75 @@ def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, sta
         "run__agent", "run__chain_version__chain", "run__principal", "decider", "decider_team"
     )
     waiting, _more = read_page(mine.open().order_by("expires_at"), OPEN_SHOWN)
-    decidable = set(mine.open().decidable_by(request.user).values_list("pk", flat=True))
+    decidable_ids = set(mine.open().decidable_by(request.user).values_list("pk", flat=True))
     for approval in waiting:
-        prepare_card(approval, request.user, approval.pk in decidable, failed)
+        prepare_card(approval, request.user, approval.pk in decidable_ids, failed)
     ended = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")
     decided, _more = read_page(ended, DECIDED_SHOWN)
-    shown = page(
-        request, "approvals.html", _("Approvals"), waiting=waiting, decided=decided,
-        several=sum(one.may_decide for one in waiting) > 1,
+    decidable_count = sum(approval.may_decide for approval in waiting)
+    answer = page(
+        request,
+        "approvals.html",
+        _("Approvals"),
+        waiting=waiting,
+        decided=decided,
+        several=decidable_count > 1,
         questions=open_questions(request.user),
-    )  # fmt: skip
-    shown.status_code = status
-    return shown
+    )
+    answer.status_code = status
+    return answer
 
 
 def open_questions(user: Any) -> list[dict[str, Any]]:
     """What runs of this user ask, for the script that draws the cards."""
-    rows = (
-        InputRequest.objects.visible_to(user)
-        .open()
-        .filter(kind=InputRequest.Kind.FORM, run__status__in=Run.LIVE, expires_at__gt=timezone.now())
-    )
-    requests = rows.select_related("run__agent", "run__chain_version__chain").order_by("expires_at")[:OPEN_SHOWN]
-    return [{**inputs.requested_data(one), "run": str(one.run_id), "agent": who_ran(one.run)} for one in requests]
+    rows = InputRequest.objects.visible_to(user).open().filter(kind=InputRequest.Kind.FORM)
+    # A question may stay open for a moment after its run has ended or its time is over.
+    rows = rows.filter(run__status__in=Run.LIVE, expires_at__gt=timezone.now())
+    rows = rows.select_related("run__agent", "run__chain_version__chain").order_by("expires_at")
+    questions = []
+    for row in rows[:OPEN_SHOWN]:
+        questions.append({**inputs.requested_data(row), "run": str(row.run_id), "agent": who_ran(row.run)})
+    return questions
 
 
 def prepare_card(
     approval: Approval, user: Any, may_decide: bool, failed: tuple[UUID, str, str] | None = None
 ) -> Approval:
-    """With what its card shows."""
-    approval.typed, approval.complaint = pretty(approval.arguments), ""
+    """Adds what the card of an approval shows."""
+    approval.typed = pretty(approval.arguments)
+    approval.complaint = ""
     approval.is_mine = approval.run.principal_id == user.pk
     approval.may_decide = may_decide and roles.allows(user, DECIDE)
     approval.is_kept_by_role = may_decide and not approval.may_decide
     approval.who_decides = who_decides(approval)
     approval.does = EFFECTS.get(approval.effect, "")
     approval.whose = [{**finding, "who": WHOSE.get(finding["source"], "")} for finding in approval.findings]
-    if failed and failed[0] == approval.pk:
-        approval.typed, approval.complaint = failed[1], failed[2]
+    if failed is not None:
+        failed_id, typed, complaint = failed
+        if failed_id == approval.pk:
+            approval.typed = typed
+            approval.complaint = complaint
     return approval
 
 
 def who_decides(approval: Approval) -> str:
     """Who may decide, in words."""
+    starter = approval.run.principal.get_username()
     team = approval.decider_team.name if approval.decider_team else _("a team that no longer exists")
-    words = {
-        ToolGrant.Decider.STARTER: approval.run.principal.get_username(),
-        ToolGrant.Decider.OWNER: approval.decider.get_username()
-        if approval.decider
-        else _("nobody: its owner is gone"),
-        ToolGrant.Decider.TEAM: _("members of %(team)s") % {"team": team},
-        ToolGrant.Decider.ROLE: _("%(role)s of %(team)s") % {"role": approval.decider_role, "team": team},
-    }[ToolGrant.Decider(approval.decides)]
-    but = _("%(who)s, but not %(person)s") % {"who": words, "person": approval.run.principal.get_username()}
-    return but if approval.not_starter else words
+    match ToolGrant.Decider(approval.decides):
+        case ToolGrant.Decider.STARTER:
+            words = starter
+        case ToolGrant.Decider.OWNER if approval.decider:
+            words = approval.decider.get_username()
+        case ToolGrant.Decider.OWNER:
+            words = _("nobody: its owner is gone")
+        case ToolGrant.Decider.TEAM:
+            words = _("members of %(team)s") % {"team": team}
+        case ToolGrant.Decider.ROLE:
+            words = _("%(role)s of %(team)s") % {"role": approval.decider_role, "team": team}
+    if approval.not_starter:
+        return _("%(who)s, but not %(person)s") % {"who": words, "person": starter}
+    return words
 
 
 @signed_in
@@ -112,19 +127,20 @@ def count(request: HttpRequest) -> JsonResponse:
 @signed_in
 def decide_several(request: HttpRequest) -> HttpResponse:
     """The same decision, with the same note, for each that was chosen; what is refused does not stop the others."""
-    chosen = [pk for pk in map(read_uuid, request.POST.getlist("chosen")[:OPEN_SHOWN]) if pk]
-    done = 0
+    ids = [read_uuid(text) for text in request.POST.getlist("chosen")[:OPEN_SHOWN]]
+    chosen = [pk for pk in ids if pk]
+    decision = request.POST.get("decision", "")
+    note = request.POST.get("note", "")
+    source = request.META.get("REMOTE_ADDR", "")
+    decided_count = 0
     for approval in Approval.objects.visible_to(request.user).select_related("run").filter(pk__in=chosen):
         try:
-            approvals.decide(
-                approval, request.POST.get("decision", ""), by=request.user, note=request.POST.get("note", ""),
-                source=request.META.get("REMOTE_ADDR", ""),
-            )  # fmt: skip
-            done += 1
+            approvals.decide(approval, decision, by=request.user, note=note, source=source)
+            decided_count += 1
         except MusterError as error:
             tell(request, error)
-    if done:
-        messages.success(request, _("%(done)s decided. Their runs continue.") % {"done": done})
+    if decided_count:
+        messages.success(request, _("%(done)s decided. Their runs continue.") % {"done": decided_count})
     elif not chosen:
         messages.error(request, _("Choose at least one."))
     return redirect("page:approvals")
@@ -155,17 +171,24 @@ def try_to_decide(request: HttpRequest, approval: Approval) -> tuple[str, str] |
             note=request.POST.get("note", ""), source=request.META.get("REMOTE_ADDR", ""),
         )  # fmt: skip
     except MusterError as error:
+        # The arguments do not fit the tool: the card shows them again, to be mended.
         if error.status == 422:
-            sentences = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict))]
-            return typed, " ".join(map(translate, sentences))
+            return typed, complain(error)
         tell(request, error)
-    else:
-        messages.success(
-            request,
-            _("%(tool)s: %(status)s. The run continues.")
-            % {"tool": approval.tool, "status": in_words(approval.status)},
-        )
+        return None
+    status = in_words(approval.status)
+    message = _("%(tool)s: %(status)s. The run continues.")
+    messages.success(request, message % {"tool": approval.tool, "status": status})
     return None
+
+
+def complain(error: MusterError) -> str:
+    """The refusal with its details, in the person's language."""
+    sentences = [str(error)]
+    for detail in error.details:
+        if isinstance(detail, dict):
+            sentences.append(str(detail.get("message", "")))
+    return " ".join(translate(sentence) for sentence in sentences)
 
 
 def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:
@@ -175,24 +198,25 @@ def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:
     arguments = parsers.read(typed.encode())
     if not isinstance(arguments, dict):
         raise ValueError(_("write {…}"))
-    return None if arguments == approval.arguments else arguments
+    if arguments == approval.arguments:
+        return None
+    return arguments
 
 
 @signed_in
 def linked_approval(request: HttpRequest, token: str) -> HttpResponse:
     """The page of a signed link, which belongs to one approval and one person. POST decides it."""
     row = find_by_link(request, token)
-    complaint, status = None, 200
+    failed = None
     if request.method == "POST":
         complaint = try_to_decide(request, row)
         if complaint is None:
             return redirect("page:approval-link", token=token)
-        status = 422
-    decidable = Approval.objects.open().decidable_by(request.user).filter(pk=row.pk).exists()
-    failed = (row.pk, *complaint) if complaint else None
-    shown = prepare_card(row, request.user, decidable, failed)
-    answer = page(request, "approval_link.html", _("Approval"), approval=shown)
-    answer.status_code = status
+        failed = (row.pk, *complaint)
+    may_decide = Approval.objects.open().decidable_by(request.user).filter(pk=row.pk).exists()
+    card = prepare_card(row, request.user, may_decide, failed)
+    answer = page(request, "approval_link.html", _("Approval"), approval=card)
+    answer.status_code = 200 if failed is None else 422
     return answer
 
 

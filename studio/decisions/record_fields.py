@@ -43,29 +43,40 @@ class Field:
 
     @property
     def rows(self) -> int:
-        return max(4, min(16, self.value.count("\n") + 2 + len(self.value) // 90))
+        """Lines of the input: as many as the text takes, at about 90 letters a line."""
+        line_count = self.value.count("\n") + 2 + len(self.value) // 90
+        return max(4, min(16, line_count))
 
 
 def make_fields(shape: Shape, values: dict[str, JSON], user: Any) -> list[Field]:
-    """The fields of an existing record; `values` are what the person typed or what is stored."""
-    schema = shape.update.input_schema["properties"]
-    return [make_field(shape, name, schema[name], values, user) for name in schema if name != shape.id_argument]
+    """The fields of a record's form; `values` are what the person typed or what is stored."""
+    properties = shape.update.input_schema["properties"]
+    # The tool names the record by this argument; the page does by its address.
+    names = [name for name in properties if name != shape.id_argument]
+    return [make_field(shape, name, properties[name], values, user) for name in names]
 
 
 def make_field(shape: Shape, name: str, schema: dict[str, JSON], values: dict[str, JSON], user: Any) -> Field:
     choices = find_choices(name, schema, user)
-    kind = "choice" if choices else "long" if name in LONG else "date" if name.endswith("_date") else "text"
-    default = shape.create.input_schema["properties"][name].get("default", "")
-    return Field(
-        name, label(name), kind, as_text(values.get(name, default)), str(HELP.get(name, "")), choices,
-        name in shape.create.input_schema["required"],
-    )  # fmt: skip
+    if choices:
+        kind = "choice"
+    elif name in LONG:
+        kind = "long"
+    else:
+        kind = "date" if name.endswith("_date") else "text"
+    create_schema = shape.create.input_schema
+    default = create_schema["properties"][name].get("default", "")
+    value = as_text(values.get(name, default))
+    help = str(HELP.get(name, ""))
+    return Field(name, label(name), kind, value, help, choices, is_required=name in create_schema["required"])
 
 
 def find_choices(name: str, schema: dict[str, JSON], user: Any) -> tuple[tuple[str, str], ...]:
+    """The (value, label) pairs that a field offers; empty for a field in which people write."""
     if name == "project_id":
-        projects = Record.objects.visible_to(user).filter(kind="project").order_by("-updated_at")[:PROJECTS]
-        return (("", _("none")), *((str(one.pk), str(one)) for one in projects))
+        projects = Record.objects.visible_to(user).filter(kind="project").order_by("-updated_at")
+        pairs = [(str(project.pk), str(project)) for project in projects[:PROJECTS]]
+        return (("", _("none")), *pairs)
     return tuple((value, words(value)) for value in schema.get("enum", ()) if value is not None)
 
 
@@ -74,20 +85,30 @@ def label(name: str) -> str:
 
 
 def as_text(value: JSON) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value if value is not None else "")
+    if isinstance(value, list):
+        return ", ".join(str(entry) for entry in value)
+    return "" if value is None else str(value)
 
 
 def as_shown(name: str, value: JSON) -> str:
     """A value of this field in the person's language, if it is one of a few."""
-    return words(value) if name in CHOSEN else as_text(value)
+    if name in CHOSEN:
+        return words(value)
+    return as_text(value)
 
 
 def read_typed(post: QueryDict, fields: Iterable[Field]) -> dict[str, JSON]:
     """What the person typed, as the tools take it."""
-    return {one.name: read_value(one.name, str(post[one.name])) for one in fields if one.name in post}
+    values = {}
+    for field in fields:
+        if field.name in post:
+            values[field.name] = read_value(field.name, str(post[field.name]))
+    return values
 
 
 def read_value(name: str, text: str) -> JSON:
     if name in LISTS:
-        return [word.strip() for word in text.split(",") if word.strip()]
+        words = [word.strip() for word in text.split(",")]
+        return [word for word in words if word]
+    # Browsers send the ends of lines as CRLF.
     return text.replace("\r\n", "\n")

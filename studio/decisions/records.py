@@ -39,20 +39,31 @@ def record_list(request: HttpRequest) -> HttpResponse:
     for record in records:
         record.stage = record.data.get("state") or record.data.get("status") or "–"
         record.who = ", ".join(record.data.get("assignees") or []) or "–"
+    has_waiting = any(record.is_waiting for record in records)
     return page(
-        request, "records.html", _("Records"), records=records, older=older, chosen=chosen, kinds=[*SHAPES, COMMENT],
-        reviews=REVIEWS.items(), is_filtered=any(chosen.values()), has_waiting=any(row.is_waiting for row in records),
+        request,
+        "records.html",
+        _("Records"),
+        records=records,
+        older=older,
+        chosen=chosen,
+        kinds=[*SHAPES, COMMENT],
+        reviews=REVIEWS.items(),
+        is_filtered=any(chosen.values()),
+        has_waiting=has_waiting,
         keeps_on_device=keeps_on_device(request.user),
-    )  # fmt: skip
+    )
 
 
 def narrow_rows(rows: Any, chosen: dict[str, str]) -> Any:
-    by = {name: value for name, value in chosen.items() if value}
-    if by.get("review") == "waiting":
-        by = {**by, "review": "", "waiting": "true"}
-    elif not by.get("kind") and not by.get("search"):
-        rows = rows.exclude(kind=COMMENT)  # they stand on the page of their record
-    filtered = RecordFilter(by, rows)
+    filters = {name: value for name, value in chosen.items() if value}
+    if filters.get("review") == "waiting":
+        filters["review"] = ""
+        filters["waiting"] = "true"
+    elif not filters.get("kind") and not filters.get("search"):
+        # They stand on the page of their record.
+        rows = rows.exclude(kind=COMMENT)
+    filtered = RecordFilter(filters, rows)
     return filtered.qs if filtered.form.is_valid() else rows.none()
 
 
@@ -64,7 +75,9 @@ def keeps_on_device(user: Any) -> Device | None:
 
 @signed_in
 def new_record(request: HttpRequest, kind: str) -> HttpResponse:
-    if (shape := SHAPES.get(kind)) is None:
+    """The form of a new record of this kind. POST creates it."""
+    shape = SHAPES.get(kind)
+    if shape is None:
         raise Http404("There is no such kind of record.")
     fields = make_fields(shape, {}, request.user)
     if request.method != "POST":
@@ -74,7 +87,8 @@ def new_record(request: HttpRequest, kind: str) -> HttpResponse:
         record = review.create(request.user, kind, values, source=request.META.get(SOURCE, ""))
     except MusterError as error:
         tell(request, error)
-        form = new_record_form(request, kind, make_fields(shape, values, request.user))
+        filled_fields = make_fields(shape, values, request.user)
+        form = new_record_form(request, kind, filled_fields)
         form.status_code = error.status
         return form
     return redirect("page:record", pk=record.pk)
@@ -107,9 +121,11 @@ def record_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def save_record(request: HttpRequest, record: Record, changed: dict[str, Any]) -> None:
-    expected, source = read_number(request.POST.get("version", "")), request.META.get(SOURCE, "")
+    expected = read_number(request.POST.get("version", ""))
+    source = request.META.get(SOURCE, "")
     if changed:
         record = review.edit(record, changed, by=request.user, expected=expected, source=source)
+        # One's own change is no reason to refuse the approval that follows.
         expected = record.version
     if request.POST.get("then") == "approve":
         review.approve(record, by=request.user, expected=expected, source=source)
@@ -120,27 +136,36 @@ def save_record(request: HttpRequest, record: Record, changed: dict[str, Any]) -
 
 def render_record(request: HttpRequest, record: Record, shape: Shape, values: dict[str, Any]) -> HttpResponse:
     changes = list(record.changes.all()[:CHANGES])
-    runs = {change.run_id for change in changes if change.run_id}
-    linked = set(Run.objects.visible_to(request.user).filter(pk__in=runs).values_list("pk", flat=True))
+    run_ids = {change.run_id for change in changes if change.run_id}
+    visible_runs = Run.objects.visible_to(request.user).filter(pk__in=run_ids)
+    visible_ids = set(visible_runs.values_list("pk", flat=True))
     for change in changes:
-        change.has_run = change.run_id in linked
+        change.has_run = change.run_id in visible_ids
         change.lines = lines(change.fields)
+    # {name: [as it is, as it is suggested]}, the shape of a change.
     suggested = {name: [record.data.get(name), value] for name, value in (record.suggested or {}).items()}
     return page(
-        request, "record.html", str(record), record=record, fields=make_fields(shape, values, request.user),
-        changes=changes, created=changes[-1] if changes else None,
+        request,
+        "record.html",
+        str(record),
+        record=record,
+        fields=make_fields(shape, values, request.user),
+        changes=changes,
+        created=changes[-1] if changes else None,
         suggested=lines(suggested),
-        comments=record.comments.order_by("id")[:COMMENTS], source=record.data.get("source", ""),
-    )  # fmt: skip
+        comments=record.comments.order_by("id")[:COMMENTS],
+        source=record.data.get("source", ""),
+    )
 
 
 def lines(fields: dict[str, Any]) -> list[dict[str, str]]:
     """Changed fields as they are shown; the mark has a note of its own."""
-    return [
-        {"name": label(name), "before": as_shown(name, before), "after": as_shown(name, after)}
-        for name, (before, after) in fields.items()
-        if name != "untrusted"
-    ]
+    shown_lines = []
+    for name, (before, after) in fields.items():
+        if name != "untrusted":
+            line = {"name": label(name), "before": as_shown(name, before), "after": as_shown(name, after)}
+            shown_lines.append(line)
+    return shown_lines
 
 
 @require_POST
@@ -158,7 +183,8 @@ def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def decide_one(request: HttpRequest, record: Record, version: str) -> Record:
     """Approve or reject exactly the version that the person has seen."""
-    expected, source = read_number(version), request.META.get(SOURCE, "")
+    expected = read_number(version)
+    source = request.META.get(SOURCE, "")
     if request.POST.get("decision") == "approve":
         return review.approve(record, by=request.user, expected=expected, source=source)
     reason = request.POST.get("reason", "").strip()
@@ -186,7 +212,10 @@ def delete(request: HttpRequest, pk: UUID) -> HttpResponse:
         tell(request, error)
         return redirect("page:record", pk=pk)
     messages.success(request, _("“%(record)s” is deleted.") % {"record": record})
-    return redirect("page:record", pk=record.about_id) if record.about_id else redirect("page:records")
+    # A comment stood on the page of its record.
+    if record.about_id:
+        return redirect("page:record", pk=record.about_id)
+    return redirect("page:records")
 
 
 def find(request: HttpRequest, pk: Any) -> Record:

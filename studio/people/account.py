@@ -68,8 +68,11 @@ class NoticesForm(forms.Form):
     def as_body(self) -> dict[str, Any]:
         body = {name: self.cleaned_data[name] for name in ("email_notices", "push_notices")}
         if self.cleaned_data["no_teams"]:
-            return {**body, "teams_url": ""}
-        return {**body, "teams_url": self.cleaned_data["teams_url"]} if self.cleaned_data["teams_url"] else body
+            body["teams_url"] = ""
+        # The stored address is never shown: an empty field leaves it.
+        elif self.cleaned_data["teams_url"]:
+            body["teams_url"] = self.cleaned_data["teams_url"]
+        return body
 
 
 class SecretForm(forms.Form):
@@ -89,7 +92,8 @@ class SecretForm(forms.Form):
     )
 
     def as_body(self) -> dict[str, Any]:
-        return {**self.cleaned_data, "hosts": self.cleaned_data["hosts"].replace(",", " ").split()}
+        hosts = self.cleaned_data["hosts"].replace(",", " ").split()
+        return {**self.cleaned_data, "hosts": hosts}
 
 
 @signed_in
@@ -131,8 +135,8 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 
 def own_sessions(request: HttpRequest) -> list[BrowserSession]:
     """Signed-in browsers, this one first."""
-    rows = BrowserSession.objects.filter(user_id=request.user.pk, expire_date__gt=timezone.now()).order_by("-used_at")
-    sessions = list(rows[:SESSIONS])
+    rows = BrowserSession.objects.filter(user_id=request.user.pk, expire_date__gt=timezone.now())
+    sessions = list(rows.order_by("-used_at")[:SESSIONS])
     for session in sessions:
         session.is_this = session.session_key == request.session.session_key
     return sorted(sessions, key=lambda session: not session.is_this)
@@ -157,13 +161,18 @@ def email(request: HttpRequest) -> HttpResponse:
 @signed_in(writes="")
 def settings_form(request: HttpRequest) -> HttpResponse:
     """Save one of two forms: `which` is settings or notices."""
-    is_notices = request.POST.get("which") == "notices"
-    form: Any = NoticesForm(request.POST) if is_notices else SettingsForm(request.POST)
-    name = "notices" if is_notices else "settings"
+    form: Any
+    if request.POST.get("which") == "notices":
+        name = "notices"
+        form = NoticesForm(request.POST)
+    else:
+        name = "settings"
+        form = SettingsForm(request.POST)
     if not form.is_valid():
         return render_account(request, **{name: form})
+    body = form.as_body() if name == "notices" else form.cleaned_data
     try:
-        change(request, form.as_body() if is_notices else form.cleaned_data)
+        change(request, body)
     except ValidationError as error:
         problems: Any = error.detail
         return render_account(request, **{name: with_problems(form, problems)})
@@ -183,9 +192,10 @@ def save_secret(request: HttpRequest) -> HttpResponse:
     serializer = SecretSerializer(existing, data=form.as_body(), partial=True, context={"request": request})
     if not serializer.is_valid():
         return render_account(request, secret=with_problems(form, serializer.errors))
+    action = "secret.changed" if existing else "secret.created"
     with refusals("secret", request.user):
         secret = serializer.save()
-        AuditEvent.record(f"secret.{'changed' if existing else 'created'}", secret, actor=request.user)
+        AuditEvent.record(action, secret, actor=request.user)
     messages.success(request, _("The secret “%(secret)s” is saved.") % {"secret": secret})
     return redirect("page:account")
 
@@ -209,8 +219,10 @@ def own_secrets(request: HttpRequest) -> Any:
 
 
 def with_problems(form: Any, problems: dict[str, Any]) -> Any:
+    """The form with the problems that a serializer found; those of no field stand above it."""
     for name, sentences in problems.items():
-        form.add_error(name if name in form.fields else None, [str(one) for one in sentences])
+        field = name if name in form.fields else None
+        form.add_error(field, [str(sentence) for sentence in sentences])
     return form
 
 
@@ -218,18 +230,21 @@ def render_account(request: HttpRequest, **forms: Any) -> HttpResponse:
     """The page, with a refused form in place of an empty one."""
     user: Any = request.user
     preference = Preference.of(user)
+    own_keys = ApiKey.objects.visible_to(user).order_by("-created_at", "-pk")
+    secrets = own_secrets(request).select_related("team").order_by("name")
+    notices = model_to_dict(preference, fields=["email_notices", "push_notices"])
     context = {
         "settings": SettingsForm(initial={"language": preference.language, "zone": preference.zone}),
-        "notices": NoticesForm(initial=model_to_dict(preference, fields=["email_notices", "push_notices"])),
+        "notices": NoticesForm(initial=notices),
         "has_teams": bool(preference.teams_url),
         "email_is_on": settings.EMAIL_IS_ON,
         "sessions": own_sessions(request),
-        "keys": ApiKey.objects.visible_to(user).order_by("-created_at", "-pk")[:KEYS],
+        "keys": own_keys[:KEYS],
         "browsers": PushSubscription.objects.visible_to(user),
         "password": PasswordForm(request),
         "email": EmailForm(initial={"email": user.email}),
         "secret": SecretForm(),
+        "secrets": secrets[:SECRETS],
         **forms,
     }
-    secrets = own_secrets(request).select_related("team").order_by("name")[:SECRETS]
-    return page(request, "account.html", str(_("Account")), secrets=secrets, **context)
+    return page(request, "account.html", str(_("Account")), **context)

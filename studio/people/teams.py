@@ -18,7 +18,8 @@ from agents.serializers.people import TeamSerializer
 
 from ..base import page, signed_in, tell
 
-MOST = 200  # members, invitations and teams that a page shows
+# members, invitations and teams that a page shows.
+MOST = 200
 
 
 @signed_in(writes="teams:write")
@@ -32,14 +33,16 @@ def team_list(request: HttpRequest) -> HttpResponse:
 
 
 def create(request: HttpRequest) -> HttpResponse:
-    serializer = TeamSerializer(data={"name": request.POST.get("name", "").strip()}, context={"request": request})
+    name = request.POST.get("name", "").strip()
+    serializer = TeamSerializer(data={"name": name}, context={"request": request})
     try:
         serializer.is_valid(raise_exception=True)
         with refusals("team", request.user):
             team = serializer.save()
             AuditEvent.record("team.created", team, actor=request.user)
     except ValidationError:
-        messages.error(request, " ".join(str(one) for problems in serializer.errors.values() for one in problems))
+        sentences = [str(sentence) for problems in serializer.errors.values() for sentence in problems]
+        messages.error(request, " ".join(sentences))
         return redirect("page:teams")
     except MusterError as error:
         tell(request, error)
@@ -51,11 +54,18 @@ def create(request: HttpRequest) -> HttpResponse:
 @signed_in
 def team_page(request: HttpRequest, name: str) -> HttpResponse:
     team = seen_team(request, name)
+    members = team.memberships.select_related("user")
+    invitations = team.invitations.open().select_related("user", "invited_by")
     return page(
-        request, "team.html", team.name, team=team, roles=Membership.Role.choices,
-        administers=team.may_edit(request.user), members=team.memberships.select_related("user")[:MOST],
-        invitations=team.invitations.open().select_related("user", "invited_by")[:MOST],
-    )  # fmt: skip
+        request,
+        "team.html",
+        team.name,
+        team=team,
+        roles=Membership.Role.choices,
+        administers=team.may_edit(request.user),
+        members=members[:MOST],
+        invitations=invitations[:MOST],
+    )
 
 
 @require_POST
@@ -65,7 +75,8 @@ def invite(request: HttpRequest, name: str) -> HttpResponse:
     role = request.POST.get("role", "")
     if role not in Membership.Role.values:
         raise NotFound(_("There is no role “%(role)s”.") % {"role": role[:40]})
-    invitation = membership.invite(team, request.POST.get("username", "").strip()[:150], role, by=request.user)
+    username = request.POST.get("username", "").strip()[:150]
+    invitation = membership.invite(team, username, role, by=request.user)
     who = invitation.user.get_username()
     AuditEvent.record("team.invited", team, actor=request.user, user=who, role=role)
     messages.success(request, _("“%(who)s” is invited and finds the invitation on the page Teams.") % {"who": who})
@@ -91,23 +102,22 @@ def withdraw(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def set_role(request: HttpRequest, name: str) -> HttpResponse:
     """Give one member another role, or remove them with the role “remove”."""
     team = find_administered(request, name)
-    name, role = normal_name(request.POST.get("username", "")), request.POST.get("role", "")
+    typed_name = normal_name(request.POST.get("username", ""))
+    role = request.POST.get("role", "")
     members = {member.user.normal_name: member for member in team.memberships.select_related("user")}
-    if name not in members or role not in [*Membership.Role.values, "remove"]:
+    if typed_name not in members or role not in [*Membership.Role.values, "remove"]:
         raise NotFound(_("This team has no such member, or there is no such role."))
-    who = members[name].user.get_username()
+    who = members[typed_name].user.get_username()
     roles = {member.user.get_username(): member.role for member in members.values()}
-    roles.pop(who)
-    if role != "remove":
+    if role == "remove":
+        del roles[who]
+        message = _("“%(who)s” is removed.") % {"who": who}
+    else:
         roles[who] = role
+        message = _("“%(who)s” is %(role)s now.") % {"who": who, "role": role}
     membership.set_roles(team, roles)
     AuditEvent.record("team.changed", team, actor=request.user, fields=["members"], user=who, role=role)
-    messages.success(
-        request,
-        _("“%(who)s” is removed.") % {"who": who}
-        if role == "remove"
-        else _("“%(who)s” is %(role)s now.") % {"who": who, "role": role},
-    )
+    messages.success(request, message)
     return redirect("page:team", team.name)
 
 
@@ -129,7 +139,8 @@ def find_administered(request: HttpRequest, name: str) -> Any:
 def answer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     """Accept or decline an invitation of one's own."""
     rows = Invitation.objects.visible_to(request.user).select_related("team", "user")
-    if (invitation := rows.filter(pk=pk).first()) is None:
+    invitation = rows.filter(pk=pk).first()
+    if invitation is None:
         raise Http404("There is no such invitation of yours.")
     if verb == "accept":
         invitation.accept()
@@ -145,12 +156,13 @@ def answer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 @signed_in(writes="")
 def leave(request: HttpRequest, name: str) -> HttpResponse:
     """Leave a team; what was shared with it is taken back."""
-    rows = Membership.objects.filter(user_id=request.user.pk, team__name=name[:64].replace("\0", ""))
-    if (member := rows.select_related("team", "user").first()) is None:
+    team_name = name[:64].replace("\0", "")
+    rows = Membership.objects.filter(user_id=request.user.pk, team__name=team_name)
+    member = rows.select_related("team", "user").first()
+    if member is None:
         raise Http404("There is no such team that you are in.")
     membership.leave(member)
     AuditEvent.record("team.left", member.team, actor=request.user)
-    messages.success(
-        request, _("You left “%(team)s”. What you shared with it is yours alone again.") % {"team": member.team}
-    )
+    message = _("You left “%(team)s”. What you shared with it is yours alone again.")
+    messages.success(request, message % {"team": member.team})
     return redirect("page:teams")

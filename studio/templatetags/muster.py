@@ -18,7 +18,8 @@ from studio.labels import name_piece, name_place, timing, words
 from studio.namesakes import address
 
 register = template.Library()
-SEPARATORS = {"de": str.maketrans(".,", ",.")}  # in place of those of English
+# Of numbers, in place of those of English.
+SEPARATORS = {"de": str.maketrans(".,", ",.")}
 register.filter("pretty", pretty)
 register.filter("words", words)
 register.filter("timing", timing)
@@ -31,21 +32,31 @@ register.simple_tag(address)
 @register.filter
 def in_short(details: dict[str, Any]) -> str:
     """A few facts on one line: {"version": 1, "sha256": "83f2…"} → version 1, sha256 83f23f0d565f…"""
-    words = (value if isinstance(value, str) else json.dumps(value, default=str) for value in details.values())
-    short = (word if len(word) <= 40 or " " in word else f"{word[:12]}…" for word in words)
-    line = ", ".join(f"{name.replace('_', ' ')} {word}" for name, word in zip(details, short, strict=True))
-    return line if len(line) <= 140 else f"{line[:139]}…"
+    facts = []
+    for name, value in details.items():
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        # A long text without spaces is a hash or an id, whose beginning is enough.
+        if len(text) > 40 and " " not in text:
+            text = f"{text[:12]}…"
+        facts.append(f"{name.replace('_', ' ')} {text}")
+    line = ", ".join(facts)
+    if len(line) > 140:
+        return f"{line[:139]}…"
+    return line
 
 
 def localize_number(number: str) -> str:
     """A number that is written in English, with the separators of the page's language; numbers.js does the same."""
-    return number.translate(SEPARATORS.get(get_language() or "", {}))
+    separators = SEPARATORS.get(get_language() or "", {})
+    return number.translate(separators)
 
 
 @register.filter
 def decimal(value: float | None, digits: int) -> str:
     """1.5 → 1.50 with two digits, and 1,50 on German pages."""
-    return "–" if value is None else localize_number(f"{value:.{digits}f}")
+    if value is None:
+        return "–"
+    return localize_number(f"{value:.{digits}f}")
 
 
 @register.filter
@@ -91,9 +102,12 @@ def dollars(value: Any) -> str:
 
 @register.filter
 def percent(value: float | None) -> str:
+    """0.25 → 25%, and 25 % on German pages."""
     if value is None:
         return "–"
-    return f"{value * 100:.0f}\N{NO-BREAK SPACE}%" if get_language() == "de" else f"{value:.0%}"
+    if get_language() == "de":
+        return f"{value * 100:.0f}\N{NO-BREAK SPACE}%"
+    return f"{value:.0%}"
 
 
 @register.simple_tag
@@ -102,16 +116,17 @@ def at(moment: datetime | None, ago: bool = False) -> SafeString | str:
     if moment is None:
         return "–"
     mark = SafeString(" data-ago") if ago else ""
-    return format_html(
-        '<time datetime="{}"{}>{}</time>', moment.isoformat(), mark, moment.strftime("%Y-%m-%d %H:%M UTC")
-    )
+    # What people without scripts read.
+    words = moment.strftime("%Y-%m-%d %H:%M UTC")
+    return format_html('<time datetime="{}"{}>{}</time>', moment.isoformat(), mark, words)
 
 
 @register.simple_tag
 def pill(status: str, note: str = "") -> SafeString:
-    text = (
-        words(status) if not note else gettext("%(state)s for %(what)s") % {"state": words(status), "what": words(note)}
-    )
+    """A state as a coloured label: “waiting for approval”."""
+    text = words(status)
+    if note:
+        text = gettext("%(state)s for %(what)s") % {"state": text, "what": words(note)}
     return format_html('<span class="pill {}">{}</span>', status, text)
 
 

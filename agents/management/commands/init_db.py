@@ -27,9 +27,11 @@ class Command(BaseCommand):
         parser.add_argument("--no-starters", action="store_true", help="Only migrations, roles and providers.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.refuse_other_tables()  # before anything is written to them
+        # Before anything is written to them.
+        self.refuse_other_tables()
         call_command("migrate", verbosity=0, interactive=False)
-        self.refuse_other_tables()  # those of apps that had migrations left
+        # Those of apps that had migrations left.
+        self.refuse_other_tables()
         roles.make_roles()
         for provider in self.offer_providers():
             self.stdout.write(f"provider {provider.name}")
