@@ -169,7 +169,7 @@ def measure_flight(db: str, runs: int, seconds: float) -> None:
             agent(api, name)
         chat(base, key, pid)
         idle = chat(base, key, pid)
-        worker = program(pid, "muster worker")
+        worker = program(pid, "muster web")
         before = worker.memory_info().rss
         environment = {
             **os.environ, "MUSTER_DATA_DIR": f"{folder}/data", "DB": "postgres" if db == "postgres" else "",

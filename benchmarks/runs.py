@@ -2,7 +2,7 @@
 
 slow-model   64 callers of a model that takes 0.3 s, beside the bare app
 slow-crowd   500 callers of a model that takes 2 s, beside the bare app
-slow-runs    200 messages at once to a model that takes 2 s, on one worker
+slow-runs    200 messages at once to a model that takes 2 s
 waiting      500 runs that wait for an approval, and what a message takes beside them
 callers      5,000 callers that wait for a reply, at one web process
 watchers     1,000 event streams of one run
@@ -20,10 +20,11 @@ import os
 import re
 import resource
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ import httpx2
 import psutil
 
 from benchmarks.load import Caller, cpu_of, measure
-from benchmarks.message import BODY, bare, made, muster, stub
+from benchmarks.message import BODY, bare, made, muster, process, stub
 
 SLOW_MODEL_S, SLOW_RUN_S = 0.3, 2.0
 UNFINISHED = re.compile(r'^muster_runs_live\{status="(?:queued|running)"\} (\S+)', re.MULTILINE)
@@ -49,8 +50,8 @@ class Installation:
         return httpx2.Client(base_url=f"{self.base}/api/v1", headers=self.headers, timeout=120, trust_env=False)
 
     def program(self, name: str) -> psutil.Process:
-        """Its “web” or “worker” process."""
-        word = {"web": "muster web", "worker": "muster worker"}[name]
+        """Its “web” process."""
+        word = {"web": "muster web"}[name]
         matches = [
             process
             for process in psutil.Process(self.pid).children(recursive=True)
@@ -107,17 +108,17 @@ def waiting(db: str) -> None:
     with installation(db) as (ours, _), ours.api() as api:
         before = ours.figures(4, 100)
         grant(api, "ask")
-        worker = ours.program("worker")
+        process = ours.program("web")
         for _ in range(500):
             made(api.post("/agents/adder/messages", json={**BODY, "wait": 0}))
         until = time.monotonic() + 120
         while (count := waiting_runs(api)) < 500 and time.monotonic() < until:
             time.sleep(1)
-        idle = cpu_share(worker, 5)
+        idle = cpu_share(process, 5)
         grant(api, "allow")
         after = ours.figures(4, 100)
         print(f"before {before}\nbeside {after}")
-        print(f"{count} runs wait; the worker has {worker.num_threads()} threads and uses {idle:.1f} % CPU", flush=True)
+        print(f"{count} runs wait; it has {process.num_threads()} threads and uses {idle:.1f} % CPU", flush=True)
 
 
 def grant(api: httpx2.Client, mode: str) -> None:
@@ -140,14 +141,18 @@ def cpu_share(process: psutil.Process, seconds: float) -> float:
 
 
 def callers(db: str, count: int = 5000, answered: int = 200) -> None:
-    """The worker is stopped, so that all of them wait. Then the first get their answer, and the others leave."""
+    """Their pool has no process, so all of them wait. Then one comes, the first get their answer, and the others leave."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    with installation(db) as (ours, _):
+    with installation(db) as (ours, _), ours.api() as api, ExitStack() as stack:
         ours.figures(64, 640)  # threads and connections are made
-        web, worker = ours.program("web"), ours.program("worker")
-        worker.suspend()
+        web = ours.program("web")
+        made(api.patch("/agents/adder", json={"pool": "held"}))
         before, threads = memory_of(web), web.num_threads()
-        held, good = asyncio.run(call_and_wait(ours, worker, count, answered, lambda: memory_of(web)))
+
+        def begin() -> None:
+            stack.enter_context(process(sys.executable, "-c", WORKER, output=ours.folder / "worker", **held_of(ours)))
+
+        held, good = asyncio.run(call_and_wait(ours, begin, count, answered, lambda: memory_of(web)))
         time.sleep(2)
         print(
             f"{count:,} wait: {(held - before) / count / 1024:.1f} kB each; {web.num_threads() - threads} more threads"
@@ -158,8 +163,18 @@ def callers(db: str, count: int = 5000, answered: int = 200) -> None:
         )
 
 
+WORKER = "import django; django.setup(); from runs.worker.process import Worker; Worker().start(); import time; time.sleep(3600)"
+
+
+def held_of(ours: Installation) -> dict[str, str]:
+    """The environment of a process that takes the runs of the pool “held”."""
+    database = {"DB": "postgres"} if ours.db == "postgres" else {}
+    place = {"MUSTER_DATA_DIR": str(ours.folder), "MUSTER_PRIVATE_HOSTS": "127.0.0.1"}
+    return {"DJANGO_SETTINGS_MODULE": "config.settings", "MUSTER_WORKER_POOLS": "held", **place, **database}
+
+
 async def call_and_wait(
-    ours: Installation, worker: psutil.Process, count: int, answered: int, memory: Callable[[], int]
+    ours: Installation, begin: Callable[[], None], count: int, answered: int, memory: Callable[[], int]
 ) -> tuple[int, int]:
     """(bytes held while all wait, right answers)"""
     body = {**BODY, "wait": 600}
@@ -174,7 +189,7 @@ async def call_and_wait(
         held = memory()
         for task in waiting[answered:]:
             task.cancel()
-        worker.resume()
+        begin()
         answers = await asyncio.gather(*waiting[:answered])
     return held, sum("42" in answer.json()["reply"]["text"] for answer in answers)
 
@@ -357,7 +372,6 @@ def name_of(program: psutil.Process) -> str:
 def in_database(ours: Installation, call: str) -> None:
     """Run `benchmarks.stored.<call>` in a process that has this installation's settings."""
     import subprocess
-    import sys
 
     environment = {**os.environ, "MUSTER_DATA_DIR": str(ours.folder), "DB": "postgres" if ours.db == "postgres" else ""}
     code = f"import benchmarks.stored\n{call}"
@@ -367,7 +381,7 @@ def in_database(ours: Installation, call: str) -> None:
 PROGRAMS = {
     "manage.py serve": "supervisor",
     "muster web": "web",
-    "muster worker": "worker",
+    "muster rescue": "rescue",
     "valkey": "valkey",
     "postgres": "postgres",
 }

@@ -17,7 +17,7 @@ from typing import Any
 
 from . import postgres, processes, valkey
 from .logs import Log, say
-from .supervision import Child, Notify, Supervision
+from .supervision import RESCUE, Child, Notify, Supervision
 
 ROOT = Path(__file__).resolve().parent.parent
 # The path is that of `manage.py`, without the directory where it was started.
@@ -25,7 +25,7 @@ CODE = (
     "import sys; sys.path[:] = [sys.argv[1], *filter(None, sys.path)]; "
     "from supervisor.{module} import main; main(*sys.argv[2:])"
 )
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, RESCUE)
 SERVERS = ("valkey", "postgres")
 # How a server starts, whether it answers, and the signal that stops it.
 Server = tuple[Callable[[], None], Callable[[], bool], int]
@@ -94,6 +94,7 @@ def main(text: str, *argv: str) -> None:
     state = json.loads(text)
     place = Place(**state["place"])
     supervision = Supervision(Path(place.logs) if place.logs else None)
+    supervision.rescue = restartable("rescue", place) if place.line >= 0 else None
     for kept in state["children"]:
         supervision.children.append(adopted(supervision, place, kept))
     for descriptor in descriptors(supervision, place):
@@ -113,7 +114,9 @@ def adopted(supervision: Supervision, place: Place, kept: dict[str, Any]) -> Chi
     """A child that runs, with what is known of it."""
     rest, reading = kept.pop("rest"), kept.pop("output")
     name = kept["name"]
-    child = server(name, place) if name in SERVERS else program(name, partial(start_alone, place, name), place.drain_s)
+    child = server(name, place) if name in SERVERS else restartable(name, place)
+    if name == "rescue":
+        child = supervision.rescue = supervision.rescue or child
     for field, value in kept.items():
         setattr(child, field, value)
     child.log = Log(name, supervision.logs, shown=not child.answers)
@@ -122,14 +125,18 @@ def adopted(supervision: Supervision, place: Place, kept: dict[str, Any]) -> Chi
     return child
 
 
+def restartable(name: str, place: Place) -> Child:
+    return program(name, partial(start_alone, place, name), place.drain_s)
+
+
 def start_alone(place: Place, name: str, notify: Notify) -> None:
     """Runs in the forked child: becomes a new interpreter with this program."""
-    line = place.line if name == "web" else -1
+    line = place.line if role_of(name) == "web" else -1
     for descriptor in (line, notify.descriptor):
         if descriptor > 2:
             os.set_inheritable(descriptor, True)
     os.execv(  # noqa: S606  (no shell)
-        sys.executable, [*interpreter("alone"), name, str(line), str(notify.descriptor)]
+        sys.executable, [*interpreter("alone"), role_of(name), str(line), str(notify.descriptor)]
     )
 
 
@@ -137,10 +144,14 @@ def start_alone(place: Place, name: str, notify: Notify) -> None:
 
 
 def program(name: str, work: Callable[[Notify], None], drain_s: float) -> Child:
-    """One of ours. A stopping worker finishes what it has begun, and a web server its requests, for `drain_s`."""
-    if name == "worker":
-        return Child(name, work, patience=1.2 + drain_s)
-    return Child(name, work, patience=0.6 + drain_s, title="muster web (daphne)")
+    """One of ours. When it is asked to end it finishes what it has begun, for `drain_s` (`programs.limit_s`)."""
+    title = "muster web (daphne)" if role_of(name) == "web" else ""
+    return Child(name, work, patience=1.2 + max(drain_s, 1.0), title=title)
+
+
+def role_of(name: str) -> str:
+    """“web” of the program “web-2”; see `programs.serve`."""
+    return name.partition("-")[0]
 
 
 def server(name: str, place: Place) -> Child:

@@ -15,7 +15,7 @@ from typing import NoReturn
 import setproctitle
 
 PR_SET_PDEATHSIG = 1
-RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
 libc = ctypes.CDLL(None, use_errno=True)
 
 

@@ -1,21 +1,46 @@
-"""Our own programs, web server and worker, each as a function that runs in a forked child."""
+"""Muster's own processes are of one kind: a run pool, and a web server beside it if there is a port. `serve` runs in
+a forked child.
+"""
 
 import gc
 import signal
 import socket
+import threading
+from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Any
 
 from django.conf import settings
 from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
 from . import alive, processes
-from .supervision import Notify
+from .supervision import Notify, call_rescue
 
 # Rows and JSON make many short-lived objects and few cycles: collecting after every 700 took a sixth of the CPU.
 GARBAGE = (50_000, 20, 50)
 M_ARENA_MAX, ARENAS = -8, 2  # of mallopt(3)
 HANDSHAKE_S = 12  # seconds until a WebSocket handshake must be accepted; clients wait a little longer
+
+
+def serve(role: str, line: socket.socket | None, notify: Notify) -> None:
+    """One process, until SIGTERM. The roles: “web” with a port, “worker” without one, “rescue” without one for suspects
+    alone (`runs/worker/process.py`), which ends when none are left.
+    """
+    spare_memory()
+    if line is not None:
+        serve_web(line, make_pool(role, call_rescue), notify)
+        return
+    requests: SimpleQueue[None] = SimpleQueue()  # unlike an Event, a signal handler may interrupt it
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: requests.put(None))
+    pool = make_pool(role, lambda: requests.put(None))
+    if role == "worker":
+        alive.keep_alive()
+    pool.start()
+    notify()
+    requests.get()
+    pool.stop(finishing_s())
 
 
 def spare_memory() -> None:
@@ -27,8 +52,25 @@ def spare_memory() -> None:
         processes.libc.mallopt(M_ARENA_MAX, ARENAS)
 
 
-def serve_web(line: socket.socket, notify: Notify) -> None:
-    """Daphne on a socket that is already listening."""
+def make_pool(role: str, tell: Callable[[], None]) -> Any:
+    """What takes runs in this process. A web server without pools only serves."""
+    if role == "web" and not settings.WORKER_POOLS:
+        return None
+    return import_string(settings.WORKER_APPLICATION)(role, tell)
+
+
+def limit_s() -> float:
+    """How long a process may take to end."""
+    return max(settings.DRAIN_S, 1.0)
+
+
+def finishing_s() -> float:
+    """How long it finishes what it has begun; the last second is for giving back what it cannot finish."""
+    return limit_s() - 1.0
+
+
+def serve_web(line: socket.socket, pool: Any, notify: Notify) -> None:
+    """Daphne on a socket that is already listening, and the pool on threads beside it."""
     from .pace import PacedServer  # Twisted installs its reactor on import: in this process only
 
     from twisted.internet import reactor  # isort: skip
@@ -39,7 +81,6 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
     from .frames import spare_twisted, speak_shortly
     from .heads import answer_bad_heads
 
-    spare_memory()
     settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise complains if it is missing
     get_resolver().url_patterns  # noqa: B018  (imports every view now, not in somebody's first request)
     server = PacedServer(
@@ -61,23 +102,14 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
         limit_bodies(server.http_factory)
         port = reactor.adoptStreamPort(line.fileno(), line.family, server.http_factory)  # type: ignore[attr-defined]
         limit_connections(server.http_factory, port)
-        if settings.DRAIN_S:
-            drain_on_stop(server, port, settings.DRAIN_S)
+        drain_on_stop(server, port, pool, finishing_s())
+        threading.Thread(target=start_pool, name="pool", daemon=True).start()
+
+    def start_pool() -> None:
+        """Requests are answered while it starts."""
+        if pool is not None:
+            pool.start()
         notify()
 
     reactor.callWhenRunning(adopt)  # type: ignore[attr-defined]
     server.run()
-
-
-def work(notify: Notify) -> None:
-    """The worker, until SIGTERM; it then finishes what it has begun. The main thread only waits for the signal."""
-    spare_memory()
-    requests: SimpleQueue[None] = SimpleQueue()  # unlike an Event, a signal handler may interrupt it
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: requests.put(None))
-    worker = import_string(settings.WORKER_APPLICATION)()
-    alive.keep_alive()
-    worker.start()
-    notify()
-    requests.get()
-    worker.stop()

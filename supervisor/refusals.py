@@ -41,6 +41,14 @@ def check_host(host: str) -> None:
         )
 
 
+def check_processes(number: int, *, only: str | None, pools: list[str]) -> None:
+    """What would start nothing, or something that does nothing."""
+    if number < 1:
+        raise Refusal("MUSTER_PROCESSES must be at least 1.")
+    if only == "worker" and not pools:
+        raise Refusal("A worker without pools has nothing to do: set MUSTER_WORKER_POOLS.")
+
+
 def check_external(*, embedded: bool) -> None:
     """One program alone starts no servers: several such programs share them."""
     if embedded:

@@ -20,6 +20,7 @@ STARTS_WITHIN = 600.0  # a slow machine is not a failed start; what ends is noti
 PATIENCE_S = 30.0  # after which a start that goes on says so
 STARTS = 4  # attempts of a child that is killed while it starts
 KILLED = (-signal.SIGKILL, -signal.SIGTERM)  # by somebody else: no fault of its own
+RESCUE = signal.SIGUSR1  # from a child with a port: there is work that it must not do (`call_rescue`)
 
 
 @dataclass(slots=True)
@@ -69,6 +70,7 @@ class Supervision:
             logs.mkdir(parents=True, exist_ok=True)
         self.logs = logs
         self.children: list[Child] = []
+        self.rescue: Child | None = None  # started when a child asks for it, and not again when it ends
         self.pauses: dict[str, float] = {}  # name of a crashed child → when to start it again
         self.stopping = False
         self.exits: dict[int, int] = {}  # pid → exit code, of processes that are not among the children
@@ -179,7 +181,7 @@ class Supervision:
         os.set_blocking(reading, False)
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, RESCUE):
             signal.signal(number, lambda *_: None)
         self.selector.register(reading, selectors.EVENT_READ, lambda: self.take_signals(reading))
 
@@ -187,6 +189,8 @@ class Supervision:
         for number in os.read(reading, 1024):
             if number == signal.SIGCHLD:
                 self.reap()
+            elif number == RESCUE:
+                self.start_rescue()
             else:
                 self.stopping = True
 
@@ -200,10 +204,22 @@ class Supervision:
                 return
             self.bury(pid, os.waitstatus_to_exitcode(status))
 
+    def start_rescue(self) -> None:
+        """Unless it runs already: it ends by itself, and is asked for again if that was too early."""
+        if self.rescue and not self.rescue.pid and not self.stopping:
+            self.children.append(self.rescue)
+            self.launch(self.rescue)
+
     def bury(self, pid: int, code: int) -> None:
         child = next((child for child in self.children if child.pid == pid), None)
         if child is None:
             self.exits[pid] = code
+            return
+        if child is self.rescue:
+            child.pid, child.ready = 0, False
+            self.children.remove(child)
+            if code:
+                say(f"muster: {child.name} {describe(code)}")
             return
         was_ready, child.pid, child.ready, child.code = child.ready, 0, False, code
         if self.stopping or not was_ready and child.falls == 0:
@@ -238,6 +254,11 @@ class Supervision:
             until = time.monotonic() + patience
             while child.pid and (remaining_s := until - time.monotonic()) > 0:
                 self.turn(remaining_s)
+
+
+def call_rescue() -> None:
+    """From a child of a supervisor."""
+    os.kill(os.getppid(), RESCUE)
 
 
 def last_words(child: Child, what: str) -> str:

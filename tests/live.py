@@ -24,12 +24,29 @@ from tests.servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG")
+PATIENCE_S = 60.0
 TITLES = {
     "web": "daphne",
-    "worker": "muster worker",
+    "rescue": "muster rescue",
     "valkey": "valkey-server",
     "postgres": "bin/postgres -D",
 }
+
+
+class PatientClient(httpx2.Client):
+    """Asks again where only a connection broke: the process that is killed may be the one that answers. What changes
+    something is not sent twice.
+    """
+
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return super().send(request, **options)
+            except (httpx2.NetworkError, httpx2.RemoteProtocolError):
+                if request.method != "GET" or time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
 
 
 class Live:
@@ -50,7 +67,11 @@ class Live:
         )
         self.said = read_until(self.process)
         self.key = (self.data_dir / "secrets" / "development_key").read_text().strip()
-        self.http = httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=120)
+        self.connect()
+
+    def connect(self) -> None:
+        """With new connections: the old ones may be those of a process that stands still."""
+        self.http = PatientClient(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=120)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; the exit code. No run of a journey may have looked like a circle."""
@@ -78,13 +99,28 @@ class Live:
             return [str(run) for (run,) in line.execute(asked)]
 
     def programs(self) -> dict[str, psutil.Process]:
-        """The supervisor's living children by name: web, worker, valkey, postgres."""
+        """The supervisor's living children by name: web, valkey, postgres, and rescue while there is one."""
         found = {}
         for child in psutil.Process(self.process.pid).children():
             line = command_line(child)
             if name := next((name for name, title in TITLES.items() if title in line), None):
                 found[name] = child
         return found
+
+    def holder(self, run_id: str) -> psutil.Process:
+        """The process that works on this run, by its row."""
+        owner = wait_for(lambda: self.read("SELECT lease_owner FROM runs_run WHERE id = ", run_id))
+        return psutil.Process(int(owner.rpartition(":")[2]))
+
+    def read(self, statement: str, value: str) -> Any:
+        """The first column of the first row."""
+        if self.environment.get("DB") == "postgres":
+            with psycopg.connect(postgres.url(postgres.home(self.data_dir) / "run"), connect_timeout=5) as line:
+                row = line.execute(f"{statement}%s", [value]).fetchone()
+        else:
+            with closing(sqlite3.connect(self.data_dir / "muster.sqlite3", timeout=20)) as line:
+                row = line.execute(f"{statement}?", [value.replace("-", "")]).fetchone()
+        return row and row[0]
 
     def everything(self) -> list[psutil.Process]:
         """All processes below the supervisor, the sandbox's included."""

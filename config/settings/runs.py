@@ -6,16 +6,18 @@ from config.settings.environment import env
 MAX_RUN_S = env.int("MUSTER_MAX_RUN", default=3600)
 # seconds after which the run of a silent worker may be claimed by another
 LEASE_S = env.int("MUSTER_LEASE", default=30)
-# seconds that a stopping worker has to finish its runs, and a web server its requests
+# seconds that a stopping process has to finish its requests and runs
 DRAIN_S = env.float("MUSTER_DRAIN", default=0.0)
 # levels of agents that call agents, for runs whose root is a chain
 MAX_AGENT_DEPTH = env.int("MUSTER_MAX_AGENT_DEPTH", default=1)
 
-# Runs at work in one worker. A run that waits for its model or for a tool holds no thread (runs/worker/crew.py).
+# Processes that `serve` starts, each a web server and a run pool.
+PROCESSES = env.int("MUSTER_PROCESSES", default=1)
+# Runs at work in one process. A run that waits for its model or for a tool holds no thread (runs/worker/crew.py).
 WORKER_RUNS = env.int("MUSTER_WORKER_RUNS", default=12_000)
 # Threads for what can only block, such as stored functions; they are created when needed.
 WORKER_THREADS = env.int("MUSTER_WORKER_THREADS", default=256)
-# pools of runs that the workers started here take; agents and chains may name one
+# pools of runs that the processes started here take; agents and chains may name one. Empty: they only serve.
 WORKER_POOLS = env.list("MUSTER_WORKER_POOLS", default=["default"])
 
 APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds a person has to answer; the run's time stands still

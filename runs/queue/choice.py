@@ -8,14 +8,16 @@ share of a person.
 """
 
 from collections import Counter
+from enum import Enum
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import Case, Count, Exists, F, OuterRef, Subquery, Value, When
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce
 
 from agents.models import Membership, SiteHold
 from agents.spec import FORMAT
+from plumbing import clock
 from plumbing.computed import Computed
 from plumbing.statements import Bound, Select, Update, update_each
 from runs.models import Run, StepRun
@@ -144,17 +146,52 @@ def best(rows: Any) -> Any:
     return in_order(rows).select_for_update(skip_locked=True, no_key=True).values("pk")[:1]
 
 
-def ready(at: Any) -> Any:
+class Takes(Enum):
+    """Which runs a process takes. A suspect is a run during which a process died: the next one may die of it too, so a
+    process with a port takes none.
+    """
+
+    ALL = "all"
+    UNSUSPECTED = "unsuspected"
+    SUSPECTS = "suspects"
+
+    def of(self, rows: Any) -> Any:
+        """The claim of a run whose process died counts its death; until then the run's status tells."""
+        lost = Q(chain_version__isnull=False) & Exists(lost_steps(OuterRef("pk")))
+        if self is Takes.UNSUSPECTED:
+            return rows.filter(~lost, status=Run.Status.QUEUED, crashes=0)
+        if self is Takes.SUSPECTS:
+            return rows.filter(lost | Q(status=Run.Status.RUNNING) | Q(crashes__gt=0))
+        return rows
+
+    def of_steps(self, rows: Any) -> Any:
+        """The steps of suspected chains are suspected with them."""
+        lost = Exists(lost_steps(OuterRef("run")))
+        if self is Takes.UNSUSPECTED:
+            return rows.filter(~lost)
+        if self is Takes.SUSPECTS:
+            return rows.filter(lost)
+        return rows
+
+
+def lost_steps(run: Any) -> Any:
+    """The steps and items of a chain during which a process died, until they are taken up again."""
+    lost = StepRun.objects.filter(run=run, status=StepRun.Status.RUNNING, lease_expires_at__lt=clock.Now())
+    return lost.exclude(lease_owner="").order_by()
+
+
+def ready(at: Any, takes: Takes) -> Any:
     """What a worker of this format may take, of these priorities; its limits are checked afterwards."""
-    return Run.objects.filter(place__isnull=False, pool=at.pool, priority__gte=at.floor, needs__lte=FORMAT).claimable()
+    rows = Run.objects.filter(place__isnull=False, pool=at.pool, priority__gte=at.floor, needs__lte=FORMAT)
+    return takes.of(rows.claimable())
+
+
+def choose(takes: Takes) -> Update:
+    return Update(lambda at: (Run.objects.filter(pk=best(ready(at, takes))), taken(at)), **QUEUE, **CLAIM)
 
 
 QUEUE: dict[str, models.Field] = {"pool": models.CharField(), "floor": models.PositiveSmallIntegerField()}
-CHOOSE = Update(
-    lambda at: (Run.objects.filter(pk=best(ready(at))), taken(at)),
-    **QUEUE,
-    **CLAIM,
-)
+CHOOSE = {takes: choose(takes) for takes in Takes}
 
 
 def readable_steps(**conditions: Any) -> Any:
@@ -162,23 +199,26 @@ def readable_steps(**conditions: Any) -> Any:
     return StepRun.objects.filter(Exists(Run.objects.filter(pk=OuterRef("run"), needs__lte=FORMAT)), **conditions)
 
 
-# A step that waits for several workers goes to the back after each of them.
-CHOOSE_STEP = Update(
-    lambda at: (
-        StepRun.objects.filter(pk=best(readable_steps(place__isnull=False, pool=at.pool).filter(SiteHold.absent()))),
-        {
-            "slots": F("slots") - 1,
-            "place": Case(When(slots__gt=1, then=F("place") + 1), default=None, output_field=models.BigIntegerField()),
-        },
-    ),
-    pool=models.CharField(),
-)
+def ready_steps(at: Any, takes: Takes) -> Any:
+    return takes.of_steps(readable_steps(place__isnull=False, pool=at.pool).filter(SiteHold.absent()))
+
+
+def choose_step(takes: Takes) -> Update:
+    """A step that waits for several workers goes to the back after each of them."""
+    behind = Case(When(slots__gt=1, then=F("place") + 1), default=None, output_field=models.BigIntegerField())
+    changed = {"slots": F("slots") - 1, "place": behind}
+    return Update(
+        lambda at: (StepRun.objects.filter(pk=best(ready_steps(at, takes))), changed), pool=models.CharField()
+    )
+
+
+CHOOSE_STEP = {takes: choose_step(takes) for takes in Takes}
 
 
 @transaction.atomic
-def take_step(pool: str) -> str | None:
+def take_step(pool: str, takes: Takes = Takes.ALL) -> str | None:
     """The id of the next step with work in this pool, as text; one of its slots is taken."""
-    return next((str(key) for key in CHOOSE_STEP.keys(pool=pool)), None)
+    return next((str(key) for key in CHOOSE_STEP[takes].keys(pool=pool)), None)
 
 
 def waiting_pools(pools: list[str]) -> set[str]:
@@ -186,6 +226,15 @@ def waiting_pools(pools: list[str]) -> set[str]:
     return {pool for pool in pools if A_RUN.first(pool=pool) or A_STEP.first(pool=pool)}
 
 
+def has_suspects(pools: list[str]) -> bool:
+    """Whether suspects wait in one of these pools for a process without a port."""
+    return any(A_SUSPECT.first(pool=pool, floor=0) or A_SUSPECTED_STEP.first(pool=pool) for pool in pools)
+
+
+A_SUSPECTED_STEP = Select(
+    lambda at: ready_steps(at, Takes.SUSPECTS).order_by().values_list("pk")[:1], pool=models.CharField()
+)
+A_SUSPECT = Select(lambda at: ready(at, Takes.SUSPECTS).order_by().values_list("pk")[:1], **QUEUE)
 A_RUN = Select(
     lambda at: (
         Run.objects.filter(place__isnull=False, pool=at.pool, needs__lte=FORMAT).order_by().values_list("pk")[:1]

@@ -20,6 +20,7 @@ from runs.models import Run, StepRun
 from runs.models.run import TAKE, Seen
 
 from . import budgets, choice, limits, pauses
+from .choice import Takes
 from .leases import KEEPER, worker_name
 from .limits import LimitReached
 
@@ -38,22 +39,22 @@ def claim(run_id: str) -> Run | None:
     return run
 
 
-def claim_next(pool: str, *, floor: int = 0) -> Run | None:
+def claim_next(pool: str, *, floor: int = 0, takes: Takes = Takes.ALL) -> Run | None:
     """The best run that waits in this pool, claimed, and its event; None if there is none.
 
     `floor`: the highest priority to take if such runs wait; see choice.floor.
     """
-    pick: Pick = choice.CHOOSE.keys
+    pick: Pick = choice.CHOOSE[takes].keys
     for _ in range(TRIES):
         try:
             run = choose(pick, pool, floor)
         except LimitReached:
-            pick = limits.take
+            pick = limits.WITH_ROOM[takes].take
             continue
         except StillHeld:
             KEEPER.renew()  # late, since a clock jumped or the machine slept
             continue
-        return run if run is not None or not floor else claim_next(pool)
+        return run if run is not None or not floor else claim_next(pool, takes=takes)
     return None
 
 

@@ -6,6 +6,7 @@ room. An index leads to the first rows of each agent and chain, so the number of
 holds back makes no difference.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from django.db import models
@@ -17,7 +18,7 @@ from plumbing.statements import Select, Update
 from runs.models import Run
 from runs.models.run import CLAIM, taken
 
-from .choice import QUEUE, best, in_order, ready
+from .choice import QUEUE, Takes, best, in_order, ready
 
 FEW = 16  # rows to choose from, since other workers may be taking the first of them
 Position = tuple[int, int, Any]  # priority, place, id
@@ -67,32 +68,53 @@ def at_work() -> Any:
 # -- choosing among those with room -----------------------------------------------------------------------------------
 
 
-def take(*, pool: str, floor: int, **claim: Any) -> list[Any]:
-    """Like `choice.CHOOSE.keys`, without runs of agents, providers and teams that are at their limit."""
-    keys = candidates(pool, floor)
-    if not keys:
-        return []
-    keys += [keys[-1]] * (FEW - len(keys))
-    chosen_keys = CHOOSE_OF.keys(**{f"key{number}": key for number, key in enumerate(keys)}, **claim)
-    if not chosen_keys:
-        raise LimitReached  # other workers are taking all of them, and may be refused
-    return chosen_keys
+class WithRoom:
+    """The runs that a process takes, without those of agents, providers and teams that are at their limit."""
 
+    def __init__(self, takes: Takes) -> None:
+        def heads(owners: Callable[[], Any], owner: str) -> Select:
+            return Select(lambda at: firsts(at, takes, owners(), owner), **QUEUE)
 
-def candidates(pool: str, floor: int) -> list[Any]:
-    """The keys of the best rows whose agents and chains have room, the best first."""
-    positions: list[Position] = WITHOUT_OWNER.all(pool=pool, floor=floor)
-    heads = OF_AGENTS.all(pool=pool, floor=floor) + OF_CHAINS.all(pool=pool, floor=floor)
-    for *first, agent, version in sorted(heads):
-        if len(positions) == FEW and positions[-1] < tuple(first):
-            break
-        rows = (
-            ROWS_OF_CHAIN.all(pool=pool, floor=floor, version=version)
-            if agent is None
-            else ROWS_OF_AGENT.all(pool=pool, floor=floor, agent=agent)
+        def rows(owner: str) -> Select:
+            return Select(
+                lambda at: rows_of(at, takes, owner, at.owner).values_list(*POSITION)[:FEW], **QUEUE, owner=OWNER
+            )
+
+        self.of_agents = heads(agents_with_room, "agent_id")
+        self.of_chains = heads(chains_with_room, "chain_version_id")
+        self.rows_of_agent = rows("agent_id")
+        self.rows_of_chain = rows("chain_version_id")
+        # Runs whose agent is chosen by a worker: no limit holds them back.
+        self.without_owner = Select(
+            lambda at: in_order(ready(at, takes).filter(agent=None, chain_version=None)).values_list(*POSITION)[:FEW],
+            **QUEUE,
         )
-        positions = sorted([*positions, *rows])[:FEW]
-    return [key for _, _, key in positions]
+
+    def take(self, *, pool: str, floor: int, **claim: Any) -> list[Any]:
+        """Like `choice.CHOOSE[takes].keys`."""
+        keys = self.candidates(pool, floor)
+        if not keys:
+            return []
+        keys += [keys[-1]] * (FEW - len(keys))
+        chosen_keys = CHOOSE_OF.keys(**{f"key{number}": key for number, key in enumerate(keys)}, **claim)
+        if not chosen_keys:
+            raise LimitReached  # other workers are taking all of them, and may be refused
+        return chosen_keys
+
+    def candidates(self, pool: str, floor: int) -> list[Any]:
+        """The keys of the best rows whose agents and chains have room, the best first."""
+        positions: list[Position] = self.without_owner.all(pool=pool, floor=floor)
+        heads = self.of_agents.all(pool=pool, floor=floor) + self.of_chains.all(pool=pool, floor=floor)
+        for *first, agent, version in sorted(heads):
+            if len(positions) == FEW and positions[-1] < tuple(first):
+                break
+            rows = (
+                self.rows_of_chain.all(pool=pool, floor=floor, owner=version)
+                if agent is None
+                else self.rows_of_agent.all(pool=pool, floor=floor, owner=agent)
+            )
+            positions = sorted([*positions, *rows])[:FEW]
+        return [key for _, _, key in positions]
 
 
 def agents_with_room() -> Any:
@@ -119,32 +141,24 @@ def full(model: Any, *ours: Q, **of_row: Any) -> Any:
     return model.objects.filter(max_running__isnull=False, max_running__lte=number).order_by().values("pk")
 
 
-def rows_of(at: Any, owner: str, key: Any) -> Any:
+def rows_of(at: Any, takes: Takes, owner: str, key: Any) -> Any:
     """The rows of one agent or chain, in order. Written as a range that is sorted by the owner too:
     PostgreSQL would otherwise expect to find one soon in the index of the whole queue.
     """
-    rows = ready(at).filter(**{f"{owner}__gte": key, f"{owner}__lte": key})
+    rows = ready(at, takes).filter(**{f"{owner}__gte": key, f"{owner}__lte": key})
     return rows.order_by(owner, "priority", "place", "id")
 
 
-def firsts(at: Any, owners: Any, owner: str) -> Any:
+def firsts(at: Any, takes: Takes, owners: Any, owner: str) -> Any:
     """The first row of each owner."""
-    heads = owners.annotate(first=Subquery(rows_of(at, owner, OuterRef("pk")).values("pk")[:1])).values("first")
+    rows = rows_of(at, takes, owner, OuterRef("pk"))
+    heads = owners.annotate(first=Subquery(rows.values("pk")[:1])).values("first")
     return in_order(Run.objects.filter(pk__in=heads)).values_list(*POSITION, "agent", "chain_version")[:FEW]
 
 
 POSITION = ("priority", "place", "pk")
 OWNER = models.BigIntegerField()
-OF_AGENTS = Select(lambda at: firsts(at, agents_with_room(), "agent_id"), **QUEUE)
-OF_CHAINS = Select(lambda at: firsts(at, chains_with_room(), "chain_version_id"), **QUEUE)
-ROWS_OF_AGENT = Select(lambda at: rows_of(at, "agent_id", at.agent).values_list(*POSITION)[:FEW], **QUEUE, agent=OWNER)
-ROWS_OF_CHAIN = Select(
-    lambda at: rows_of(at, "chain_version_id", at.version).values_list(*POSITION)[:FEW], **QUEUE, version=OWNER
-)
-# Runs whose agent is chosen by a worker: no limit holds them back.
-WITHOUT_OWNER = Select(
-    lambda at: in_order(ready(at).filter(agent=None, chain_version=None)).values_list(*POSITION)[:FEW], **QUEUE
-)
+WITH_ROOM = {takes: WithRoom(takes) for takes in Takes}
 KEYS: dict[str, models.Field] = {f"key{number}": models.UUIDField() for number in range(FEW)}
 CHOOSE_OF = Update(
     lambda at: (

@@ -23,7 +23,7 @@ from plumbing.resting import RestingThreads
 from plumbing.waits import Hub
 
 log = logging.getLogger(__name__)
-HUBS = 8  # threads; while one waits for the database, others work
+HUBS = 4  # threads; while one waits for the database, others work, and a web server beside them has its turn
 SPARE_DESCRIPTORS = 500  # for the database, the broker, files and sandboxed processes
 Work = Callable[[], None]
 
@@ -107,6 +107,11 @@ class Crew:
             is_over = self.is_stopping and not self.at_work
         if is_over:
             self.wake_all()
+
+    def is_idle(self, timeout_s: float = 0) -> bool:
+        """Whether everything that was submitted has ended; waits up to `timeout_s` for that."""
+        with self.changed:
+            return self.changed.wait_for(lambda: not self.at_work, timeout_s)
 
     def stop(self) -> None:
         """Wait until everything that was submitted has ended."""

@@ -15,6 +15,7 @@ from django.db import DatabaseError, close_old_connections
 
 from runs.chains import execution
 from runs.queue import carriers, choice, claims, limits
+from runs.queue.choice import Takes
 from runs.queue.leases import KEEPER
 
 from . import runner
@@ -28,7 +29,8 @@ WAIT_S = 1.0  # a stop is noticed after that
 class Work:
     """What a worker does: runs and steps take turns while both wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, takes: Takes = Takes.ALL) -> None:
+        self.takes = takes
         self.turn = 0  # of those while more was known to wait
         self.more_runs = False
         self.more_steps = False
@@ -42,7 +44,8 @@ class Work:
 
     def run(self, pool: str, more: Callable[[], None]) -> bool:
         self.turn += self.more_runs
-        run = claims.claim_next(pool, floor=choice.floor(self.turn) if self.more_runs else 0)
+        floor = choice.floor(self.turn) if self.more_runs else 0
+        run = claims.claim_next(pool, floor=floor, takes=self.takes)
         self.more_runs = bool(run and run.seen.more_runs)
         if run is None:
             return False
@@ -56,7 +59,7 @@ class Work:
 
     def step(self, pool: str, more: Callable[[], None]) -> bool:
         self.more_steps = False
-        step = choice.take_step(pool)
+        step = choice.take_step(pool, self.takes)
         if step is None:
             return False
         more()
@@ -65,10 +68,22 @@ class Work:
 
 
 class Pickup:
-    """Looks for work in `pools` while `crew` has room."""
+    """Looks for work in `pools` while `crew` has room. `found_none` is called after a look that found nothing.
 
-    def __init__(self, work: Callable[[str, Callable[[], None]], bool], pools: list[str], crew: Crew) -> None:
-        self.work = work
+    One that takes suspects alone hears no carrier (`listens`): a wake-up may be for one process only, and most are for
+    other runs.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[str, Callable[[], None]], bool],
+        pools: list[str],
+        crew: Crew,
+        found_none: Callable[[], None] = lambda: None,
+        *,
+        listens: bool = True,
+    ) -> None:
+        self.work, self.found_none = work, found_none
         self.pools = pools
         self.crew = crew
         self.rung: dict[str, deque[int]] = {pool: deque() for pool in pools}  # numbers of wake-ups not answered yet
@@ -77,10 +92,11 @@ class Pickup:
         self.stopping = threading.Event()
         listening = (pools, self.bell, self.stopping)
         self.carrier = carriers.current()
-        self.threads = [
-            threading.Thread(target=self.carrier.listen, args=listening, name="carrier", daemon=True),
-            threading.Thread(target=self.look_for_ever, name="pickup", daemon=True),
-        ]
+        self.threads = [threading.Thread(target=self.look_for_ever, name="pickup", daemon=True)]
+        if listens:
+            self.threads.append(
+                threading.Thread(target=self.carrier.listen, args=listening, name="carrier", daemon=True)
+            )
 
     def start(self) -> None:
         KEEPER.start()  # it also reports that this worker is there
@@ -89,12 +105,15 @@ class Pickup:
 
     def stop(self) -> None:
         """Take nothing more, and let current work finish."""
-        self.stopping.set()
-        with self.changed:
-            self.changed.notify_all()
+        self.take_no_more()
         for thread in self.threads:
             thread.join()
         self.crew.stop()
+
+    def take_no_more(self) -> None:
+        self.stopping.set()
+        with self.changed:
+            self.changed.notify_all()
 
     def bell(self, pool: str) -> None:
         """A wake-up. While there is no room it is passed on, and no further one is taken."""
@@ -136,20 +155,26 @@ class Pickup:
             return pool
 
     def look(self, pool: str) -> None:
+        if self.stopping.is_set():
+            return
         began = self.number
         if self.work(pool, lambda: self.ring(pool, only_first=True)):
             return
         with self.changed:  # nothing waited, which answers all wake-ups before the look
             while self.rung[pool] and self.rung[pool][0] <= began:
                 self.rung[pool].popleft()
+        self.found_none()
 
     def look_by_itself(self) -> None:
         """Look for waiting work without a wake-up, which may have been lost or have come when no thread
         was free.
         """
         try:
-            for pool in choice.waiting_pools(self.pools):
+            waiting = choice.waiting_pools(self.pools)
+            for pool in waiting:
                 self.ring(pool, only_first=True)
+            if not waiting:
+                self.found_none()
         except DatabaseError as error:
             log.warning("Cannot look for work: %s", error)
         finally:

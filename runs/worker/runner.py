@@ -84,7 +84,11 @@ def work(run: Run, lease: Lease) -> None:
                 chains.advance(run, lease)
             else:
                 Conversation(run, lease).hold()
-    except (RunWaits, RunEnded, RunDone, LeaseLost, NewerFormat, *DATABASE_GONE):
+    except RunWaits:
+        if run.crashes:
+            lease.write(crashes=0)  # it survived
+        raise
+    except (RunEnded, RunDone, LeaseLost, NewerFormat, *DATABASE_GONE):
         raise
     except Exception as error:  # whatever fails in here, the run must end and say so
         if endings.has_lost_session(run):

@@ -1,5 +1,5 @@
-"""Suspects: runs during which several workers died. A worker works on one of them at a time, so that
-the next death has one cause and takes no other suspect along.
+"""Runs during which several processes died. A process works on one of them at a time, so that the next
+death has one cause and takes no other such run along. None of them runs beside a port (`Takes`).
 
 While a suspect waits for its model or another program, another one may have its turn. A worker that
 dies counts against the run whose turn it was.
@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from plumbing import waits
 from plumbing.database import DATABASE_GONE
 from plumbing.threads import release_connection
-from runs.exceptions import LeaseLost, RunWaits
+from runs.exceptions import LeaseLost
 from runs.loop.conversation import check_alive
 from runs.models import Run
 from runs.queue.leases import Lease
@@ -55,9 +55,6 @@ class Suspects:
             turn.blame(1)  # a claim counts no more deaths of a suspect
             with waits.around(lambda: self.rest(turn)):
                 yield
-        except RunWaits:
-            lease.write(crashes=0)  # it survived
-            raise
         finally:
             self.leave(turn)
 

@@ -21,7 +21,7 @@ from tests.servers import free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 SLOW = Path(__file__).with_name("slow_server.py")
-PARTS = ["web", "worker", "valkey", "client"]
+PARTS = ["web", "valkey", "client"]
 ENDED = ("succeeded", "partial", "failed", "expired", "cancelled")
 
 
@@ -128,7 +128,7 @@ def test_killed_while_the_call_is_sent(muster, laptop, part):
     assert len(titles(laptop, text)) == 1
 
 
-@pytest.mark.parametrize("part", each(PARTS, "worker"))
+@pytest.mark.parametrize("part", each(PARTS, "web"))
 def test_killed_while_the_call_waits_for_the_device(muster, laptop, part):
     text = f"create_task title queued-{part}-{time.time_ns()}"
     laptop.stop()
@@ -150,7 +150,7 @@ def waiting(muster, run):
     return bool(found) and found["waiting_for"] == "device"
 
 
-@pytest.mark.parametrize("part", each(PARTS, "worker", "client"))
+@pytest.mark.parametrize("part", each(PARTS, "web", "client"))
 def test_killed_while_the_tool_runs(muster, laptop, part):
     revive(laptop)
     wait_for(laptop.is_online, within=120)

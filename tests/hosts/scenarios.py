@@ -92,12 +92,15 @@ def bad_line(world: World) -> None:
 
 
 def kills(world: World) -> None:
-    """kill -9 of anything at random while orders come in."""
+    """kill -9 of anything at random while orders come in. Here the web servers take runs, too."""
+    ports = [("web", host, 0.0) for host in (world.site.b, world.site.c)]
+    world.restart(*ports, MUSTER_WORKER_POOLS="default")
     for _ in range(12 if world.is_long else 4):
         world.some(6, 3)
         world.say(f"kill -9: {kill_something(world)}")
         time.sleep(world.chance.uniform(0, 2))
     world.orders.settle()
+    world.restart(*ports)
 
 
 def kill_something(world: World) -> str:
@@ -109,7 +112,7 @@ def kill_something(world: World) -> str:
     if victim == "host":
         for kind in ("web", "worker"):
             site.of(kind, host).die()
-            site.start(kind, host)
+            site.start(kind, host, MUSTER_WORKER_POOLS="default")
         return f"everything on {host.name}"
     server = getattr(site, victim)
     server.kill()

@@ -233,7 +233,11 @@ class Site:
         self.rows("UPDATE agents_user SET is_superuser = true, is_staff = true")
 
     def start(self, kind: str, host: Host, *, ahead_s: float = 0.0, **more: str) -> Program:
-        """Started; `ready` waits for it. `ahead_s`: its clock is ahead of the others by so many seconds."""
+        """Started; `ready` waits for it. `ahead_s`: its clock is ahead of the others by so many seconds. A web server only
+        serves, unless `more` names pools.
+        """
+        if kind == "web":
+            more = {"MUSTER_WORKER_POOLS": ""} | more
         log = self.scratch / f"{kind}-{host.name}-{len(self.programs)}.log"
         self.programs.append(Program(kind, host, log, self.environment(host, ahead_s, **more)))
         return self.programs[-1]

@@ -63,7 +63,7 @@ def pay(muster, broker):
     for number in range(RUNS):
         runs[f"order-{number}"] = send(muster, f"order-{number}", until)
         if number == 2:
-            os.kill(muster.programs()["worker"].pid, signal.SIGKILL)
+            os.kill(muster.programs()["web"].pid, signal.SIGKILL)
         if number == 4:
             broker.kill() if broker else muster.programs()["valkey"].kill()
         if number == 6 and broker:

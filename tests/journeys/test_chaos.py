@@ -122,7 +122,7 @@ def test_whatever_is_killed_no_run_is_lost_none_is_stuck_and_nothing_is_done_twi
         order = f"order-{number}"
         runs[order] = send(muster, order, until)
         if number % 10 == 9:
-            victim = chance.choice(["worker", "web", "valkey"])
+            victim = chance.choice(["web", "rescue", "valkey"])
             if process := muster.programs().get(victim):
                 process.send_signal(signal.SIGKILL)
     ended = {}

@@ -37,3 +37,17 @@ def test_one_program_alone_needs_servers_of_its_own():
     refusals.check_external(embedded=False)
     with pytest.raises(refusals.Refusal, match="set DATABASE_URL, BROKER_URL, CHANNEL_URL and CACHE_URL"):
         refusals.check_external(embedded=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "only", "pools", "said"),
+    [(0, None, ["default"], "MUSTER_PROCESSES"), (1, "worker", [], "MUSTER_WORKER_POOLS")],
+)
+def test_what_would_do_nothing_is_not_started(number, only, pools, said):
+    with pytest.raises(refusals.Refusal, match=said):
+        refusals.check_processes(number, only=only, pools=pools)
+
+
+@pytest.mark.parametrize(("only", "pools"), [(None, []), ("web", []), ("worker", ["gpu"])])
+def test_a_web_server_may_have_no_pools(only, pools):
+    refusals.check_processes(1, only=only, pools=pools)

@@ -18,7 +18,7 @@ from supervisor.supervision import Child, StartFailed, Supervision
 
 
 class Command(BaseCommand):
-    help = "Start web server and worker, and embedded servers where no others are configured."
+    help = "Start Muster's processes, and embedded servers where no others are configured."
     requires_system_checks = []  # `make check` runs them; here they would take a third of the start-up time
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -29,6 +29,7 @@ class Command(BaseCommand):
         try:
             refusals.check_machine()
             refusals.check_host(settings.HOST)
+            refusals.check_processes(settings.PROCESSES, only=options["only"], pools=settings.WORKER_POOLS)
             runs_as_nobody = settings.EMBEDDED_POSTGRES and os.geteuid() == 0
             refusals.check_data_dir(settings.DATA_DIR, for_nobody=runs_as_nobody)
             refusals.raise_descriptor_limit()
@@ -49,7 +50,7 @@ class Command(BaseCommand):
         try:
             if options["only"]:
                 do_first(supervision, preparation.check_tables)
-                supervision.start(program(options["only"], line))
+                start_programs(supervision, options["only"], line)
                 say(f"muster: {options['only']} is ready" + (f" at {address}" if line else ""))
             else:
                 start_all(supervision, place, line)
@@ -86,7 +87,14 @@ def start_all(supervision: Supervision, place: handover.Place, line: Any) -> Non
     if not supervision.stopping and not preparation.is_done():
         do_first(supervision, preparation.prepare)
     if not supervision.stopping:
-        supervision.start(program("worker", line), program("web", line))
+        start_programs(supervision, "web", line)
+
+
+def start_programs(supervision: Supervision, role: str, line: Any) -> None:
+    """As many as MUSTER_PROCESSES says."""
+    names = [role, *(f"{role}-{number}" for number in range(2, settings.PROCESSES + 1))]
+    supervision.rescue = program("rescue", None) if line else None
+    supervision.start(*(program(name, line) for name in names))
 
 
 def do_first(supervision: Supervision, work: Callable[[], None]) -> None:
@@ -97,9 +105,7 @@ def do_first(supervision: Supervision, work: Callable[[], None]) -> None:
 
 def program(name: str, line: Any) -> Child:
     """One of ours, forked with what this process has loaded."""
-    return handover.program(
-        name, programs.work if name == "worker" else partial(programs.serve_web, line), settings.DRAIN_S
-    )
+    return handover.program(name, partial(programs.serve, handover.role_of(name), line), settings.DRAIN_S)
 
 
 def embedded_servers(place: handover.Place) -> list[Child]:

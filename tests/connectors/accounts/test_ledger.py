@@ -84,7 +84,7 @@ def test_a_worker_that_is_killed_in_a_sync_misses_and_doubles_nothing(prepared, 
         run = sent.json()["run"]["id"]
         for read in (BATCH // 2, 2 * BATCH + BATCH // 2):  # in the middle of the first and of a later batch
             wait_for(lambda read=read: gmail.count("/messages/m") >= read)
-            muster.programs()["worker"].send_signal(signal.SIGKILL)
+            muster.holder(run).send_signal(signal.SIGKILL)
         ended = wait_for(
             lambda: (state := muster.http.get(f"/api/v1/runs/{run}").json()).get("finished_at") and state, within=200
         )

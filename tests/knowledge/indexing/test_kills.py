@@ -36,11 +36,10 @@ def test_a_worker_killed_in_the_middle_of_a_document_loses_and_doubles_nothing(o
     for name in QUICK:
         add(live, name, f"The document {name} has its own words.")
     wait_for(lambda: states(live)["slow.html"] == "indexing", within=120)
-    worker = live.programs()["worker"]
-    worker.kill()
-    worker.wait(60)
+    killed = live.programs()["web"]
+    killed.kill()
     assert states(live)["slow.html"] == "indexing", "it was killed too late for this test"
-    wait_for(lambda: "worker" in live.programs() and live.programs()["worker"].pid != worker.pid, within=120)
+    wait_for(lambda: live.programs().get("web", killed).pid != killed.pid, within=120)
     assert "Mondays" in str(found(live, "parcels")), "what was ready is searched all the time"
     database(live, "UPDATE knowledge_document SET lease_expires_at = '2000-01-01 00:00:00' WHERE status = 'indexing'")
     wait_for(lambda: set(states(live).values()) == {"ready"}, within=240, told=lambda: str(states(live)))

@@ -228,7 +228,7 @@ def kill_in_the_middle(live):
         return rows and rows[0]["done"]
 
     wait_for(lambda: (done() or 0) > 10, within=120)
-    os.kill(live.programs()["worker"].pid, signal.SIGKILL)
+    os.kill(live.programs()["web"].pid, signal.SIGKILL)
     wait_for(
         lambda: live.http.get(f"{V1}/runs/{run}").json()["status"] not in ("queued", "running", "waiting"), within=200
     )

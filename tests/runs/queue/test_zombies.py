@@ -1,6 +1,5 @@
-"""Real workers that stop for longer than their lease, or whose clock is a minute off."""
+"""Real processes that stop for longer than their lease, or whose clock is a minute off."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -31,9 +30,19 @@ def model():
 
 @pytest.fixture(scope="module")
 def muster(prepared, model):
-    """On PostgreSQL, the database that has a clock of its own. A function takes longer than a lease."""
+    """On PostgreSQL, the database that has a clock of its own. A function takes longer than a lease. It only serves."""
+    yield from serving(model, MUSTER_WORKER_POOLS="")
+
+
+@pytest.fixture
+def two_processes(prepared, model):
+    """Each with a port and a run pool."""
+    yield from serving(model, MUSTER_PROCESSES="2")
+
+
+def serving(model, **more):
     with data_directory() as directory:
-        environment = {"DB": "postgres", "MUSTER_PRIVATE_HOSTS": "127.0.0.1", "MUSTER_LEASE": "3"}
+        environment = {"DB": "postgres", "MUSTER_PRIVATE_HOSTS": "127.0.0.1", "MUSTER_LEASE": "3", **more}
         made = Live(directory, "--no-greeting", **environment)
         set_up(made, model)
         yield made
@@ -55,12 +64,13 @@ def set_up(muster, model):
 
 @contextmanager
 def another_worker(muster, clock_error=0):
-    """A second worker of the same Muster, whose clock is so many seconds fast."""
-    log = muster.data_dir / "logs" / f"second{clock_error:+d}.log"
+    """A worker of the same Muster, whose clock is so many seconds fast."""
+    log = muster.data_dir / "logs" / f"worker-{time.time_ns()}.log"
+    environment = environment_of(muster) | {"MUSTER_WORKER_POOLS": "default"}
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-c", WORKER.format(clock_error)],
-            cwd=ROOT, env=environment_of(muster), stdout=output, stderr=subprocess.STDOUT,
+            cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
             wait_for(lambda: " ready." in log.read_text(), 120, lambda: log.read_text()[-2000:])
@@ -99,26 +109,43 @@ def test_a_worker_that_was_stopped_past_its_lease_writes_nothing_afterwards(must
     """The one that takes over may have a slow clock: by its own it would wait a minute longer."""
     model.script(calls(("slow", {"note": "once"})), says("It may have been done"))
     run_id = start(muster)
-    wait_for(lambda: calls_of(muster, run_id))
-    zombie = muster.programs()["worker"].pid
-    os.kill(zombie, signal.SIGSTOP)
-    try:
+    with another_worker(muster) as zombie:
+        wait_for(lambda: calls_of(muster, run_id))
+        zombie.send_signal(signal.SIGSTOP)
         with another_worker(muster, clock_error=error):
-            began = time.monotonic()
-            run = ended(muster, run_id)
-            assert time.monotonic() - began < 55  # usually less than the lease and the tick of recovery
-            before = events_of(muster, run_id)
-            os.kill(zombie, signal.SIGCONT)
-            others = [start(muster) for _ in range(4)]
-            assert [ended(muster, other)["status"] for other in others] == ["succeeded"] * 4
+            taken_over(muster, run_id, zombie)
+
+
+def test_a_process_with_a_port_that_was_stopped_past_its_lease_writes_nothing_afterwards(two_processes, model):
+    """The other process answers meanwhile, and a rescue takes over."""
+    muster = two_processes
+    model.script(calls(("slow", {"note": "once"})), says("It may have been done"))
+    run_id = start(muster)
+    wait_for(lambda: calls_of(muster, run_id))
+    zombie = muster.holder(run_id)
+    zombie.suspend()
+    try:
+        muster.connect()
+        taken_over(muster, run_id, zombie)
     finally:
-        os.kill(zombie, signal.SIGCONT)
+        zombie.resume()
+
+
+def taken_over(muster, run_id, zombie):
+    """The run ends while the zombie stands still, and nothing of it changes when that goes on."""
+    began = time.monotonic()
+    run = ended(muster, run_id)
+    assert time.monotonic() - began < 55  # usually less than the lease and the tick of recovery
+    before = events_of(muster, run_id)
+    zombie.send_signal(signal.SIGCONT)
+    others = [start(muster) for _ in range(4)]
+    assert [ended(muster, other)["status"] for other in others] == ["succeeded"] * 4
     assert run["status"] == "succeeded" and calls_of(muster, run_id) == [("unknown", 1)]
     assert events_of(muster, run_id) == before and before.count("tool.finished") == 1
 
 
 def test_a_worker_whose_clock_is_a_minute_fast_takes_no_run_from_another(muster, model):
-    with another_worker(muster, clock_error=60):
+    with another_worker(muster), another_worker(muster, clock_error=60):
         started = [start(muster) for _ in range(4)]
         assert [ended(muster, run)["status"] for run in started] == ["succeeded"] * 4
     assert [calls_of(muster, run) for run in started] == [[("ok", 1)]] * 4

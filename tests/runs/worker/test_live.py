@@ -1,4 +1,4 @@
-"""The whole of Muster at work: streams, sockets, cancelling, and a worker that is really killed."""
+"""The whole of Muster at work: streams, sockets, cancelling, and a process that is really killed and stopped."""
 
 import asyncio
 import json
@@ -31,7 +31,8 @@ def muster(prepared, request, model):
     """With an agent “adder” behind a stub of a model; a lease lasts three seconds."""
     with data_directory() as directory:
         subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
-        environment = {"MUSTER_PRIVATE_HOSTS": "127.0.0.1", "MUSTER_LEASE": "3", **database_of(request.config)}
+        quick = {"MUSTER_LEASE": "3", "MUSTER_DRAIN": "60"}
+        environment = {"MUSTER_PRIVATE_HOSTS": "127.0.0.1", **quick, **database_of(request.config)}
         made = Live(directory, "--no-greeting", **environment)
         set_up(made, model)
         yield made
@@ -192,12 +193,12 @@ def test_the_run_socket_replays_from_a_cursor_and_closes_at_the_end(muster, mode
     assert in_a_loop(watch()) == ["model.finished", "run.finished"]
 
 
-def test_a_killed_worker_loses_no_run_and_repeats_no_effect(muster, model):
+def test_a_killed_process_loses_no_run_and_repeats_no_effect(muster, model):
     """kill -9 while a call with an effect is under way: its outcome is unknown, said once, and the run ends."""
     model.script(calls(("slow", {"note": "once"})), says("I do not know whether it was done"))
     run_id = start(muster)
     wait_for(lambda: muster.http.get(f"/api/v1/runs/{run_id}/tool-calls/").json()["results"])
-    os.kill(muster.programs()["worker"].pid, signal.SIGKILL)
+    os.kill(muster.programs()["web"].pid, signal.SIGKILL)
     run = ended(muster, run_id, within=120)
     assert run["status"] == "succeeded"
     (call,) = muster.http.get(f"/api/v1/runs/{run_id}/tool-calls/").json()["results"]
@@ -247,22 +248,40 @@ def test_fifty_messages_at_once_are_all_answered(muster, model):
     assert len(answers) == 50 and {status for status, _ in answers} == {200}
 
 
-def test_a_killed_worker_with_many_in_flight_loses_none(muster, model):
-    """Each waits for its model when the worker dies; once the leases have expired the next worker asks again."""
+def test_a_killed_process_with_many_in_flight_loses_none(muster, model):
+    """Each waits for its model when the process dies; once the leases have expired a rescue asks again."""
     model.script(*[says("too late", silent_s=60)] * 40)
     asked, run_ids = len(model.requests), [start(muster, f"many {number}") for number in range(40)]
     wait_for(lambda: len(model.requests) == asked + 40)
-    os.kill(muster.programs()["worker"].pid, signal.SIGKILL)
+    os.kill(muster.programs()["web"].pid, signal.SIGKILL)
     assert {ended(muster, run_id)["status"] for run_id in run_ids} == {"succeeded"}
     assert len(model.requests) >= asked + 80
 
 
-def test_a_worker_that_is_asked_to_end_finishes_what_is_in_flight(muster, model):
+def test_a_run_that_kills_its_process_again_and_again_costs_the_port_once(muster, model):
+    """The first death takes the port along; the others are those of rescues."""
+    model.script(*[says("too late", silent_s=60)] * 3, says("survived"))
+    asked, run_id = len(model.requests), start(muster)
+    wait_for(lambda: len(model.requests) == asked + 1)
+    first = muster.programs()["web"]
+    first.kill()
+    web = wait_for(lambda: (now := muster.programs().get("web")) and now.pid != first.pid and now)
+    for death in (2, 3):
+        wait_for(lambda death=death: len(model.requests) == asked + death)
+        rescue = muster.holder(run_id)
+        assert rescue.pid == muster.programs()["rescue"].pid
+        rescue.kill()
+    assert ended(muster, run_id)["status"] == "succeeded"
+    assert muster.programs()["web"].pid == web.pid
+    wait_for(lambda: "rescue" not in muster.programs())
+
+
+def test_a_process_that_is_asked_to_end_finishes_what_is_in_flight(muster, model):
     model.script(*[says("in time", silent_s=4)] * 40)
     asked, run_ids = len(model.requests), [start(muster, f"drained {number}") for number in range(40)]
     wait_for(lambda: len(model.requests) == asked + 40)
-    worker = muster.programs()["worker"]
-    os.kill(worker.pid, signal.SIGTERM)
+    asked_to_end = muster.programs()["web"]
+    os.kill(asked_to_end.pid, signal.SIGTERM)
     assert {ended(muster, run_id)["status"] for run_id in run_ids} == {"succeeded"}
-    assert len(model.requests) == asked + 40  # no other worker asked again
-    wait_for(lambda: (now := muster.programs().get("worker")) and now.pid != worker.pid)
+    assert len(model.requests) == asked + 40  # no other process asked again
+    wait_for(lambda: muster.programs().get("web", asked_to_end).pid != asked_to_end.pid)

@@ -46,7 +46,7 @@ def test_a_ticker_that_is_killed_is_replaced_and_each_due_time_is_started_once(m
             "overlap_policy": "allow", "missed_policy": "all",
         }  # fmt: skip
         assert http.post(f"{V1}/schedules/", json=schedule).status_code == 201
-    for ticking in (muster.programs()["worker"], None):  # the first has ticked since before the second came
+    for ticking in (muster.programs()["web"], None):  # the first has ticked since before the second came
         before = counts(http)
         wait_for(
             lambda before=before: all(now >= then + 3 for now, then in zip(counts(http), before, strict=True)),
