@@ -71,7 +71,7 @@ def serve(port: int) -> None:
 
     line = socket.create_server(("127.0.0.1", port), backlog=1024)
     line.setblocking(False)
-    serve_web(line, lambda: None)
+    serve_web(line, None, lambda: None)
 
 
 class Servers:

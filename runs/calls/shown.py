@@ -75,9 +75,16 @@ def own_messages(run: Run) -> list[Message]:
     """The user's message of this run (and, in an interrupted session, nothing else)."""
     return [
         message
-        for message in OF_RUN.all(session=run.session_id, run=run.pk)
+        for message in messages_of(run)
         if message.role != Message.Role.ASSISTANT and NOT_SHOWN not in message.metadata
     ]
+
+
+def messages_of(run: Run) -> Iterable[Message]:
+    """As they were stored by this process, unless a hook may have changed them since; or else their rows."""
+    if run.seen is not None and run.seen.own is not None and not run.seen.is_hooked:
+        return run.seen.own
+    return OF_RUN.all(session=run.session_id, run=run.pk)
 
 
 def earlier(run: Run, spec: AgentSpec, own: list[Message]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -160,7 +161,15 @@ def write(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> N
         if payloads:
             EventPayload.objects.bulk_create(payloads)
         messages = write_messages(run, rows)
-        transaction.on_commit(lambda: broadcast.publish_unconfirmed(messages))
+        transaction.on_commit(partial(publish, messages))
+
+
+def publish(messages: list[tuple[bytes, broadcast.Message]]) -> None:
+    """Whoever waits in this process for the run's end is told at once, and the others by the broker."""
+    for channel, line in messages:
+        if channel == ENDS.channel and isinstance(line, bytes):
+            ENDS.hear(line)
+    broadcast.publish_unconfirmed(messages)
 
 
 @dataclass(frozen=True, slots=True)

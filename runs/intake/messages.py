@@ -16,7 +16,7 @@ from plumbing.statements import Select, insert, insert_each
 from runs.events import record as events
 from runs.models import Message, Run, RunEvent, Session
 from runs.models.session import NOT_SHOWN, SCHEDULED, text_of
-from runs.queue import choice, wakeups
+from runs.queue import arrivals, choice, wakeups
 
 from . import caller_tools, chains, checks, options, pins, sessions
 from . import context as contexts
@@ -79,21 +79,27 @@ def accept_message(
     mark_input(run, untrusted_input)
     mark_parts(run, content)
     try:
-        with transaction.atomic():
+        with arrivals.reserve(run) as start, transaction.atomic():
             title = text_of(content)
             session = sessions.place(
                 run, session, run.agent, on_busy, device=device, title=title, parent=parent, thread=thread
             )
-            choice.line_up(run)
+            is_claimed = start.claim(run)
+            if not is_claimed:
+                choice.line_up(run)
             insert(run)  # before a new session: foreign keys are checked at the commit
             options.limit_cost(run)
             about = {NOT_SHOWN: True} if continues else {}
-            session.add_message(Message.Role.USER, content, run=run, untrusted=run.embed is not None, metadata=about)
+            message = session.add_message(
+                Message.Role.USER, content, run=run, untrusted=run.embed is not None, metadata=about
+            )
             mark_session(run)
-            insert(first_event(run))
+            insert(*first_events(run))
             if is_watched:
                 events.expect_watcher(run.pk)
-            if run.after_id is None and run.trigger != Run.Trigger.EXTERNAL:
+            if is_claimed:
+                start.begin_on_commit(run, message)
+            elif run.after_id is None and run.trigger != Run.Trigger.EXTERNAL:
                 wakeups.enqueue(run)
     except IntegrityError:
         earlier = find_earlier(user, idempotency_key, request_hash) if idempotency_key else None
@@ -176,6 +182,14 @@ def message_run(
     limit = min(timeout, spec.timeout_s) if timeout and spec else None
     options.settle(run, spec, timeout=limit, reserved=[tool["name"] for tool in tools or ()])
     return run
+
+
+def first_events(run: Run) -> list[RunEvent]:
+    """Nobody can watch a run yet that is not stored: they are only rows."""
+    if run.status == Run.Status.QUEUED:
+        return [first_event(run)]
+    started = RunEvent(run=run, seq=2, type="run.started", at=run.started_at, data={"attempt": run.attempt})
+    return [first_event(run), started]
 
 
 def first_event(run: Run) -> RunEvent:

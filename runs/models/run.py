@@ -70,6 +70,7 @@ class Seen:
     provider_limit: int | None
     team: int | None
     team_limit: int | None
+    own: tuple[Any, ...] | None = None  # its messages, if it was claimed when they were stored
 
 
 class Run(models.Model):

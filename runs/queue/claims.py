@@ -123,23 +123,35 @@ def seen(run: Any) -> Seen:
     )
 
 
+SURROUNDINGS = ("is_heard", "is_budgeted", "is_hooked", "more_runs", "more_steps")
+
+
+def surroundings(principal: Any, agent: Any, root: Any, embed: Any, pool: Any, *, shared: Any) -> dict[str, Any]:
+    """Annotations: what is around a run of this person and agent; `shared` is the agent as a query within one names
+    it.
+    """
+    return {
+        "is_heard": outbox.listeners(principal),
+        "is_budgeted": Exists(budgets.of_work(principal, agent, root, embed, shared=shared)),
+        "is_hooked": Exists(Hook.objects.of_work(agent, shared=shared).order_by()),
+        "more_runs": Exists(Run.objects.filter(place__isnull=False, pool=pool).order_by()),
+        "more_steps": Exists(StepRun.objects.filter(place__isnull=False, pool=pool).order_by()),
+    }
+
+
 PRINCIPAL, AGENT, EMBED = OuterRef("principal_id"), OuterRef("agent_id"), OuterRef("embed")
 ROOT = OuterRef("pk")  # the budgets of a child run are read anyway
 TAKEN = Select(
     lambda at: (
         Run.objects.select_related("agent", "session")
         .annotate(
-            is_heard=outbox.listeners(PRINCIPAL),
-            is_budgeted=Exists(budgets.of_work(PRINCIPAL, AGENT, ROOT, EMBED, shared=OuterRef(AGENT))),
-            is_hooked=Exists(Hook.objects.of_work(AGENT, shared=OuterRef(AGENT)).order_by()),
             is_followed=Exists(
                 Run.objects.filter(after_id=OuterRef("pk"), status=Status.QUEUED, finished_at=None).order_by()
             ),
-            more_runs=Exists(Run.objects.filter(place__isnull=False, pool=OuterRef("pool")).order_by()),
-            more_steps=Exists(StepRun.objects.filter(place__isnull=False, pool=OuterRef("pool")).order_by()),
             provider_limit=F("agent__provider__max_running"),
             limiting_team=Coalesce("agent__team", "chain_version__chain__team"),
             team_limit=Coalesce("agent__team__max_running", "chain_version__chain__team__max_running"),
+            **surroundings(PRINCIPAL, AGENT, ROOT, EMBED, OuterRef("pool"), shared=OuterRef(AGENT)),
         )
         .filter(pk=at.run)
         .order_by()

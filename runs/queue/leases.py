@@ -232,9 +232,10 @@ Held = TypeVar("Held", bound=Lease | StepLease)
 
 
 @contextmanager
-def hold(lease: Held) -> Iterator[Held]:
-    """A new lease, renewed until the block ends."""
-    KEEPER.add(lease)
+def hold(lease: Held, *, is_kept: bool = False) -> Iterator[Held]:
+    """A new lease, renewed until the block ends; or one that is kept since its run was stored."""
+    if not is_kept:
+        KEEPER.add(lease)
     try:
         yield lease
     finally:

@@ -57,6 +57,19 @@ class Crew:
         """
         with self.changed:
             self.at_work += 1
+        self.begin(work, *arguments)
+
+    def reserve(self) -> bool:
+        """Keep room for a piece of work that would be begun soon, for `begin` or `finish`. False if there is none."""
+        with self.changed:
+            if self.is_stopping or not self._has_room():
+                return False
+            self.at_work += 1
+            return True
+
+    def begin(self, work: Callable[..., Any], *arguments: Any) -> None:
+        """The same as `submit`, in room that is kept."""
+        with self.changed:
             self.queued.append(partial(self.do, work, *arguments))
             hub = next((hub for hub in self.hubs if hub.is_resting), None)
             if hub is not None:

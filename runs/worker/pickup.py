@@ -44,7 +44,9 @@ class Work:
 
     def run(self, pool: str, more: Callable[[], None]) -> bool:
         self.turn += self.more_runs
-        floor = choice.floor(self.turn) if self.more_runs else 0
+        return self.run_above(choice.floor(self.turn) if self.more_runs else 0, pool, more)
+
+    def run_above(self, floor: int, pool: str, more: Callable[[], None]) -> bool:
         run = claims.claim_next(pool, floor=floor, takes=self.takes)
         self.more_runs = bool(run and run.seen.more_runs)
         if run is None:

@@ -8,14 +8,18 @@ those without. A Celery worker of the queue “runs” may hold one too (`config
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 
 from django.conf import settings
 from django.db import DatabaseError
 
-from runs.queue import choice
+from runs.models import Run
+from runs.queue import arrivals, choice
 from runs.queue.choice import Takes
+from runs.queue.leases import Lease
 
+from . import runner
 from .crew import Crew, most_runs
 from .libraries import warm_in_background
 from .pickup import Pickup, Work
@@ -41,9 +45,8 @@ class Worker:
         self.is_rescue = role == "rescue"
         self.pools = list(settings.WORKER_POOLS)
         self.crew = Crew(most_runs())
-        self.pickup = Pickup(
-            Work(TAKES[role]).do, self.pools, self.crew, self.look_for_suspects, listens=not self.is_rescue
-        )
+        self.work = Work(TAKES[role])
+        self.pickup = Pickup(self.work.do, self.pools, self.crew, self.look_for_suspects, listens=not self.is_rescue)
         self.ticker = None if self.is_rescue else Ticker()
         self.glance = threading.Lock()
         self.next_glance = 0.0
@@ -62,6 +65,23 @@ class Worker:
                     self.pickup.ring(pool)
             warm_in_background()
             self.is_started = True
+            if not self.is_rescue:
+                arrivals.Here.room = self
+
+    # The room of runs that are stored by this process (runs/queue/arrivals.py)
+
+    def reserve(self, pool: str) -> bool:
+        return pool in self.pools and not self.pickup.stopping.is_set() and self.crew.reserve()
+
+    def give_back(self) -> None:
+        self.crew.finish()
+
+    def begin(self, run: Run, lease: Lease) -> None:
+        self.crew.begin(runner.carry_out, run, lease)
+
+    def take_next(self, pool: str, floor: int) -> None:
+        more = partial(self.pickup.ring, pool, only_first=True)
+        self.crew.begin(self.work.run_above, floor, pool, more)
 
     def look_for_suspects(self) -> None:
         """After a look that found nothing."""

@@ -38,10 +38,10 @@ def execute(run_id: str) -> None:
         carry_out(run)
 
 
-def carry_out(run: Run) -> None:
-    """Work on a claimed run until it ends or waits."""
+def carry_out(run: Run, kept: Lease | None = None) -> None:
+    """Work on a claimed run until it ends or waits. `kept`: its lease, if it was claimed when it was stored."""
     id, waits = str(run.pk), False
-    with hold(Lease(run)) as lease, apart.on_behalf_of(run.principal_id):
+    with hold(kept or Lease(run), is_kept=kept is not None) as lease, apart.on_behalf_of(run.principal_id):
         interpreter.go_on(id, run.attempt)
         try:
             waits = work_and_settle(run, lease)
