@@ -21,7 +21,7 @@ PROCESSES ?= $(shell nproc)
 ROUNDS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo docs exhaustive frontend help journeys messages run test test-fast test-sqlite test-postgres check format types reference bench emulators simulate hosts soak ci
+.PHONY: demo docs exhaustive frontend help journeys messages reading run test test-fast test-sqlite test-postgres check format types reference bench emulators simulate hosts soak ci
 
 help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ types: $(DEV)  ## mypy alone
 
 reference: $(DEV)  ## write docs/reference/ and what is generated in client/ anew from the code
 	$(BIN)/python -m tests.docs.reference
+
+reading: $(DEV)  ## print how hard the code is to read, beside the models: OF="runs/calls" for some folders or files
+	$(BIN)/python -m tests.docs.reading $(OF)
 
 frontend:  ## check the types of the scripts of pages, and build the code editor and static/muster/vendor anew (needs Node.js)
 	@.ci/frontend types build
