@@ -20,7 +20,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, models, transaction
-from django.db.models import Exists, F, Q
+from django.db.models import F, Q
 
 from agents.models import Agent, SiteHold
 from agents.spec import FORMAT
@@ -32,9 +32,9 @@ from runs.models import Message, Run
 from runs.models.run import Seen
 
 from . import choice, claims
-from .choice import Takes
 from .leases import KEEPER, Lease, worker_name
 
+LOOKED_AT = 64  # runs of the queue, the first ones
 NO_EMBED = UUID(int=0)  # a placeholder of a statement cannot be NULL, and no embed has this id
 
 
@@ -65,7 +65,6 @@ class Around(NamedTuple):
     """What is around a run that arrives."""
 
     is_held: bool  # the site
-    is_preceded: bool  # a run waits that a worker would take first
     agent_limit: int | None
     provider_limit: int | None
     team: int | None
@@ -77,9 +76,9 @@ class Around(NamedTuple):
     more_steps: bool
 
     def is_free(self) -> bool:
-        """A worker that looked now would take the run that arrives. The runs in work are only counted in the queue."""
+        """Nothing forbids that the run begins. The runs in work are only counted in the queue."""
         limits = (self.agent_limit, self.provider_limit, self.team_limit)
-        return not (self.is_held or self.is_preceded or self.more_steps) and limits == (None, None, None)
+        return not (self.is_held or self.more_steps) and limits == (None, None, None)
 
 
 class Start:
@@ -98,7 +97,9 @@ class Start:
         if self.room is None or run.after_id is not None:
             return False
         around = look_around(run)
-        if around is None or not around.is_free() or self.is_turn_of_others(run, around):
+        if around is None or not around.is_free():
+            return False
+        if around.more_runs and (is_preceded(run) or self.is_turn_of_others(run)):
             return False
         run.seen = seen(run, around)
         run.claimed_from, run.status, run.place = Run.Status.QUEUED, Run.Status.RUNNING, None
@@ -107,11 +108,11 @@ class Start:
         run.lease_expires_at = LEASE_END.of(lease_s=settings.LEASE_S)  # type: ignore[assignment]
         return True
 
-    def is_turn_of_others(self, run: Run, around: Around) -> bool:
+    def is_turn_of_others(self, run: Run) -> bool:
         """While others wait, some starts are left to those that stand lower; this one is queued behind them."""
         assert self.room is not None
-        Here.turn += around.more_runs
-        floor = choice.floor(Here.turn) if around.more_runs else 0
+        Here.turn += 1
+        floor = choice.floor(Here.turn)
         if floor <= run.priority:
             return False
         self.use_on_commit(partial(self.room.take_next, run.pool, floor))
@@ -168,7 +169,7 @@ def is_in_transaction() -> bool:
 def look_around(run: Run) -> Around | None:
     row = AROUND.first(
         run=run.pk, agent=run.agent_id, principal=run.principal_id, embed=run.embed or NO_EMBED,
-        pool=run.pool, priority=run.priority,
+        pool=run.pool,
     )  # fmt: skip
     return Around(*row) if row else None
 
@@ -200,32 +201,45 @@ def twin(run: Run) -> Run:
     return other
 
 
-def preceding(at: Any) -> Any:
-    """The runs that wait here with the same or a higher priority. Suspects wait for another process."""
-    rows = Run.objects.filter(place__isnull=False, pool=at.pool, priority__lte=at.priority, needs__lte=FORMAT)
-    return Takes.UNSUSPECTED.of(rows.claimable()).order_by()
+def is_preceded(run: Run) -> bool:
+    """Whether a run of the same or a higher priority waits that a worker would take first; suspects wait for another
+    process.
+
+    Where there is room, a run that a limit may hold back waits for that limit, or is being taken: however many those
+    are, a few rows are read.
+    """
+    rows = FIRST.all(pool=run.pool, priority=run.priority)
+    agents = {agent for agent, status, crashes in rows if status == Run.Status.QUEUED and not crashes}
+    if None in agents:  # a chain's, or one whose agent is not chosen yet
+        return True
+    limits = {"max_running": None, "provider__max_running": None, "team__max_running": None}
+    return bool(agents) and Agent.objects.filter(pk__in=agents, **limits).exists()
 
 
+# Without joins: PostgreSQL would read the whole queue for them.
+FIRST = Select(
+    lambda at: choice.in_order(
+        Run.objects.filter(place__isnull=False, pool=at.pool, priority__lte=at.priority, needs__lte=FORMAT)
+    ).values_list("agent_id", "status", "crashes")[:LOOKED_AT],
+    pool=models.CharField(),
+    priority=models.PositiveSmallIntegerField(),
+)
 AROUND = Select(
     lambda at: (
         Agent.objects.filter(pk=at.agent)
         .annotate(
             is_held=~Q(SiteHold.absent()),
-            is_preceded=Exists(preceding(at)),
             provider_limit=F("provider__max_running"),
             team_limit=F("team__max_running"),
             **claims.surroundings(at.principal, at.agent, at.run, at.embed, at.pool, shared=at.agent),
         )
         .order_by()
-        .values_list(
-            "is_held", "is_preceded", "max_running", "provider_limit", "team", "team_limit", *claims.SURROUNDINGS
-        )
+        .values_list("is_held", "max_running", "provider_limit", "team", "team_limit", *claims.SURROUNDINGS)
     ),
     run=models.UUIDField(),
     agent=models.BigIntegerField(),
     principal=models.BigIntegerField(),
     embed=models.UUIDField(),
     pool=models.CharField(),
-    priority=models.PositiveSmallIntegerField(),
 )
 LEASE_END = Computed(Run, lambda at: clock.Now(at.lease_s), lease_s=models.FloatField())

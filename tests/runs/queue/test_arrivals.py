@@ -161,6 +161,15 @@ def somebody_waits(queue_run, **_):
     queue_run()
 
 
+def somebody_waits_behind_one_of_a_limited_agent(queue_run, make_agent, **_):
+    queue_run(agent=make_agent("limited", max_running=1))
+    queue_run()
+
+
+def one_without_an_agent_waits(queue_run, **_):
+    queue_run(agent=None, version=None)
+
+
 def a_step_waits(queue_run, **_):
     run = queue_run()
     Run.objects.filter(pk=run.pk).update(place=None)
@@ -173,13 +182,16 @@ def in_a_transaction(monkeypatch, **_):
 
 PREVENT = [
     limit(Agent), limit(Provider), limit_team, another_pool, no_room, no_pool, on_hold, a_newer_format, somebody_waits,
+    somebody_waits_behind_one_of_a_limited_agent, one_without_an_agent_waits,
     a_step_waits, in_a_transaction,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("prevent", PREVENT)
-def test_it_is_queued_otherwise(pool, worker, send, prevent, agent, charlie, queue_run, monkeypatch):
-    prevent(agent=agent, charlie=charlie, pool=pool, queue_run=queue_run, monkeypatch=monkeypatch)
+def test_it_is_queued_otherwise(pool, worker, send, prevent, agent, charlie, queue_run, make_agent, monkeypatch):
+    prevent(
+        agent=agent, charlie=charlie, pool=pool, queue_run=queue_run, make_agent=make_agent, monkeypatch=monkeypatch
+    )
     run = send(agent=Agent.objects.get(pk=agent.pk).name)
     assert (run.status, run.attempt, run.lease_owner) == ("queued", 0, "") and run.place is not None
     assert events_of(run) == [(1, "run.queued")] and not pool.begun and not KEEPER.held()
@@ -204,11 +216,16 @@ def one_waits_in_another_pool(queue_run, **_):
     queue_run(pool="slow")
 
 
+def one_waits_for_its_limit(queue_run, make_agent, **_):
+    queue_run(agent=make_agent("limited", max_running=1))
+
+
 @pytest.mark.parametrize(
-    "wait", [a_batch_waits, one_of_a_newer_format_waits, a_suspect_waits, one_waits_in_another_pool]
+    "wait",
+    [one_waits_for_its_limit, a_batch_waits, one_of_a_newer_format_waits, a_suspect_waits, one_waits_in_another_pool],
 )
-def test_what_a_worker_would_not_take_first_does_not_stand_before_it(pool, send, wait, queue_run):
-    wait(queue_run=queue_run)
+def test_what_a_worker_would_not_take_first_does_not_stand_before_it(pool, send, wait, queue_run, make_agent):
+    wait(queue_run=queue_run, make_agent=make_agent)
     assert send().status == "running"
 
 
