@@ -78,8 +78,8 @@ def export() -> str:
     if not python.exists():
         venv.create(home, with_pip=True)
         subprocess.run([python, "-m", "pip", "install", "-q", PACKAGE], check=True)
-    script = HERE / "agentdojo_export.py"
-    return subprocess.run([python, script], check=True, capture_output=True, text=True).stdout
+    script = HERE / "agentdojo_export.py"  # “-P”: its import of agentdojo must not find the module beside it
+    return subprocess.run([python, "-P", script], check=True, capture_output=True, text=True).stdout
 
 
 def cases_of(name: str, suite: dict[str, JSON]) -> Iterator[Case]:

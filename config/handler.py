@@ -59,7 +59,9 @@ class ThreadedHandler(ASGIHandler):
             finally:
                 response.close()  # here, since a thousand streams that end together would take a thread each
         else:
-            await self.send_response(response, send)
+            size = len(response.content) if isinstance(response, HttpResponse) else 0
+            with self.shares.sending(scope, size):
+                await self.send_response(response, send)
 
     def answer(self, scope: Any, body: Any) -> HttpResponseBase:
         """The response of one request, complete except for an asynchronous stream. Returns its

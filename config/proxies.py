@@ -1,13 +1,22 @@
-"""The real address of a caller behind a proxy: `X-Forwarded-For` is read only where a trusted proxy sent it."""
+"""The real address of a caller behind a proxy: `X-Forwarded-For` is read only where a trusted proxy sent it.
 
+The connections of a proxy are those of many callers (supervisor/connections.py), so the requests and sockets
+of each of its callers are counted here while they last.
+"""
+
+from collections import Counter
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.http import JsonResponse
+
+from plumbing.http.addresses import client_at
 
 Network = IPv4Network | IPv6Network
+TOO_MANY, TOO_MANY_CODE = 4429, "too_many_connections"  # what closes a socket
 
 
 def networks(names: Sequence[str]) -> list[Network]:
@@ -24,12 +33,32 @@ class RealAddress:
     def __init__(self, application: Any) -> None:
         self.application = application
         self.trusted = networks(settings.TRUSTED_PROXIES)
+        self.open: Counter[str] = Counter()  # requests and sockets of each client behind a proxy
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         peer = (scope.get("client") or ("",))[0]
-        if self.trusted and self.is_trusted(peer):
-            scope = {**scope, "client": [self.client(peer, scope.get("headers", ())), 0]}
-        await self.application(scope, receive, send)
+        if not (self.trusted and self.is_trusted(peer)):
+            await self.application(scope, receive, send)
+            return
+        address = self.client(peer, scope.get("headers", ()))
+        scope = {**scope, "client": [address, 0]}
+        if self.is_trusted(address):  # the proxy itself, such as its health checks
+            await self.application(scope, receive, send)
+        else:
+            await self.serve_within_limit(client_at(address), scope, receive, send)
+
+    async def serve_within_limit(self, client: str, scope: Any, receive: Any, send: Any) -> None:
+        most = settings.MAX_CONNECTIONS_PER_ADDRESS
+        if 0 < most <= self.open[client]:
+            await refuse(scope, receive, send)
+            return
+        self.open[client] += 1
+        try:
+            await self.application(scope, receive, send)
+        finally:
+            self.open[client] -= 1
+            if not self.open[client]:
+                del self.open[client]
 
     def client(self, peer: str, headers: Any) -> str:
         """The nearest address in X-Forwarded-For that is no trusted proxy; a client may write what stands before it."""
@@ -44,6 +73,24 @@ class RealAddress:
 
     def is_trusted(self, address: str) -> bool:
         return is_address(address) and any(ip_address(address) in network for network in self.trusted)
+
+
+async def refuse(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})  # a refused handshake would look like a revoked credential
+        await send({"type": "websocket.close", "code": TOO_MANY, "reason": TOO_MANY_CODE})
+        return
+    error = {
+        "code": TOO_MANY_CODE,
+        "message": "This address has too many open connections.",
+        "hint": "Close some, or send one request after the other.",
+        "details": [],
+    }
+    answer = JsonResponse({"error": error}, status=503, headers={"Retry-After": "5"})
+    headers = [(name.lower().encode(), value.encode()) for name, value in answer.items()]
+    await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.content})
 
 
 def is_address(text: str) -> bool:

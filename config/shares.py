@@ -2,15 +2,16 @@
 
 An answer of megabytes keeps the interpreter busy, and sixty of them at once keep everybody waiting
 for seconds. Whoever has just got a large answer is, for a while, worked for on two threads at most;
-further requests of that person wait on the event loop, where they cost nothing. Nobody else is
-concerned: without large answers this is a look into an empty dict.
+further requests of that person wait on the event loop, where they cost nothing, as long as answers of
+many megabytes were made and not read yet. Nobody else is concerned: without large answers this is a look
+into an empty dict.
 """
 
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from hashlib import sha256
 from typing import Any
 
@@ -22,6 +23,7 @@ FOR_S = 10.0  # how long after a large answer its person has only a share
 AT_ONCE = 2
 MOST_WAITING = 100  # requests of one person; further ones are answered 429
 MOST_KNOWN = 1000
+UNREAD_BYTES = 16_000_000  # of one person's large answers that are being sent; then no further one is made
 Credential = bytes
 
 
@@ -36,6 +38,8 @@ class Shares:
         self.people: dict[Credential, tuple[Any, float]] = {}
         self.turns: dict[Any, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
         self.present: Counter[Any] = Counter()
+        self.sent: dict[Any, asyncio.Event] = defaultdict(asyncio.Event)  # something was, to those who wait
+        self.unread: Counter[Any] = Counter()  # bytes of each person's large answers that are being sent
 
     @asynccontextmanager
     async def turn(self, scope: Any) -> AsyncIterator[None]:
@@ -49,12 +53,33 @@ class Shares:
         self.present[person] += 1
         try:
             async with self.turns[person]:
+                while self.unread[person] >= UNREAD_BYTES:  # until they are read, or their connection is lost
+                    self.sent[person].clear()
+                    await self.sent[person].wait()
                 yield
         finally:
             self.present[person] -= 1
             if not self.present[person]:
                 del self.present[person]
                 self.turns.pop(person, None)
+                self.sent.pop(person, None)
+
+    @contextmanager
+    def sending(self, scope: Any, size: int) -> Iterator[None]:
+        """While an answer is being sent: a slow reader keeps it in memory."""
+        person = self.person_with_share(scope) if size >= LARGE_BYTES else None
+        if person is None:
+            yield
+            return
+        self.unread[person] += size
+        try:
+            yield
+        finally:
+            self.unread[person] -= size
+            if person in self.sent:
+                self.sent[person].set()
+            if not self.unread[person]:
+                del self.unread[person]
 
     def person_with_share(self, scope: Any) -> Any:
         if not self.people:

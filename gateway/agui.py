@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from ag_ui.core import AssistantMessage, RunAgentInput, UserMessage
+from ag_ui.core import AssistantMessage, DeveloperMessage, RunAgentInput, SystemMessage, UserMessage
 from django.db.models import CharField, IntegerField, UUIDField
 from drf_spectacular.utils import extend_schema
 from pydantic import ValidationError
@@ -96,6 +96,7 @@ def started(request: Any, name: str, body: RunAgentInput) -> Turn:
         raise Invalid("The last message must be the user's, or the result of a call.", code="invalid_messages")
     session = session_of(request.user, body.thread_id) or new_session(request.user, body.thread_id, sent[:-1])
     context = [f"{one.description}: {one.value}" for one in body.context or ()]
+    instructions = instructions_in(body, context)
     return turns.begin(
         user=request.user,
         key=find_key(request),
@@ -104,10 +105,18 @@ def started(request: Any, name: str, body: RunAgentInput) -> Turn:
         session=session,
         is_watched=True,
         tools=[tool_json(tool) for tool in body.tools or ()] or None,
-        asked={"instructions": "\n".join(["What the page shows:", *context])} if context else None,
+        asked={"instructions": instructions} if instructions else None,
         untrusted_input="the page's context" if context else "",
         metadata={"agui_run": body.run_id[:200]},
     )
+
+
+def instructions_in(body: RunAgentInput, context: list[str]) -> str:
+    """Messages of the system and the developer are instructions of this run, as is what the page shows."""
+    texts = [one.content for one in body.messages if isinstance(one, SystemMessage | DeveloperMessage)]
+    if context:
+        texts.append("\n".join(["What the page shows:", *context]))
+    return "\n\n".join(filter(None, texts))
 
 
 def session_of(user: Any, thread: str) -> Session | None:
@@ -207,7 +216,7 @@ class Translator:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-        self.reading = Reading()
+        self.reading = Reading(for_answers=True)
         self.interrupts: dict[str, dict[str, JSON]] = {}
         self.calls: list[str] = []  # of the frontend's tools
 
@@ -250,8 +259,8 @@ class Translator:
         if end["status"] == "cancelled":
             return {"type": "RUN_FINISHED", **ids, "outcome": {"type": "cancelled"}, "usage": [used]}
         if end["status"] in ("succeeded", "partial"):
-            outcome = {"type": "success"}
-            return {"type": "RUN_FINISHED", **ids, "outcome": outcome, "result": end["output"], "usage": [used]}
+            result = {} if end["output"] is None else {"result": end["output"]}
+            return {"type": "RUN_FINISHED", **ids, "outcome": {"type": "success"}, **result, "usage": [used]}
         error = end.get("error") or {}
         message = error.get("message", end["status"])
         return {"type": "RUN_ERROR", "message": message, "code": error.get("code", end["status"]), "usage": [used]}
@@ -270,7 +279,7 @@ def question_json(data: dict[str, JSON]) -> dict[str, JSON]:
     schema = {"responseSchema": data["schema"]} if isinstance(data["schema"], dict) else {}
     return {
         "id": data["call"], "reason": "input_required", "message": data["prompt"], "toolCallId": data["call"],
-        "expiresAt": data["expires_at"], **schema,
+        **expiry_of(data), **schema,
     }  # fmt: skip
 
 
@@ -278,9 +287,14 @@ def approval_json(data: dict[str, JSON]) -> dict[str, JSON]:
     call = {"toolCallId": data["call"]} if data["call"] else {}
     return {
         "id": data["id"], "reason": "tool_approval", "message": f"{data['tool']}: {data['reason']}",
-        "responseSchema": YES_OR_NO, "expiresAt": data["expires_at"],
+        "responseSchema": YES_OR_NO, **expiry_of(data),
         "metadata": {"tool": data["tool"], "arguments": data["arguments"]}, **call,
     }  # fmt: skip
+
+
+def expiry_of(data: dict[str, JSON]) -> dict[str, JSON]:
+    """The client's types know no null."""
+    return {"expiresAt": data["expires_at"]} if data["expires_at"] else {}
 
 
 async def stream_of(turn: Turn, thread: str, run: str) -> AsyncIterator[bytes]:

@@ -18,6 +18,8 @@ from typing import Any
 
 from plumbing import json_values
 from runs.models import Message, Session
+from runs.models.room import check_room
+from runs.models.session import SENT
 
 JSON = Any
 CANDIDATES = 5  # sessions with one name that are compared, newest first
@@ -39,6 +41,7 @@ def add_sent(session: Session, messages: Sequence[SentMessage], *, is_known: boo
     """Add these messages to a session, stored or new. Unknown ones mark it as having read strangers' text."""
     if not messages:
         return
+    check_room(session.owner_id, *(one.parts for one in messages))
     rows = [
         Message(
             role=one.role,
@@ -56,10 +59,25 @@ def add_sent(session: Session, messages: Sequence[SentMessage], *, is_known: boo
         Session.objects.filter(pk=session.pk).update(has_untrusted=True)
 
 
+def add_made(session: Session, messages: Sequence[SentMessage], *, is_untrusted: bool) -> None:
+    """Add what an agent of this server said, and the calls that it made, to a stored session."""
+    if not messages:
+        return
+    has_calls = any(one.calls for one in messages)  # results of the caller's tools among them
+    rows = [
+        Message(role=one.role, content=one.parts, tool_calls=one.calls, untrusted=is_untrusted or bool(one.calls))
+        for one in messages
+    ]
+    session.add_messages(rows)
+    if (is_untrusted or has_calls) and not session.has_untrusted:
+        session.has_untrusted = True
+        Session.objects.filter(pk=session.pk).update(has_untrusted=True)
+
+
 def name_of(messages: Iterable[SentMessage]) -> str:
-    """The name of a conversation whose last message is the person's."""
+    """The name of a conversation whose last message is the person's, or empty if it ends in results of tools."""
     texts = [[one.role, one.parts] for one in messages]
-    return "sent:" + sha256(json_values.write(texts, sort_keys=True)).hexdigest()
+    return SENT + sha256(json_values.write(texts, sort_keys=True)).hexdigest()
 
 
 def is_known(user: Any, messages: Sequence[SentMessage]) -> bool:
@@ -73,13 +91,6 @@ def is_known(user: Any, messages: Sequence[SentMessage]) -> bool:
     sessions = Session.objects.visible_to(user).filter(thread=name, has_untrusted=False).order_by("-pk")
     sent = [(one.role, one.parts) for one in messages]
     return any(sent == texts_of(session) for session in sessions[:CANDIDATES])
-
-
-def up_to_user(messages: Sequence[SentMessage]) -> list[tuple[str, list[dict[str, JSON]]]]:
-    """Roles and parts up to the person's last message."""
-    places = [place for place, one in enumerate(messages) if one.role == Message.Role.USER]
-    end = places[-1] + 1 if places else 0
-    return [(one.role, one.parts) for one in messages[:end]]
 
 
 def texts_of(session: Session) -> list[tuple[str, list[dict[str, JSON]]]]:

@@ -12,7 +12,7 @@ from plumbing import json_values
 from registry.llm.answer_builder import name_cut
 from runs.events.frames import Frame
 
-from .turns import Pause
+from .turns import Pause, Turn
 
 JSON = Any
 BEGIN, TEXT, REPLACED, CLOSE, CALL, FILE, RESULT, APPROVAL, QUESTION, END = (
@@ -36,7 +36,9 @@ class Step:
 class Reading:
     """Reads a turn's events in order. The other protocols' translators are built on it."""
 
-    def __init__(self, *, for_approvals: bool = True) -> None:
+    def __init__(self, *, for_approvals: bool = True, for_answers: bool = False) -> None:
+        """`for_answers`: a question that is answered has its call's result too, not only a call that was approved."""
+        self.for_answers = for_answers
         self.pause = Pause(for_approvals=for_approvals)
         self.turn: int | None = None  # of the message that is being written
         self.text = ""
@@ -45,6 +47,7 @@ class Reading:
         self.end: dict[str, JSON] | None = None
         self.cut = ""  # why the last answer of the model ended too early: length, content_filter
         self.is_paused = False
+        self.usage: dict[str, int] | None = None  # of the turn's own calls of the model; None if there was none
 
     def take(self, frame: Frame) -> Iterator[Step]:
         data = frame.data
@@ -53,6 +56,7 @@ class Reading:
                 yield from self.write(data["turn"], data["offset"], data["text"])
             case "model.finished":
                 self.cut = name_cut(data.get("finish") or "")
+                self.count(data)
                 yield from self.correct(data["turn"], data["text"])
                 if data["text"]:
                     yield from self.write(data["turn"], 0, data["text"])
@@ -68,6 +72,8 @@ class Reading:
                 yield Step(RESULT, data)
             case "approval.decided" if data.get("call"):
                 self.kinds.setdefault(data["call"], "")  # the turn may begin after its call
+            case "input.answered" if self.for_answers and data.get("kind") == "form":
+                self.kinds.setdefault(data["call"], "")
             case "approval.requested":
                 yield Step(APPROVAL, data)
             case "input.requested":
@@ -75,6 +81,17 @@ class Reading:
             case "run.finished":
                 yield from self.finish(data)
         self.is_paused = self.pause.ends_with(frame) and self.end is None
+
+    def count(self, data: dict[str, JSON]) -> None:
+        used = self.usage or {"input_tokens": 0, "output_tokens": 0}
+        self.usage = {name: used[name] + (data.get(name) or 0) for name in used}
+
+    def spent(self, turn: Turn) -> dict[str, int]:
+        """Tokens of this turn: each call of a model counts in the turn in which it was made. A run that called none
+        itself, such as a chain's, has those of the runs below it.
+        """
+        of_run = None if turn.after or self.end is None else self.end.get("usage")
+        return self.usage or of_run or {"input_tokens": 0, "output_tokens": 0}
 
     def write(self, turn: int, offset: int, text: str) -> Iterator[Step]:
         """Text at an offset of the turn's message; what is there already is left out."""

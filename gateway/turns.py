@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db import transaction
 
 from agents.exceptions import Invalid
+from agents.http import parsers
 from agents.models import Agent, ApiKey
 from gateway import histories
 from gateway.histories import SentMessage
@@ -22,15 +23,17 @@ from runs.calls import approvals, inputs
 from runs.events import record as events
 from runs.events import stream, waiting
 from runs.events.frames import Frame
-from runs.exceptions import RunFinished
+from runs.exceptions import AlreadyAnswered, RunFinished
 from runs.intake import caller_tools, options
 from runs.intake import messages as intake
-from runs.models import Approval, InputRequest, Message, Run, RunEvent, Session, ToolCallRecord
+from runs.models import Approval, InputRequest, Message, ModelCall, Run, RunEvent, Session, ToolCallRecord
+from runs.models.session import NOT_SHOWN
 from runs.queue import endings
 
 JSON = Any
 RUN_JOINS = ("agent", "session", "version")
 LONGEST_WAIT_S = 600.0  # of a request that waits for the end of its turn
+GONE_ON = "the caller continued the conversation in another request"
 ROUTER = "router"  # the name under which the router chooses the agent
 
 
@@ -82,7 +85,7 @@ def begin(
     agent, version = pinned(agent) if isinstance(agent, str) else (agent, None)
     if version is not None:
         more["version"] = version
-    is_named = is_resent and session is None and not continues
+    is_named = is_resent and session is None
     thread = histories.name_of([*earlier, SentMessage("user", parts)]) if is_named else None
     with transaction.atomic() if earlier else nullcontext():  # a refused message leaves no session behind
         if earlier:
@@ -177,19 +180,26 @@ def answer(
 
 
 def continued(
-    user: Any, results: Mapping[str, JSON], sent: list[SentMessage], model: str, more: dict[str, Any]
+    user: Any,
+    results: Mapping[str, JSON],
+    sent: list[SentMessage],
+    model: str,
+    more: dict[str, Any],
+    *,
+    has_pictures: bool = False,
 ) -> Turn | None:
     """The waiting run that these results of the caller's tools answer, if the request is the same otherwise.
 
     `results` by the ids of the calls as the protocol writes them, `sent` the whole conversation, `more` as for begin.
     None if no run waits for them, or if it was started with another agent, other messages, options or tools: then
-    what is sent holds, and a new run begins with it. The run that waited for an answer is ended.
+    what is sent holds, and a new run begins with it. The run that waited for an answer is ended. `has_pictures`: no
+    answer has a place for all of the results.
     """
     calls = {pk: value for id, value in results.items() if (pk := uuid_in(id))}
     if not results or len(calls) != len(results):
         return None
     requests = InputRequest.objects.visible_to(user).open().filter(call_id__in=calls, kind=InputRequest.Kind.TOOL)
-    rows = list(requests.select_related("run__agent", "run__session"))
+    rows = list(requests.select_related("run__agent", "run__session", "run__version"))
     if not rows:
         return undecided(user, set(calls))
     runs = {row.run_id: row.run for row in rows}
@@ -199,23 +209,72 @@ def continued(
         return None
     [run] = runs.values()
     waits_for = set(run.inputs.open().values_list("call_id", flat=True))
-    if waits_for == asked_for and is_same_request(run, sent, model, more):
-        return answer(user, calls)
-    with suppress(RunFinished):
-        endings.cancel(run, by=user, reason="the caller continued the conversation in another request")
+    is_same = not has_pictures and waits_for == asked_for and has_same_wishes(run, model, more)
+    if is_same and is_same_conversation(run, sent):
+        with suppress(AlreadyAnswered):  # by the same request, sent twice at once: this one is done anew
+            return answer(user, calls)
+    abandon(run, user)
     return None
 
 
-def is_same_request(run: Run, sent: list[SentMessage], model: str, more: dict[str, Any]) -> bool:
+def abandon(run: Run, user: Any) -> None:
+    """End a run whose caller goes on without it."""
+    with suppress(RunFinished):
+        endings.cancel(run, by=user, reason=GONE_ON)
+
+
+def has_same_wishes(run: Run, model: str, more: dict[str, Any]) -> bool:
+    """Whether a request asks for what the run was started with: its agent, options and tools. Each request has all of
+    the agent's steps, so a run that has none left cannot go on with it.
+    """
     name, version = pinned(model)
     is_same_agent = name == ROUTER or (run.agent is not None and run.agent.name == name)
     if not is_same_agent or (version is not None and (run.version is None or run.version.number != version)):
         return False
+    if run.version is not None and run.turns >= run.version.read_spec().max_steps:
+        return False
     if options.read(more.get("asked")) != run.options.get("asked", {}):
         return False
-    if caller_tools.checked(more.get("tools") or []) != run.policy.get(caller_tools.POLICY, []):
+    return caller_tools.checked(more.get("tools") or []) == run.policy.get(caller_tools.POLICY, [])
+
+
+def is_same_conversation(run: Run, sent: list[SentMessage]) -> bool:
+    """Whether what is sent is what the run knows: its session, then its own words, calls and results so far."""
+    if run.session is None:
         return False
-    return run.session is not None and histories.up_to_user(sent) == histories.texts_of(run.session)
+    rows = run.session.messages.exclude(metadata__has_key=NOT_SHOWN).order_by("seq")
+    stored = list(rows.values_list("role", "content", "tool_calls"))
+    if [(one.role, one.parts, one.calls) for one in sent[: len(stored)]] != stored:
+        return False
+    rest = sent[len(stored) :]
+    return all(one.role == Message.Role.ASSISTANT for one in rest) and is_own_work(run, rest)
+
+
+def is_own_work(run: Run, messages: list[SentMessage]) -> bool:
+    """Whether the run wrote these words and made these calls, and got these results. Calls that the agent answers
+    itself are not compared: some protocols have no place for them.
+    """
+    words = [part.get("text", "") for one in messages for part in one.parts]
+    answers = ModelCall.objects.filter(run=run, error__isnull=True).order_by("turn", "id")
+    said = [(call.response or {}).get("text", "") for call in answers]
+    if "".join("".join(words).split()) != "".join("".join(said).split()):
+        return False
+    sent = {uuid_in(call["id"].removeprefix("call_")): call for one in messages for call in one.calls}
+    answered = InputRequest.objects.filter(run=run, status=InputRequest.Status.ANSWERED, kind=InputRequest.Kind.TOOL)
+    return all(is_same_result(sent.get(row.call_id), row) for row in answered)
+
+
+def is_same_result(call: dict[str, JSON] | None, request: InputRequest) -> bool:
+    if call is None or call["arguments"] != request.arguments:
+        return False
+    return call["result"] == request.value or parsed_result(call["result"]) == request.value
+
+
+def parsed_result(text: str) -> JSON:
+    try:
+        return parsers.read(text.encode()) if text else text
+    except ValueError:
+        return text
 
 
 def uuid_in(id: str) -> UUID | None:

@@ -51,10 +51,9 @@ class AgentFileToolsView(APIView):
         """Make a draft of each Python tool. `refused` lists the other tools with the reason. No code runs."""
         tools = agent_file.tools_of(read(AgentFileToolsSerializer, request)["file"])
         done = list(attempts(tools, request.user, client_address(request)))
-        body = {
-            "created": [name for name, error in done if error is None],
-            "refused": [as_json(name, error) for name, error in done if error is not None],
-        }
+        created = [name for name, error in done if error is None]
+        refused = [as_json(name, error) for name, error in done if error is not None]
+        body = {"created": created, "refused": refused}
         return Response(DraftedToolsSerializer(body).data)
 
 

@@ -64,8 +64,14 @@ TOOLS: dict[str, dict[str, Any]] = {
 
 def ensure_tools() -> list[Tool]:
     """Create or refresh the site's rows; returns those that changed."""
-    tools = {tool.name: tool for tool in Tool.objects.filter(owner=None, team=None, name__in=TOOLS)}
-    return [row for name, shape in TOOLS.items() if (row := ensure(name, shape, tools.get(name)))]
+    present = Tool.objects.filter(owner=None, team=None, name__in=TOOLS)
+    tools = {tool.name: tool for tool in present}
+    changed = []
+    for name, shape in TOOLS.items():
+        tool = ensure(name, shape, tools.get(name))
+        if tool is not None:
+            changed.append(tool)
+    return changed
 
 
 def ensure(name: str, shape: dict[str, Any], row: Tool | None) -> Tool | None:

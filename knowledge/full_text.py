@@ -51,7 +51,11 @@ def vector_of(tokens: Sequence[str]) -> str:
     places: dict[str, list[int]] = {}
     for position, token in enumerate(tokens, 1):
         places.setdefault(token, []).append(min(position, POSITIONS))
-    return " ".join(f"{quoted(token)}:{','.join(map(str, positions[:255]))}" for token, positions in places.items())
+    lexemes = []
+    for token, positions in places.items():
+        numbers = ",".join(map(str, positions[:255]))
+        lexemes.append(f"{quoted(token)}:{numbers}")
+    return " ".join(lexemes)
 
 
 def quoted(token: str) -> str:
@@ -198,8 +202,9 @@ class Sqlite:
 
     @classmethod
     def counts(cls, collection: int, tokens: Sequence[str]) -> tuple[int, dict[str, int]]:
+        columns = ", ".join([TOTAL, *[cls.COUNT] * len(tokens)])
         values = [collection, *map(cls.term, tokens)]
-        total, *counts = rows(f"SELECT {', '.join([TOTAL, *[cls.COUNT] * len(tokens)])}", values)[0]
+        total, *counts = rows(f"SELECT {columns}", values)[0]
         return total, named(tokens, counts)
 
     @classmethod
@@ -260,10 +265,12 @@ class Postgres:
     @classmethod
     def counts(cls, collection: int, tokens: Sequence[str]) -> tuple[int, dict[str, int]]:
         """To count a common word takes long, so the planner is asked first which words are common."""
-        few = [token for token, count in zip(tokens, cls.estimates(tokens), strict=True) if count <= 2 * COMMON]
-        sql = f"SELECT {', '.join([TOTAL, *[cls.COUNT] * len(few)])}"
-        total, *counts = rows(sql, [collection, *map(quoted, few)])[0]
-        return total, dict.fromkeys(set(tokens).difference(few), COMMON + 1) | named(few, counts)
+        estimates = zip(tokens, cls.estimates(tokens), strict=True)
+        few = [token for token, count in estimates if count <= 2 * COMMON]
+        columns = ", ".join([TOTAL, *[cls.COUNT] * len(few)])
+        total, *counts = rows(f"SELECT {columns}", [collection, *map(quoted, few)])[0]
+        common = set(tokens).difference(few)
+        return total, dict.fromkeys(common, COMMON + 1) | named(few, counts)
 
     @classmethod
     def estimates(cls, tokens: Sequence[str]) -> list[int]:

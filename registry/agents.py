@@ -1,6 +1,6 @@
 """LiveAgent: a spec together with its model and tools, ready to answer. Holds no state of any run."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -15,6 +15,7 @@ from registry.llm.attempts import ask
 from registry.llm.bids import Bid, bid
 from registry.llm.chat import Answer, ChatModel, ModelToolCall, Question
 from registry.llm.llms import chat_model
+from registry.llm.stops import Stopped, cut_at
 from registry.llm.watch import Watch
 
 JSON = Any
@@ -71,6 +72,9 @@ class LiveAgent:
         is_cancelled: Callable[[], bool] = never,
         deadline: datetime | None = None,
         max_tokens: int | None = None,
+        must_call: str = "",
+        is_one_call: bool = False,
+        stop: Sequence[str] = (),
     ) -> ModelReply:
         """Ask the model once, with retries and fallbacks. The system prompt comes first unless
         there is one already.
@@ -79,7 +83,7 @@ class LiveAgent:
 
         `tool_names`: None offers all granted tools, () offers none. `extra_tools` are offered in
         addition. The answer is streamed only when `on_delta` is given; `on_thought` gets what the model
-        thinks.
+        thinks. `must_call`, `is_one_call` and `stop` are those of Question.
 
         Raises ModelFailed(code, message, attempts), or ModelCancelled within a second after
         `is_cancelled()` becomes true.
@@ -87,17 +91,26 @@ class LiveAgent:
         started = perf_counter()
         stopwatch = Stopwatch(started, on_delta)
         tools = (*self._offered(tool_names), *extra_tools)
+        stopped = Stopped(stopwatch.hear, stop) if stop else None
         question = Question(
             model_name=self.spec.model_name,
             messages=self._prompted(messages),
             tools=tools,
             output_schema=output_schema,
-            on_delta=stopwatch.hear if on_delta else None,
+            on_delta=(stopped or stopwatch).hear if on_delta else None,
             watch=Watch(is_cancelled, deadline),
             on_thought=on_thought,
+            must_call=must_call,
+            is_one_call=is_one_call,
+            stop=stop,
         )
         model = self._model(max_tokens)
         answer, model_name, attempts = ask(model, question, self.spec.fallback_models)
+        if stopped:
+            stopped.end()
+            answer = replace(answer, text=cut_at(answer.text, stop))
+        if is_one_call:
+            answer = replace(answer, calls=answer.calls[:1])
         wall_ms = (perf_counter() - started) * 1000
         return ModelReply(
             text=answer.text,

@@ -2,21 +2,23 @@
 
 Counted where Twisted makes and loses the connection itself, so that a WebSocket, which leaves its
 HTTP channel, counts as long as it is open. Proxies in MUSTER_TRUSTED_PROXIES are not limited: their
-connections are those of many clients.
+connections are those of many clients, whose requests config/proxies.py counts.
 """
 
 from collections import Counter
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from django.conf import settings
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Protocol
-from twisted.internet.tcp import Server
 from twisted.web.http_headers import Headers
 
+from plumbing.http.addresses import client_at, plain
+
 from .bodies import answer_of
+from .reads import RestingServer
 
 TOO_MANY = (
     "503 Service Unavailable",
@@ -26,7 +28,6 @@ TOO_MANY = (
 )
 ANSWERED_S = 1.0  # how long a refused client may take to read the answer
 MOST_REFUSED = 64  # of one address at a time; further ones are closed without an answer
-IPV6_HOME = 64  # bits: whoever has an IPv6 address has all addresses of its network
 
 
 class Connections:
@@ -61,22 +62,6 @@ class Connections:
         return any(address in network for network in self.proxies)
 
 
-def client_at(host: str) -> str:
-    """Who counts as one client: an IPv4 address, or the network of an IPv6 address."""
-    try:
-        address = plain(ip_address(host.partition("%")[0]))
-    except ValueError:
-        return host
-    if isinstance(address, IPv6Address):
-        return str(ip_network((address, IPV6_HOME), strict=False))
-    return str(address)
-
-
-def plain(address: Any) -> Any:
-    """An IPv4 address that is written as an IPv6 one (::ffff:192.0.2.1) is the IPv4 address."""
-    return getattr(address, "ipv4_mapped", None) or address
-
-
 def limit_connections(factory: Any, port: Any) -> Connections:
     """Let this listening port obey `MUSTER_MAX_CONNECTIONS_PER_ADDRESS`."""
     connections = Connections(settings.MAX_CONNECTIONS_PER_ADDRESS, settings.TRUSTED_PROXIES)
@@ -93,10 +78,10 @@ def limit_connections(factory: Any, port: Any) -> Connections:
     return connections
 
 
-def counted(connections: Connections) -> type[Server]:
+def counted(connections: Connections) -> type[RestingServer]:
     """The transport of accepted connections, which counts itself while it is open."""
 
-    class CountedTransport(Server):
+    class CountedTransport(RestingServer):
         def __init__(self, sock: Any, protocol: Any, client: Any, *more: Any) -> None:
             super().__init__(sock, protocol, client, *more)
             self.counted_as = client_at(client[0])

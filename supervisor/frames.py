@@ -47,6 +47,7 @@ class ShortcutProtocol(WebSocketProtocol):
         if self.counted_since is None:
             self.counted_since = time.monotonic()
         self.frames += 1
+        self.transport.small_reads = 0  # each frame has a budget of its own (reads.py)
         if self.frames < FRAMES_AT_ONCE:
             return True
         now = time.monotonic()

@@ -16,6 +16,7 @@ from .bodies import LINGER_BYTES, LINGER_S, answer_of
 
 LINE_BYTES = 16_384  # of the request line, and of each header
 HEAD_BYTES = 2 * LINE_BYTES  # of all lines together, so that a long address leaves room for headers
+ROOT_PATH = b"daphne-root-path"  # Daphne lets the caller say which part of the address is not for the views
 ABSOLUTE_FORM = re.compile(rb"https?://([^/?#]*)(.*)", re.IGNORECASE)
 
 TOO_LONG = (
@@ -80,11 +81,17 @@ class AnsweringChannel(http.HTTPChannel):
     def allHeadersReceived(self) -> None:  # noqa: N802
         """A target in absolute form names the host, which then counts in place of the header (RFC 9112, 3.2.2)."""
         channel: Any = self  # its path is bytes, whatever Twisted's types say
+        self.requests[-1].requestHeaders.removeHeader(ROOT_PATH)
         if absolute := ABSOLUTE_FORM.fullmatch(channel._path):
             host, rest = absolute.groups()
             self.requests[-1].requestHeaders.setRawHeaders(b"host", [host])
             channel._path = rest if rest.startswith(b"/") else b"/" + rest
         super().allHeadersReceived()
+
+    def allContentReceived(self) -> None:  # noqa: N802
+        """The request is complete: the next one has a budget of its own (reads.py)."""
+        self.transport.small_reads = 0  # type: ignore[union-attr]
+        super().allContentReceived()
 
     def _maybeChooseTransferDecoder(self, header: bytes, data: bytes) -> bool:  # noqa: N802
         is_clear: bool = super()._maybeChooseTransferDecoder(header, data)

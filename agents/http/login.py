@@ -14,7 +14,7 @@ from agents.exceptions import Unavailable
 from agents.names import normal_name
 
 from .hashing import password_turn
-from .throttles import client_address, count_in_windows
+from .throttles import count_in_windows, find_client
 
 # factors of settings.LOGIN_TRIES: many users share an address, one name is tried from many addresses
 PER_ADDRESS, PER_NAME = 6, 20
@@ -39,10 +39,10 @@ class Limited:
     def is_tried_too_often(self, username: str) -> bool:
         if not settings.LOGIN_TRIES:
             return False
-        address = client_address(self.request)
+        client = find_client(self.request)
         # Sign-in takes any spelling of a name, so all of them are counted as one.
         name = sha256(normal_name(username[:200]).encode("utf-8", "replace")).hexdigest()[:16]
-        limits = {f"login:{address}:{name}": 1, f"login:{address}": PER_ADDRESS, f"login::{name}": PER_NAME}
+        limits = {f"login:{client}:{name}": 1, f"login:{client}": PER_ADDRESS, f"login::{name}": PER_NAME}
         seen = count_in_windows(list(limits))
         return any(tries > times * settings.LOGIN_TRIES for tries, times in zip(seen, limits.values(), strict=True))
 

@@ -2,6 +2,7 @@
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from typing import Any
@@ -125,12 +126,21 @@ def read_page(rows: Any, size: int, start: int = 0) -> tuple[list[Any], bool]:
     related = rows._prefetch_related_lookups
     with cursor_scope():
         stored_rows = rows.prefetch_related(None)[start : start + size + 1].iterator(chunk_size=ROWS_AT_ONCE)
-        page = list(within_page(islice(stored_rows, size)))
-        has_more = next(stored_rows, None) is not None
+        whole_rows = with_related(stored_rows, related)
+        page = list(within_page(islice(whole_rows, size)))
+        has_more = next(whole_rows, None) is not None
         stored_rows.close()
-    if page and related:
-        prefetch_related_objects(page, *related)
     return page, has_more
+
+
+def with_related(rows: Iterator[Any], related: Sequence[Any]) -> Iterator[Any]:
+    """Rows with the rows that belong to them, read a few at a time."""
+    if not related:
+        yield from rows
+        return
+    while block := list(islice(rows, ROWS_AT_ONCE)):
+        prefetch_related_objects(block, *related)
+        yield from block
 
 
 def cursor_scope() -> Any:

@@ -1,6 +1,7 @@
 """How large the rows of a list are, and what becomes of large fields: lists stay small whatever rows hold."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from agents.exceptions import Invalid
@@ -55,7 +56,8 @@ OWN_NOTES = ("read_row", "known_values")  # of plumbing.stored_rows: the same va
 
 def measure_row(row: Any) -> int:
     """What a row holds, with the rows that were read with it."""
-    rows = [row, *row._state.fields_cache.values()]
+    prefetched = getattr(row, "_prefetched_objects_cache", {})
+    rows = [row, *row._state.fields_cache.values(), *chain.from_iterable(prefetched.values())]
     fields = (item for one in rows if one is not None for item in vars(one).items())
     return sum(measure(value) for name, value in fields if name not in OWN_NOTES)
 

@@ -13,6 +13,7 @@ from rest_framework.throttling import BaseThrottle
 from agents.models import ApiKey
 from plumbing.broker.broadcast import channel_of
 from plumbing.broker.line import Line
+from plumbing.http.addresses import client_at
 
 WINDOW_S = 60
 
@@ -53,7 +54,7 @@ def is_within(user: Any, key: Any, address: str) -> bool:
 def count_request(user: Any, key: Any, address: str) -> list[tuple[int, int]]:
     """Count one request; for each limit that applies (requests in this window, limit)."""
     caller = f"k{key.pk}" if isinstance(key, ApiKey) else f"u{user.pk}"
-    limits = [(caller, settings.RATE_PER_KEY if user.pk else 0), (f"a{address}", settings.RATE_PER_ADDRESS)]
+    limits = [(caller, settings.RATE_PER_KEY if user.pk else 0), (f"a{client_at(address)}", settings.RATE_PER_ADDRESS)]
     limits = [(name, limit) for name, limit in limits if limit > 0]
     counts = count_in_windows([name for name, _ in limits]) if limits else []
     return [(seen, limit) for seen, (_, limit) in zip(counts, limits, strict=True)]
@@ -79,3 +80,8 @@ def count_in_windows(names: list[str]) -> list[int]:
 def client_address(request: Any) -> str:
     """The address the server saw; a trusted proxy's X-Forwarded-For is applied by the server before us."""
     return request.META.get("REMOTE_ADDR", "")
+
+
+def find_client(request: Any) -> str:
+    """Whose requests are counted together: an IPv4 address, or the IPv6 network of one home."""
+    return client_at(client_address(request))

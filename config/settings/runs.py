@@ -26,6 +26,9 @@ APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")
 SHARED_LINKS = env.bool("MUSTER_SHARED_LINKS", default=False)  # people may share a conversation by a public link
 ASK_EFFECTS = env.list("MUSTER_ASK_EFFECTS", default=[])  # effects that always need approval, such as destructive
 
+# bytes of all messages and inputs of one person's runs; 0 means no limit
+RUN_BYTES_PER_PERSON = env.int("MUSTER_RUN_BYTES_PER_PERSON", default=4 << 30)
+
 # Days that history is kept, by kind (`manage.py prune`).
 KEEP_DAYS = {
     "raw": env.int("MUSTER_KEEP_RAW_DAYS", default=14),  # days that raw model requests and responses are kept

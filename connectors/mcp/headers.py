@@ -9,6 +9,7 @@ MARK = "x-mcp-header"
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
 SAFE_INTEGER = 2**53 - 1
+NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # what the header Mcp-Name repeats
 JSON = Any
 
 
@@ -20,7 +21,7 @@ def of_message(message: dict[str, JSON]) -> dict[str, str]:
     method, params = message.get("method"), message.get("params") or {}
     if not isinstance(method, str):
         return {}
-    name = params.get("name") if method == "tools/call" else None
+    name = params.get(NAMED[method]) if method in NAMED else None
     return {"Mcp-Method": method, **({"Mcp-Name": encoded(name)} if isinstance(name, str) else {})}
 
 

@@ -37,6 +37,7 @@ class HttpTransport:
     def __init__(self, url: str, headers: dict[str, str], allowed: Iterable[str], bearer: Bearer | None = None) -> None:
         self._url = url
         self._headers = headers
+        self._allowed = allowed
         self._bearer = bearer
         self._token = ""
         self._client = outbound.client(allowed, timeout=httpx2.Timeout(None, connect=outbound.CONNECT_S))
@@ -52,6 +53,14 @@ class HttpTransport:
         """
         with errors(), outbound.until(max(0.0, until - monotonic())), self.posted(message, {}):
             pass
+
+    def reply(self, message: Message, seconds: float) -> None:
+        """Answer a request of the server from another thread: with the token that was used last, since a thread of its
+        own renews none.
+        """
+        more = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        with errors(), outbound.until(seconds):
+            self._client.post(self._url, content=json.dumps(message), headers=self._own_headers() | more)
 
     def attach(self, stream: Left) -> None:
         """Go on with the session of another process."""
@@ -147,6 +156,51 @@ class HttpTransport:
         if self._bearer or (not self._headers and challenge.lower().startswith("bearer")):
             return LoginWanted("The server requires a login.", [])
         return McpFailed("login_refused", "The server refused the secret, or requires one.", was_sent=False)
+
+
+class OwnStream:
+    """The stream that a server opens for what belongs to no answer, continued from its last event."""
+
+    def __init__(self, transport: HttpTransport) -> None:
+        self.position = Position()
+        self._transport = transport
+        self._sockets = outbound.Sockets()
+        self._client = outbound.client(transport._allowed, timeout=httpx2.Timeout(None, connect=outbound.CONNECT_S))
+        self._response: httpx2.Response | None = None
+
+    def connect(self, seconds: float) -> None:
+        """Raises McpFailed, McpRefused."""
+        headers = self._transport._own_headers() | {"Accept": "text/event-stream"}
+        if self.position.event_id:
+            headers["Last-Event-ID"] = self.position.event_id
+        asked = self._client.build_request("GET", self._transport._url, headers=headers)
+        with errors(), outbound.close_with(self._sockets):
+            with outbound.until(seconds):
+                response = self._client.send(asked, stream=True)
+            is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+            if response.status_code == 200 and is_stream:
+                self._response = response
+                return
+            response.close()
+        raise McpFailed("no_stream", f"The server answered {response.status_code}.")
+
+    def messages(self) -> Iterator[Message]:
+        """Those of the open connection, else of a new one. Raises Broken, McpFailed."""
+        if self._response is None:
+            self.connect(outbound.CONNECT_S)
+        response, self._response = self._response, None
+        assert response is not None
+        try:
+            with errors():
+                for message in read_stream(response, self.position):
+                    self.position.size = 0  # a limit for one message: the stream has no end
+                    yield message
+        finally:
+            response.close()
+
+    def close(self) -> None:
+        """May be called by another thread: what is being read ends."""
+        self._sockets.close()
 
 
 class HttpExchange:

@@ -10,9 +10,13 @@ from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
 
+from plumbing.http import outbound
+from plumbing.waits import never
+
 from . import headers as metadata
+from .ears import Ear
 from .exceptions import InputRequired, McpFailed, McpRefused, SessionLost
-from .http import HttpTransport
+from .http import HttpTransport, pause
 from .messages import (
     CAPABILITIES,
     CLIENT,
@@ -40,6 +44,8 @@ MODERN_ERRORS = frozenset([-32020, -32021, VERSION_REFUSED])
 URL_REQUIRED = -32042  # an earlier version's way to ask for a visit to a page before the call
 NO_ANSWER = frozenset(["server_refused", "bad_answer", "server_died", "timeout"])
 PREFIX = "io.modelcontextprotocol"
+REPLY_S = 10.0
+FIRST_POLL_S, LEAST_POLL_S, MOST_POLL_S = 1.0, 0.1, 10.0  # between two looks at a task
 
 
 @dataclass(slots=True)
@@ -59,6 +65,16 @@ class Listener:
 NOBODY = Listener(answer=lambda params: {"action": "cancel"})
 
 
+@dataclass(slots=True, eq=False)
+class Open:
+    """A request whose answer has not come. `stopped_by` is what was asked outside of its stream."""
+
+    identity: JSON
+    exchange: Exchange
+    listener: Listener
+    stopped_by: InputRequired | None = None
+
+
 @dataclass(slots=True)
 class Session:
     """`until` is a moment of time.monotonic(). Threads may share a session whose transport allows it."""
@@ -66,9 +82,20 @@ class Session:
     transport: Transport
     era: str
     server: dict[str, JSON] = field(default_factory=dict)
+    capabilities: dict[str, JSON] = field(default_factory=dict)
     tools_changed: bool = False
     list_ttl_s: float | None = None  # how long the server says that its list of tools stays fresh
+    ear: Ear | None = None
+    _open: list[Open] = field(default_factory=list)  # calls in progress that can ask a person, the newest last
     _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether the server can make a call as a task (2025-11-25)."""
+        place: JSON = self.capabilities
+        for name in ("tasks", "requests", "tools", "call"):
+            place = place.get(name) if isinstance(place, dict) else None
+        return self.era == LEGACY and place is not None
 
     def list_tools(self, until: float) -> list[dict[str, JSON]]:
         """Every tool the server offers, all pages of it."""
@@ -96,15 +123,30 @@ class Session:
         schema: JSON = None,
         listener: Listener = NOBODY,
         more: dict[str, JSON] | None = None,
+        as_task: bool = False,
     ) -> dict[str, JSON]:
         """The result of a call. `more` continues a call of the newest version: inputResponses, requestState.
 
         Raises InputRequired, McpRefused, McpFailed.
         """
         params = {"name": name, "arguments": arguments, **(more or {})}
+        if as_task:
+            return self._call_as_task(params, until, listener)
         headers = metadata.of_arguments(schema, arguments) if self.era == MODERN else {}
+        return self.call("tools/call", params, until, headers=headers, listener=listener)
+
+    def call(
+        self,
+        method: str,
+        params: dict[str, JSON],
+        until: float,
+        *,
+        headers: dict[str, str] | None = None,
+        listener: Listener = NOBODY,
+    ) -> dict[str, JSON]:
+        """The result of a request in which the server may ask first. Raises InputRequired, McpRefused, McpFailed."""
         try:
-            result = self.request("tools/call", params, until, headers=headers, listener=listener)
+            result = self.request(method, params, until, headers=headers, listener=listener)
         except McpRefused as error:
             elicitations = error.data.get("elicitations") if error.code == URL_REQUIRED else None
             if not isinstance(elicitations, list) or listener is NOBODY:
@@ -115,6 +157,40 @@ class Session:
             raise InputRequired(requests, None)
         return settled(result)
 
+    def _call_as_task(self, params: dict[str, JSON], until: float, listener: Listener) -> dict[str, JSON]:
+        """The result of a task of the server (2025-11-25), once it has one."""
+        ttl_ms = int(max(0.0, until - monotonic()) * 1000)
+        created = self.call("tools/call", {**params, "task": {"ttl": ttl_ms}}, until, listener=listener)
+        task = created.get("task")
+        if not isinstance(task, dict) or not isinstance(task.get("taskId"), str):
+            return created  # some servers answer at once
+        identity = {"taskId": task["taskId"]}
+        try:
+            while task.get("status") == "working":
+                pause(poll_seconds(task), until)
+                task = self.request("tasks/get", identity, until)
+            if task.get("status") == "cancelled":
+                raise McpRefused({"message": str(task.get("statusMessage") or "The server cancelled the task.")})
+            return self.call("tasks/result", identity, until, listener=listener)
+        except SessionLost as error:
+            raise McpFailed(error.code, str(error))  # the call itself had been received
+        except McpFailed as error:
+            if error.code in ("timeout", "cancelled"):
+                self._cancel_task(identity)
+            raise
+        except InputRequired as question:
+            if question.state is None:  # the call will be made anew
+                self._cancel_task(identity)
+            raise
+
+    def _cancel_task(self, identity: dict[str, JSON]) -> None:
+        """Tell the server; one that is gone needs no word."""
+        try:
+            with outbound.unless(never):
+                self.request("tasks/cancel", identity, monotonic() + 1.0)
+        except (McpFailed, McpRefused):
+            pass
+
     def resume_call(self, state: dict[str, JSON], answers: dict[str, JSON], until: float, listener: Listener) -> JSON:
         """Continue a call of an earlier version whose stream was left: answer, and read the rest.
 
@@ -124,12 +200,14 @@ class Session:
         assert isinstance(transport, HttpTransport)
         stream = Left(state["session_id"], state["version"], Position(event_id=state["event_id"]))
         transport.attach(stream)
+        self._listen(until)
         try:
             for identity, result in answers.items():
                 self.send({"jsonrpc": "2.0", "id": state["asked"].get(identity, identity), "result": result}, until)
         except SessionLost:
             raise McpFailed("session_lost", "The server closed the session while the person was asked.")
-        return settled(self._answer(state["request"], transport.resumed(stream, until), until, listener))
+        going_on = Open(state["request"], transport.resumed(stream, until), listener)
+        return settled(self._answer(going_on, until))
 
     def request(
         self,
@@ -146,64 +224,102 @@ class Session:
         if self.era == MODERN:
             meta |= described(MODERN)
         message = request(identity, method, {**params, **({"_meta": meta} if meta else {})})
-        exchange = self.transport.exchange(message, until, headers or {})
+        if listener is not NOBODY:
+            self._listen(until)
+        begun = Open(identity, self.transport.exchange(message, until, headers or {}), listener)
         try:
-            return self._answer(identity, exchange, until, listener)
+            return self._answer(begun, until)
         except McpFailed as error:
             if error.code in ("timeout", "cancelled"):
                 self._cancel(identity, error.code)
             raise
 
-    def _answer(self, identity: JSON, exchange: Exchange, until: float, listener: Listener) -> dict[str, JSON]:
-        for came in exchange:
-            if is_answer(came, identity):
+    def _answer(self, begun: Open, until: float) -> dict[str, JSON]:
+        """Raises what was asked outside of the answer's stream, and the answer's own failures."""
+        if begun.listener is NOBODY:
+            return self._read_answer(begun, until)
+        is_cancelled = outbound.asked_whether_cancelled() or never
+        self._open.append(begun)
+        try:
+            with outbound.unless(lambda: begun.stopped_by is not None or is_cancelled()):
+                return self._read_answer(begun, until)
+        except McpFailed as error:
+            if begun.stopped_by is None or error.code != "cancelled":
+                raise
+            if begun.stopped_by.state is None:
+                self._cancel(begun.identity, "a person must be asked first")
+            raise begun.stopped_by
+        finally:
+            self._open.remove(begun)
+
+    def _read_answer(self, begun: Open, until: float) -> dict[str, JSON]:
+        for came in begun.exchange:
+            if is_answer(came, begun.identity):
                 return result_of(came)
             try:
-                self._attend(came, identity, exchange, until, listener)
+                self._attend(came, begun, until)
             except SessionLost as error:
                 raise McpFailed(error.code, str(error))  # the call itself had been received
         raise McpFailed("server_died", "The server ended the conversation without an answer.")
 
-    def _attend(self, came: Message, identity: JSON, exchange: Exchange, until: float, listener: Listener) -> None:
+    def _attend(self, came: Message, begun: Open, until: float) -> None:
         """Notifications and requests that arrive before the answer."""
-        method, params = came.get("method"), came.get("params")
-        params = params if isinstance(params, dict) else {}
+        method, params = came.get("method"), params_of(came)
         if method == "notifications/tools/list_changed":
             self.tools_changed = True
-        elif method == "notifications/progress" and params.get("progressToken") == identity:
-            listener.on_progress(params)
+        elif method == "notifications/progress" and params.get("progressToken") == begun.identity:
+            begun.listener.on_progress(params)
         elif method == "notifications/message":
-            listener.on_log(params)
+            begun.listener.on_log(params)
         if "id" not in came or "method" not in came or self.era == MODERN:
             return
-        if method == "elicitation/create":
-            self._elicited(came, params, identity, exchange, until, listener)
-        else:
+        if method != "elicitation/create":
             self.send({"jsonrpc": "2.0", "id": came["id"], **reply_to(method)}, until)
-
-    def _elicited(
-        self,
-        came: Message,
-        params: dict[str, JSON],
-        identity: JSON,
-        exchange: Exchange,
-        until: float,
-        listener: Listener,
-    ) -> None:
-        """Answer at once, or leave the stream where it can be continued once a person has answered."""
-        result = listener.answer(params)
-        stream = exchange.left() if result is None else None
-        if result is None and stream is None and not listener.may_repeat:
-            result = {"action": "cancel"}  # nobody could go on with this call after a wait
+            return
+        result, question = find_answer(came, begun)
         if result is not None:
             self.send({"jsonrpc": "2.0", "id": came["id"], "result": result}, until)
+        if question is None:
             return
-        key = str(came["id"])
-        requests = {key: {"method": "elicitation/create", "params": params}}
-        if stream is None:
-            self._cancel(identity, "a person must be asked first")
-            raise InputRequired(requests, None)
-        raise InputRequired(requests, parked(stream, identity, {key: came["id"]}))
+        if question.state is None:
+            self._cancel(begun.identity, "a person must be asked first")
+        raise question
+
+    def _listen(self, until: float) -> None:
+        """Hear also what the server says outside of its answers, from the first call that may ask a person on."""
+        if self.ear is None and self.era == LEGACY and isinstance(self.transport, HttpTransport):
+            self.ear = Ear(self.transport, self._hear)
+            self.ear.open(until)
+
+    def _hear(self, came: Message) -> None:
+        """A message outside of any answer, on the thread of the ear. A question is the newest call's."""
+        method = came.get("method")
+        newest = self._open[-1] if self._open else None
+        if method == "notifications/tools/list_changed":
+            self.tools_changed = True
+        elif method == "notifications/message" and newest is not None:
+            newest.listener.on_log(params_of(came))
+        if "id" not in came or "method" not in came:
+            return
+        if method != "elicitation/create":
+            self._reply({"jsonrpc": "2.0", "id": came["id"], **reply_to(method)})
+            return
+        result: JSON = {"action": "cancel"}
+        if newest is not None and newest.stopped_by is None:
+            result, newest.stopped_by = find_answer(came, newest)
+        if result is not None:
+            self._reply({"jsonrpc": "2.0", "id": came["id"], "result": result})
+
+    def _reply(self, message: Message) -> None:
+        assert isinstance(self.transport, HttpTransport)
+        try:
+            self.transport.reply(message, REPLY_S)
+        except McpFailed:
+            pass  # the server asks again, or ends its call
+
+    def stop_listening(self) -> None:
+        if self.ear is not None:
+            self.ear.stop()
 
     def _cancel(self, identity: JSON, reason: str) -> None:
         """Tell the server, as far as the transport does not by itself; a server that is gone needs no word."""
@@ -219,6 +335,7 @@ class Session:
         self.transport.send(message, until)
 
     def close(self) -> None:
+        self.stop_listening()
         self.transport.close()
 
 
@@ -255,6 +372,7 @@ def is_modern(session: Session, until: float) -> bool:
         return False
     meta = answer.get("_meta")
     session.server = (meta.get(f"{PREFIX}/serverInfo") if isinstance(meta, dict) else None) or {}
+    session.capabilities = capabilities_in(answer)
     return chosen(answer.get("supportedVersions"))
 
 
@@ -277,6 +395,7 @@ def initialize(session: Session, make: Callable[[], Transport], until: float) ->
     if version not in LEGACY_VERSIONS:
         raise unsupported(str(version))
     session.server = answer.get("serverInfo") or {}
+    session.capabilities = capabilities_in(answer)
     session.transport.version = version
     session.send(notification("notifications/initialized"), until)
 
@@ -313,6 +432,39 @@ def parked(stream: Left, identity: JSON, requests: dict[str, JSON]) -> dict[str,
     values: dict[str, Any] = asdict(stream)
     event_id = values.pop("position")["event_id"]
     return {**values, "event_id": event_id, "request": identity, "asked": requests}
+
+
+def find_answer(came: Message, begun: Open) -> tuple[JSON, InputRequired | None]:
+    """The result for a question of the server that came during this request, or what a person must be asked first.
+
+    The request's stream is left where it can be continued once the person has answered.
+    """
+    params = params_of(came)
+    result = begun.listener.answer(params)
+    if result is not None:
+        return result, None
+    stream = begun.exchange.left()
+    if stream is None and not begun.listener.may_repeat:
+        return {"action": "cancel"}, None  # nobody could go on with this call after a wait
+    key = str(came["id"])
+    state = None if stream is None else parked(stream, begun.identity, {key: came["id"]})
+    return None, InputRequired({key: {"method": "elicitation/create", "params": params}}, state)
+
+
+def params_of(message: Message) -> dict[str, JSON]:
+    params = message.get("params")
+    return params if isinstance(params, dict) else {}
+
+
+def capabilities_in(answer: dict[str, JSON]) -> dict[str, JSON]:
+    found = answer.get("capabilities")
+    return found if isinstance(found, dict) else {}
+
+
+def poll_seconds(task: dict[str, JSON]) -> float:
+    """How long the server asks to wait before the next look at a task."""
+    asked = seconds_of(task.get("pollInterval"))
+    return FIRST_POLL_S if asked is None else min(max(asked, LEAST_POLL_S), MOST_POLL_S)
 
 
 def reply_to(method: JSON) -> dict[str, JSON]:

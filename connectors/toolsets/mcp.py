@@ -16,13 +16,14 @@ from connectors.content import clean
 from connectors.exceptions import failed
 from connectors.mcp import headers
 from connectors.mcp.exceptions import InputRequired, McpFailed, McpRefused, SessionLost
-from connectors.mcp.session import Listener
+from connectors.mcp.session import Listener, Session
 from connectors.models import Connection, RemoteTool
 from connectors.remote import Listing, Offered, problem_of, take_offers
 from connectors.timing import seconds_left
 from plumbing.http import outbound
 
 from . import mcp_questions as questions
+from . import mcp_reading as reading
 from . import sessions
 from .mcp_questions import Round
 from .mcp_results import Heard, result_of
@@ -43,15 +44,18 @@ def list_tools(connection: Connection, user_id: int | None) -> Listing:
     """Read the server's tools and update the catalogue. Raises ToolFailed."""
     until = monotonic() + LIST_S
     try:
-        offers = sessions.use(connection, user_id, until, lambda kept: fetch_offers(kept, until))
+        offers = sessions.use(connection, user_id, until, lambda kept: fetch_offers(kept, until, again=True))
     except McpRefused as error:
         raise sessions.unusable(connection, error)
     connection.mark_ok()
     return take_offers(connection, offers, kind=Tool.Kind.MCP)
 
 
-def fetch_offers(kept: Kept, until: float) -> list[Offered]:
-    offers = [read_offer(tool, is_http=kept.is_shared) for tool in kept.session.list_tools(until)]
+def fetch_offers(kept: Kept, until: float, *, again: bool = False) -> list[Offered]:
+    """The server's tools, and those that read its resources and prompts. `again`: look anew whether it has any."""
+    session = kept.session
+    offers = [read_offer(tool, is_http=kept.is_shared, session=session) for tool in session.list_tools(until)]
+    offers += reading.find_offers(session, kept.found, until, again=again)
     kept.hashes = hash_definitions(offers)
     kept.listed_at = monotonic()
     return offers
@@ -70,8 +74,9 @@ def hash_definitions(offers: list[Offered]) -> dict[str, str]:
     return hashes
 
 
-def read_offer(tool: dict[str, JSON], *, is_http: bool = True) -> Offered:
+def read_offer(tool: dict[str, JSON], *, is_http: bool = True, session: Session | None = None) -> Offered:
     """One entry of tools/list. Its annotations are claims that only count after approval."""
+    is_task = demands_task(tool.get("execution"))
     schema, output = tool.get("inputSchema"), tool.get("outputSchema")
     if not isinstance(schema, dict):
         schema = {}
@@ -84,9 +89,20 @@ def read_offer(tool: dict[str, JSON], *, is_http: bool = True) -> Offered:
         input_schema=drop_unusable_patterns({"type": "object", **schema}),
         output_schema=output,
         effect=claimed_effect(tool.get("annotations")),
-        details={},
-        problem=header_problem(schema) if is_http else "",
+        details={"task": True} if is_task else {},
+        problem=(header_problem(schema) if is_http else "") or (task_problem(session) if is_task else ""),
     )
+
+
+def demands_task(execution: JSON) -> bool:
+    """Whether a tool can only be called as a task (2025-11-25)."""
+    return isinstance(execution, dict) and execution.get("taskSupport") == "required"
+
+
+def task_problem(session: Session | None) -> str:
+    if session is None or session.takes_tasks:
+        return ""
+    return "It can only be called as a task, and the server does not offer tasks."
 
 
 def header_problem(schema: JSON) -> str:
@@ -118,10 +134,11 @@ class McpToolset:
         connection, remote = source_of(tool, context.user_id)
         until = monotonic() + seconds_left(tool, context)
         heard = Heard(context.emit, monotonic)
+        making = Making(tool, call, connection, remote.offered.get("details") or {}, context, until, heard)
         started = monotonic()
         try:
             with outbound.unless(context.is_cancelled):
-                answer = self.answer(tool, call, connection, context, until, heard)
+                answer = self.answer(making)
         except CallPending:
             raise
         except Exception as problem:
@@ -129,19 +146,17 @@ class McpToolset:
             raise
         remote.count((monotonic() - started) * 1000)
         connection.mark_ok()
-        return result_of(with_files_stored(answer, tool, context), tool, heard.printed)
+        return result_of(answer, tool, heard.printed, with_files_stored(answer, tool, context))
 
-    def answer(
-        self, tool: ToolSpec, call: ToolCall, connection: Connection, context: ToolContext, until: float, heard: Heard
-    ) -> dict[str, JSON]:
+    def answer(self, making: "Making") -> dict[str, JSON]:
         """The server's answer; a question of it to the person is asked, and the call continued later."""
+        connection, context = making.connection, making.context
         rounds = questions.rounds_of(context)
-        making = Making(tool, call, connection, context, until, heard)
         try:
             while True:
                 results = [questions.results_of(one, connection, context) for one in rounds]  # or CallPending
                 try:
-                    return making.go_on(rounds, results)
+                    return making.read(making.go_on(rounds, results))
                 except InputRequired as error:
                     rounds.append(questions.next_round(error, rounds))
                     making.leave(rounds[-1])
@@ -158,9 +173,24 @@ class Making:
     tool: ToolSpec
     call: ToolCall
     connection: Connection
+    details: dict[str, JSON]  # of the offer: how it is called
     context: ToolContext
     until: float
     heard: Heard
+
+    @property
+    def method(self) -> str:
+        """The protocol's method, for a tool that reads resources or prompts."""
+        return str(self.details.get("method") or "")
+
+    def read(self, answer: dict[str, JSON]) -> dict[str, JSON]:
+        """The answer in the form of a tool's."""
+        if not self.method:
+            return answer
+        try:
+            return reading.answer_of(self.method, answer)
+        except McpFailed as error:
+            raise sessions.unusable(self.connection, error)
 
     def go_on(self, rounds: list[Round], results: list[dict[str, JSON]]) -> dict[str, JSON]:
         """Start the call, or continue it with the answers to the last round."""
@@ -186,10 +216,14 @@ class Making:
     def make(self, kept: Kept, listener: Listener, more: dict[str, JSON] | None) -> dict[str, JSON]:
         """Raises SessionLost only where the server has refused the call itself for it."""
         check_pin(self.tool, self.connection, kept, self.until)
+        arguments = self.call.arguments
         with self.doubtful():
+            if self.method:
+                params = {**reading.params_of(self.method, arguments), **(more or {})}
+                return kept.session.call(self.method, params, self.until, listener=listener)
             return kept.session.call_tool(
-                self.tool.source["tool"], self.call.arguments, self.until,
-                schema=self.tool.input_schema, listener=listener, more=more,
+                self.tool.source["tool"], arguments, self.until, schema=self.tool.input_schema, listener=listener,
+                more=more, as_task=bool(self.details.get("task")),
             )  # fmt: skip
 
     def resume(self, state: dict[str, JSON], answers: dict[str, JSON], listener: Listener) -> dict[str, JSON]:

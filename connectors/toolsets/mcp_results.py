@@ -12,27 +12,35 @@ MESSAGE_LIMIT = 4000
 JSON = Any
 
 
-def result_of(answer: dict[str, JSON], tool: ToolSpec, printed: str = "") -> ToolResult:
-    """The answer as untrusted content; long text is cut and marked.
+def result_of(
+    answer: dict[str, JSON], tool: ToolSpec, printed: str = "", stored: dict[str, JSON] | None = None
+) -> ToolResult:
+    """The answer as untrusted content; long text is cut and marked. `stored` is the answer with its files stored.
 
-    Structured content wins over text, unless it is null. If the tool has an output schema, the value must
-    match it.
+    Structured content wins over text, unless it is null. If the tool has an output schema, the value that the
+    server sent must match it.
     """
-    shown = write_content(answer.get("content"))
-    structured = answer.get("structuredContent")
+    stored = answer if stored is None else stored
+    shown = write_content(stored.get("content"))
+    structured = stored.get("structuredContent")
     if answer.get("isError"):
         message = shown
         if not shown and structured is not None:
             message = json.dumps(structured)
         error = {"code": "tool_error", "message": message[:MESSAGE_LIMIT] or "the tool failed"}
         return ToolResult(ok=False, error=error, printed=printed, untrusted=True)
-    value = structured
-    if structured is None:
-        value = shown if tool.output_schema is None else json_of(shown)
-    problems = [] if tool.output_schema is None else schema.validate(tool.output_schema, value)
-    if problems:
+    if tool.output_schema is None:
+        value = shown if structured is None else structured
+        return ToolResult(ok=True, value=value, printed=printed, untrusted=True)
+    if problems := schema.validate(tool.output_schema, value_of(answer)):
         return ToolResult(ok=False, error=mismatch(problems), printed=printed, untrusted=True)
-    return ToolResult(ok=True, value=value, printed=printed, untrusted=True)
+    return ToolResult(ok=True, value=value_of(stored), printed=printed, untrusted=True)
+
+
+def value_of(answer: dict[str, JSON]) -> JSON:
+    """What a tool with an output schema answers."""
+    structured = answer.get("structuredContent")
+    return json_of(write_content(answer.get("content"))) if structured is None else structured
 
 
 def write_content(parts: JSON) -> str:

@@ -45,6 +45,7 @@ class Kept:
     is_shared: bool
     lock: threading.Lock = field(default_factory=threading.Lock)
     hashes: dict[str, str] = field(default_factory=dict)
+    found: dict[str, bool] = field(default_factory=dict)  # which lists of resources and prompts have rows
     listed_at: float = 0.0
     used_at: float = field(default_factory=monotonic)
     users: int = 0
@@ -147,9 +148,11 @@ def resumed(connection: Connection, user_id: int | None) -> Iterator[Session]:
     other calls may wait in it. Raises ToolFailed.
     """
     used = HttpTransport(*http_options(connection, headers_of(connection, user_id)))
+    session = Session(used, LEGACY)
     try:
-        yield Session(used, LEGACY)
+        yield session
     finally:
+        session.stop_listening()
         used.leave()
 
 
@@ -227,6 +230,7 @@ def leave(connection: Connection, session_id: str) -> None:
         for key, kept in list(_kept.items()):
             if key[1] == connection.pk and getattr(kept.session.transport, "session_id", "") == session_id:
                 _kept.pop(key)
+                kept.session.stop_listening()  # the process that goes on hears the server
 
 
 def drop(key: Key) -> None:

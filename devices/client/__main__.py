@@ -5,6 +5,7 @@ import asyncio
 import logging
 import platform
 import signal
+import sqlite3
 import sys
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from . import VERSION, pairing, review
 from .exceptions import Fatal
-from .home import MODES, Config, Home
+from .home import MODES, Config, Home, expand
 from .journal import Journal
 from .store import Store
 
@@ -23,10 +24,16 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return int(options.act(Home(options.home), options) or 0)
     except Fatal as error:
-        print(f"muster-device: {error}", file=sys.stderr)
-        return 1
+        return fail(str(error))
+    except (OSError, sqlite3.Error) as error:  # the disk is full, or a file is damaged or somebody else's
+        return fail(f"{options.home or 'the data directory'} cannot be used: {error}")
     except KeyboardInterrupt:
         return 130
+
+
+def fail(reason: str) -> int:
+    print(f"muster-device: {reason}", file=sys.stderr)
+    return 1
 
 
 def parser() -> argparse.ArgumentParser:
@@ -96,7 +103,7 @@ def with_options(config: Config, options: argparse.Namespace) -> Config:
     roots = dict(config.roots)
     for text in options.root:
         name, _, path = text.rpartition("=")
-        roots[name or Path(path).resolve().name] = str(Path(path).expanduser().resolve())
+        roots[name or Path(path).resolve().name] = str(expand(path).resolve())
     modes = dict(text.partition("=")[::2] for text in options.approve)
     if wrong := [mode for mode in modes.values() if mode not in MODES]:
         raise Fatal(f"an approval must be allow, ask or deny, not {wrong[0]!r}")

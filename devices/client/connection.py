@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import hmac
+import importlib.util
 import logging
 import random
 import secrets
+import sqlite3
 import time
 from dataclasses import replace
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
+from websockets.proxy import get_proxy, parse_proxy
+from websockets.uri import parse_uri
 
 from devices import protocol
 from devices.protocol import DeviceHello, ToolName
@@ -86,7 +90,7 @@ class Client:
             started = time.monotonic()
             try:
                 await self.converse()
-            except (OSError, EOFError, ValueError, websockets.WebSocketException) as error:
+            except (OSError, EOFError, ValueError, sqlite3.Error, websockets.WebSocketException) as error:
                 is_refused = self.is_refused(error)
                 refusals = refusals + 1 if is_refused else 0
                 check_final(error, refusals)
@@ -112,8 +116,14 @@ class Client:
         url = self.identity.server.replace("http", "ws", 1) + protocol.PATH
         self.nonce, self.has_proof = secrets.token_hex(16), False
         headers = {"Authorization": f"Bearer {self.identity.credential}", protocol.NONCE: self.nonce}
+        proxy = find_proxy(url)
         async with DirectConnect(
-            url, additional_headers=headers, max_size=2 * MAX_FRAME_BYTES, ping_interval=None, open_timeout=15
+            url,
+            proxy=proxy,
+            additional_headers=headers,
+            max_size=2 * MAX_FRAME_BYTES,
+            ping_interval=None,
+            open_timeout=15,
         ) as socket:
             self.socket, self.is_greeted = socket, False
             hello = self.hello()
@@ -243,8 +253,27 @@ class DirectConnect(connect):
         return exc
 
 
+def find_proxy(url: str) -> str | None:
+    """The proxy of this machine's settings. Raises Fatal for one that can never be used; it is not repeated, since it
+    may contain a password.
+    """
+    address = get_proxy(parse_uri(url))
+    if address is None:
+        return None
+    proxy = address if "://" in address else f"http://{address}"
+    try:
+        scheme = parse_proxy(proxy).scheme
+    except (ValueError, websockets.WebSocketException):
+        raise Fatal("the proxy in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY is not an address such as http://proxy:3128")
+    if scheme.startswith("socks") and importlib.util.find_spec("python_socks") is None:
+        raise Fatal("the proxy in HTTPS_PROXY or ALL_PROXY is a SOCKS proxy: pip install python-socks[asyncio]")
+    return proxy
+
+
 def reason_of(error: BaseException) -> str:
     """For the log. The client cannot tell a proxy that is in the way from a server that is starting."""
+    if isinstance(error, sqlite3.Error):
+        return f"the records of this device cannot be written: {error}"
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
         return f"the answer was HTTP {status}, which is not the server's refusal of this device (a proxy's, perhaps)"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from . import stopping
+from .encodings import find_mark
 from .exceptions import ToolRefused
 
 MAX_DOCUMENT_BYTES = 30 * 1024 * 1024
@@ -81,9 +82,14 @@ def docx_text(file: BinaryIO) -> str:
 
 def binary_reason(head: bytes) -> str | None:
     """Why the first bytes of a file are not text; None if they may be."""
+    if find_mark(head):
+        return None
     for magic, name in MAGIC.items():
-        if head.startswith(magic):
+        # A text may begin with the letters of a mark, such as “MZ”; behind them a program has zeros.
+        if head.startswith(magic) and (b"\0" in head or not is_printable(magic)):
             return name
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return None  # the byte order mark of UTF-16
     return "binary data" if b"\0" in head else None
+
+
+def is_printable(magic: bytes) -> bool:
+    return magic.isascii() and magic.decode().isprintable()

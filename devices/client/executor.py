@@ -5,6 +5,7 @@ and always ends.
 import asyncio
 import contextlib
 import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -105,6 +106,9 @@ class Executor:
         try:
             async with self.slots:
                 result = await self.result_of(running, started + seconds_left(call))
+        except sqlite3.Error as error:  # nothing ran: a call is in the journal before it is made
+            log.error("call %s: the journal cannot be written: %s", call.id, error)  # noqa: TRY400  (one line)
+            result = refused(call.id, "tool_failed", f"this device cannot write its journal: {error}")
         except Exception as error:  # an error in the client must not leave the call without an answer
             log.exception("call %s failed", call.id)
             result = refused(call.id, "tool_broken", f"internal error of the client: {type(error).__name__}")
@@ -134,8 +138,15 @@ class Executor:
         await self.send(ToolAck(call.id))
         result = await (self.run(running, tool, until) if tool else self.run_offered(running, until))
         if not running.is_written:
-            self.journal.finish(result, durable=not is_repeatable)
+            self.finish(result, durable=not is_repeatable)
         return result
+
+    def finish(self, result: ToolResult, *, durable: bool) -> None:
+        """A call that was made is answered, even if the disk is full since."""
+        try:
+            self.journal.finish(result, durable=durable)
+        except sqlite3.Error as error:
+            log.error("call %s: its result is not in the journal: %s", result.id, error)  # noqa: TRY400  (one line)
 
     async def permit(self, running: Running, *, is_offered: bool, until: float) -> None:
         """Raises ToolRefused unless the user of the device allows this tool."""

@@ -55,7 +55,7 @@ class Config:
 
 class Home:
     def __init__(self, path: str | Path | None = None) -> None:
-        self.path = Path(path or os.environ.get("MUSTER_DEVICE_HOME") or DEFAULT).expanduser()
+        self.path = expand(path or os.environ.get("MUSTER_DEVICE_HOME") or DEFAULT)
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.lock: Any = None
 
@@ -66,11 +66,14 @@ class Home:
     def identity(self) -> Identity:
         """Raises Fatal if the device is not paired."""
         try:
-            return Identity(**json.loads((self.path / "device.json").read_text()))
+            identity = Identity(**json.loads(read_settings(self.path / "device.json")))
         except FileNotFoundError:
             raise Fatal("this device is not paired yet: run `muster-device pair --server URL --code CODE`")
         except (ValueError, TypeError):
             raise Fatal(f"{self.path / 'device.json'} is damaged: pair the device again")
+        if not all(isinstance(getattr(identity, name), str) for name in Identity.__slots__):
+            raise Fatal(f"{self.path / 'device.json'} is damaged: pair the device again")
+        return identity
 
     def keep_identity(self, identity: Identity) -> None:
         """Replaced atomically and flushed before use: losing the credential means pairing again."""
@@ -88,8 +91,8 @@ class Home:
         if not path.exists():
             return Config()
         try:
-            return read_config(tomllib.loads(path.read_text()))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValueError) as error:
+            return read_config(tomllib.loads(read_settings(path)))
+        except ValueError as error:
             raise Fatal(f"{path}: {error}")
 
     def take(self) -> None:
@@ -111,22 +114,48 @@ class Home:
             return False
 
 
+def read_settings(path: Path) -> str:
+    """The text of a file that an editor may have begun with a byte order mark. Raises OSError and ValueError."""
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("it is not written in UTF-8: save it as UTF-8")
+
+
+def expand(path: str | Path) -> Path:
+    """With the home directory in place of `~`. Raises Fatal."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise Fatal(f"{path}: there is no such home directory")
+
+
 def read_config(values: Mapping[str, JSON]) -> Config:
     """Raises ValueError."""
     roots = table(values, "roots")
     approvals = table(values, "approvals")
     modes = {name: mode_of(mode) for name, mode in approvals.items()}
-    servers = [
-        McpServer(name, one["command"], list(one.get("args", [])), dict(one.get("env", {})))
-        for name, one in table(table(values, "mcp"), "servers").items()
-    ]
+    servers = table(table(values, "mcp"), "servers")
     return Config(
-        roots={str(name): str(Path(str(path)).expanduser()) for name, path in roots.items()},
+        roots={str(name): str(expand(str(path))) for name, path in roots.items()},
         approvals={name: mode for name, mode in modes.items() if name not in ("default", "offered")},
         default_approval=modes.get("default", "allow"),
         offered_approval=modes.get("offered", "ask"),
-        mcp_servers=tuple(servers),
+        mcp_servers=tuple(read_server(name, one) for name, one in servers.items()),
     )
+
+
+def read_server(name: str, values: JSON) -> McpServer:
+    """Raises ValueError."""
+    place = f"[mcp.servers.{name}]"
+    if not isinstance(values, dict) or not isinstance(values.get("command"), str):
+        raise ValueError(f'{place} must be a table with command = "…"')
+    arguments, environment = values.get("args", []), values.get("env", {})
+    if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
+        raise ValueError(f"args of {place} must be a list of texts")
+    if not isinstance(environment, dict) or not all(isinstance(one, str) for one in environment.values()):
+        raise ValueError(f"env of {place} must be a table of texts")
+    return McpServer(name, values["command"], list(arguments), dict(environment))
 
 
 def table(values: Mapping[str, JSON], name: str) -> dict[str, JSON]:

@@ -1,5 +1,6 @@
 """Exchanges a one-time code for a device credential."""
 
+import http.client
 import ipaddress
 import json
 import platform
@@ -36,7 +37,7 @@ def post(server: str, body: dict[str, JSON]) -> dict[str, JSON]:
             return dict(json.load(response))
     except urllib.error.HTTPError as error:
         raise Fatal(reason_of(error))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:  # also of an address of a proxy that is none
         raise Fatal(f"{server} cannot be reached: {getattr(error, 'reason', error)}")
 
 
@@ -52,10 +53,14 @@ def checked(server: str) -> str:
     """The server's address without a path. TLS is required unless the server is this machine.
     Raises Fatal.
     """
-    parts = urlsplit(server if "://" in server else f"https://{server}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Fatal(f"{server} is not an address such as https://muster.example.org")
-    if parts.scheme == "http" and not is_loopback(parts.hostname):
+    try:
+        parts = urlsplit(server if "://" in server else f"https://{server}")
+        host, _ = parts.hostname or "", parts.port  # a port that is no number is an error
+    except ValueError:
+        host = ""
+    if not host or parts.scheme not in ("http", "https") or not server.isprintable() or " " in server:
+        raise Fatal(f"{server!r} is not an address such as https://muster.example.org")
+    if parts.scheme == "http" and not is_loopback(host):
         raise Fatal(f"{server} is not encrypted: use https, so that the credential is not sent in plain text")
     return f"{parts.scheme}://{parts.netloc}"
 

@@ -74,11 +74,11 @@ class Store:
             self.depth += 1
             try:
                 yield self.db
-            except BaseException:
-                self.db.execute("ROLLBACK")
-                raise
-            else:
                 self.db.execute("COMMIT")
+            except BaseException:
+                if self.db.in_transaction:  # SQLite has ended it by itself where the disk is full
+                    self.db.execute("ROLLBACK")
+                raise
             finally:
                 self.depth -= 1
 

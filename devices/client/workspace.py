@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import stopping
 from .exceptions import ToolRefused
 from .text import sendable
 
@@ -52,8 +53,11 @@ class Workspace:
         """The file or directory at a path. Raises ToolRefused (outside, not_found, not_a_file, unreadable)."""
         try:
             fd = self.descriptor(path)
-        except FileNotFoundError:
-            raise ToolRefused("not_found", f"there is no “{shown(path)}”")
+        except (FileNotFoundError, UnicodeEncodeError):
+            if looks_absolute(path):
+                raise ToolRefused("outside", "paths are relative to the shared folder, not absolute")
+            hint = ": folders are separated by “/”" if "\\" in path else ""
+            raise ToolRefused("not_found", f"there is no “{shown(path)}”{hint}")
         except PermissionError:
             raise ToolRefused("unreadable", f"this account may not read “{shown(path)}”")
         except OSError as error:
@@ -96,7 +100,7 @@ def parts_of(path: str) -> list[str]:
     """
     if "\0" in path or len(path.encode(errors="surrogatepass")) > MAX_PATH:
         raise ToolRefused("outside", "that is not a valid path")
-    if path.startswith(("/", "~", "\\")) or (len(path) > 1 and path[1] == ":" and path[0].isalpha()):
+    if path.startswith("/"):
         raise ToolRefused("outside", "paths are relative to the shared folder, not absolute")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
@@ -104,6 +108,11 @@ def parts_of(path: str) -> list[str]:
     if len(parts) > MAX_PARTS:
         raise ToolRefused("outside", f"a path can have at most {MAX_PARTS} parts")
     return parts
+
+
+def looks_absolute(path: str) -> bool:
+    """Whether a path means a place outside, in the way of a shell or of Windows. A file may have such a name, too."""
+    return path.startswith(("~", "\\")) or (path[1:2] == ":" and path[0].isalpha())
 
 
 def walk(root: str, parts: list[str]) -> int:
@@ -137,12 +146,23 @@ def find_name(directory: int, name: str) -> tuple[str, os.stat_result]:
     """The name as the folder writes it: macOS decomposes the letters (é) that models write composed. No form of a name
     has a slash or becomes `..`. Raises OSError.
     """
-    for form in ("NFC", "NFD"):
-        try:
-            return name, os.stat(name, dir_fd=directory, follow_symlinks=False)
-        except FileNotFoundError:
-            name = unicodedata.normalize(form, name)
-    return name, os.stat(name, dir_fd=directory, follow_symlinks=False)
+    try:
+        return name, os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        if name.isascii() or (other := find_spelling(directory, name)) is None:
+            raise
+    return other, os.stat(other, dir_fd=directory, follow_symlinks=False)
+
+
+def find_spelling(directory: int, name: str) -> str | None:
+    """A name in this folder that has the same letters, composed or decomposed, or some of each."""
+    composed = unicodedata.normalize("NFC", name)
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            stopping.check()
+            if not entry.name.isascii() and unicodedata.normalize("NFC", entry.name) == composed:
+                return entry.name
+    return None
 
 
 def climb(chain: list[int]) -> None:

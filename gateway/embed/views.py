@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid, MusterError
 from agents.http.strict import StrictSerializer, Text
-from agents.http.throttles import client_address
+from agents.http.throttles import find_client
 from agents.http.viewsets import APIView, read
 from gateway import turns
 from gateway.sse import streamed
@@ -177,7 +177,7 @@ def plain(error: MusterError) -> MusterError:
 
 def reply(request: Any, embed: Embed, turn: Any) -> Any:
     """A stream in a place that is taken before a run is started."""
-    ours, theirs = SimpleNamespace(pk=f"embed:{embed.pk}"), SimpleNamespace(pk=f"visitor:{client_address(request)}")
+    ours, theirs = SimpleNamespace(pk=f"embed:{embed.pk}"), SimpleNamespace(pk=f"visitor:{find_client(request)}")
     with stream_for(ours) as respond, stream_for(theirs, STREAMS) as also:
         standing = visitors.VisitorStanding(embed_key=embed.key)
         return respond(also(streamed(request, replies.following(turn()), standing)))

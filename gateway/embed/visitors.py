@@ -15,7 +15,7 @@ from agents import roles
 from agents.exceptions import Forbidden, NotFound, RateLimited
 from agents.http.authentication import NotRecognised
 from agents.http.standing import Standing
-from agents.http.throttles import client_address, count_in_windows, until_next
+from agents.http.throttles import count_in_windows, find_client, until_next
 from plumbing.statements import Select
 from runs.models import Embed, Message, Run, Session
 
@@ -142,7 +142,7 @@ class VisitorStanding(Standing):
 
 def count_request(request: Any) -> None:
     """Raises RateLimited."""
-    refuse_beyond(f"visitor:{client_address(request)}", REQUESTS)
+    refuse_beyond(f"visitor:{find_client(request)}", REQUESTS)
 
 
 def count_message(request: Any, embed: Embed, session: UUID) -> None:
@@ -152,7 +152,7 @@ def count_message(request: Any, embed: Embed, session: UUID) -> None:
     """
     name, each = f"embed:{embed.pk}", embed.per_visitor
     refuse_beyond(f"{name}:{session}", each)
-    refuse_beyond(f"{name}:{client_address(request)}", each * NEIGHBOURS)
+    refuse_beyond(f"{name}:{find_client(request)}", each * NEIGHBOURS)
     refuse_beyond(name, embed.per_minute)
 
 

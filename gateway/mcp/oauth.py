@@ -234,9 +234,9 @@ class RegistrationView(DynamicClientRegistrationView):
 
     def post(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
         """The limits come first: no row is read or written for a request beyond them."""
-        address = throttles.client_address(request)
-        [registrations] = throttles.count_in_windows([f"register:{address}"])
-        if registrations > REGISTRATIONS or not throttles.is_within(request.user, None, address):
+        client = throttles.find_client(request)
+        [registrations] = throttles.count_in_windows([f"register:{client}"])
+        if registrations > REGISTRATIONS or not throttles.is_within(request.user, None, client):
             return HttpResponse(status=429, headers={"Retry-After": str(throttles.WINDOW_S)})
         return unsafe_redirects(request) or super().post(request, *args, **more)
 

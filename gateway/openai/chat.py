@@ -26,17 +26,21 @@ from runs.events.waiting import ENDS
 from .requests import (
     CALL,
     Prompt,
+    Result,
+    call_in,
     check_fields,
     flag_in,
     json_or_text,
     metadata_in,
     params_in,
     parts_in,
+    read_tools,
     require_results,
     schema_in,
     split,
+    stop_in,
     text_in,
-    tools_in,
+    turn_of,
 )
 from .views import OpenAIView, body_of, error_json, of_started_run, status_of_failure
 
@@ -68,7 +72,9 @@ class ChatView(OpenAIView):
 
 def started(request: Any, prompt: Prompt, metadata: dict[str, str], *, is_watched: bool) -> Turn:
     more = prompt.more(request.user)
-    if turn := turns.continued(request.user, prompt.results, prompt.earlier, prompt.model, more):
+    if turn := turns.continued(
+        request.user, prompt.results, prompt.earlier, prompt.model, more, has_pictures=prompt.has_pictures
+    ):
         return turn
     return turns.begin(
         user=request.user,
@@ -90,71 +96,67 @@ def started(request: Any, prompt: Prompt, metadata: dict[str, str], *, is_watche
 def read(body: dict[str, JSON]) -> Prompt:
     """Raises Invalid."""
     check_fields(body, FIELDS)
-    prompt = Prompt(text_in(body, "model"), params=params_in(body))
-    prompt.tools = tools_in(body, lambda entry: entry.get("function"))
+    prompt = Prompt(text_in(body, "model"), params=params_in(body), stop=stop_in(body))
+    read_tools(prompt, body, lambda entry: entry.get("function"))
     prompt.output_schema = schema_in(body.get("response_format"), "response_format", "json_schema")
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
         raise refused("messages", "“messages” must be a list of messages.")
-    sent = list(conversation(messages, prompt))
+    results = results_in(messages)
+    sent = list(conversation(messages, results, prompt))
     if messages[-1].get("role") == "tool":
-        prompt.results, prompt.earlier, prompt.continues = results_in(messages), sent, True
+        last = last_results(messages, results)
+        prompt.results = {id.removeprefix(CALL): json_or_text(result.text) for id, result in last.items()}
+        prompt.has_pictures = any(result.parts for result in last.values())
+        prompt.earlier, prompt.continues = sent, True
     else:
         split(prompt, sent)
     return prompt
 
 
-def results_in(messages: list[dict[str, JSON]]) -> dict[Any, JSON]:
-    """The results at the end of the list, by the ids of their calls."""
-    results = {}
-    for place in range(len(messages) - 1, -1, -1):
-        if messages[place].get("role") != "tool":
-            break
-        param = f"messages.{place}"
-        text = plain(messages[place].get("content"), f"{param}.content")
-        results[str(messages[place].get("tool_call_id")).removeprefix(CALL)] = json_or_text(text)
-    return results
-
-
-def conversation(messages: list[dict[str, JSON]], prompt: Prompt) -> Iterator[SentMessage]:
-    """The messages; system messages become instructions of this run."""
-    results = {
-        message.get("tool_call_id"): plain(message.get("content"), f"messages.{place}.content")
+def results_in(messages: list[dict[str, JSON]]) -> dict[str, Result]:
+    """The results of the caller's tools, by the ids of the calls."""
+    return {
+        str(message.get("tool_call_id"))[:128]: Result.of(message.get("content"), f"messages.{place}.content")
         for place, message in enumerate(messages)
         if message.get("role") == "tool"
     }
+
+
+def last_results(messages: list[dict[str, JSON]], results: dict[str, Result]) -> dict[str, Result]:
+    """Those at the end of the list."""
+    ids = []
+    for message in reversed(messages):
+        if message.get("role") != "tool":
+            break
+        ids.append(str(message.get("tool_call_id"))[:128])
+    return {id: results[id] for id in ids}
+
+
+def conversation(messages: list[dict[str, JSON]], results: dict[str, Result], prompt: Prompt) -> Iterator[SentMessage]:
+    """The messages; system messages become instructions of this run."""
     for place, message in enumerate(messages):
         role, param = message.get("role"), f"messages.{place}.content"
         if role in ("system", "developer"):
-            prompt.instructions.append(plain(message.get("content"), param))
+            prompt.instructions.append(Result.of(message.get("content"), param).text)
         elif role == "user":
             yield SentMessage("user", parts_in(message.get("content"), param))
         elif role == "assistant":
-            parts = parts_in(message.get("content") or "", param)
             calls = list(calls_in(message, results))
             require_results([call["id"] for call in calls], results, f"messages.{place}.tool_calls")
-            if calls or any(part.get("text") or part["type"] != "text" for part in parts):
-                yield SentMessage("assistant", parts, calls)
+            yield from turn_of(parts_in(message.get("content") or "", param), calls, results)
         elif role != "tool":
             raise refused(f"messages.{place}.role", "A role must be system, developer, user, assistant or tool.")
 
 
-def calls_in(message: dict[str, JSON], results: dict[JSON, str]) -> Iterator[dict[str, JSON]]:
+def calls_in(message: dict[str, JSON], results: dict[str, Result]) -> Iterator[dict[str, JSON]]:
     calls = message.get("tool_calls") or []
     for call in calls if isinstance(calls, list) else []:
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
-            arguments = json_or_text(str(function.get("arguments") or "{}"))
-            yield {
-                "id": str(call.get("id"))[:128],
-                "name": str(function.get("name"))[:64],
-                "arguments": arguments if isinstance(arguments, dict) else {},
-                "result": results.get(call.get("id"), ""),
-            }
-
-
-def plain(content: JSON, param: str) -> str:
-    return "\n".join(part["text"] for part in parts_in(content, param) if part["type"] == "text")
+            id = str(call.get("id"))[:128]
+            result = results[id].text if id in results else ""
+            yield call_in(id, function.get("name"), function.get("arguments"), result)
 
 
 # -- the answer -----------------------------------------------------------------------------------------------------
@@ -196,8 +198,8 @@ class Completion:
         code = error.get("code", self.end["status"])
         return error_json(error.get("message", self.end["status"]), code, status_of_failure(code))
 
-    def usage(self) -> dict[str, int]:
-        used = (self.end or {}).get("usage") or {"input_tokens": 0, "output_tokens": 0}
+    def usage(self, turn: Turn) -> dict[str, int]:
+        used = self.reading.spent(turn)
         prompt, completion = used["input_tokens"], used["output_tokens"]
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
@@ -225,7 +227,7 @@ def completed(turn: Turn, model: str) -> Response:
         message["tool_calls"] = completion.calls
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": completion.finish_reason}
     head = head_of(turn, model, "chat.completion")
-    return Response({**head, "choices": [choice], "usage": completion.usage()})
+    return Response({**head, "choices": [choice], "usage": completion.usage(turn)})
 
 
 def head_of(turn: Turn, model: str, kind: str) -> dict[str, JSON]:
@@ -253,5 +255,5 @@ async def chunks(turn: Turn, model: str, with_usage: bool) -> AsyncIterator[byte
         yield chunk({"tool_calls": [{"index": place, **call} for place, call in enumerate(completion.calls)]})
     yield chunk({}, completion.finish_reason)
     if with_usage:
-        yield sse({**head, "choices": [], "usage": completion.usage()})
+        yield sse({**head, "choices": [], "usage": completion.usage(turn)})
     yield DONE

@@ -25,7 +25,7 @@ from . import summaries
 from .chat import Completion
 from .items import usage_json
 from .requests import Prompt, check_fields, split, text_in
-from .responses import ECHO, PREFIX, conversation, items_in, previous_of, refresh
+from .responses import ECHO, PREFIX, conversation, items_in, previous_of, refresh, results_in
 from .views import OpenAIView, body_of, error_json, of_started_run, status_of_failure
 
 JSON = Any
@@ -42,7 +42,7 @@ class CompactView(OpenAIView):
 
     def post(self, request: Any) -> Any:
         body = body_of(request)
-        prompt = read(body)
+        prompt = read(body, request.user)
         with WAITS.take(request.user.pk) as place:
             ENDS.listen()
             turn = started(request, body, prompt)
@@ -50,16 +50,16 @@ class CompactView(OpenAIView):
             return later(self, end, lambda ended: compacted(turn))
 
 
-def read(body: dict[str, JSON]) -> Prompt:
+def read(body: dict[str, JSON], user: Any = None) -> Prompt:
     """The conversation, with the request for a summary as its last message. Raises Invalid."""
     check_fields(body, FIELDS)
     prompt = Prompt(text_in(body, "model"), instructions=[ASK])
     if isinstance(body.get("instructions"), str):
         prompt.instructions.append(body["instructions"])
-    items = items_in(body) if body.get("input") is not None else []
+    items = items_in(body, user) if body.get("input") is not None else []
     if not items and body.get("previous_response_id") is None:
         raise refused("input", "Send “input”, “previous_response_id” or both.")
-    split(prompt, list(conversation([*items, {"role": "user", "content": ASK}], prompt)))
+    split(prompt, list(conversation([*items, {"role": "user", "content": ASK}], results_in(items), prompt)))
     return prompt
 
 

@@ -4,6 +4,7 @@ The same code reads stored events and those that are arriving, so a response tha
 equals the one that was streamed.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,10 +26,11 @@ from gateway.reading import (
 from gateway.reading import CALL as CALLED
 from runs.events.frames import Frame
 
-from .files import PREFIX as FILE_ID
 from .requests import CALL
 
 JSON = Any
+SERVER = "muster"
+PIECE = re.compile(r"\S{1,12}\s*|\s+")
 Event = dict[str, JSON]
 STATUS = {
     "succeeded": "completed", "partial": "incomplete", "failed": "failed", "expired": "failed",
@@ -39,11 +41,13 @@ STATUS = {
 class Items:
     """The output items so far. `take` gives the stream's events for one event of the run."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, calls: dict[str, dict[str, JSON]] | None = None) -> None:
+        """`calls`: those of the agent that were made before, by their ids."""
         self.prefix = prefix  # ids of messages
+        self.calls = calls or {}
+        self.unsent = ""  # text that is no whole piece yet
         self.reading = Reading()
         self.output: list[dict[str, JSON]] = []
-        self.files: dict[str, list[dict[str, JSON]]] = {}  # by the call that made them
         self.unnamed: list[dict[str, JSON]] = []  # files that the next message refers to
 
     def take(self, frame: Frame) -> Iterator[Event]:
@@ -66,17 +70,26 @@ class Items:
         yield self.of_part("response.content_part.added", part={**item["content"][0]})
 
     def write(self, step: Step) -> Iterator[Event]:
+        """In pieces that do not depend on how the text arrives, so that events have the same numbers when they are read
+        again. The last one may become longer, and waits.
+        """
         self.output[-1]["content"][0]["text"] += step.data["text"]
-        yield self.of_part("response.output_text.delta", delta=step.data["text"], logprobs=[])
+        *pieces, self.unsent = PIECE.findall(self.unsent + step.data["text"])
+        for piece in pieces:
+            yield self.of_part("response.output_text.delta", delta=piece, logprobs=[])
 
     def replace(self, step: Step) -> Iterator[Event]:
         """The protocol cannot take back text that was sent; the complete message at the end has the right one."""
         self.output[-1]["content"][0]["text"] = step.data["text"]
+        self.unsent = ""
         return iter(())
 
     def close(self, step: Step) -> Iterator[Event]:
         item = self.output[-1]
         item["status"] = "completed"
+        if self.unsent:
+            yield self.of_part("response.output_text.delta", delta=self.unsent, logprobs=[])
+        self.unsent = ""
         yield from self.refer(len(step.data["text"]))
         yield self.of_part("response.output_text.done", text=step.data["text"], logprobs=[])
         yield self.of_part("response.content_part.done", part=item["content"][0])
@@ -103,38 +116,43 @@ class Items:
     # -- calls ------------------------------------------------------------------------------------------------------
 
     def called(self, step: Step) -> Iterator[Event]:
-        data = step.data
-        arguments, index = as_text(data["arguments"]), len(self.output)
-        item = {
-            "id": f"fc_{bare(data['id'])}", "type": "function_call", "call_id": CALL + bare(data["id"]),
-            "name": data["name"], "arguments": arguments, "status": "completed",
-        }  # fmt: skip
+        """A call of the caller's tool. One of the agent's is an item once it has its result."""
+        data = {"id": bare(step.data["id"]), "name": step.data["name"], "arguments": as_text(step.data["arguments"])}
+        if step.data["kind"] != "caller":
+            self.calls[data["id"]] = data
+            return
+        item = call_item(data)
+        index = len(self.output)
         place = {"item_id": item["id"], "output_index": index}
         begun = {**item, "arguments": "", "status": "in_progress"}
-        yield {"type": "response.output_item.added", "output_index": index, "item": begun}
-        yield {"type": "response.function_call_arguments.delta", **place, "delta": arguments}
-        yield {"type": "response.function_call_arguments.done", **place, "arguments": arguments, "name": data["name"]}
         self.output.append(item)
+        yield {"type": "response.output_item.added", "output_index": index, "item": begun}
+        yield {"type": "response.function_call_arguments.delta", **place, "delta": item["arguments"]}
+        yield {
+            "type": "response.function_call_arguments.done", **place,
+            "arguments": item["arguments"], "name": item["name"],
+        }  # fmt: skip
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
     def made(self, step: Step) -> Iterator[Event]:
-        self.files.setdefault(step.data["call"], []).append(step.data)
         self.unnamed.append(step.data)
         return iter(())
 
     def finished(self, step: Step) -> Iterator[Event]:
-        """Results of the agent's own calls; the caller has sent those of its tools. A list of parts:
-        Open WebUI cannot show a conversation in which a result is text alone.
-        """
+        """A call of the agent's own, with its result."""
         id = bare(step.data["id"])
-        parts = [{"type": "input_text", "text": result_text(step.data)}]
-        parts += [file_part(file) for file in self.files.pop(step.data["id"], ())]
-        yield from self.whole(
-            {
-                "id": f"fco_{id}", "type": "function_call_output", "call_id": CALL + id,
-                "output": parts, "status": "completed",
-            }
-        )  # fmt: skip
+        call = self.calls.get(id) or {"id": id, "name": step.data["name"], "arguments": "{}"}
+        item = mcp_item(call, step.data)
+        index = len(self.output)
+        place = {"item_id": item["id"], "output_index": index}
+        begun = {**item, "arguments": "", "output": None, "error": None, "status": "in_progress"}
+        self.output.append(item)
+        yield {"type": "response.output_item.added", "output_index": index, "item": begun}
+        yield {"type": "response.mcp_call.in_progress", **place}
+        yield {"type": "response.mcp_call_arguments.delta", **place, "delta": item["arguments"]}
+        yield {"type": "response.mcp_call_arguments.done", **place, "arguments": item["arguments"]}
+        yield {"type": f"response.mcp_call.{item['status']}", **place}
+        yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
     def asked(self, step: Step) -> Iterator[Event]:
         yield from self.whole(approval_item(step.data))
@@ -161,15 +179,33 @@ class Items:
         )
 
 
-def file_part(file: dict[str, JSON]) -> dict[str, JSON]:
-    return {"type": "input_file", "file_id": FILE_ID + file["file"], "filename": file["name"]}
+def call_item(data: dict[str, JSON]) -> dict[str, JSON]:
+    """A call of the caller's tool: {"id", "name", "arguments"}, the id without hyphens."""
+    return {
+        "id": f"fc_{data['id']}", "type": "function_call", "call_id": CALL + data["id"], "name": data["name"],
+        "arguments": data["arguments"], "status": "completed",
+    }  # fmt: skip
+
+
+def mcp_item(data: dict[str, JSON], finished: dict[str, JSON]) -> dict[str, JSON]:
+    """A call that the server made itself: for it OpenAI has the calls of remote MCP servers. `finished`: the data of
+    its last event.
+    """
+    is_ok = finished.get("outcome") == "ok"
+    text = result_text(finished)
+    error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
+    return {
+        "id": f"mcp_{data['id']}", "type": "mcp_call", "server_label": SERVER, "name": data["name"],
+        "arguments": data["arguments"], "output": text if is_ok else None, "error": None if is_ok else error,
+        "status": "completed" if is_ok else "failed", "approval_request_id": None,
+    }  # fmt: skip
 
 
 def approval_item(data: dict[str, JSON]) -> dict[str, JSON]:
     return {
         "id": f"mcpr_{bare(data['id'])}",
         "type": "mcp_approval_request",
-        "server_label": "muster",
+        "server_label": SERVER,
         "name": data["tool"],
         "arguments": as_text(data["arguments"]),
     }

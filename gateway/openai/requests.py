@@ -1,6 +1,6 @@
 """Bodies of OpenAI's APIs as messages of Muster. A field that Muster does not have is refused."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -8,13 +8,15 @@ from uuid import UUID
 from agents.http import parsers
 from gateway.histories import SentMessage
 from gateway.parts import image_in, refused
+from registry.llm.chat import ANY
 
 JSON = Any
 CALL = "call_"
+OF_TOOLS = ("parallel_tool_calls", "stop")
 # What a parameter may be, where another value would change the answer and the client would rely on it.
 NEUTRAL: dict[str, tuple[JSON, ...]] = {
     "n": (None, 1), "logprobs": (None, False), "top_logprobs": (None, 0), "logit_bias": (None, {}),
-    "stop": (None, [], ""), "modalities": (None, ["text"]), "max_tool_calls": (None,), "conversation": (None,),
+    "modalities": (None, ["text"]), "max_tool_calls": (None,), "conversation": (None,),
     "prompt": (None,), "audio": (None,), "web_search_options": (None,), "truncation": (None, "disabled", "auto"),
 }  # fmt: skip
 # Parameters of the model, by their names here.
@@ -23,13 +25,14 @@ SAMPLING = {
     "frequency_penalty": "frequency_penalty", "max_tokens": "max_tokens", "max_completion_tokens": "max_tokens",
     "max_output_tokens": "max_tokens",
 }  # fmt: skip
-# Accepted and not used, since no client can be deceived by that. Hints for caches and abuse detection: Muster has the
-# key's owner, and needs neither. Wishes that a server may not follow: how much a model thinks and writes is decided by
-# the agent's definition, a seed promises nothing, and what `include` asks for is absent also where there is none.
+# Accepted and not used, since no client can be deceived by that. Hints for caches and abuse detection, and what a
+# client says about itself: Muster has the key's owner, and needs none of it. Wishes that a server may not follow: how
+# much a model thinks and writes is decided by the agent's definition, a seed promises nothing, and what `include` asks
+# for is absent also where there is none.
 IGNORED = frozenset(
     [
         "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "stream_options", "service_tier",
-        "reasoning", "reasoning_effort", "verbosity", "seed", "include", "prediction",
+        "reasoning", "reasoning_effort", "verbosity", "seed", "include", "prediction", "client_metadata",
     ]
 )  # fmt: skip
 
@@ -42,10 +45,15 @@ class Prompt:
     parts: list[dict[str, JSON]] = field(default_factory=list)
     earlier: list[SentMessage] = field(default_factory=list)
     results: dict[str, JSON] = field(default_factory=dict)  # of the caller's tools, by the ids of the calls
+    has_pictures: bool = False  # in the results: they reach the model as a message after them
     continues: bool = False  # the conversation ends in results: the person writes nothing
+    has_results_alone: bool = False  # for calls of a response that is not named
     approvals: dict[UUID, bool] = field(default_factory=dict)
     instructions: list[str] = field(default_factory=list)
     tools: list[dict[str, JSON]] = field(default_factory=list)
+    tool_choice: str = ""  # “required”, or the name of the tool that has to be called
+    is_one_call: bool = False
+    stop: list[str] = field(default_factory=list)
     output_schema: dict[str, JSON] | None = None
     params: dict[str, JSON] = field(default_factory=dict)
     summaries: list[dict[str, JSON]] = field(default_factory=list)  # made by POST /v1/responses/compact
@@ -57,6 +65,12 @@ class Prompt:
         options: dict[str, JSON] = {"output_schema": self.output_schema} if self.output_schema else {}
         if self.params:
             options["model_params"] = self.params
+        if self.tool_choice:
+            options["tool_choice"] = self.tool_choice
+        if self.is_one_call:
+            options["parallel_tool_calls"] = False
+        if self.stop:
+            options["stop"] = self.stop
         if self.instructions:
             options["instructions"] = "\n\n".join(self.instructions)
         origin = "openai.compaction" if any(summary["untrusted"] for summary in self.summaries) else ""
@@ -66,7 +80,7 @@ class Prompt:
 def check_fields(body: Mapping[str, JSON], names: Iterable[str]) -> None:
     """Raises Invalid (unsupported_parameter) for the first field that would change something and is not here."""
     for name, value in body.items():
-        if name in IGNORED or name in names or name in SAMPLING or name == "parallel_tool_calls":
+        if name in IGNORED or name in names or name in SAMPLING or name in OF_TOOLS:
             continue
         if name not in NEUTRAL:
             raise refused(name[:80], f"There is no parameter “{name[:80]}”.", "unknown_parameter")
@@ -102,46 +116,75 @@ def metadata_in(body: Mapping[str, JSON]) -> dict[str, str]:
     return value
 
 
-def tools_in(body: Mapping[str, JSON], function_of: Any) -> list[dict[str, JSON]]:
-    """Function tools as tools that the caller executes; `function_of` finds the function in an entry."""
+def read_tools(prompt: Prompt, body: Mapping[str, JSON], function_of: Any) -> None:
+    """The tools that the caller executes, and how they are to be used; `function_of` finds the function in an entry.
+
+    Tools of other types are executed by OpenAI, or are no functions. They are left out: a model never has to call a
+    tool, and no answer claims that it could. A choice that names one is refused.
+    """
     entries = body.get("tools") or []
     if not isinstance(entries, list):
         raise refused("tools", "“tools” must be a list.")
-    tools = [tool_in(entry, f"tools.{place}", function_of) for place, entry in enumerate(entries)]
-    if tools and body.get("parallel_tool_calls") is False:
-        message = "“parallel_tool_calls” cannot be switched off: the model may ask for several calls at once."
-        raise refused("parallel_tool_calls", message, "unsupported_parameter")
-    return chosen_tools(tools, body.get("tool_choice"))
+    for place, entry in enumerate(entries):
+        if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
+            raise refused(f"tools.{place}.type", "A tool must have a type, such as “function”.")
+        if entry["type"] == "function":
+            prompt.tools.append(tool_in(entry, f"tools.{place}", function_of))
+    choose(prompt, body.get("tool_choice"))
+    prompt.is_one_call = bool(prompt.tools) and not flag_in(body, "parallel_tool_calls", default=True)
 
 
-def chosen_tools(tools: list[dict[str, JSON]], choice: JSON) -> list[dict[str, JSON]]:
-    """Those that `tool_choice` leaves: all, none, or the allowed ones. Raises Invalid if it forces a call."""
+def choose(prompt: Prompt, choice: JSON) -> None:
+    """Narrow the tools to those that `tool_choice` leaves, and note a demanded call. Raises Invalid."""
     kind = choice.get("type") if isinstance(choice, dict) else choice
     if kind in (None, "auto"):
-        return tools
+        return
     if kind == "none":
-        return []
-    allowed = choice.get("allowed_tools", choice) if isinstance(choice, dict) else {}
-    if kind == "allowed_tools" and isinstance(allowed, dict) and allowed.get("mode", "auto") == "auto":
-        names = allowed_names(allowed.get("tools"))
-        return [tool for tool in tools if tool["name"] in names]
-    message = "“tool_choice” can be auto, none, or allowed_tools with the mode auto; a call cannot be forced."
-    raise refused("tool_choice", message, "unsupported_parameter")
+        prompt.tools = []
+    elif kind == "required":
+        demand(prompt, ANY)
+    elif kind == "function" and isinstance(choice, dict):
+        demand(prompt, name_in(choice))
+    elif kind == "allowed_tools" and isinstance(choice, dict):
+        allow(prompt, choice.get("allowed_tools", choice))
+    else:
+        message = "“tool_choice” can be auto, none, required, a function, or allowed_tools."
+        raise refused("tool_choice", message, "unsupported_parameter")
 
 
-def allowed_names(entries: JSON) -> set[str]:
-    names: set[str] = set()
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict):
-            function = entry.get("function")
-            names.add(str(function.get("name") if isinstance(function, dict) else entry.get("name")))
-    return names
+def demand(prompt: Prompt, name: str) -> None:
+    """The model has to call this tool; ANY: one of the caller's. Raises Invalid if it cannot."""
+    names = [tool["name"] for tool in prompt.tools]
+    if not names or name not in (ANY, *names):
+        raise refused("tool_choice", "“tool_choice” demands a function that is not in “tools”.")
+    prompt.tool_choice = name
 
 
-def tool_in(entry: JSON, place: str, function_of: Any) -> dict[str, JSON]:
-    if not isinstance(entry, dict) or entry.get("type") != "function":
-        message = "Only tools of type “function” can be sent; others are granted to the agent in Muster."
-        raise refused(f"{place}.type", message, "unsupported_parameter")
+def allow(prompt: Prompt, allowed: JSON) -> None:
+    mode = allowed.get("mode", "auto") if isinstance(allowed, dict) else None
+    if mode not in ("auto", "required"):
+        raise refused("tool_choice", "The mode of allowed_tools can be auto or required.")
+    names = {name_in(entry) for entry in allowed.get("tools") or () if isinstance(entry, dict)}
+    prompt.tools = [tool for tool in prompt.tools if tool["name"] in names]
+    if mode == "required":
+        demand(prompt, ANY)
+
+
+def name_in(entry: dict[str, JSON]) -> str:
+    """The name of a function, in either API's form."""
+    function = entry.get("function")
+    return str(function.get("name") if isinstance(function, dict) else entry.get("name"))
+
+
+def stop_in(body: Mapping[str, JSON]) -> list[str]:
+    value = body.get("stop")
+    texts = [value] if isinstance(value, str) else value or []
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise refused("stop", "“stop” must be text or a list of texts.")
+    return [text for text in texts if text]
+
+
+def tool_in(entry: dict[str, JSON], place: str, function_of: Any) -> dict[str, JSON]:
     function = function_of(entry)
     if not isinstance(function, dict):
         raise refused(place, "A function tool must describe its function.")
@@ -204,7 +247,52 @@ def json_or_text(text: str) -> JSON:
         return text
 
 
-def require_results(calls: Iterable[JSON], results: Mapping[Any, JSON], param: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a call: its text, and its pictures and files, which stand after it as a message."""
+
+    text: str
+    parts: list[dict[str, JSON]]
+
+    @classmethod
+    def of(cls, content: JSON, param: str) -> "Result":
+        parts = parts_in("" if content is None else content, param)
+        texts = [part["text"] for part in parts if part["type"] == "text"]
+        return cls("\n".join(texts), [part for part in parts if part["type"] != "text"])
+
+
+def turn_of(
+    text: list[dict[str, JSON]], calls: list[dict[str, JSON]], found: Mapping[Any, Result]
+) -> Iterator[SentMessage]:
+    """The assistant's words, its calls with their results, and the pictures in these."""
+    if has_content(text):
+        yield SentMessage("assistant", text)
+    if not calls:
+        return
+    yield SentMessage("assistant", [{"type": "text", "text": ""}], calls)
+    for call in calls:
+        if call["id"] in found:
+            yield from pictures_of(call["name"], found[call["id"]])
+
+
+def pictures_of(name: str, result: Result) -> Iterator[SentMessage]:
+    """The pictures and files of a result: models take them in messages of the user alone."""
+    if result.parts:
+        yield SentMessage("user", [{"type": "text", "text": f"What the result of {name} shows:"}, *result.parts])
+
+
+def has_content(parts: list[dict[str, JSON]]) -> bool:
+    return any(part.get("text") or part["type"] != "text" for part in parts)
+
+
+def call_in(id: JSON, name: JSON, arguments: JSON, result: str) -> dict[str, JSON]:
+    """A call in the form of Message.tool_calls."""
+    read = json_or_text(str(arguments or "{}"))
+    return {"id": str(id)[:128], "name": str(name)[:64], "arguments": read if isinstance(read, dict) else {},
+            "result": result}  # fmt: skip
+
+
+def require_results(calls: Iterable[JSON], results: Container[Any], param: str) -> None:
     """As OpenAI's servers: each call of the assistant has its result in the conversation. Raises Invalid."""
     missing = [str(id)[:80] for id in calls if id not in results]
     if missing:
@@ -213,7 +301,12 @@ def require_results(calls: Iterable[JSON], results: Mapping[Any, JSON], param: s
 
 
 def split(prompt: Prompt, sent: list[SentMessage]) -> None:
-    """The last message of the user is the message, and those before it open the session."""
-    if not sent or sent[-1].role != "user":
+    """The last message of the user is the message, and those before it open the session. A conversation that ends with
+    the assistant's words goes on.
+    """
+    if not sent:
         raise refused("input", "The last message must be the user's, or results of calls.")
-    prompt.earlier, prompt.parts = sent[:-1], sent[-1].parts
+    if sent[-1].role == "user":
+        prompt.earlier, prompt.parts = sent[:-1], sent[-1].parts
+    else:
+        prompt.earlier, prompt.continues = sent, True

@@ -17,37 +17,43 @@ from agents.http.authentication import find_key, require_scope
 from agents.http.later import later
 from agents.http.pagination import read_page
 from agents.models.key import DECIDE
-from gateway import turns
+from gateway import branches, turns
 from gateway.histories import SentMessage
 from gateway.parts import refused
-from gateway.reading import Reading
+from gateway.reading import Reading, as_text
 from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
 from gateway.turns import LONGEST_WAIT_S, Turn
 from plumbing.threads import in_thread
 from runs.events.places import WAITS, stream_for
 from runs.events.waiting import ENDS
 from runs.exceptions import RunFinished
-from runs.models import Approval, Message, Run
+from runs.models import Approval, Message, Run, ToolCallRecord
 from runs.queue import endings
 
-from . import summaries
+from . import references, summaries
 from .items import Items, usage_json
 from .requests import (
     CALL,
     SAMPLING,
     Prompt,
+    Result,
     call_id,
+    call_in,
     check_fields,
     flag_in,
+    has_content,
     json_or_text,
     metadata_in,
     params_in,
     parts_in,
+    pictures_of,
+    read_tools,
     require_results,
     schema_in,
     split,
+    stop_in,
     text_in,
-    tools_in,
+    turn_of,
 )
 from .views import OpenAIView, body_of
 
@@ -59,7 +65,14 @@ FIELDS = (
 MOST_ITEMS = 100  # of one page
 ECHO = "openai"  # where a run's metadata keeps what the response repeats of its request
 PREFIX = "resp_"
-TEXT_DELTA = "response.output_text.delta"
+CALLS = ("function_call", "custom_tool_call", "mcp_call")
+OUTPUTS = ("function_call_output", "custom_tool_call_output")
+REFERENCE = "item_reference"
+# Items of OpenAI's own servers: what came of them is in the messages after them.
+LEFT_OUT = (
+    "reasoning", "mcp_approval_request", "mcp_approval_response", "mcp_list_tools", "web_search_call",
+    "file_search_call", "code_interpreter_call", "image_generation_call",
+)  # fmt: skip
 NUMBER = re.compile("-1|[0-9]{1,12}")
 
 
@@ -69,7 +82,7 @@ class ResponsesView(OpenAIView):
 
     def post(self, request: Any) -> Any:
         body = body_of(request)
-        prompt = read(body)
+        prompt = read(body, request.user)
         is_streamed, in_background = flag_in(body, "stream"), flag_in(body, "background")
         if is_streamed:
             with stream_for(request.user) as respond:
@@ -93,22 +106,37 @@ def started(
         return decided(request, prompt)
     previous = previous_of(request.user, body, own)
     more = prompt.more(request.user)
-    if prompt.results and (previous or not prompt.earlier):
-        calls = {call_id(id, "input"): value for id, value in prompt.results.items()}
-        return turns.answer(request.user, calls)
-    if turn := turns.continued(request.user, prompt.results, prompt.earlier, prompt.model, more):
+    start: dict[str, Any] = {
+        "user": request.user, "key": find_key(request), "is_watched": is_watched,
+        "metadata": {**metadata_in(body), ECHO: echo_of(body, prompt)},
+    }  # fmt: skip
+    if previous is None and prompt.has_results_alone:
+        calls = [call_id(id, "input") for id in prompt.results]
+        previous = branches.turn_that_asked(request.user, calls)
+        if previous is None:
+            return turns.answer(request.user, dict.fromkeys(calls))  # says why that cannot be
+    if previous:
+        return branches.follow(
+            previous,
+            results={call_id(id, "input"): value for id, value in prompt.results.items()},
+            earlier=prompt.earlier,
+            parts=prompt.parts,
+            has_pictures=prompt.has_pictures,
+            model=prompt.model,
+            more=more,
+            **start,
+        )
+    if turn := turns.continued(
+        request.user, prompt.results, prompt.earlier, prompt.model, more, has_pictures=prompt.has_pictures
+    ):
         return turn
     return turns.begin(
-        user=request.user,
-        key=find_key(request),
+        **start,
         agent=prompt.model,
         parts=prompt.parts,
         earlier=prompt.earlier,
-        session=previous.run.session if previous else None,
         continues=prompt.continues,
-        is_watched=is_watched,
         is_resent=True,
-        metadata={**metadata_in(body), ECHO: echo_of(body)},
         **more,
     )
 
@@ -116,7 +144,12 @@ def started(
 def previous_of(user: Any, body: dict[str, JSON], own: Collection[str] = ()) -> Turn | None:
     if body.get("previous_response_id") is None:
         return None
-    turn = found(user, str(body["previous_response_id"]), own)
+    id = str(body["previous_response_id"])
+    try:
+        turn = found(user, id, own)
+    except NotFound:
+        message = f"Previous response with id “{id[:80]}” not found."
+        raise refused("previous_response_id", message, "previous_response_not_found")
     if turn.run.session is None:
         raise Conflict(
             "The conversation of the previous response was deleted.",
@@ -224,45 +257,74 @@ def item_page_in(query: Any) -> tuple[int, bool, UUID | None]:
 # -- the request ----------------------------------------------------------------------------------------------------
 
 
-def read(body: dict[str, JSON]) -> Prompt:
-    """Raises Invalid."""
+def read(body: dict[str, JSON], user: Any = None) -> Prompt:
+    """`user`: whose earlier items the input may refer to. Raises Invalid."""
     check_fields(body, FIELDS)
-    prompt = Prompt(text_in(body, "model"), params=params_in(body))
-    prompt.tools = tools_in(body, lambda entry: entry)
+    prompt = Prompt(text_in(body, "model"), params=params_in(body), stop=stop_in(body))
+    read_tools(prompt, body, lambda entry: entry)
     text = body.get("text") or {}
     prompt.output_schema = schema_in(text.get("format") if isinstance(text, dict) else text, "text.format", None)
     if isinstance(body.get("instructions"), str):
         prompt.instructions.append(body["instructions"])
-    items = items_in(body)
-    kind = items[-1].get("type")
-    if kind == "function_call_output":
-        prompt.results = dict(results_in(items))
-        is_whole = len(items) > len(prompt.results)  # the conversation stands before the results
-        prompt.earlier = list(conversation(items, prompt)) if is_whole else []
-        prompt.continues = is_whole
-    elif kind == "mcp_approval_response":
+    items = items_in(body, user)
+    if items[-1].get("type") == "mcp_approval_response":
         prompt.approvals = dict(decisions_in(items))
-    else:
-        split(prompt, list(conversation(items, prompt)))
+        return prompt
+    read_items(prompt, items, continues_another=body.get("previous_response_id") is not None)
     return prompt
 
 
-def items_in(body: dict[str, JSON]) -> list[dict[str, JSON]]:
+def read_items(prompt: Prompt, items: list[dict[str, JSON]], *, continues_another: bool) -> None:
+    """The conversation in the items, and the results for calls that are not in it: the response before made them."""
+    results = results_in(items)
+    made = {str(item.get("call_id")) for item in items if item.get("type") in CALLS}
+    others = {id: result for id, result in results.items() if id not in made}
+    last = last_results(items, results)
+    prompt.has_results_alone = not continues_another and len(last) == len(items)
+    is_elsewhere = continues_another or prompt.has_results_alone
+    if others and not is_elsewhere:
+        raise refused("input", f"There is no call “{min(others)[:80]}” in the input.", "unknown_call")
+    answered = others if is_elsewhere else last
+    prompt.results = {id.removeprefix(CALL): json_or_text(result.text) for id, result in answered.items()}
+    prompt.has_pictures = any(result.parts for result in answered.values())
+    sent = list(conversation(items, results, prompt))
+    if is_elsewhere:
+        sent = [one for id, result in others.items() for one in pictures_of(id, result)] + sent
+    prompt.continues = bool(last)
+    if last or (continues_another and not sent):
+        prompt.earlier = sent
+    else:
+        split(prompt, sent)
+
+
+def items_in(body: dict[str, JSON], user: Any = None) -> list[dict[str, JSON]]:
     value = body.get("input")
     items = [{"role": "user", "content": value}] if isinstance(value, str) else value
     if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
         raise refused("input", "“input” must be text or a list of items.")
-    return items
+    return [
+        references.find_item(user, str(item.get("id")), f"input.{place}") if item.get("type") == REFERENCE else item
+        for place, item in enumerate(items)
+    ]
 
 
-def results_in(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, JSON]]:
-    """The results at the end of the input; what stands before them is known to the run."""
-    for place in range(len(items) - 1, -1, -1):
-        if items[place].get("type") != "function_call_output":
-            return
-        param = f"input.{place}"
-        id = str(items[place].get("call_id")).removeprefix(CALL)
-        yield id, json_or_text(output_text(items[place], param))
+def results_in(items: list[dict[str, JSON]]) -> dict[str, Result]:
+    """The results of calls, by the ids of the calls."""
+    return {
+        str(item.get("call_id")): Result.of(item.get("output"), f"input.{place}.output")
+        for place, item in enumerate(items)
+        if item.get("type") in OUTPUTS
+    }
+
+
+def last_results(items: list[dict[str, JSON]], results: dict[str, Result]) -> dict[str, Result]:
+    """Those at the end of the input."""
+    ids = []
+    for item in reversed(items):
+        if item.get("type") not in OUTPUTS:
+            break
+        ids.append(str(item.get("call_id")))
+    return {id: results[id] for id in ids}
 
 
 def decisions_in(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, bool]]:
@@ -273,56 +335,72 @@ def decisions_in(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, bool]]:
             yield call_id(approval_id, f"{param}.approval_request_id"), flag_in(item, "approve")
 
 
-def output_text(item: dict[str, JSON], param: str) -> str:
-    parts = parts_in(item.get("output") or "", f"{param}.output")
-    return "\n".join(part["text"] for part in parts if part["type"] == "text")
-
-
-def conversation(items: list[dict[str, JSON]], prompt: Prompt) -> Iterator[SentMessage]:
-    """The messages. Calls and their results belong to the assistant's message after them."""
-    results = {
-        item.get("call_id"): output_text(item, f"input.{place}")
-        for place, item in enumerate(items)
-        if item.get("type") == "function_call_output"
-    }
+def conversation(items: list[dict[str, JSON]], results: dict[str, Result], prompt: Prompt) -> Iterator[SentMessage]:
+    """The messages. Calls that were made together are one message of the assistant."""
     calls: list[dict[str, JSON]] = []
+    is_answered = False  # a call after a result was made in another turn of the model
     for place, item in enumerate(items):
-        kind, role, param = item.get("type", "message"), item.get("role"), f"input.{place}"
-        if kind == "message" and role in ("system", "developer"):
-            parts = parts_in(item.get("content"), f"{param}.content")
-            prompt.instructions.append("\n".join(part["text"] for part in parts if part["type"] == "text"))
-        elif kind == "message" and role in ("user", "assistant"):
-            if calls and role == "user":
-                yield SentMessage("assistant", [{"type": "text", "text": ""}], calls)
-                calls = []
-            yield SentMessage(role, parts_in(item.get("content"), f"{param}.content"), calls)
-            calls = []
-        elif kind == "function_call":
-            require_results([item.get("call_id")], results, param)
-            arguments = json_or_text(str(item.get("arguments") or "{}"))
-            calls.append(
-                {"id": str(item.get("call_id"))[:128], "name": str(item.get("name"))[:64],
-                 "arguments": arguments if isinstance(arguments, dict) else {},
-                 "result": results.get(item.get("call_id"), "")}
-            )  # fmt: skip
+        kind, param = item.get("type", "message"), f"input.{place}"
+        if kind in CALLS and not is_answered:
+            calls.append(made_call(item, results, param))
+            continue
+        if kind in OUTPUTS:
+            is_answered = True
+            continue
+        if calls and kind not in LEFT_OUT:
+            yield from turn_of([], calls, results)
+            calls, is_answered = [], False
+        if kind in CALLS:
+            calls = [made_call(item, results, param)]
+        elif kind == "message":
+            yield from message_in(item, prompt, param)
         elif kind == "compaction":
             prompt.summaries.append(summaries.opened(item.get("encrypted_content"), f"{param}.encrypted_content"))
             text = summaries.INTRODUCTION + prompt.summaries[-1]["text"]
             yield SentMessage("assistant", [{"type": "text", "text": text}], is_sealed=True)
-        elif kind not in ("function_call_output", "reasoning", "mcp_approval_request", "mcp_approval_response"):
+        elif kind not in LEFT_OUT:
             raise refused(f"{param}.type", f"An item of type “{str(kind)[:40]}” cannot be sent.", "unsupported_item")
-    if calls:
-        yield SentMessage("assistant", [{"type": "text", "text": ""}], calls)
+    yield from turn_of([], calls, results)
+
+
+def message_in(item: dict[str, JSON], prompt: Prompt, param: str) -> Iterator[SentMessage]:
+    """A message; those of the system become instructions of this run."""
+    role, param = item.get("role"), f"{param}.content"
+    if role in ("system", "developer"):
+        prompt.instructions.append(Result.of(item.get("content"), param).text)
+        return
+    if role not in ("user", "assistant"):
+        raise refused(param, "A role must be system, developer, user or assistant.")
+    parts = parts_in(item.get("content"), param)
+    if role == "user" or has_content(parts):
+        yield SentMessage(role, parts)
+
+
+def made_call(item: dict[str, JSON], results: dict[str, Result], param: str) -> dict[str, JSON]:
+    """A call in the form of Message.tool_calls. Raises Invalid if it has no result."""
+    if item["type"] == "mcp_call":
+        result = item.get("output") if item.get("error") is None else item["error"]
+        return call_in(item.get("id"), item.get("name"), item.get("arguments"), as_text(result or ""))
+    id = str(item.get("call_id"))
+    require_results([id], results, param)
+    if item["type"] == "custom_tool_call":
+        return {**call_in(id, item.get("name"), "", results[id].text), "arguments": {"input": item.get("input")}}
+    return call_in(id, item.get("name"), item.get("arguments"), results[id].text)
 
 
 # -- the answer -----------------------------------------------------------------------------------------------------
 
 
-def echo_of(body: dict[str, JSON]) -> dict[str, JSON]:
-    """What a response repeats of its request."""
+def echo_of(body: dict[str, JSON], prompt: Prompt) -> dict[str, JSON]:
+    """What a response repeats of its request, without tools that were left out."""
     kept = ("instructions", "previous_response_id", "tools", "tool_choice", "text", "store", "background", "model",
             "metadata", "user", "safety_identifier", "prompt_cache_key", *SAMPLING)  # fmt: skip
-    return {name: body[name] for name in kept if body.get(name) is not None}
+    echo = {name: body[name] for name in kept if body.get(name) is not None}
+    if prompt.is_one_call:
+        echo["parallel_tool_calls"] = False
+    if "tools" in echo:
+        echo["tools"] = [tool for tool in body["tools"] if tool["type"] == "function"]
+    return echo
 
 
 def echoed(run: Run) -> dict[str, JSON]:
@@ -333,11 +411,28 @@ def echoed(run: Run) -> dict[str, JSON]:
 def response_json(turn: Turn) -> dict[str, JSON]:
     """The response as its rows say now."""
     refresh(turn.run)
-    items = Items(turn.id)
+    items = items_of(turn)
     for frame in turns.replayed(turn, items.reading.pause):
         for _ in items.take(frame):
             pass
-    return described(turn, items, turn.run.status)
+    return described(turn, items, status_of_run(turn.run))
+
+
+def items_of(turn: Turn) -> Items:
+    """For a turn that begins after an approval: the call that it was about was made before."""
+    if not turn.after:
+        return Items(turn.id)
+    rows = ToolCallRecord.objects.filter(run=turn.run, parent_call=None)
+    calls = {
+        row.pk.hex: {"id": row.pk.hex, "name": row.name, "arguments": as_text(row.arguments)}
+        for row in rows.only("id", "name", "arguments")
+    }
+    return Items(turn.id, calls)
+
+
+def status_of_run(run: Run) -> str:
+    """A run that its caller left behind still waits, as far as its responses are concerned."""
+    return Run.Status.WAITING if run.cancel_reason == turns.GONE_ON else run.status
 
 
 def refresh(run: Run) -> None:
@@ -348,7 +443,7 @@ def described(turn: Turn, items: Items, of_run: str) -> dict[str, JSON]:
     run, echo = turn.run, echoed(turn.run)
     end, status = items.reading.end or {}, items.status(of_run)
     error = end.get("error") if status == "failed" else None
-    used = end.get("usage") or endings.usage_of(run)
+    used = items.reading.spent(turn)
     return {
         "id": PREFIX + turn.id,
         "object": "response",
@@ -372,6 +467,7 @@ def described(turn: Turn, items: Items, of_run: str) -> dict[str, JSON]:
         "safety_identifier": echo.get("safety_identifier"),
         "prompt_cache_key": echo.get("prompt_cache_key"),
         **FIXED,
+        "parallel_tool_calls": echo.get("parallel_tool_calls", True),
         **{name: echo[name] for name in SAMPLING if name in echo},
     }
 
@@ -388,24 +484,16 @@ def tool_json(tool: dict[str, JSON]) -> dict[str, JSON]:
 
 
 class Numbers:
-    """Numbers the events of a stream and leaves out those up to `after`.
-
-    A piece of text counts as many as it has characters, so the numbers do not depend on how the text
-    is cut: a stored text comes in one piece, and a reader that was cut off continues inside it.
-    """
+    """Numbers the events of a stream and leaves out those up to `after`."""
 
     def __init__(self, after: int) -> None:
         self.after = after
         self.last = -1
 
     def take(self, event: dict[str, JSON]) -> Iterator[dict[str, JSON]]:
-        before = self.last
-        self.last += len(event["delta"]) if event["type"] == TEXT_DELTA else 1
-        if self.last <= self.after:
-            return
-        if event["type"] == TEXT_DELTA and before < self.after:
-            event = {**event, "delta": event["delta"][self.after - before :]}
-        yield {**event, "sequence_number": self.last}
+        self.last += 1
+        if self.last > self.after:
+            yield {**event, "sequence_number": self.last}
 
 
 async def stream_of(turn: Turn, after: int = -1) -> AsyncIterator[bytes]:
@@ -416,7 +504,7 @@ async def stream_of(turn: Turn, after: int = -1) -> AsyncIterator[bytes]:
 
 async def events_of(turn: Turn, after: int = -1) -> AsyncIterator[dict[str, JSON]]:
     """An empty one says that the turn goes on."""
-    items, numbers = Items(turn.id), Numbers(after)
+    items, numbers = await in_thread(items_of, turn), Numbers(after)
     begun = described(turn, items, "running")
     for name in ("created", "in_progress"):
         for piece in numbers.take({"type": f"response.{name}", "response": begun}):
@@ -428,7 +516,7 @@ async def events_of(turn: Turn, after: int = -1) -> AsyncIterator[dict[str, JSON
             for piece in numbers.take(event):
                 yield piece
     await in_thread(refresh, turn.run)
-    ended = described(turn, items, turn.run.status)
+    ended = described(turn, items, status_of_run(turn.run))
     name = {"failed": "failed", "cancelled": "failed", "incomplete": "incomplete"}.get(ended["status"], "completed")
     for piece in numbers.take({"type": f"response.{name}", "response": ended}):
         yield piece

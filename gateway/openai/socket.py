@@ -20,16 +20,17 @@ from .views import error_json, status_of, translated
 
 JSON = Any
 TYPE = "response.create"
+LAST = ("response.completed", "response.incomplete", "response.failed")
 OURS = ("type", "stream", "background", "generate")  # of the transport; the rest is the body of POST /v1/responses
 log = logging.getLogger(__name__)
 
 
 class ResponsesConsumer(Authenticated):
     needs = "messages:write"
-    task: asyncio.Task | None = None
+    is_busy = False
 
     async def begin(self) -> tuple[int, str]:
-        self.own: set[str] = set()  # responses of this connection
+        self.own: dict[str, str] = {}  # responses of this connection, and those that they continue
         return 0, ""
 
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
@@ -37,28 +38,49 @@ class ResponsesConsumer(Authenticated):
             return await self.turn_away(*too_many)
         if not isinstance(content, dict) or content.get("type") != TYPE:
             return await self.refuse(400, "unknown_frame", f"Send a JSON object of the type {TYPE}.")
-        if self.task is not None and not self.task.done():
+        if self.is_busy:
             message = "This connection is working on another response."
             return await self.refuse(409, "response_already_in_flight", message)
-        self.task = asyncio.create_task(self.respond(content))
-        self.followers = [self.task]
+        self.is_busy = True
+        task = asyncio.create_task(self.respond(content))
+        self.followers = [*(one for one in self.followers if not one.done()), task]
 
     async def respond(self, frame: dict[str, JSON]) -> None:
+        previous = str(frame.get("previous_response_id") or "")
         try:
             turn = await database_sync_to_async(self.start)(frame)
-            self.own.add(PREFIX + turn.id)
+            id = PREFIX + turn.id
+            self.own[id] = previous
             async for event in bound(turn.run, events_of(turn), self.user):
                 if event:
-                    await self.send_json(event)
+                    await self.tell(event, id)
         except MusterError as error:
             status = status_of(error.status)
             error_data = {"message": str(error), "code": error.code, "hint": error.hint, "details": error.details}
-            await self.send_json({"type": "error", "status": status, "error": translated(error_data, status)})
+            await self.fail(previous, status, translated(error_data, status))
         except FeedBroken as error:
-            await self.refuse(503, "feed_broken", str(error))
+            await self.fail(previous, 503, error_json(str(error), "feed_broken", 503))
         except Exception:  # nobody awaits this task: without a word the socket would be mute
             log.exception("A response over a WebSocket failed")
             await self.close_broken()
+
+    async def tell(self, event: dict[str, JSON], id: str) -> None:
+        """The client may ask for the next response as soon as it has read the last event of this one."""
+        if event["type"] in LAST:
+            self.is_busy = False
+        if event["type"] == "response.failed":
+            self.forget(id)
+        await self.send_json(event)
+
+    async def fail(self, previous: str, status: int, error: dict[str, JSON]) -> None:
+        self.forget(previous)
+        self.is_busy = False
+        await self.send_json({"type": "error", "status": status, "error": error})
+
+    def forget(self, id: str) -> None:
+        """A failed continuation ends its chain: what this connection alone knows of it cannot be continued."""
+        while id in self.own:
+            id = self.own.pop(id)
 
     def start(self, frame: dict[str, JSON]) -> Turn:
         """Raises MusterError."""
@@ -66,7 +88,7 @@ class ResponsesConsumer(Authenticated):
             raise Invalid("“generate” cannot be false: nothing is prepared ahead.", code="unsupported_parameter")
         body = {name: value for name, value in frame.items() if name not in OURS}
         request = SimpleNamespace(user=self.user, auth=self.key)
-        return started(request, body, read(body), is_watched=True, own=self.own)
+        return started(request, body, read(body, self.user), is_watched=True, own=self.own)
 
     async def refuse(self, status: int, code: str, message: str) -> None:
         await self.send_json({"type": "error", "status": status, "error": error_json(message, code, status)})

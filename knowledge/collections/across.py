@@ -27,20 +27,27 @@ def find(user: Any, text: str) -> list[Result]:
     """The best pieces of all collections. Scores of two collections cannot be compared, so a piece counts by its rank
     in its own collection and by the words that it shares with the text, the rarer among all results the more.
     """
-    rows = list(usable(user).nearest_first(user)[:MOST])
-    each = [(row, search(row, text, limit=RESULTS)) for row in rows]
-    results = {piece.chunk.pk: (row, piece) for row, pieces in each for piece in pieces}
-    scores = {piece.chunk.pk: 1 / (SMOOTH + rank) for _, pieces in each for rank, piece in enumerate(pieces, 1)}
+    results: dict[int, Result] = {}
+    scores: dict[int, float] = {}
+    for collection in usable(user).nearest_first(user)[:MOST]:
+        for rank, piece in enumerate(search(collection, text, limit=RESULTS), 1):
+            results[piece.chunk.pk] = (collection, piece)
+            scores[piece.chunk.pk] = 1 / (SMOOTH + rank)
     for rank, pk in enumerate(by_words(text, results), 1):
         scores[pk] += 1 / (SMOOTH + rank)
-    return [results[pk] for pk in sorted(results, key=lambda pk: (-scores[pk], pk))[:RESULTS]]
+    best = sorted(results, key=lambda pk: (-scores[pk], pk))
+    return [results[pk] for pk in best[:RESULTS]]
 
 
 def by_words(text: str, results: dict[int, Result]) -> list[int]:
-    stem_set = set(stems_of(text))
-    shared = {pk: stem_set & words_of(piece) for pk, (_, piece) in results.items()}
-    having = Counter(stem for stems in shared.values() for stem in stems)
-    weights = {pk: sum(math.log(1 + len(results) / having[stem]) for stem in stems) for pk, stems in shared.items()}
+    """The pieces by the words that they share with the text; a word that few of them have weighs more."""
+    wanted = set(stems_of(text))
+    shared = {pk: wanted & words_of(piece) for pk, (_, piece) in results.items()}
+    having: Counter[str] = Counter()
+    for stems in shared.values():
+        having.update(stems)
+    rarity = {stem: math.log(1 + len(results) / count) for stem, count in having.items()}
+    weights = {pk: sum(rarity[stem] for stem in stems) for pk, stems in shared.items()}
     return sorted(results, key=lambda pk: (-weights[pk], pk))
 
 

@@ -37,7 +37,8 @@ def find(collection: Collection, version: int | None, arguments: dict[str, Any],
     answer = search_all(collection, arguments["query"], asker, limit=arguments.get("limit", 8), version=version)
     value: dict[str, Any] = {"results": [shown(collection, hit) for hit in answer.hits]}
     if answer.absent:
-        value["not_searched"] = [f"{one.path} on {one.device}: {one.reason}" for one in answer.absent]
+        value["not_searched"] = [f"{folder.path} on {folder.device}: {folder.reason}" for folder in answer.absent]
+    # Files of a device were written by anybody.
     is_untrusted = any(isinstance(hit, Excerpt) or hit.chunk.document.untrusted for hit in answer.hits)
     return ToolResult(ok=True, value=value, untrusted=is_untrusted)
 

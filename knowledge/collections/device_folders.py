@@ -137,15 +137,23 @@ def failure_of(answer: Answer) -> str:
 def excerpts_of(folder: CollectionFolder, devices: dict[UUID, Device], answer: Answer) -> list[Excerpt]:
     """What a device answers is not believed: other shapes are passed over."""
     listed = answer.result.get("results") if isinstance(answer.result, dict) else None
-    entries = [one for one in listed if is_excerpt(one)] if isinstance(listed, list) else []
-    return [
-        Excerpt(
-            folder.pk, name_of(devices, folder), path_here(folder, devices, one["path"]), one["text"][:TEXT],
-            offset=number_in(one.get("offset")) or 0, line=number_in(one.get("line")), page=number_in(one.get("page")),
+    if not isinstance(listed, list):
+        return []
+    entries = [entry for entry in listed if is_excerpt(entry)]
+    excerpts = []
+    for rank, entry in enumerate(entries[:20], 1):
+        excerpt = Excerpt(
+            folder.pk,
+            name_of(devices, folder),
+            path_here(folder, devices, entry["path"]),
+            entry["text"][:TEXT],
+            offset=number_in(entry.get("offset")) or 0,
+            line=number_in(entry.get("line")),
+            page=number_in(entry.get("page")),
             score=1 / (SMOOTH + rank),
         )
-        for rank, one in enumerate(entries[:20], 1)
-    ]  # fmt: skip
+        excerpts.append(excerpt)
+    return excerpts
 
 
 def is_excerpt(value: Any) -> bool:

@@ -77,20 +77,28 @@ def questions_of(collection: Collection) -> QuerySet[EvaluationQuestion]:
 
 
 def ranked(pieces: list[Found], question: EvaluationQuestion) -> dict[str, Any]:
-    rank = next((number for number, piece in enumerate(pieces, 1) if answers(piece.chunk, question)), None)
-    return {"question": question.question, "document": question.document, "place": question.place, "rank": rank}
+    ranks = (number for number, piece in enumerate(pieces, 1) if answers(piece.chunk, question))
+    return {
+        "question": question.question,
+        "document": question.document,
+        "place": question.place,
+        "rank": next(ranks, None),
+    }
 
 
 def answers(chunk: Chunk, question: EvaluationQuestion) -> bool:
+    if chunk.document.name != question.document:
+        return False
     places = {f"page {chunk.page}", chunk.heading.lower(), chunk.place.lower()}
-    return chunk.document.name == question.document and (not question.place or question.place.lower() in places)
+    return not question.place or question.place.lower() in places
 
 
 def figures(ranks: list[dict[str, Any]]) -> tuple[float, float]:
     """Recall@5 and MRR, each between 0 and 1, of at least one question."""
-    hit_ranks = [one["rank"] for one in ranks if one["rank"]]
-    recall = sum(rank <= FIRST for rank in hit_ranks) / len(ranks)
-    return round(recall, 4), round(sum(1 / rank for rank in hit_ranks) / len(ranks), 4)
+    found = [row["rank"] for row in ranks if row["rank"]]
+    recall = sum(rank <= FIRST for rank in found) / len(ranks)
+    reciprocal = sum(1 / rank for rank in found) / len(ranks)
+    return round(recall, 4), round(reciprocal, 4)
 
 
 def lowered(before: Evaluation, ranks: list[dict[str, Any]]) -> str:

@@ -43,8 +43,9 @@ def merged(pieces: list[Found], excerpts: list[Excerpt]) -> list[Found | Excerpt
 
 def shown(results: Results) -> dict[str, Any]:
     """The results in the form of the REST API."""
-    absent = [{"device": one.device, "path": one.path, "reason": one.reason} for one in results.absent]
-    return {"results": [result_of(hit) for hit in results.hits], "not_searched": absent}
+    hits = [result_of(hit) for hit in results.hits]
+    absent = [{"device": folder.device, "path": folder.path, "reason": folder.reason} for folder in results.absent]
+    return {"results": hits, "not_searched": absent}
 
 
 def result_of(hit: Found | Excerpt) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from django.utils.module_loading import import_string
 from agents.models import SiteHold
 from knowledge.models import Chunk, ChunkVector, Collection, Document
 from plumbing import clock
+from plumbing.fair import of_others
 
 COMPARED = 50_000  # pieces; in a larger collection only those that words find are compared by meaning
 BLOCK = 2000  # vectors in memory at once
@@ -56,16 +57,19 @@ def best(vectors: Sequence[bytes], rows: Iterable[tuple[int, Any]], limit: int) 
     import numpy  # 0.1 s, and only collections with vectors need it
 
     questions = numpy.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), -1).T
-    kept: list[list[tuple[float, int]]] = [[] for _ in vectors]
+    nearest_rows: list[list[tuple[float, int]]] = [[] for _ in vectors]
     iterator = iter(rows)
     while block := list(islice(iterator, BLOCK)):
-        matrix = numpy.frombuffer(b"".join(one for _, one in block), dtype="<f4").reshape(len(block), -1)
-        for number, scores in enumerate((matrix @ questions).T.tolist()):
-            near = (
-                (score, pk) for score, (pk, _) in zip(scores, block, strict=True) if score >= settings.COLLECTION_NEAR
-            )
-            kept[number] = sorted([*kept[number], *near], key=lambda one: (-one[0], one[1]))[:limit]
-    return [[pk for _, pk in pairs] for pairs in kept]
+        pks = [pk for pk, _ in block]
+        joined = b"".join(vector for _, vector in block)
+        matrix = numpy.frombuffer(joined, dtype="<f4").reshape(len(block), -1)
+        # One row of scores for each question. Negative, so that sorting puts the nearest first, then the oldest.
+        all_scores = (matrix @ questions).T.tolist()
+        for number, scores in enumerate(all_scores):
+            near = [(-score, pk) for score, pk in zip(scores, pks, strict=True) if score >= settings.COLLECTION_NEAR]
+            candidates = sorted(nearest_rows[number] + near)
+            nearest_rows[number] = candidates[:limit]
+    return [[pk for _, pk in pairs] for pairs in nearest_rows]
 
 
 # -- making vectors ----------------------------------------------------------------------------------------------------
@@ -79,10 +83,12 @@ def choose(collection: Collection, embeddings: str) -> None:
         collection.embed_after = clock.Now() if embeddings else None
 
 
-def claim(lease_s: float) -> Collection | None:
-    """Claim a collection that lacks vectors, for so many seconds; None if there is none."""
+def claim(lease_s: float, without: Sequence[int | None] = ()) -> Collection | None:
+    """Claim a collection that lacks vectors, for so many seconds; None if there is none. None of those of the owners
+    in `without`.
+    """
     due = Collection.objects.filter(SiteHold.absent(), embed_after__lte=clock.Now()).select_related("owner")
-    row = due.order_by("embed_after").first()
+    row = of_others(due, "owner", without).order_by("embed_after").first()
     if row is None or not due.filter(pk=row.pk, embed_after=row.embed_after).update(embed_after=clock.Now(lease_s)):
         return None
     row.refresh_from_db(fields=["embed_after"])

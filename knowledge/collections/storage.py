@@ -22,6 +22,7 @@ from agents.models import SiteHold, StoredFile
 from knowledge import full_text
 from knowledge.models import Chunk, Collection, Document
 from plumbing import clock
+from plumbing.fair import of_others
 
 from .pieces import LeftOut, Piece, storable
 
@@ -133,9 +134,7 @@ def claim(limit: int, lease_s: float, *, without: Members[int | None] = ()) -> l
         status=Status.FAILED, lease=None, error_code="gave_up", error=f"Reading it was interrupted {ATTEMPTS} times."
     )
     lease = uuid4()
-    others = due.exclude(collection__owner__in=[owner for owner in without if owner]) if without else due
-    others = others.exclude(collection__owner=None) if None in without else others
-    chosen = list(others.order_by("id").values_list("pk", flat=True)[:limit])
+    chosen = list(of_others(due, "collection__owner", without).order_by("id").values_list("pk", flat=True)[:limit])
     if not chosen:
         return []
     due.filter(pk__in=chosen).update(
@@ -199,17 +198,19 @@ def become_ready(row: Document, read: Read, number: int) -> None:
 def chunks_of(collection_id: int, read: Read) -> list[Chunk]:
     """The title counts as words of each chunk: a question often names the document."""
     name = read.document.name
-    return [
-        Chunk(
+    chunks = []
+    for position, piece in enumerate(read.pieces):
+        words = full_text.tokens_of(collection_id, f"{name} . {piece.heading} . {piece.text}")
+        chunk = Chunk(
             document=read.document,
             position=position,
             page=piece.page,
             heading=piece.heading,
             text=piece.text,
-            words=full_text.tokens_of(collection_id, f"{name} . {piece.heading} . {piece.text}"),
+            words=words,
         )
-        for position, piece in enumerate(read.pieces)
-    ]
+        chunks.append(chunk)
+    return chunks
 
 
 def count_pieces(documents: QuerySet[Document]) -> int:

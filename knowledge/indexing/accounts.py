@@ -6,7 +6,7 @@ have changed. A message that cannot be read has an error of its own; one of the 
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -26,21 +26,30 @@ from knowledge.collections import storage
 from knowledge.collections.pieces import storable
 from knowledge.models import AccountItem, Collection, CollectionAccount, Document
 from plumbing import clock
+from plumbing.fair import FairQueue, of_others
 from plumbing.http import outbound
 
 log = logging.getLogger(__name__)
 LEASE_S = 300.0  # longer than a turn
 TURN_S = 120.0
+QUEUE = FairQueue("account", at_once=8, each=1)  # whose mail server hangs delays nobody else
 READ_EVERY_S = 900.0  # between two readings of an account
 MAX_ACCOUNTS = 10  # of one person in a collection
 PAGE, PAGES = 50, 4  # messages of one search, and searches of one turn
 
 
+def start_due() -> int:
+    """Begin to read the accounts that are due, at most one of each person. Returns how many."""
+    return QUEUE.fill(claim, lambda account: account.owner_id, read_claimed)
+
+
 def tick() -> int:
-    """Read one account. Returns how many messages became documents."""
+    """Read one account on this thread. Returns how many messages became documents."""
     account = claim()
-    if account is None:
-        return 0
+    return 0 if account is None else read_claimed(account)
+
+
+def read_claimed(account: CollectionAccount) -> int:
     error, done = "", 0
     try:
         done = read(account)
@@ -55,9 +64,11 @@ def tick() -> int:
     return done
 
 
-def claim() -> CollectionAccount | None:
+def claim(without: Sequence[int] = ()) -> CollectionAccount | None:
+    """None of those of the people in `without`."""
     due = CollectionAccount.objects.filter(SiteHold.absent(), read_after__lte=clock.Now())
-    row = due.select_related("collection", "owner").order_by("read_after").first()
+    others = of_others(due, "owner", without)
+    row = others.select_related("collection", "owner").order_by("read_after").first()
     if row is None or not due.filter(pk=row.pk, read_after=row.read_after).update(read_after=clock.Now(LEASE_S)):
         return None
     return row
@@ -122,7 +133,8 @@ def key_of(head: dict[str, Any]) -> str:
 def mark_of(head: dict[str, Any]) -> str:
     """Labels change without the text."""
     same = {name: value for name, value in head.items() if name != "labels"}
-    return sha256(json.dumps(same, sort_keys=True, default=str).encode()).hexdigest()
+    text = json.dumps(same, sort_keys=True, default=str)
+    return sha256(text.encode()).hexdigest()
 
 
 def take(account: CollectionAccount, connector: Connector, head: dict[str, Any], mark: str) -> int:
@@ -167,7 +179,8 @@ def note(account: CollectionAccount, head: dict[str, Any], **fields: str) -> Non
 def name_of(head: dict[str, Any]) -> str:
     """Its subject, and letters that tell messages of one subject apart."""
     subject = str(head.get("subject") or head.get("snippet") or head.get("from") or "")[:120]
-    return f"{files.clean_name(subject)} [{sha256(key_of(head).encode()).hexdigest()[:10]}]"
+    letters = sha256(key_of(head).encode()).hexdigest()[:10]
+    return f"{files.clean_name(subject)} [{letters}]"
 
 
 def text_of(message: dict[str, Any]) -> str:

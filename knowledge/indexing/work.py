@@ -22,6 +22,7 @@ from knowledge.collections.pieces import LeftOut, Part, Piece, cut_parts
 from knowledge.collections.storage import Read
 from knowledge.models import Document
 from plumbing.database import DATABASE_GONE
+from plumbing.fair import Turns
 from plumbing.http import outbound
 from plumbing.http.failures import describe_failure
 
@@ -33,7 +34,7 @@ LEASE_S = 180.0  # longer than the slowest document
 TURN_S = 5.0  # a worker that stops waits no longer than that, and for the document in work
 FETCH_S = 30.0
 seconds: Callable[[], float] = time.monotonic
-_used: dict[int | None, float] = {}  # owner of collections → seconds of the present turn
+TURNS = Turns(TURN_S)  # of the owners of collections
 
 
 def tick() -> int:
@@ -46,16 +47,12 @@ def tick() -> int:
 
 def claimed_in_turn() -> list[Document]:
     """Claim documents of people whose turn is not over. If there are none, the next turn of everybody begins."""
-    over = [owner for owner in _used if is_over(owner)]
+    over = TURNS.find_over()
     claimed = storage.claim(BATCH, LEASE_S, without=over)
     if claimed or not over:
         return claimed
-    _used.clear()
+    TURNS.begin_anew()
     return storage.claim(BATCH, LEASE_S)
-
-
-def is_over(owner: int | None) -> bool:
-    return _used.get(owner, 0.0) >= TURN_S
 
 
 @dataclass(slots=True)
@@ -108,7 +105,7 @@ def check_room(read: list[Read]) -> None:
 def index(claimed: list[Document]) -> int:
     group, renewed = Group(), seconds()
     for document in claimed:
-        if is_over(document.collection.owner_id):
+        if TURNS.is_over(document.collection.owner_id):
             storage.put_back(document)
             continue
         if seconds() - renewed > LEASE_S / 6 and document.lease:
@@ -133,7 +130,7 @@ def attempt(document: Document) -> Read | None:
     except Exception as error:  # of a parser's library or of the file store: other documents go on
         record_failure(document, error)
     finally:
-        _used[owner] = _used.get(owner, 0.0) + seconds() - begun
+        TURNS.add(owner, seconds() - begun)
     return None
 
 

@@ -23,7 +23,8 @@ def pieces_of(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def pieces(number: int, block: Any) -> Iterator[tuple[str, str]]:
-    label, value = (block.get("label"), block.get("value")) if isinstance(block, dict) else (None, None)
+    fields = block if isinstance(block, dict) else {}
+    label, value = fields.get("label"), fields.get("value")
     if not isinstance(label, str) or not isinstance(value, str):
         fault = {"field": f"file.blocks.{number}", "code": "invalid", "message": "Send label and value as texts."}
         raise Invalid(f"Block {number} has no label or no text.", details=[fault])

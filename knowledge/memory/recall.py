@@ -123,8 +123,12 @@ def search(
 
 
 def meanings(rows: Sequence[Memory], text: str, user_id: int, similar: Similar | None) -> dict[Any, float] | None:
-    near = similar(user_id, text, [row.text for row in rows]) if similar and rows else None
-    return None if near is None else {row.pk: one for row, one in zip(rows, near, strict=True)}
+    if similar is None or not rows:
+        return None
+    near = similar(user_id, text, [row.text for row in rows])
+    if near is None:
+        return None
+    return {row.pk: score for row, score in zip(rows, near, strict=True)}
 
 
 def rank(rows: Sequence[Memory], text: str) -> list[Found]:
@@ -134,11 +138,16 @@ def rank(rows: Sequence[Memory], text: str) -> list[Found]:
     having = Counter(stem for _, stems in sets for stem in stems & stem_weights.keys())
     memories = []
     for row, stems in sets:
-        if shared := stems & stem_weights.keys():
-            weight = sum(math.log(1 + CANDIDATES / (having[stem] + 0.5)) for stem in shared)
-            rarest = sorted(shared, key=lambda stem: (having[stem], stem))[:3]
-            because = "it has " + ", ".join(f"“{stem_weights[stem]}”" for stem in rarest)
-            memories.append(Found(row, weight * 2.2 / (1 + 1.2 * (0.25 + 0.75 * len(stems) / USUAL)), because))
+        shared = stems & stem_weights.keys()
+        if not shared:
+            continue
+        weight = sum(math.log(1 + CANDIDATES / (having[stem] + 0.5)) for stem in shared)
+        # The usual constants of BM25: k1 = 1.2, b = 0.75.
+        length = 0.25 + 0.75 * len(stems) / USUAL
+        score = weight * 2.2 / (1 + 1.2 * length)
+        rarest = sorted(shared, key=lambda stem: (having[stem], stem))[:3]
+        because = "it has " + ", ".join(f"“{stem_weights[stem]}”" for stem in rarest)
+        memories.append(Found(row, score, because))
     return sorted(memories, key=lambda one: (-one.score, -one.row.created_at.timestamp()))
 
 
@@ -164,9 +173,13 @@ def block_of(kept: Sequence[Sequence[Any]]) -> str:
     since is gone.
     """
     numbers = {str(id): number for id, number in kept}
-    rows = MemoryVersion.objects.filter(memory_id__in=numbers).select_related("memory")
-    seen = {str(row.memory_id): row for row in rows if numbers[str(row.memory_id)] == row.number}
-    return text_of([line_of(seen[id], seen[id].memory.created_at) for id in numbers if id in seen])
+    seen = {}
+    for version in MemoryVersion.objects.filter(memory_id__in=numbers).select_related("memory"):
+        memory_id = str(version.memory_id)
+        if version.number == numbers[memory_id]:
+            seen[memory_id] = version
+    in_order = [seen[id] for id in numbers if id in seen]
+    return text_of([line_of(version, version.memory.created_at) for version in in_order])
 
 
 def text_of(lines: Sequence[str]) -> str:

@@ -85,11 +85,12 @@ class SkillKind:
 def content_of(row: Any) -> Definition:
     contents = files.read_all(row)
     contents.pop(files.MAIN)
-    return {
-        "text": row.text,
-        **({"files": {path: write_content(content) for path, content in sorted(contents.items())}} if contents else {}),
-        **({"untrusted": True} if row.untrusted else {}),
-    }
+    definition: Definition = {"text": row.text}
+    if contents:
+        definition["files"] = {path: write_content(content) for path, content in sorted(contents.items())}
+    if row.untrusted:
+        definition["untrusted"] = True
+    return definition
 
 
 def plain(definition: Definition) -> Definition:
@@ -101,11 +102,15 @@ def plain(definition: Definition) -> Definition:
 
 def faults_in_files(definition: Definition, place: str = "") -> list[dict[str, str]]:
     sent = definition.get("files")
-    return [
-        {"field": f"{place}files.{path}", "code": "invalid", "message": "This must be a text, or {base64: a text}."}
-        for path, one in (sent.items() if isinstance(sent, dict) else ())
-        if not (isinstance(path, str) and (isinstance(one, str) or is_base64(one)))
-    ]
+    if not isinstance(sent, dict):
+        return []
+    message = "This must be a text, or {base64: a text}."
+    faults = []
+    for path, content in sent.items():
+        is_content = isinstance(content, str) or is_base64(content)
+        if not isinstance(path, str) or not is_content:
+            faults.append({"field": f"{place}files.{path}", "code": "invalid", "message": message})
+    return faults
 
 
 def is_base64(one: Any) -> bool:

@@ -96,8 +96,9 @@ def problems_of(front: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def folder_problems(front: dict[str, Any], folder: str) -> Iterator[tuple[str, str]]:
-    if folder and isinstance(front.get("name"), str) and front["name"] != folder:
-        yield "name", f"The name “{front['name'][:64]}” must be that of its folder, “{folder[:64]}”."
+    name = front.get("name")
+    if folder and isinstance(name, str) and name != folder:
+        yield "name", f"The name “{name[:64]}” must be that of its folder, “{folder[:64]}”."
 
 
 def is_flat(metadata: Any) -> bool:

@@ -42,7 +42,11 @@ def with_kept(row: Any, sent: list[dict[str, Any]]) -> dict[str, bytes]:
                 code="unknown_file",
                 hint=_("Send its content as “text” or as “data” (base64)."),
             )
-    return {one["path"]: one["content"] if "content" in one else stored[names[one["sha256"]]] for one in sent}
+    contents = {}
+    for one in sent:
+        kept_path = names.get(one.get("sha256"), "")
+        contents[one["path"]] = one["content"] if "content" in one else stored[kept_path]
+    return contents
 
 
 def from_parts(parts: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
@@ -78,11 +82,17 @@ def divided(files: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
 
 
 def listed(files: dict[str, bytes]) -> list[dict[str, Any]]:
-    return [
-        {"path": path, "size": len(content), "sha256": hashlib.sha256(content).hexdigest(),
-         "media_type": storage.detect_type(content, MEDIA.get(path.rpartition(".")[2].lower(), ""))}
-        for path, content in sorted(files.items())
-    ]  # fmt: skip
+    entries = []
+    for path, content in sorted(files.items()):
+        ending = path.rpartition(".")[2].lower()
+        entry = {
+            "path": path,
+            "size": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "media_type": storage.detect_type(content, MEDIA.get(ending, "")),
+        }
+        entries.append(entry)
+    return entries
 
 
 def kept(owner: Any, name: str, files: dict[str, bytes], *, untrusted: bool) -> StoredFile | None:

@@ -219,19 +219,14 @@ def used_by(skill: Skill, user: Any) -> list[dict[str, Any]]:
     """The agents and chains with a grant: [{kind, name, mode, version}]; empty names for those this user cannot see."""
     rows = ToolGrant.objects.filter(tool__kind=Tool.Kind.SKILL, tool__source__skill=skill.pk)
     grants = list(rows.select_related("agent", "chain"))
-    agents, chains = (
-        seen(Agent, {one.agent_id for one in grants}, user),
-        seen(Chain, {one.chain_id for one in grants}, user),
-    )
-    return [
-        {
-            "kind": "agent" if grant.agent_id else "chain",
-            "mode": grant.mode,
-            "version": grant.pinned_version,
-            "name": agents.get(grant.agent_id) or chains.get(grant.chain_id) or "",
-        }
-        for grant in grants
-    ]
+    agents = seen(Agent, {grant.agent_id for grant in grants}, user)
+    chains = seen(Chain, {grant.chain_id for grant in grants}, user)
+    uses = []
+    for grant in grants:
+        kind = "agent" if grant.agent_id else "chain"
+        name = agents.get(grant.agent_id) or chains.get(grant.chain_id) or ""
+        uses.append({"kind": kind, "mode": grant.mode, "version": grant.pinned_version, "name": name})
+    return uses
 
 
 def seen(model: Any, keys: set[Any], user: Any) -> dict[int, str]:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from plumbing.waits import run_blocking
 
 LOOKUP_S = 10.0
+IPV6_HOME = 64  # bits: whoever has an IPv6 address has all addresses of its network
 KNOWN_HOSTS: ContextVar[dict[str, list[str] | Exception]] = ContextVar("known_hosts", default={})  # noqa: B039
 LOOKUPS = threading.BoundedSemaphore(64)  # each holds a thread until the system's resolver gives up
 
@@ -161,3 +162,14 @@ def networks(allowed: Iterable[str]) -> list[ipaddress.IPv4Network | ipaddress.I
         except ValueError:
             continue  # a host name, compared as such
     return ranges
+
+
+def client_at(host: str) -> str:
+    """Who counts as one client: an IPv4 address, or the network of an IPv6 address."""
+    try:
+        address = plain(ipaddress.ip_address(host.partition("%")[0]))
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, IPV6_HOME), strict=False))
+    return str(address)

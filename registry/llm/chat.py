@@ -9,6 +9,7 @@ from agents.tools import ToolSpec
 from .watch import Watch
 
 JSON = Any
+ANY = "required"  # the model has to call a tool, whichever
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class ModelToolCall:
 @dataclass(frozen=True, slots=True)
 class Question:
     """A request to a model. `on_delta` receives text as it arrives, and without it nothing is streamed; `on_thought`
-    receives what the model thinks.
+    receives what the model thinks. `must_call`: ANY, or the name of the tool that has to be called; empty if the model
+    decides. `is_one_call`: at most one call in the answer. `stop`: texts at which the answer ends.
     """
 
     model_name: str
@@ -37,6 +39,9 @@ class Question:
     on_delta: Callable[[str], None] | None
     watch: Watch
     on_thought: Callable[[str], None] | None = None
+    must_call: str = ""
+    is_one_call: bool = False
+    stop: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

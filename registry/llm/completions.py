@@ -6,6 +6,7 @@ from plumbing import json_values
 from registry.exceptions import AttemptFailed
 
 from .answer_builder import AnswerBuilder, CallPiece
+from .chat import ANY
 from .errors import find_fault
 from .history import describe_part
 from .wire import Endpoint
@@ -33,6 +34,7 @@ class Completions:
         self._params = params
         self._limit_name = "max_completion_tokens" if is_openai else "max_tokens"
         self.bridges = not is_openai
+        self.forces_calls = True
 
     def endpoint(self, request: Request) -> Endpoint:
         return self._endpoint
@@ -44,6 +46,13 @@ class Completions:
             body[self._name_of_limit(request) if name == "max_tokens" else name] = value
         if request.tools:
             body["tools"] = [declare_tool(tool) for tool in request.tools]
+        if request.forced:
+            choice = {"type": "function", "function": {"name": request.forced}}
+            body["tool_choice"] = ANY if request.forced == ANY else choice
+        if request.has_no_parallel_calls:
+            body["parallel_tool_calls"] = False
+        if request.stop and "stop" not in request.refused:
+            body["stop"] = list(request.stop)
         if request.output_schema is not None:
             body["response_format"] = response_format(request.output_schema)
         if request.is_streamed:

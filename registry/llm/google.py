@@ -7,6 +7,7 @@ from agents.tools import ToolSpec
 from plumbing import json_values
 
 from .answer_builder import AnswerBuilder, CallPiece
+from .chat import ANY
 from .completions import NO_SIGNATURE, count_tokens
 from .history import describe_part
 from .wire import Endpoint
@@ -21,6 +22,7 @@ class Google:
     """The dialect of one account."""
 
     bridges = False
+    forces_calls = True
 
     def __init__(self, base_url: str, key: str, params: dict[str, JSON]) -> None:
         self._base_url = base_url
@@ -41,10 +43,15 @@ class Google:
         options = dict(self._params)
         if request.output_schema is not None:
             options |= {"responseMimeType": "application/json", "responseJsonSchema": request.output_schema}
+        if request.stop:
+            options["stopSequences"] = list(request.stop)
         if options:
             body["generationConfig"] = options
         if request.tools:
             body["tools"] = [{"functionDeclarations": [declare_function(tool) for tool in request.tools]}]
+        if request.forced:
+            names = {} if request.forced == ANY else {"allowedFunctionNames": [request.forced]}
+            body["toolConfig"] = {"functionCallingConfig": {"mode": "ANY", **names}}
         return body
 
     def read(self, builder: AnswerBuilder, event: dict[str, JSON]) -> None:

@@ -17,7 +17,7 @@ from agents.tools import ToolSpec
 from registry.exceptions import AttemptFailed, ModelCancelled, ModelFailed
 
 from .answer_builder import AnswerBuilder, CallPiece
-from .chat import Answer, Question
+from .chat import ANY, Answer, Question
 from .completions import declare_tool, write_content
 from .errors import refused
 from .history import normalise
@@ -90,12 +90,23 @@ class LangChainModel:
                 builder.end(finish)
 
     def _arguments(self, model: Any, question: Question) -> dict[str, JSON]:
-        return bind_tools(model, question.tools) if question.tools else {}
+        arguments = bind_tools(model, question.tools, **choices_in(question)) if question.tools else {}
+        return {**arguments, "stop": list(question.stop)} if question.stop else arguments
 
 
-def bind_tools(model: Any, tools: Sequence[ToolSpec]) -> dict[str, JSON]:
+def choices_in(question: Question) -> dict[str, JSON]:
+    """How the model may use the tools, in LangChain's words."""
+    choices: dict[str, JSON] = {}
+    if question.must_call:
+        choices["tool_choice"] = "any" if question.must_call == ANY else question.must_call
+    if question.is_one_call:
+        choices["parallel_tool_calls"] = False
+    return choices
+
+
+def bind_tools(model: Any, tools: Sequence[ToolSpec], **choices: JSON) -> dict[str, JSON]:
     """What these tools add to a request, in the words of the model's provider."""
-    arguments: dict[str, JSON] = model.bind_tools([declare_tool(tool) for tool in tools]).kwargs
+    arguments: dict[str, JSON] = model.bind_tools([declare_tool(tool) for tool in tools], **choices).kwargs
     return arguments
 
 

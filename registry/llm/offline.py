@@ -18,7 +18,7 @@ from knowledge.words import find_words
 
 from . import offline_script
 from .arguments import Finder
-from .chat import Answer, ModelToolCall, Question, text_of
+from .chat import ANY, Answer, ModelToolCall, Question, text_of
 
 JSON = Any
 ENOUGH = 2.0  # points needed to choose a tool: one word of its name, or two of its description
@@ -60,8 +60,13 @@ class OfflineModel:
         return Answer(line.say, tuple(calls))
 
     def _reply(self, question: Question, text: str, results: list[tuple[str, JSON]]) -> Answer:
-        if not results and (calls := wanted_calls(text, question.tools, len(question.messages))):
+        tools = [tool for tool in question.tools if question.must_call in ("", ANY, tool.name)]
+        if not results and (calls := wanted_calls(text, tools, len(question.messages))):
             return Answer("", calls)
+        if question.must_call and tools:
+            tool = tools[-1]  # those of the caller stand last
+            arguments = shaped(tool.input_schema or {"type": "object"}, text, results)
+            return Answer("", (ModelToolCall(f"offline_{len(question.messages)}_0", tool.name, arguments),))
         if question.output_schema is not None:
             return Answer(json.dumps(shaped(question.output_schema, text, results), ensure_ascii=False))
         if results:

@@ -19,6 +19,7 @@ class Ollama:
     """The dialect of one server."""
 
     bridges = True
+    forces_calls = False
 
     def __init__(self, base_url: str, key: str, params: dict[str, JSON]) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -31,8 +32,9 @@ class Ollama:
     def write(self, request: Request) -> dict[str, JSON]:
         body: dict[str, JSON] = {"model": request.model_name, "stream": request.is_streamed}
         body["messages"] = [write_message(message) for message in request.messages]
-        if self._options:
-            body["options"] = self._options
+        options = {**self._options, "stop": list(request.stop)} if request.stop else self._options
+        if options:
+            body["options"] = options
         if request.tools:
             body["tools"] = [declare_tool(tool) for tool in request.tools]
         if request.output_schema is not None:

@@ -11,6 +11,7 @@ from plumbing import json_values
 from registry.exceptions import AttemptFailed
 
 from .answer_builder import AnswerBuilder, CallPiece
+from .chat import ANY
 from .completions import count_tokens, write_content
 from .errors import find_fault
 from .wire import Endpoint
@@ -30,6 +31,7 @@ class Responses:
         self._endpoint = endpoint
         self._params = {NAMES[name]: value for name, value in params.items() if name in NAMES}
         self.bridges = not is_openai
+        self.forces_calls = True
 
     def endpoint(self, request: Request) -> Endpoint:
         return self._endpoint
@@ -44,6 +46,10 @@ class Responses:
             body["include"] = [ENCRYPTED]
         if request.tools:
             body["tools"] = [declare_function(tool) for tool in request.tools]
+        if request.forced:
+            body["tool_choice"] = ANY if request.forced == ANY else {"type": "function", "name": request.forced}
+        if request.has_no_parallel_calls:
+            body["parallel_tool_calls"] = False
         if request.output_schema is not None:
             shape = {"type": "json_schema", "name": "answer", "schema": request.output_schema, "strict": False}
             body["text"] = {"format": shape}

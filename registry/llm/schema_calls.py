@@ -15,7 +15,7 @@ from agents.tools import ToolSpec
 from registry.exceptions import AttemptFailed
 
 from .answer_builder import COMPLETE, read_call
-from .chat import Answer, ChatModel, ModelToolCall, Question, text_of
+from .chat import ANY, Answer, ChatModel, ModelToolCall, Question, text_of
 from .offline import plainest
 
 JSON = Any
@@ -41,7 +41,10 @@ class SchemaModel:
             question,
             messages=spelled_out(question),
             tools=(),
-            output_schema=choice_schema(question.tools, question.output_schema) if question.tools else None,
+            output_schema=choice_schema(question) if question.tools else None,
+            must_call="",
+            is_one_call=False,
+            stop=(),  # it may be in the JSON that the answer is made of
             on_delta=None,  # the raw output is JSON; the listener receives the text once it is known
         )
         answer = read_choice(self._ask_constrained(schema_question), question)
@@ -63,12 +66,14 @@ def has_calls(messages: Sequence[dict[str, JSON]]) -> bool:
     return any(message.get("tool_calls") or message["role"] == "tool" for message in messages)
 
 
-def choice_schema(tools: Sequence[ToolSpec], output_schema: dict[str, JSON] | None) -> dict[str, JSON]:
-    """Schema of the answer: one of the tools with its arguments, or a text."""
+def choice_schema(question: Question) -> dict[str, JSON]:
+    """Schema of the answer: one of the tools with its arguments, or a text unless a tool has to be called."""
+    tools = [tool for tool in question.tools if question.must_call in ("", ANY, tool.name)]
     options = [
         option({"tool": {"const": tool.name}, "arguments": tool.input_schema or {"type": "object"}}) for tool in tools
     ]
-    options.append(option({"tool": {"const": ANSWER}, "text": output_schema or {"type": "string"}}))
+    if not question.must_call:
+        options.append(option({"tool": {"const": ANSWER}, "text": question.output_schema or {"type": "string"}}))
     return {"anyOf": options}
 
 
@@ -119,19 +124,22 @@ def merged(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
 def instructed(messages: list[dict[str, JSON]], question: Question) -> list[dict[str, JSON]]:
     if not question.tools:
         return messages
-    text = instruction(question.tools)
+    text = instruction(question)
     if messages and messages[0]["role"] == "system":
         return [{"role": "system", "content": f"{messages[0]['content']}\n\n{text}"}, *messages[1:]]
     return [{"role": "system", "content": text}, *messages]
 
 
-def instruction(tools: Sequence[ToolSpec]) -> str:
+def instruction(question: Question) -> str:
     """Describes the tools, with an example of each."""
+    tools = [tool for tool in question.tools if question.must_call in ("", ANY, tool.name)]
     described = "\n".join(
         f"- {tool.name}: {tool.description} Arguments: {json.dumps(tool.input_schema.get('properties', {}))}\n"
         f"  Example: {written_call(tool.name, example(tool))}"
         for tool in tools
     )
+    if question.must_call:
+        return f"Call a tool. Write one JSON object and nothing else:\n{described}"
     answer = json.dumps({"tool": ANSWER, "text": "your answer to the user"})
     return (
         "You can use tools. Write one JSON object and nothing else: either a tool call or your answer.\n"

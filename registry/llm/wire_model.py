@@ -16,7 +16,7 @@ from plumbing import json_values
 from registry.exceptions import AttemptFailed
 
 from .answer_builder import AnswerBuilder
-from .chat import Answer, Question
+from .chat import ANY, Answer, Question
 from .history import normalise
 from .watch import watching
 from .wire import DONE, JSON, Endpoint
@@ -40,10 +40,23 @@ class Request:
     output_schema: dict[str, JSON] | None
     is_streamed: bool
     refused: frozenset[str] = frozenset()
+    must_call: str = ""
+    is_one_call: bool = False
+    stop: Sequence[str] = ()
+
+    @property
+    def forced(self) -> str:
+        """The call that the server is asked to force, if it can."""
+        return "" if "tool_choice" in self.refused or not self.tools else self.must_call
+
+    @property
+    def has_no_parallel_calls(self) -> bool:
+        return self.is_one_call and bool(self.tools) and "parallel_tool_calls" not in self.refused
 
 
 class Dialect(Protocol):
     bridges: bool  # whether a message of the model has to stand between results and the person's next message
+    forces_calls: bool  # whether its servers can be told that a tool must be called
 
     def endpoint(self, request: Request) -> Endpoint: ...
 
@@ -76,6 +89,9 @@ REFUSALS: dict[str, re.Pattern[str]] = {
         r"system (role|message|prompt|instruction)s?\W.*not (supported|enabled|allowed)",
         "developer instruction is not",
     ),
+    "parallel_tool_calls": says("parallel_?tool_?calls"),
+    "tool_choice": says("tool_?choice"),
+    "stop": says(r"\bstop\b.*(not supported|unsupported|unrecognized|not permitted)", "unsupported.*'stop'"),
     "response_format": says("response_?format", "json_schema", "structured output", "guided", "grammar"),
     # The last one: other errors have the word “include” too.
     "encrypted_reasoning": says("encrypted content is not supported", r"reasoning\.encrypted_content", r"\binclude\b"),
@@ -124,6 +140,9 @@ class WireModel:
             output_schema=None if "response_format" in refused else question.output_schema,
             is_streamed=question.on_delta is not None,
             refused=refused,
+            must_call=question.must_call,
+            is_one_call=question.is_one_call,
+            stop=question.stop,
         )
         builder = self._builder(question.model_name, question.on_delta, question.on_thought, question.tools)
         endpoint, body = self._dialect.endpoint(request), self._dialect.write(request)
@@ -139,6 +158,9 @@ class WireModel:
         messages = question.messages
         if question.output_schema is not None and "response_format" in refused:
             messages = with_instruction(messages, question.output_schema)
+        is_unheard = "tool_choice" in refused or not self._dialect.forces_calls
+        if question.must_call and question.tools and is_unheard:
+            messages = with_order(messages, question.must_call)
         account = "" if "kept" in refused else by
         return normalise(
             messages,
@@ -188,6 +210,12 @@ def with_instruction(messages: Sequence[dict[str, JSON]], schema: dict[str, JSON
     shape = json_values.write(schema).decode()
     text = f"Answer only with JSON that matches this JSON Schema, without a code fence:\n{shape}"
     return [*messages, {"role": "system", "content": text}]
+
+
+def with_order(messages: Sequence[dict[str, JSON]], must_call: str) -> list[dict[str, JSON]]:
+    """For servers that cannot force a call: the order as a last system instruction."""
+    which = "one of the tools" if must_call == ANY else f"the tool {must_call}"
+    return [*messages, {"role": "system", "content": f"Answer with a call of {which}, not with text."}]
 
 
 def declare_parameters(tool: ToolSpec) -> dict[str, JSON]:

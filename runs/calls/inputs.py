@@ -75,11 +75,21 @@ def requested_data(request: InputRequest) -> dict[str, Any]:
     }
 
 
+def answered_data(request: InputRequest, status: str, by: str) -> dict[str, Any]:
+    return {
+        "id": str(request.pk),
+        "call": str(request.call_id),
+        "kind": request.kind,
+        "status": status,
+        "by": by,
+    }
+
+
 @transaction.atomic
 def expire(request: InputRequest) -> None:
     lock(request.run_id)
     if InputRequest.objects.open().filter(pk=request.pk).update(status=Status.EXPIRED, answered_at=clock.near()):
-        events.record(request.run, "input.answered", {"id": str(request.pk), "status": Status.EXPIRED, "by": ""})
+        events.record(request.run, "input.answered", answered_data(request, Status.EXPIRED, ""))
     request.refresh_from_db()
 
 
@@ -109,7 +119,6 @@ def close(request: InputRequest, status: str, *, by: Any, **fields: Any) -> Inpu
         request.refresh_from_db()
         raise AlreadyAnswered(hint="GET it to see its status.")
     request.refresh_from_db()
-    event_data = {"id": str(request.pk), "status": status, "by": by.get_username()}
-    events.record(request.run, "input.answered", event_data)
+    events.record(request.run, "input.answered", answered_data(request, status, by.get_username()))
     endings.wake(request.run_id)
     return request

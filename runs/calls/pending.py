@@ -3,8 +3,8 @@ Several answers are sent at once, all of them or none.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +12,8 @@ from django.db import transaction
 
 from agents import schema
 from agents.exceptions import Invalid, NotFound
+from agents.http.pagination import ROWS_AT_ONCE
+from agents.http.sizes import PAGE_BYTES, cut_fields, measure
 from plumbing import clock
 from runs.events import record as events
 from runs.models import Approval, InputRequest, Run
@@ -34,7 +36,8 @@ DECISION = {
 def of(runs: Iterable[Run]) -> dict[UUID, list[dict[str, JSON]]]:
     """The open requests of each run; for the first run of a tree those of all runs below it.
 
-    At most three queries, however many runs; none if no run waits for an answer.
+    At most three queries, however many runs; none if no run waits for an answer. Once they take as much as a page of
+    a list, the large fields of the others are cut.
     """
     requests = defaultdict[UUID, list[dict[str, JSON]]](list)
     waiting = [run for run in runs if run.waiting_for and not run.is_done]
@@ -42,14 +45,22 @@ def of(runs: Iterable[Run]) -> dict[UUID, list[dict[str, JSON]]]:
         return requests
     above = tree_of(waiting)
     still = {"run__in": above, "expires_at__gt": clock.near()}
-    for request in InputRequest.objects.open().filter(**still).order_by("id"):
-        requests[request.run_id].append(request_json(request))
-    for approval in Approval.objects.open().filter(**still).order_by("id"):
-        requests[approval.run_id].append(approval_json(approval))
+    asked = InputRequest.objects.open().filter(**still).order_by("id").iterator(chunk_size=ROWS_AT_ONCE)
+    to_approve = Approval.objects.open().filter(**still).order_by("id").iterator(chunk_size=ROWS_AT_ONCE)
+    entries = within_room(chain(map(request_json, asked), map(approval_json, to_approve)))
+    for entry in entries:
+        requests[UUID(entry["run"])].append(entry)
     for run, root in above.items():
         if root != run:
             requests[root] += requests[run]
     return requests
+
+
+def within_room(entries: Iterable[dict[str, JSON]]) -> Iterator[dict[str, JSON]]:
+    room = PAGE_BYTES
+    for entry in entries:
+        room -= measure(entry, PAGE_BYTES)
+        yield entry if room >= 0 else cut_fields(entry)
 
 
 def tree_of(runs: list[Run]) -> dict[UUID, UUID]:

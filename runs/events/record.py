@@ -52,7 +52,7 @@ TYPES = {
     "approval.requested": "An approval is needed; data: id, call, tool, arguments, expires_at, default.",
     "approval.decided": "The approval was decided or expired; data: id, call, status, by, note.",
     "input.requested": "The run asks for an answer; data: id, kind, name, prompt, schema, arguments, expires_at.",
-    "input.answered": "The answer came, was declined or expired; data: id, status, by.",
+    "input.answered": "The answer came, was declined or expired; data: id, call, kind, status, by.",
     "child.chosen": "A delegated task found its agent; data: id, capability, agent, reason, candidates.",
     "child.started": "A child run was started; data: run, agent or chain.",
     "child.finished": "A child run ended; data: run, status.",

@@ -14,6 +14,7 @@ from plumbing.statements import insert_each
 from runs.events import record as events
 from runs.exceptions import LeaseLost, SessionBusy
 from runs.models import Run, RunEvent, Session, StepRun, ToolCallRecord
+from runs.models.room import check_room
 from runs.queue import choice, endings, wakeups
 
 from . import authors, checks, options
@@ -32,10 +33,11 @@ def prepare(
     **fields: Any,
 ) -> Run:
     """A run of a chain, checked and not stored. Raises BrokenInput if the input does not match the
-    chain's schema.
+    chain's schema, Conflict if the person's runs hold as much as they may.
     """
     spec = version.read_spec()
     checks.check_input(spec, input)
+    check_room(user.pk, input)
     run = Run(
         principal=user,
         chain_version=version,

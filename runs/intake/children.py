@@ -12,6 +12,7 @@ from agents.exceptions import MusterError, NewerFormat
 from agents.models import Agent, AgentVersion, Chain
 from agents.tools import CallPending, ToolFailed, ToolResult
 from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
+from runs.models.room import check_room
 from runs.queue import choice, wakeups
 
 from . import authors, chains, checks, context, options
@@ -130,6 +131,7 @@ def start_child(
     authors.check(parent, agent)
     spec = version.read_spec()
     checks.check_input(spec, input)
+    check_room(parent.principal_id, text, input)
     values = options.read({**(asked or {}), "budget": None})
     asker = context.Asker.of(parent) if sources else context.Asker(parent.principal_id)
     texts = context.gather(asker, sources)

@@ -15,6 +15,7 @@ from plumbing import tracing
 from plumbing.statements import Select, insert, insert_each
 from runs.events import record as events
 from runs.models import Message, Run, RunEvent, Session
+from runs.models.room import check_room
 from runs.models.session import NOT_SHOWN, SCHEDULED, text_of
 from runs.queue import arrivals, choice, wakeups
 
@@ -66,7 +67,7 @@ def accept_message(
     for a new session. `continues`: the person writes nothing; the conversation that was sent along goes on.
 
     Raises NotFound, NotPublished, ProviderDisabled, BrokenInput, SessionBusy, SessionClosed,
-    IdempotencyMismatch.
+    IdempotencyMismatch, Conflict (quota_exceeded).
     """
     content = GOES_ON if continues else checked_parts(user, text, parts)
     if idempotency_key:
@@ -75,6 +76,7 @@ def accept_message(
     if idempotency_key and (earlier := find_earlier(user, idempotency_key, request_hash)):
         return earlier
     run = message_run(user=user, agent=agent, input=input, **more)
+    check_room(user.pk, content, run.input, run.metadata)
     run.idempotency_key, run.request_hash = idempotency_key, request_hash
     mark_input(run, untrusted_input)
     mark_parts(run, content)

@@ -8,7 +8,7 @@ and a retry asks for the same again.
 
 from collections.abc import Collection
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 from pydantic import Field
@@ -28,7 +28,7 @@ NAMES = (
     "model", "model_params", "instructions", "variables", "tool_policy", "output_schema", "max_steps", "budget",
     "priority",
 )  # fmt: skip
-MAX_INSTRUCTIONS = 20_000  # characters
+MAX_INSTRUCTIONS = 200_000  # characters; those of a coding agent have 20,000 before it reads a project
 
 
 class Part(pydantic.BaseModel):
@@ -61,6 +61,10 @@ class Asked(Part):
     timeout: float | None = Field(default=None, gt=0, le=86_400)
     budget: Most | None = None
     priority: Literal["batch"] | None = None
+    # How the caller's own tools are used; a field of protocols that know it, not of a message over REST.
+    tool_choice: str | None = Field(default=None, min_length=1, max_length=64)  # “required”, or the name of one
+    parallel_tool_calls: bool | None = None
+    stop: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = Field(default=None, max_length=16)
 
 
 def read(body: dict[str, JSON] | None) -> dict[str, JSON]:

@@ -64,6 +64,8 @@ class Conversation:
         self.shortened = 0  # how often, because the conversation was too long for the model
         self.max_turns = run.policy.get("max_turns") or self.spec.max_steps
         self.output_schema = run.policy.get("output_schema") or self.spec.output_schema
+        self.asked = run.options.get("asked", {})
+        self.must_call = self.asked.get("tool_choice", "") if self.caller_tools else ""
 
     def inherit_mark(self) -> None:
         """Untrusted content may have entered the session after this message was sent."""
@@ -82,8 +84,11 @@ class Conversation:
         """Take turns until there is a reply."""
         self.require_shared()
         guards.check_message(self.run, self.lease, self.hooks)
-        summary.keep_up(self.run, self.live, self.lease)
-        self.messages = facts.opening(self.run) or shown.opening(self.run, self.spec, memory.of(self.run, self.lease))
+        is_whole = self.run.session is not None and self.run.session.is_sent_whole
+        if not is_whole:  # else the caller keeps the conversation
+            summary.keep_up(self.run, self.live, self.lease)
+        spec = shortening.all_context(self.spec) if is_whole else self.spec
+        self.messages = facts.opening(self.run) or shown.opening(self.run, spec, memory.of(self.run, self.lease))
         if self.run.turns or self.run.attempt > 1:
             self.catch_up()
             facts.require_first_call(self.run)
@@ -125,26 +130,37 @@ class Conversation:
             raise RunDone
 
     def turn(self) -> tuple[ModelReply, tuple[ModelToolCall, ...]]:
-        """One model call and its tool calls; the last turn has no tools."""
+        """One model call and its tool calls. The last turn has no tools but those of a caller who demands a call."""
         self.require_shared()
         self.desk.read_grants()
         is_last = self.run.turns >= self.max_turns
-        if is_last:
+        has_calls = not is_last or (self.must_call and self.run.turns == self.max_turns)
+        if not has_calls:
             self.messages.append({"role": "user", "content": OUT_OF_STEPS})
         offer = offers.Offer([]) if is_last else offers.of(self.desk, self.records)
         of_step = (COMPLETE,) if self.run.policy.get("step") and offer.names else ()
         question: dict[str, Any] = {
             "tool_names": offer.names,
-            "extra_tools": () if is_last else (*of_step, *self.caller_tools.values(), *offer.more),
+            "extra_tools": (*of_step, *self.caller_tools.values(), *offer.more) if has_calls else (),
             "output_schema": self.output_schema,
         }
         longest = self.budgets.hold(lambda: self.live.bid(self.messages, **question))
         try:
-            reply = self.ask(**question, max_tokens=longest)
+            reply = self.ask(**question, **self.wishes(), max_tokens=longest)
         except Exception:
             self.budgets.release()
             raise
-        return reply, () if is_last else reply.tool_calls
+        return reply, reply.tool_calls if has_calls else ()
+
+    def wishes(self) -> dict[str, Any]:
+        """What the caller asked of each answer of the model. A demanded call is demanded until it is made: then a
+        request of the caller ends, and the next one may demand another.
+        """
+        return {
+            "must_call": self.must_call,
+            "is_one_call": self.asked.get("parallel_tool_calls") is False,
+            "stop": self.asked.get("stop", ()),
+        }
 
     def ask(self, **question: Any) -> ModelReply:
         """The model's answer; its deltas are sent to watchers. No database connection is held
@@ -198,7 +214,8 @@ class Conversation:
 
     def shorter_messages(self) -> list[dict[str, Any]]:
         notes = self.messages[-1:] if self.messages[-1].get("content") == OUT_OF_STEPS else []
-        spec = shortening.less_context(self.spec, self.shortened)
+        is_whole = self.run.session is not None and self.run.session.is_sent_whole
+        spec = shortening.less_context(self.spec, self.shortened - 1 if is_whole else self.shortened)
         summary.keep_up(self.run, self.live.changed(spec), self.lease)
         messages = facts.opening(self.run) or shown.opening(self.run, spec, memory.of(self.run, self.lease))
         messages += shown.turns(self.run, shown.answers(self.run))

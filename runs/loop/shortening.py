@@ -7,12 +7,22 @@ summarised or left out. Then long results of this run are cut. The rows stay as 
 from typing import Any
 
 from agents.models import AgentSpec
+from runs.models.session import MOST_AT_ONCE
 
 JSON = Any
+MOST_TOKENS = 2_000_000  # of a conversation that is sent whole
 CHARS_PER_TOKEN = 5  # a token has rarely more
 MOST = 4  # times that one run is shortened
 SHARE = 4  # of the tokens for earlier messages, one in so many remains
 RESULT_LIMITS = (8_000, 1_000)  # characters of a result, the first time and later
+
+
+def all_context(spec: AgentSpec) -> AgentSpec:
+    """The spec for a conversation whose caller sends all of it each time: nothing that fits the model is left out."""
+    if spec.session_context == "none":
+        return spec
+    most = {"context_messages": MOST_AT_ONCE, "context_tokens": MOST_TOKENS}
+    return spec.model_copy(update={"session_context": "last_n", **most})
 
 
 def less_context(spec: AgentSpec, times: int) -> AgentSpec:

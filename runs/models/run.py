@@ -16,6 +16,7 @@ from agents.models import Agent, AgentVersion, ApiKey, ChainVersion, SiteHold
 from plumbing import clock
 from plumbing.statements import Question, Update, take_numbers
 
+from .room import SizeField
 from .session import Session
 
 RUN_JOINS = ("agent__owner", "version", "chain_version__chain")  # what a run's JSON shows of other rows
@@ -155,6 +156,10 @@ class Run(models.Model):
     deadline = models.DateTimeField(null=True, blank=True)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     cancel_reason = models.CharField(max_length=200, blank=True)
+    size = SizeField(
+        of=("input", "metadata", "policy"), least=1000, null=True, editable=False,
+        help_text="Of what it was started with, if that is large.",
+    )  # fmt: skip
     input = models.JSONField(null=True, blank=True)
     policy = models.JSONField(default=dict, blank=True, help_text="Step tool policy: allowed, blocked, max_turns.")
     options = models.JSONField(

@@ -13,11 +13,14 @@ from agents.models import Agent, StoredFile
 from plumbing.statements import Bound, insert, take_numbers
 from plumbing.stored_rows import StoredRow
 
+from .room import SizeField, check_room
+
 A2A_CONTEXT = "a2a_context"  # where the metadata keeps the name that an A2A client chose
 MOST_AT_ONCE = 2000  # messages that one request adds
 SCHEDULED = "scheduled"  # the folder of conversations that schedules and triggers start
 NOT_SHOWN = "not_shown"  # where the metadata of a message says that the model does not see it
 FINISH = "finish"  # where the metadata of a reply keeps why it ended too early: length, content_filter
+SENT = "sent:"  # begins the name of a conversation that its caller sends whole in each request
 MADE_IN = "made_in"  # where the metadata of a copied message keeps the run that it belonged to
 
 
@@ -102,6 +105,11 @@ class Session(StoredRow):
         return self.title or f"session {self.id}"
 
     @property
+    def is_sent_whole(self) -> bool:
+        """Whether its caller keeps the conversation: what a request has of it is all that the model knows."""
+        return (self.thread or "").startswith(SENT)
+
+    @property
     def name_for_a2a(self) -> str:
         """The id of this context: an A2A client may have chosen another one."""
         return self.metadata.get(A2A_CONTEXT) or str(self.pk)
@@ -144,8 +152,9 @@ class Session(StoredRow):
 
     @transaction.atomic
     def fork(self, *, before: int) -> "Session":
-        """A new session that starts with the messages before that one. The copies belong to no run."""
+        """A new session that starts with the messages before that one. The copies belong to no run. Raises Conflict."""
         copied = list(self.messages.filter(seq__lt=before).order_by("seq"))
+        check_room(self.owner_id, *(message.content for message in copied))
         fork = Session.objects.create(
             owner_id=self.owner_id, agent_id=self.agent_id, title=self.title, device=self.device, folder=self.folder,
             variables=self.variables, has_untrusted=self.has_untrusted, last_seq=before - 1,
@@ -175,6 +184,8 @@ class Message(models.Model):
     seq = models.PositiveIntegerField()
     run = models.ForeignKey("Run", on_delete=models.SET_NULL, null=True, related_name="messages")
     role = models.CharField(max_length=9, choices=Role.choices)
+    # before what it counts: SQLite reads all columns that stand before the one it looks for
+    size = SizeField(of=("content", "tool_calls", "metadata"), default=0, editable=False)
     content = models.JSONField(
         default=list, help_text='Parts: {"type": "text", "text"}, {"type": "image", …}, {"type": "file", …}.'
     )

@@ -7,14 +7,17 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from agents.schema import canonical_json
 
-NEW_WORDS = 5  # this many new words make an answer new
-SHORT = 200  # answers shorter than this that differ only in numbers say nothing new
-STEM = 5  # letters that identify a word: invoice, invoices
+# This many new words make an answer new.
+NEW_WORDS = 5
+# Answers shorter than this that differ only in numbers say nothing new.
+SHORT = 200
+# Letters that identify a word: invoice, invoices.
+STEM = 5
 NUMBERS = re.compile(r"\w*\d\w*")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 MOMENT = re.compile(
@@ -41,36 +44,41 @@ class Step:
 
     @classmethod
     def of(cls, record: Any) -> "Step":
-        code = str((record.error or {}).get("code", ""))
+        """The step of a stored tool call."""
         name, kind, result = record.name, record.kind, record.result
         if isinstance(result, dict) and is_agent_call(record):
-            name, kind = str(result.get("agent") or name), "agent"
-            result = {
-                "reply": result.get("reply"),
-                "output": result.get("output"),
-            }  # each child run has an id of its own
+            name = str(result.get("agent") or name)
+            kind = "agent"
+            # Leave out the child run's id: it differs each time, and would make every answer look new.
+            result = {"reply": result.get("reply"), "output": result.get("output")}
+        error = record.error or {}
+        code = str(error.get("code", ""))
         answer = canonical_json(result) if record.outcome == "ok" else f"{record.outcome}: {code}"
         arguments = canonical_json(record.arguments)
         return cls(name, arguments, answer, record.turn, kind, record.outcome, code, record.effect)
 
     @cached_property
     def call(self) -> tuple[str, str]:
-        """The call without differences of letter case and spacing."""
-        return self.name, "".join(self.arguments.casefold().split()) if self.is_read else self.arguments
+        """The name and the arguments to compare: readings that differ only in case and spacing are the same."""
+        if not self.is_read:
+            return self.name, self.arguments
+        return self.name, "".join(self.arguments.casefold().split())
 
     @cached_property
     def news(self) -> str:
-        """The content of a short answer for comparison, without times and ids.
+        """The part of the answer that can be new: a short answer without its times and ids.
 
         Writing the same again returns another number, which is not another result.
         """
         if not self.is_short:
             return self.answer
+        without_times = MOMENT.sub("#", self.answer)
         if self.is_read:
-            return IDENTITY.sub("#", MOMENT.sub("#", self.answer))
-        if self.effect != "idempotent" and self.kind != "agent" and self.arguments not in NO_ARGUMENTS:
-            return without_numbers(self.answer)
-        return MOMENT.sub("#", self.answer)
+            return IDENTITY.sub("#", without_times)
+        may_repeat = self.effect == "idempotent" or self.kind == "agent" or self.arguments in NO_ARGUMENTS
+        if may_repeat:
+            return without_times
+        return without_numbers(self.answer)
 
     @cached_property
     def words(self) -> set[str]:
@@ -119,44 +127,65 @@ def wording(answer: str) -> str:
 
 
 def gets_on(answers: Iterable[str]) -> bool:
-    """Whether one answer follows from the other: numbers move in one direction, and replaced words
-    never return.
+    """Whether each answer follows from the one before: its numbers move in one direction, and words that were
+    replaced never return.
     """
-    wordings: set[str] = set()
-    for words, alike in groupby(answers, key=wording):
-        if words in wordings or not goes_one_way([list(map(float, NUMBER.findall(one))) for one in alike]):
+    seen_wordings: set[str] = set()
+    for words, answers_alike in groupby(answers, key=wording):
+        if words in seen_wordings:
             return False
-        wordings.add(words)
+        rows = [read_numbers(answer) for answer in answers_alike]
+        if not goes_one_way(rows):
+            return False
+        seen_wordings.add(words)
     return True
+
+
+def read_numbers(answer: str) -> list[float]:
+    return [float(digits) for digits in NUMBER.findall(answer)]
 
 
 def goes_one_way(rows: Sequence[Sequence[float]]) -> bool:
     """Whether each number never rises or never falls from answer to answer."""
-    pairs = [list(zip(column, column[1:], strict=False)) for column in zip(*rows, strict=True)]
-    return all(all(old <= new for old, new in row) or all(old >= new for old, new in row) for row in pairs)
+    for column in zip(*rows, strict=True):
+        steps = list(pairwise(column))
+        never_falls = all(old <= new for old, new in steps)
+        never_rises = all(old >= new for old, new in steps)
+        if not never_falls and not never_rises:
+            return False
+    return True
 
 
 def rephrases(one: Step, other: Step) -> bool:
-    """The same question in other words: all arguments are equal, or share most of their words."""
-    mine, theirs = arguments_of(one), arguments_of(other)
-    return mine.keys() == theirs.keys() and all(is_alike(mine[key], theirs[key]) for key in mine)
+    """Whether two calls ask the same in other words: all arguments are equal, or share most of their words."""
+    mine = arguments_of(one)
+    theirs = arguments_of(other)
+    if mine.keys() != theirs.keys():
+        return False
+    return all(is_alike(value, theirs[name]) for name, value in mine.items())
 
 
 def arguments_of(step: Step) -> dict[str, Any]:
+    """The arguments by name; what is no object stands under an empty name."""
     try:
-        read = json.loads(step.arguments)
+        arguments = json.loads(step.arguments)
     except (ValueError, RecursionError):
-        read = step.arguments
-    return read if isinstance(read, dict) else {"": read}
+        arguments = step.arguments
+    if isinstance(arguments, dict):
+        return arguments
+    return {"": arguments}
 
 
 def is_alike(one: Any, other: Any) -> bool:
+    """Whether two values are equal, or texts of which the shorter shares more than half of its words."""
     if one == other:
         return True
     if not isinstance(one, str) or not isinstance(other, str):
         return False
-    mine, theirs = stems(one), stems(other)
-    return len(mine & theirs) * 2 > min(len(mine), len(theirs))
+    mine = stems(one)
+    theirs = stems(other)
+    shared_count = len(mine & theirs)
+    return shared_count * 2 > min(len(mine), len(theirs))
 
 
 def stems(text: str) -> set[str]:
@@ -164,6 +193,9 @@ def stems(text: str) -> set[str]:
 
 
 def hands_over(step: Step, names: Collection[str]) -> bool:
-    """A short answer that refers to another of these agents."""
+    """Whether a short answer only refers to another of these agents."""
+    if not step.is_short:
+        return False
     words = words_in(step.answer)
-    return step.is_short and any(words_in(name) <= words for name in names if name != step.name)
+    others = (name for name in names if name != step.name)
+    return any(words_in(name) <= words for name in others)

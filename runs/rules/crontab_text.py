@@ -37,11 +37,12 @@ WHOLE = {
 
 
 def read_words(text: str) -> str:
-    """The five fields that the text means, or the text itself, if it is no nickname and no words."""
+    """The five crontab fields that these words mean; any other text as it is."""
     words = " ".join(text.lower().split())[:200]
-    if words in NICKNAMES:
-        return NICKNAMES[words]
-    return WHOLE.get(words) or read_steps(words) or read_days(words) or read_date(words) or text
+    fixed = NICKNAMES.get(words) or WHOLE.get(words)
+    if fixed:
+        return fixed
+    return read_steps(words) or read_days(words) or read_date(words) or text
 
 
 def read_steps(words: str) -> str:
@@ -49,38 +50,55 @@ def read_steps(words: str) -> str:
     match = STEPS.fullmatch(words)
     if match is None:
         return ""
-    count, is_minutes = int(match["count"]), match["unit"].startswith("minute")
-    if not count or (60 if is_minutes else 24) % count:
+    count = int(match["count"])
+    is_minutes = match["unit"].startswith("minute")
+    whole = 60 if is_minutes else 24
+    if count == 0 or whole % count != 0:
         return ""
-    return f"*/{count} * * * *" if is_minutes else f"0 */{count} * * *"
+    if is_minutes:
+        return f"*/{count} * * * *"
+    return f"0 */{count} * * *"
 
 
 def read_days(words: str) -> str:
     """“every monday and friday at 17:30”."""
     match = ON_DAYS.fullmatch(words)
-    clock = read_clock(match) if match else ""
-    if not match or not clock:
+    if match is None:
+        return ""
+    clock = read_clock(match)
+    if not clock:
         return ""
     days = [DAYS[name] for name in re.findall(DAY, match["days"])]
-    return f"{clock} * * {'*' if '*' in days else ','.join(days)}"
+    weekdays = "*" if "*" in days else ",".join(days)
+    return f"{clock} * * {weekdays}"
 
 
 def read_date(words: str) -> str:
     """“on the 1st of every month at 8”."""
     match = ON_DATE.fullmatch(words)
-    clock = read_clock(match) if match else ""
-    if not match or not clock:
+    if match is None:
         return ""
-    return f"{clock} {match['date'] or 'L'} * *"
+    clock = read_clock(match)
+    if not clock:
+        return ""
+    day = match["date"] or "L"
+    return f"{clock} {day} * *"
 
 
 def read_clock(match: re.Match[str]) -> str:
     """`30 17` of “at 5:30 pm”; empty if there is no such time."""
     if match["named"]:
-        return f"0 {HOURS[match['named']]}"
-    hour, minute = int(match["hour"]), int(match["minute"] or 0)
+        hour_of_name = HOURS[match["named"]]
+        return f"0 {hour_of_name}"
+    hour = int(match["hour"])
+    minute = int(match["minute"] or 0)
     if match["half"]:
         if not 1 <= hour <= 12:
             return ""
-        hour = hour % 12 + (12 if match["half"] == "pm" else 0)
-    return f"{minute} {hour}" if hour < 24 and minute < 60 else ""
+        # 12 am is midnight, 12 pm is noon.
+        hour %= 12
+        if match["half"] == "pm":
+            hour += 12
+    if hour >= 24 or minute >= 60:
+        return ""
+    return f"{minute} {hour}"

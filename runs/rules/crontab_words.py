@@ -26,8 +26,12 @@ STYLES = {language: style(locale) for language, locale in LOCALES.items()}
 
 def in_words(line: str, language: str = "en") -> str:
     """ "At 09:00, Monday through Friday" for `0 9 * * 1-5`; the line itself if it cannot be described."""
+    options = STYLES.get(language, STYLES["en"])
     try:
-        words = cron_descriptor.get_description(line, STYLES.get(language, STYLES["en"]))
-    except Exception:  # the library raises different kinds, and a description is a courtesy
+        words = cron_descriptor.get_description(line, options)
+    # The library raises errors of several kinds, and a page without a description is better than none.
+    except Exception:
         return line
-    return NAMES.sub(lambda match: GERMAN[match[0]], words) if language == "de" else words
+    if language != "de":
+        return words
+    return NAMES.sub(lambda match: GERMAN[match[0]], words)

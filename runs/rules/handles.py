@@ -13,11 +13,15 @@ HANDLE = re.compile(
     r"|(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?(?!\w)",  # an IBAN
     re.IGNORECASE,
 )
+# Dots of East Asian scripts, which browsers accept in host names.
 DOTS = str.maketrans("。｡．", "...")
 
 
 def handles_in(text: str) -> Iterator[str]:
-    shown = unicodedata.normalize("NFKC", text.translate(DOTS)).translate(DOTS)
-    shown = "".join(one for one in shown if unicodedata.category(one) != "Cf")
-    for match in HANDLE.finditer(shown):
+    """The addresses in their plain spelling, without the punctuation that follows them in a sentence."""
+    # Normalising can bring forth other dots, so they are replaced before and after it.
+    normalized = unicodedata.normalize("NFKC", text.translate(DOTS)).translate(DOTS)
+    # Characters that do not show (category Cf) could tear an address apart.
+    visible_text = "".join(letter for letter in normalized if unicodedata.category(letter) != "Cf")
+    for match in HANDLE.finditer(visible_text):
         yield match.group().rstrip(".,;:!?)]}»”’'\"")

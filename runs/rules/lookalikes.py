@@ -2,6 +2,7 @@
 
 import unicodedata
 
+# Cyrillic, Greek and other letters, and below each the Latin one that it looks like.
 LATIN = dict(
     zip(
         "аеорсухіјѕԁһԛԝкмтвнгпзьꙍαβγεζηικνοπρστυχωϲϳ",
@@ -10,17 +11,20 @@ LATIN = dict(
     )
 )
 ODD = {**LATIN, "ı": "i", "ł": "l", "ø": "o", "đ": "d", "ß": "ss"}
-HIDDEN = ("Mn", "Cf", "Cc")  # categories of characters that do not show
+# Categories of characters that do not show.
+HIDDEN = ("Mn", "Cf", "Cc")
 
 
 class Table(dict[int, str]):
     """A table for str.translate that computes each entry at its first use."""
 
+    # It has at most one entry for each character of Unicode, and in practice a few hundred.
     def __missing__(self, code: int) -> str:
-        one = chr(code)
-        is_hidden = unicodedata.category(one) in HIDDEN and one not in "\n\t "
-        self[code] = "" if is_hidden else ODD.get(one, one)
-        return self[code]
+        letter = chr(code)
+        is_hidden = unicodedata.category(letter) in HIDDEN and letter not in "\n\t "
+        plain_letter = "" if is_hidden else ODD.get(letter, letter)
+        self[code] = plain_letter
+        return plain_letter
 
 
 TABLE = Table()

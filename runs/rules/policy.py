@@ -10,14 +10,16 @@ from .provenance import Finding, may_pass, reason
 ALLOW, ASK, DENY = "allow", "ask", "deny"
 STRICTNESS = {ALLOW: 0, ASK: 1, DENY: 2}
 EFFECTS = frozenset({"read", "read_out", "idempotent", "write", "sends_out", "destructive"})
-ALWAYS_OPEN = frozenset({"complete", "read_skill", "search_tools"})  # the runner's own; the names are reserved
+# The runner's own; the names are reserved.
+ALWAYS_OPEN = frozenset({"complete", "read_skill", "search_tools"})
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     mode: str
     reason: str
-    findings: tuple[Finding, ...] = ()  # of an approval for untrusted content: the origin of each argument
+    # Of an approval for untrusted content: the origin of each argument.
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ class Rules:
 
 
 def decide(rules: Rules) -> Decision:
-    """The strictest of all applicable decisions."""
+    """Whether the call may run: the strictest of all opinions."""
+    # Among equally strict ones the one with findings tells the person most.
     verdict = max(opinions(rules), key=lambda decision: (STRICTNESS[decision.mode], len(decision.findings)))
     if rules.is_callback and verdict.mode == ASK:
         return Decision(DENY, f"{verdict.reason}; a function's callback cannot wait for a person")
@@ -56,13 +59,7 @@ def decide(rules: Rules) -> Decision:
 
 
 def opinions(rules: Rules) -> list[Decision]:
-    return [
-        of_person(rules),
-        of_grant(rules),
-        of_step(rules),
-        of_effect(rules),
-        of_untrusted(rules),
-    ]
+    return [of_person(rules), of_grant(rules), of_step(rules), of_effect(rules), of_untrusted(rules)]
 
 
 def of_person(rules: Rules) -> Decision:
@@ -108,9 +105,7 @@ def of_effect(rules: Rules) -> Decision:
 
 
 def of_untrusted(rules: Rules) -> Decision:
-    """After untrusted content everything except a read asks, unless its arguments come from
-    elsewhere.
-    """
+    """After untrusted content everything except a read asks, unless its arguments come from elsewhere."""
     if not rules.has_untrusted or rules.effect == "read":
         return Decision(ALLOW, "nothing untrusted was read")
     if rules.allow_after_untrusted or rules.is_delegation or rules.tool in ALWAYS_OPEN:
@@ -119,4 +114,5 @@ def of_untrusted(rules: Rules) -> Decision:
         return Decision(ASK, "the run has read untrusted content")
     if may_pass(rules.findings, rules.effect):
         return Decision(ALLOW, "its arguments come from the user, or from trusted records")
-    return Decision(ASK, reason(rules.findings), tuple(rules.findings))
+    why = reason(rules.findings)
+    return Decision(ASK, why, tuple(rules.findings))

@@ -18,19 +18,28 @@ from .handles import handles_in
 from .words import Marked, Words, longer_words
 
 PERSON, TRUSTED, STRANGER, UNKNOWN = "person", "trusted", "stranger", "unknown"
-NEUTRAL, MODEL = "neutral", "model"  # yes or no, an option of the schema, a date; prose written by the model
+# Yes or no, an option of the schema, a date; prose written by the model.
+NEUTRAL, MODEL = "neutral", "model"
 CLEAN = frozenset({PERSON, TRUSTED, NEUTRAL})
 # Arguments that contain prose: the content, not the recipient or place.
 CONTENT = frozenset(
     ["body", "caption", "comment", "content", "description", "details", "html", "markdown", "message", "note", "notes",
      "question", "reason", "subject", "summary", "text", "title"]
 )  # fmt: skip
-LENIENT = frozenset({"idempotent", "write", "sends_out"})  # effects whose prose may be the model's own
-OWN_WORK = frozenset({"idempotent", "write"})  # effects that stay with the user
-SEARCHES = frozenset({"read", "read_out"})  # effects whose words may be in any order
-NAME_LIMIT = 64  # characters of a name in a record
-FEW = 10  # records that one lookup may return
-NAMING = 3  # letters: shorter words occur in every text and identify nothing
+# Effects whose prose may be the model's own.
+LENIENT = frozenset({"idempotent", "write", "sends_out"})
+# Effects that change only what is the user's own.
+OWN_WORK = frozenset({"idempotent", "write"})
+# Effects whose words may be in any order.
+SEARCHES = frozenset({"read", "read_out"})
+# Characters of a name in a record.
+NAME_LIMIT = 64
+# Records that one lookup may return.
+FEW = 10
+# Letters: shorter words occur in every text and identify nothing.
+NAMING = 3
+# Categories of characters that do not show.
+HIDDEN = ("Cf", "Cc", "Co")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +59,14 @@ class Finding:
 
     @property
     def names_something(self) -> bool:
-        """The user's, and long enough to find something with."""
-        return self.source == PERSON and (not isinstance(self.value, str) or len(self.value) >= NAMING)
+        """Whether the user wrote it, and it is long enough to identify a record."""
+        if self.source != PERSON:
+            return False
+        return not isinstance(self.value, str) or len(self.value) >= NAMING
 
     def as_json(self) -> dict[str, Any]:
-        value = visible(str(self.value)[:200])
-        return {"path": visible(self.path), "value": value, "source": self.source, "origin": self.origin}
+        text = str(self.value)[:200]
+        return {"path": visible(self.path), "value": visible(text), "source": self.source, "origin": self.origin}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,49 +108,69 @@ class Origins:
         self.marked.append((origin, Marked(value)))
 
     def record(self, call: "Call", result: Any) -> None:
-        """An answered call. If it was requested with untrusted words, the answer is untrusted,
+        """Remembers an answered call. If it was requested with untrusted words, the answer is untrusted,
         whatever tool gives it.
         """
+        origin = f"the result of “{call.name}”"
         findings = self.examine(call, explain=False)
-        is_foreign = bool(self.marked) and any(finding.is_foreign for finding in findings)
-        if is_foreign:  # before the first untrusted text no value can be untrusted
-            self.mark(result, f"the result of “{call.name}”")
+        # Before the first untrusted text no value can be untrusted.
+        if self.marked and any(finding.is_foreign for finding in findings):
+            self.mark(result, origin)
             return
-        is_named = any(finding.names_something for finding in findings) and size_of(result) <= FEW
-        records = self.looked_up if is_named else self.trusted
-        if not call.untrusted and not any(finding.source == MODEL for finding in findings):
+        records = self.trusted
+        if any(finding.names_something for finding in findings) and size_of(result) <= FEW:
+            records = self.looked_up
+        is_models_prose = any(finding.source == MODEL for finding in findings)
+        if not call.untrusted and not is_models_prose:
             records.add(result)
             return
-        pairs = list(leaves(result))
-        records.add([value for path, value in pairs if call.vouches_for(path, value)])
-        self.mark([value for path, value in pairs if not call.vouches_for(path, value)], f"the result of “{call.name}”")
+        vouched: list[Any] = []
+        others: list[Any] = []
+        for path, value in leaves(result):
+            if call.vouches_for(path, value):
+                vouched.append(value)
+            else:
+                others.append(value)
+        records.add(vouched)
+        self.mark(others, origin)
 
     def examine(self, call: "Call", *, explain: bool = True) -> list[Finding]:
         """One finding for each value of the call's arguments. To `explain` where a value was read takes time."""
         choices = choices_of(call.schema)
-        pairs = leaves(call.arguments, names=names_of(call.schema))
-        findings = [judge(path, value, self, call.effect, choices) for path, value in pairs]
-        return [explained(one, self) if explain and one.source == UNKNOWN else one for one in findings]
+        declared_names = names_of(call.schema)
+        findings: list[Finding] = []
+        for path, value in leaves(call.arguments, names=declared_names):
+            finding = judge(path, value, self, call.effect, choices)
+            if explain and finding.source == UNKNOWN:
+                finding = explained(finding, self)
+            findings.append(finding)
+        return findings
 
     def distrust(self) -> None:
         """There was more text than can be checked: only the user's own words count now."""
-        self.looked_up, self.trusted = Words(), Words()
+        self.looked_up = Words()
+        self.trusted = Words()
 
     def origin_of(self, value: Any) -> str:
-        return next((origin for origin, text in self.marked if text.holds(value)), "")
+        """The origin of the first untrusted text that holds this value; empty if none does."""
+        for origin, text in self.marked:
+            if text.holds(value):
+                return origin
+        return ""
 
 
 def field_of(path: str) -> str:
-    """The name of the field that contains a value: “body” for “mails[0].body[1]”, “[]” for a plain
-    list.
-    """
-    names = re.sub(r"\[\d+\]", "", path).split(".")
-    return names[-1].lower() or "[]"
+    """The name of the field that contains a value: “body” for “mails[0].body[1]”, “[]” for a plain list."""
+    without_places = re.sub(r"\[\d+\]", "", path)
+    name = without_places.split(".")[-1]
+    return name.lower() or "[]"
 
 
 def is_name(value: Any) -> bool:
     """Short and a single word: a name set by the service, not a text written by others."""
-    return not isinstance(value, str) or (len(value) <= NAME_LIMIT and len(value.split()) == 1)
+    if not isinstance(value, str):
+        return True
+    return len(value) <= NAME_LIMIT and len(value.split()) == 1
 
 
 # -- the verdict ------------------------------------------------------------------------------------------------------
@@ -152,121 +183,171 @@ def may_pass(findings: Collection[Finding], effect: str) -> bool:
     Without the second rule, untrusted text could choose among trusted records in other words: “the
     largest file”.
     """
+    if any(finding.is_foreign for finding in findings):
+        return False
     enough = {PERSON, TRUSTED} if effect in OWN_WORK else {PERSON}
-    return not any(finding.is_foreign for finding in findings) and any(finding.source in enough for finding in findings)
+    return any(finding.source in enough for finding in findings)
 
 
 def reason(findings: Collection[Finding]) -> str:
     """The reason for asking: an untrusted value before an unknown one."""
-    bad = sorted(
-        (finding for finding in findings if finding.is_foreign), key=lambda finding: finding.source != STRANGER
-    )
-    if not bad:
+    foreign = [finding for finding in findings if finding.is_foreign]
+    if not foreign:
         return "the run has read untrusted content, and you named nothing in this call"
-    first = f"“{visible(bad[0].path)[:60]}” ({visible(str(bad[0].value)[:60])})"
-    if bad[0].source == STRANGER:
-        return f"{first} comes from untrusted content: {bad[0].origin}"
-    return f"the run has read untrusted content, and the origin of {first} is unknown"
+    # The first stranger's value, or else the first of all.
+    worst = min(foreign, key=lambda finding: finding.source != STRANGER)
+    path = visible(worst.path)[:60]
+    value = visible(str(worst.value)[:60])
+    named = f"“{path}” ({value})"
+    if worst.source == STRANGER:
+        return f"{named} comes from untrusted content: {worst.origin}"
+    return f"the run has read untrusted content, and the origin of {named} is unknown"
 
 
 def judge(path: str, value: Any, origins: Origins, effect: str, choices: Collection[Any] = ()) -> Finding:
+    """Where one value of the arguments comes from."""
     if value is None or isinstance(value, bool) or value == "":
         return Finding(path, value, NEUTRAL)
     in_order = effect not in SEARCHES
-    if origins.user_words.holds(value, in_order=in_order) or (
-        effect != "destructive" and origins.looked_up.holds(value)
-    ):
+    if origins.user_words.holds(value, in_order=in_order):
+        return Finding(path, value, PERSON)
+    # To destroy something, the user must name it: a record that was found with their words is not enough.
+    if effect != "destructive" and origins.looked_up.holds(value):
         return Finding(path, value, PERSON)
     if isinstance(value, str) and value in choices:
         return Finding(path, value, NEUTRAL)
-    if field_of(path) in CONTENT and effect in LENIENT:
+    if effect not in LENIENT:
+        return of_target(path, value, origins, in_order=in_order)
+    if field_of(path) in CONTENT:
         return of_prose(path, str(value), origins)
     finding = of_target(path, value, origins, in_order=in_order)
-    if finding.source == UNKNOWN and effect in LENIENT and moment(value) and not origins.origin_of(value):
+    # The model may choose a date itself, but not one that stands in a stranger's text.
+    if finding.source == UNKNOWN and moment(value) and not origins.origin_of(value):
         return Finding(path, value, NEUTRAL)
     return finding
 
 
 def of_target(path: str, value: Any, origins: Origins, *, in_order: bool = True) -> Finding:
-    if not (origins.trusted.holds(value, in_order=in_order) or origins.looked_up.holds(value, in_order=in_order)):
+    """The finding for a value that says where something goes: it must occur in a record."""
+    in_records = origins.trusted.holds(value, in_order=in_order) or origins.looked_up.holds(value, in_order=in_order)
+    if not in_records:
         return Finding(path, value, UNKNOWN)
+    # A stranger may have written the value as well, and have meant it to be used.
     origin = origins.origin_of(value)
     return Finding(path, value, STRANGER if origin else TRUSTED, origin)
 
 
 def explained(finding: Finding, origins: Origins) -> Finding:
     """The finding, as a stranger's if its value or an address in it occurs in a stranger's text."""
-    origin = next(filter(None, map(origins.origin_of, [finding.value, *handles_in(str(finding.value))])), "")
-    return Finding(finding.path, finding.value, STRANGER, origin) if origin else finding
+    for value in (finding.value, *handles_in(str(finding.value))):
+        origin = origins.origin_of(value)
+        if origin:
+            return Finding(finding.path, finding.value, STRANGER, origin)
+    return finding
 
 
 def of_prose(path: str, text: str, origins: Origins) -> Finding:
-    """The model may write the text itself, but without a stranger's addresses. A single word may be a name."""
-    if len(text.split()) == 1 and (origin := origins.origin_of(text)):
-        return Finding(path, text, STRANGER, origin)
+    """The finding for prose: the model may write it itself, but without a stranger's addresses."""
+    # A single word may be a name.
+    if len(text.split()) == 1:
+        origin = origins.origin_of(text)
+        if origin:
+            return Finding(path, text, STRANGER, origin)
     for handle in handles_in(text):
         if origins.user_words.holds(handle) or origins.looked_up.holds(handle):
             continue
         finding = of_target(path, handle, origins)
         if finding.is_foreign:
             return Finding(path, text, finding.source, finding.origin)
-    return Finding(path, text, PERSON if is_mostly_said(text, origins) else MODEL)
+    source = PERSON if is_mostly_said(text, origins) else MODEL
+    return Finding(path, text, source)
 
 
 def is_mostly_said(text: str, origins: Origins) -> bool:
-    """At least half of its longer words are the user's, and three quarters the user's or a trusted
-    record's.
-    """
+    """At least half of its longer words are the user's, and three quarters the user's or a trusted record's."""
     words = longer_words(text)
-    own_count = sum(word in origins.user_words.bag for word in words)
-    trusted_count = sum(
-        word in bag for word in words for bag in [origins.user_words.bag | origins.looked_up.bag | origins.trusted.bag]
-    )
-    return bool(words) and own_count * 2 >= len(words) and trusted_count * 4 >= len(words) * 3
+    if not words:
+        return False
+    own_count = 0
+    trusted_count = 0
+    for word in words:
+        if word in origins.user_words.bag:
+            own_count += 1
+        elif word in origins.looked_up.bag or word in origins.trusted.bag:
+            trusted_count += 1
+    is_half_own = own_count * 2 >= len(words)
+    return is_half_own and (own_count + trusted_count) * 4 >= len(words) * 3
 
 
 def choices_of(schema: Any) -> set[str]:
     """Values listed in the tool's own schema: choosing one of them identifies nothing."""
-    if isinstance(schema, dict):
-        own = {one for one in schema.get("enum", ()) if isinstance(one, str)}
-        return own.union(*(choices_of(part) for name, part in schema.items() if name != "enum"))
-    return set().union(*map(choices_of, schema)) if isinstance(schema, list) else set()
+    choices: set[str] = set()
+    if isinstance(schema, list):
+        for part in schema:
+            choices |= choices_of(part)
+        return choices
+    if not isinstance(schema, dict):
+        return choices
+    for name, part in schema.items():
+        if name == "enum":
+            choices.update(choice for choice in part if isinstance(choice, str))
+        else:
+            choices |= choices_of(part)
+    return choices
 
 
 def names_of(schema: Any) -> set[str]:
     """The names of arguments and fields declared in the tool's schema."""
+    names: set[str] = set()
     if isinstance(schema, list):
-        return set().union(*map(names_of, schema))
+        for part in schema:
+            names |= names_of(part)
+        return names
     if not isinstance(schema, dict):
-        return set()
-    own = schema.get("properties")
-    declared = set(own) if isinstance(own, dict) else set()
-    return declared.union(*map(names_of, schema.values()))
+        return names
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        names.update(properties)
+    for part in schema.values():
+        names |= names_of(part)
+    return names
 
 
 def leaves(value: Any, path: str = "", *, names: Collection[str] | None = None) -> Iterator[tuple[str, Any]]:
-    """Each value that is not a list or an object; with `names` also each undeclared field name."""
+    """Each value that is not a list or an object, with its path; with `names` also each undeclared field name."""
     if isinstance(value, dict):
-        for key, one in value.items():
-            place = f"{path}.{key}" if path else str(key)
+        for key, part in value.items():
+            # A model chooses undeclared names like values: they can carry a stranger's words.
             if names is not None and key not in names:
                 yield f"{path or 'arguments'}.{{}}", key
-            yield from leaves(one, place, names=names)
+            part_path = f"{path}.{key}" if path else str(key)
+            yield from leaves(part, part_path, names=names)
     elif isinstance(value, list | tuple):
-        for number, one in enumerate(value):
-            yield from leaves(one, f"{path}[{number}]", names=names)
+        for number, part in enumerate(value):
+            yield from leaves(part, f"{path}[{number}]", names=names)
     else:
         yield path, value
 
 
 def size_of(result: Any) -> int:
     """The number of records: the entries of the longest list in it, or of an object of objects."""
-    if isinstance(result, dict):
-        own = len(result) if result and all(isinstance(one, dict | list) for one in result.values()) else 1
-        return max([own, *map(size_of, result.values())])
-    return max([len(result), *map(size_of, result)]) if isinstance(result, list) else 1
+    if isinstance(result, list):
+        sizes = [size_of(part) for part in result]
+        return max([len(result), *sizes])
+    if not isinstance(result, dict):
+        return 1
+    parts = result.values()
+    # An object with nothing but lists and objects is a table by name.
+    is_table = bool(result) and all(isinstance(part, dict | list) for part in parts)
+    own_size = len(result) if is_table else 1
+    sizes = [size_of(part) for part in parts]
+    return max([own_size, *sizes])
 
 
 def visible(text: str) -> str:
-    """Invisible characters and those that change the text's direction, as numbers."""
-    return "".join(f"\\u{ord(one):04x}" if unicodedata.category(one) in ("Cf", "Cc", "Co") else one for one in text)
+    """Shows invisible characters, and those that change the text's direction, as numbers."""
+    letters: list[str] = []
+    for letter in text:
+        is_hidden = unicodedata.category(letter) in HIDDEN
+        letters.append(f"\\u{ord(letter):04x}" if is_hidden else letter)
+    return "".join(letters)

@@ -11,28 +11,33 @@ FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*?)```", re.DOTALL)
 
 
 def json_of(text: str, output_schema: dict[str, Any]) -> tuple[Any, str | None]:
-    """(value, None) if the reply contains JSON of this schema, even in fences or between prose;
-    else (None, reason).
+    """Finds JSON of this schema in a model's reply, even in fences or between prose: (value, None), or
+    (None, reason).
     """
     problem = NONE
     for candidate in candidates(text):
         try:
             value = parsers.read(candidate.encode())
         except ValueError as error:
-            problem = f"{problem} ({error})" if problem == NONE and candidate[:1] in ("{", "[") else problem
+            # Only text that begins as JSON was meant as JSON, and its error tells the model something.
+            if problem == NONE and candidate.startswith(("{", "[")):
+                problem = f"{problem} ({error})"
             continue
-        problems = schema.validate(output_schema, value)
-        if not problems:
+        violations = schema.validate(output_schema, value)
+        if not violations:
             return value, None
-        problem = "; ".join(f"{violation['path'] or 'value'}: {violation['message']}" for violation in problems[:5])
+        lines = [f"{violation['path'] or 'value'}: {violation['message']}" for violation in violations[:5]]
+        problem = "; ".join(lines)
     return None, problem
 
 
 def candidates(text: str) -> list[str]:
     """The whole text, then fenced blocks, then the widest {…} or […]."""
-    texts = [one for one in (text.strip(), *(block.strip() for block in FENCE.findall(text))) if one]
+    blocks = [block.strip() for block in (text, *FENCE.findall(text))]
+    texts = [block for block in blocks if block]
     for start, end in ("{}", "[]"):
-        first, last = text.find(start), text.rfind(end)
+        first = text.find(start)
+        last = text.rfind(end)
         if 0 <= first < last:
             texts.append(text[first : last + 1])
     return texts

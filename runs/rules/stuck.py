@@ -16,16 +16,26 @@ from typing import Any
 
 from .answers import Step, gets_on, hands_over, rephrases, wording
 
-FIRST_CHECK = 3  # turns before which nothing is checked
-AGAIN = 3  # identical turns in a row before the warning; one more ends the run
-ROUND = 1  # turns of a second round through other calls before the warning
-WANDERING = 3  # identical readings in a row with inconclusive answers
-POLLED = 5  # identical calls in a row with changing answers: possibly waiting in vain
-FAILING = 3  # turns in a row in which everything failed, in one way or in two alternating ways
-EMPTY = 3  # turns in a row in which one tool found nothing, asked in other words
-HANDED_OVER = 3  # turns in a row in which an agent only referred to another
-TO_AND_FRO = 3  # turns in a row in which two agents alternate without anything new
-BY_TURNS = 5  # the same with something new each time: possibly a writer and a reviewer
+# Turns before which nothing is checked.
+FIRST_CHECK = 3
+# Identical turns in a row before the warning; one more ends the run.
+AGAIN = 3
+# Turns of a second round through other calls before the warning.
+ROUND = 1
+# Identical readings in a row with inconclusive answers.
+WANDERING = 3
+# Identical calls in a row with changing answers: possibly waiting in vain.
+POLLED = 5
+# Turns in a row in which everything failed, in one way or in two alternating ways.
+FAILING = 3
+# Turns in a row in which one tool found nothing, asked in other words.
+EMPTY = 3
+# Turns in a row in which an agent only referred to another.
+HANDED_OVER = 3
+# Turns in a row in which two agents alternate without anything new.
+TO_AND_FRO = 3
+# The same with something new each time: possibly a writer and a reviewer.
+BY_TURNS = 5
 
 Turn = Sequence[Step]
 News = frozenset[tuple[str, str, str]]
@@ -48,26 +58,27 @@ def check(steps: Iterable[Step], *, was_warned: bool) -> Verdict | None:
     if not overruns:
         return None
     beyond, reason = max(overruns)
-    if not was_warned:
-        return Verdict(
-            f"You seem to be going round in circles: {reason}. Do something else, or answer with what you have.",
-            stop=False,
-        )
-    return Verdict(reason, stop=True) if beyond > 0 else None
+    if was_warned:
+        return Verdict(reason, stop=True) if beyond > 0 else None
+    warning = f"You seem to be going round in circles: {reason}. Do something else, or answer with what you have."
+    return Verdict(warning, stop=False)
 
 
 def circles(turns: Sequence[Turn]) -> list[tuple[int, int, str]]:
     """(number of turns, limit, description) for each kind of circle."""
     last = turns[-1][-1]
+    name = f"“{last.name}”"
     all_news = [news_of(turn) for turn in turns]
-    to_and_fro = f"“{last.name}” and another agent keep referring to each other"
+    code = last.code or "error"
+    same_again = f"{name} was called again with the same arguments and the same answer"
+    to_and_fro = f"{name} and another agent keep referring to each other"
     return [
-        (again(all_news), AGAIN, f"“{last.name}” was called again with the same arguments and the same answer"),
-        (rounds(turns, all_news), ROUND, f"“{last.name}” was called again with the same arguments and the same answer"),
-        (wandering(turns), WANDERING, f"“{last.name}” was called repeatedly with inconclusive answers"),
-        (polled(turns), POLLED, f"“{last.name}” was called repeatedly with the same arguments"),
-        (failing(turns), FAILING, f"“{last.name}” failed again in the same way ({last.code or 'error'})"),
-        (empty(turns), EMPTY, f"“{last.name}” again found nothing"),
+        (again(all_news), AGAIN, same_again),
+        (rounds(turns, all_news), ROUND, same_again),
+        (wandering(turns), WANDERING, f"{name} was called repeatedly with inconclusive answers"),
+        (polled(turns), POLLED, f"{name} was called repeatedly with the same arguments"),
+        (failing(turns), FAILING, f"{name} failed again in the same way ({code})"),
+        (empty(turns), EMPTY, f"{name} again found nothing"),
         (handed_over(turns), HANDED_OVER, to_and_fro),
         (idle_talk(turns), TO_AND_FRO, to_and_fro),
         (len(by_turns(turns)), BY_TURNS, to_and_fro),
@@ -78,12 +89,14 @@ def circles(turns: Sequence[Turn]) -> list[tuple[int, int, str]]:
 
 
 def news_of(turn: Turn) -> News:
+    """What the turn asked and was answered: (tool, arguments, answer) of each call."""
     return frozenset((*step.call, step.news) for step in turn)
 
 
 def again(all_news: Sequence[News]) -> int:
     """The number of identical turns at the end."""
-    return in_a_row(all_news, lambda news: news == all_news[-1])
+    last = all_news[-1]
+    return in_a_row(all_news, lambda news: news == last)
 
 
 def rounds(turns: Sequence[Turn], all_news: Sequence[News]) -> int:
@@ -94,36 +107,50 @@ def rounds(turns: Sequence[Turn], all_news: Sequence[News]) -> int:
     """
     seen: set[tuple[str, str, str]] = set()
     since_written: set[tuple[str, str, str]] = set()
-    row: list[bool] = []  # for each barren turn: whether there was no reason for it
-    for place, (turn, news) in enumerate(zip(turns, all_news, strict=True)):
-        if place and news == all_news[place - 1]:
+    # For each barren turn at the end: whether there was no reason for it.
+    barren_turns: list[bool] = []
+    previous: News | None = None
+    for turn, news in zip(turns, all_news, strict=True):
+        # The same turn twice in a row is the business of `again`.
+        if news == previous:
             continue
+        previous = news
         if news <= seen:
-            row.append(news <= since_written or not all(step.is_read for step in turn))
+            is_reading_again = all(step.is_read for step in turn)
+            barren_turns.append(news <= since_written or not is_reading_again)
         else:
-            row = []
-            since_written = set() if any(step.wrote for step in turn) else since_written
+            barren_turns = []
+            if any(step.wrote for step in turn):
+                since_written = set()
         seen |= news
         since_written |= news
-    return len(row) if any(row) else min(len(row), ROUND)
+    if any(barren_turns):
+        return len(barren_turns)
+    return min(len(barren_turns), ROUND)
 
 
 # -- the same call with other answers -----------------------------------------------------------------------------
 
 
 def same_call(turns: Sequence[Turn]) -> Sequence[Turn]:
-    """The turns at the end that made identical calls for short answers; working through a list is
-    progress.
-    """
-    calls = {step.call for step in turns[-1]}
-    row = in_a_row(turns, lambda turn: {step.call for step in turn} == calls and all(step.is_short for step in turn))
-    return turns[len(turns) - row :]
+    """The turns at the end that made identical calls for short answers; working through a list is progress."""
+    last_calls = {step.call for step in turns[-1]}
+
+    def is_same(turn: Turn) -> bool:
+        if not all(step.is_short for step in turn):
+            return False
+        return {step.call for step in turn} == last_calls
+
+    count = in_a_row(turns, is_same)
+    return turns[len(turns) - count :]
 
 
 def wandering(turns: Sequence[Turn]) -> int:
     """Readings of one thing whose numbers go up and down, or that repeat earlier answers."""
     row = same_call(turns)
-    return 0 if not is_reading(row) or gets_on(map(told_by, row)) else len(row)
+    if not is_reading(row) or gets_on(map(told_by, row)):
+        return 0
+    return len(row)
 
 
 def polled(turns: Sequence[Turn]) -> int:
@@ -141,7 +168,9 @@ def is_reading(turns: Sequence[Turn]) -> bool:
 
 
 def told_by(turn: Turn) -> str:
-    return " ".join(step.news for step in sorted(turn, key=lambda step: step.call))
+    """All answers of the turn as one text, whatever order they came in."""
+    steps = sorted(turn, key=lambda step: step.call)
+    return " ".join(step.news for step in steps)
 
 
 # -- nothing found, nothing done ------------------------------------------------------------------------------------
@@ -149,13 +178,16 @@ def told_by(turn: Turn) -> str:
 
 def failing(turns: Sequence[Turn]) -> int:
     """The turns at the end in which all calls failed: in one way, or in two alternating ways."""
-    ways = [{(step.name, step.code) for step in turn} if all(s.is_failure for s in turn) else None for turn in turns]
-    row = 0
-    for place in range(len(ways) - 1, -1, -1):
-        if not ways[place] or (row >= 2 and ways[place] != ways[place + 2]):
+    # The newest first.
+    ways: list[set[tuple[str, str]]] = []
+    for turn in reversed(turns):
+        if not turn or not all(step.is_failure for step in turn):
             break
-        row += 1
-    return row
+        way = {(step.name, step.code) for step in turn}
+        if len(ways) >= 2 and way != ways[-2]:
+            break
+        ways.append(way)
+    return len(ways)
 
 
 def empty(turns: Sequence[Turn]) -> int:
@@ -165,50 +197,56 @@ def empty(turns: Sequence[Turn]) -> int:
     Asking about different things and finding nothing is a result.
     """
     name = turns[-1][-1].name
-    row = in_a_row(turns, lambda turn: all(step.name == name and step.is_empty for step in turn))
-    steps = [step for turn in turns[len(turns) - row :] for step in turn]
-    is_one_question = all(any(rephrases(one, other) for other in steps if other is not one) for one in steps)
-    return row if is_one_question else 0
+    count = in_a_row(turns, lambda turn: all(step.name == name and step.is_empty for step in turn))
+    steps = [step for turn in turns[len(turns) - count :] for step in turn]
+    for step in steps:
+        others = [other for other in steps if other is not step]
+        if not any(rephrases(step, other) for other in others):
+            return 0
+    return count
 
 
 # -- agents among themselves ----------------------------------------------------------------------------------------
 
 
 def handed_over(turns: Sequence[Turn]) -> int:
-    """The turns at the end in which one agent was asked and only referred to another that was
-    asked.
-    """
+    """The turns at the end in which one agent was asked and only referred to another that was asked."""
     names = {turn[0].name for turn in turns if is_one_agent(turn)}
     return in_a_row(turns, lambda turn: is_one_agent(turn) and hands_over(turn[0], names))
 
 
 def idle_talk(turns: Sequence[Turn]) -> int:
-    """The turns at the end in which two agents alternated without anything new; including the round
-    before them.
-    """
-    row = [turn[0] for turn in by_turns(turns)]
+    """The turns at the end in which two agents alternated without anything new; including the round before them."""
     earlier_words: set[str] = set()
-    idle = 0
-    for place, step in enumerate(row):
+    idle_count = 0
+    for place, turn in enumerate(by_turns(turns)):
+        step = turn[0]
         is_new = step.says_more_than(earlier_words)
         earlier_words |= step.words
-        idle = 0 if is_new and place >= 2 else idle + 1
-    return idle
+        # The first answer of each of the two is always new.
+        if is_new and place >= 2:
+            idle_count = 0
+        else:
+            idle_count += 1
+    return idle_count
 
 
 def by_turns(turns: Sequence[Turn]) -> list[Turn]:
     """The turns at the end in which only two agents alternated; oldest first."""
     if len(turns) < 2 or not all(is_one_agent(turn) for turn in turns[-2:]):
         return []
-    pair = (turns[-1][0].name, turns[-2][0].name)
-    if pair[0] == pair[1]:
+    last_name = turns[-1][0].name
+    other_name = turns[-2][0].name
+    if last_name == other_name:
         return []
-    row: list[Turn] = []
-    for place, turn in enumerate(reversed(turns)):
-        if not is_one_agent(turn) or turn[0].name != pair[place % 2]:
+    newest_first: list[Turn] = []
+    expected_name, next_name = last_name, other_name
+    for turn in reversed(turns):
+        if not is_one_agent(turn) or turn[0].name != expected_name:
             break
-        row.insert(0, turn)
-    return row
+        newest_first.append(turn)
+        expected_name, next_name = next_name, expected_name
+    return newest_first[::-1]
 
 
 def is_one_agent(turn: Turn) -> bool:
@@ -216,10 +254,10 @@ def is_one_agent(turn: Turn) -> bool:
 
 
 def in_a_row(row: Sequence[Any], holds: Callable[[Any], bool]) -> int:
-    """How many at the end satisfy the condition."""
+    """How many items at the end satisfy the condition."""
     count = 0
-    for one in reversed(row):
-        if not holds(one):
+    for item in reversed(row):
+        if not holds(item):
             break
         count += 1
     return count

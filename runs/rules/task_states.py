@@ -10,24 +10,29 @@ BY_STATUS = {
     "queued": SUBMITTED, "running": WORKING, "waiting": WORKING, "succeeded": COMPLETED, "partial": COMPLETED,
     "failed": FAILED, "expired": FAILED, "cancelled": CANCELED,
 }  # fmt: skip
-REFUSED = "message_denied"  # the error of a run whose message a hook refused
-BY_WAIT = {"input": INPUT_REQUIRED, "approval": AUTH_REQUIRED}  # by `waiting_for`; the caller cannot end other waits
+# The error of a run whose message a hook refused.
+REFUSED = "message_denied"
+# By `waiting_for`; the caller cannot end other waits.
+BY_WAIT = {"input": INPUT_REQUIRED, "approval": AUTH_REQUIRED}
 
 
-TOLD = ("run.started", "run.waiting", "run.resumed", "run.finished")  # events that change the state
+# Events that change the state.
+TOLD = ("run.started", "run.waiting", "run.resumed", "run.finished")
 
 
 def state_after(type: str, data: dict[str, Any]) -> str:
     """The state after one of those events."""
     if type == "run.finished":
         return state_of(data["status"], error=data.get("error"))
-    return state_of("waiting", data["waiting_for"]) if type == "run.waiting" else WORKING
+    if type == "run.waiting":
+        return state_of("waiting", data["waiting_for"])
+    return WORKING
 
 
 def state_of(status: str, waiting_for: str = "", error: dict[str, Any] | None = None) -> str:
-    """A message that a hook refused is a rejected task."""
+    """The task's state for a run's status. A message that a hook refused is a rejected task."""
     if status == "waiting":
         return BY_WAIT.get(waiting_for, WORKING)
-    if status == "failed" and (error or {}).get("code") == REFUSED:
+    if status == "failed" and error and error.get("code") == REFUSED:
         return REJECTED
     return BY_STATUS[status]

@@ -18,7 +18,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from .crontab_text import read_words
 
-LOOK_AHEAD_DAYS = 366 * 9  # after 29 February 2096 the next one is eight years away
+# After 29 February 2096 the next one is eight years away.
+LOOK_AHEAD_DAYS = 366 * 9
 # *, */5, 1-5, 1-5/2, 7 or 7/5
 PART = re.compile(r"(?:\*|(?P<first>\w+)-(?P<last>\w+)|(?P<single>\w+))(?:/(?P<step>\d{1,3}))?", re.ASCII)
 SHAPE = re.compile(r"[\w*/,?#~-]+", re.ASCII)
@@ -29,9 +30,11 @@ NAMES = {
         "november", "december",
     ),
 }  # fmt: skip
-LAST_DAY = 0  # among the days of a month
+# Among the days of a month.
+LAST_DAY = 0
 CALENDAR_ENDS = datetime(9999, 12, 30, tzinfo=UTC)
-MAX_DUE = 1000  # due times listed individually; after a longer absence the older ones are only counted
+# Due times listed individually; after a longer absence the older ones are only counted.
+MAX_DUE = 1000
 
 
 class TimingError(ValueError):
@@ -44,7 +47,8 @@ class Crontab:
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
-    days: frozenset[int]  # LAST_DAY: the last of the month
+    # LAST_DAY: the last of the month.
+    days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
     zone: str = "UTC"
@@ -68,7 +72,8 @@ Timing = Crontab | Interval | Once
 
 @lru_cache(maxsize=4096)
 def read_crontab(minute: str, hour: str, day: str, month: str, weekday: str, zone: str = "UTC") -> Crontab:
-    """Raises TimingError naming the field."""
+    """Reads the five fields of a crontab. Raises TimingError naming the field."""
+    # A crontab is refused for its zone now, not when it is due.
     zone_named(zone)
     return Crontab(
         minutes=tuple(sorted(field("minute", minute, 60))),
@@ -111,8 +116,10 @@ def field(name: str, text: str, size: int, lowest: int = 0) -> set[int]:
     """The numbers that the field names: parts with commas in between. A range may go round: 22-2, fri-mon."""
     if text == "?" and name.startswith("day"):
         text = "*"
+    # A longer text names nothing that a shorter one could not, and is refused as an empty part.
+    parts = text.split(",") if len(text) <= 240 else [""]
     numbers: set[int] = set()
-    for part in text.split(",") if len(text) <= 240 else [""]:
+    for part in parts:
         if part.upper() == "L" and name == "day of month":
             numbers.add(LAST_DAY)
         else:
@@ -121,19 +128,29 @@ def field(name: str, text: str, size: int, lowest: int = 0) -> set[int]:
 
 
 def read_part(name: str, text: str, size: int, lowest: int) -> set[int]:
-    """The numbers of a part without commas. Raises TimingError."""
-    match = None if advice(text) else PART.fullmatch(text)
-    if match is None or match["step"] and not int(match["step"]):
-        raise TimingError(f"The {name} “{text[:40]}” is not valid.{advice(text)}")
-    first, last, single, step = match.groups()
-    if size == 7 and first == "0" and last == "7":
-        first = last = None  # Sunday to Sunday: every day
-    low = number(name, single or first, size, lowest) if single or first else lowest
-    high = number(name, single or last, size, lowest) if single or last else lowest + size - 1
-    if single and step:
-        high = lowest + size - 1  # 5/15: from the fifth on
+    """The numbers of a part without commas: *, */5, 1-5, 1-5/2, 7 or 7/5. Raises TimingError."""
+    hint = advice(text)
+    match = None if hint else PART.fullmatch(text)
+    if match is None:
+        raise TimingError(f"The {name} “{text[:40]}” is not valid.{hint}")
+    first, last, single, step_text = match.groups()
+    step = int(step_text or 1)
+    if step == 0:
+        raise TimingError(f"The {name} “{text[:40]}” is not valid.")
+    low = lowest
+    high = lowest + size - 1
+    is_whole_week = size == 7 and first == "0" and last == "7"
+    if single:
+        low = number(name, single, size, lowest)
+        # 5/15: from the fifth on.
+        if not step_text:
+            high = low
+    elif first and not is_whole_week:
+        low = number(name, first, size, lowest)
+        high = number(name, last, size, lowest)
+    # A range from a higher to a lower number goes round the end.
     span = (high - low) % size
-    return {(low - lowest + place) % size + lowest for place in range(0, span + 1, int(step or 1))}
+    return {(low - lowest + place) % size + lowest for place in range(0, span + 1, step)}
 
 
 def advice(text: str) -> str:
@@ -158,19 +175,21 @@ ADVICE = (
 
 
 def number(name: str, text: str, size: int, lowest: int) -> int:
+    """The number that a text of this field means: a number, or a name such as “mon”. Raises TimingError."""
     if size == 7 and text == "7":
-        return 0  # Sunday
-    for place, full in enumerate(NAMES.get(size, ())):
-        if len(text) >= 3 and full.startswith(text.lower()):
+        # Sunday.
+        return 0
+    for place, full_name in enumerate(NAMES.get(size, ())):
+        if len(text) >= 3 and full_name.startswith(text.lower()):
             return place + lowest
-    if not text.isdecimal() or not lowest <= int(text) < lowest + size:
-        shown = text[:40]
-        ends = f"{lowest} and {7 if size == 7 else lowest + size - 1}"
-        if size not in NAMES:
-            raise TimingError(f"The {name} “{shown}” must lie between {ends}.")
-        example = NAMES[size][1][:3]
-        raise TimingError(f"The {name} “{shown}” must lie between {ends}, or be a name such as {example}.")
-    return int(text)
+    if text.isdecimal() and lowest <= int(text) < lowest + size:
+        return int(text)
+    highest = 7 if size == 7 else lowest + size - 1
+    problem = f"The {name} “{text[:40]}” must lie between {lowest} and {highest}"
+    if size not in NAMES:
+        raise TimingError(f"{problem}.")
+    example = NAMES[size][1][:3]
+    raise TimingError(f"{problem}, or be a name such as {example}.")
 
 
 @lru_cache(maxsize=1)
@@ -192,10 +211,14 @@ def next_due(timing: Timing, after: datetime) -> datetime | None:
 
 def upcoming(timing: Timing, after: datetime, count: int = 10, *, end: datetime | None = None) -> list[datetime]:
     """The next due times, at most `count` and none after `end`."""
-    return [due for due in islice(due_times(timing, after), count) if end is None or due <= end]
+    times = islice(due_times(timing, after), count)
+    if end is None:
+        return list(times)
+    return [due for due in times if due <= end]
 
 
 def due_times(timing: Timing, after: datetime) -> Iterator[datetime]:
+    """All due times after this moment, in order and in UTC. They may never end."""
     after = after.astimezone(UTC)
     match timing:
         case Once(at):
@@ -207,10 +230,11 @@ def due_times(timing: Timing, after: datetime) -> Iterator[datetime]:
 
 
 def every(interval: Interval, after: datetime) -> Iterator[datetime]:
+    """Due times of an interval. They are computed from the anchor, so that no error adds up."""
     anchor = interval.anchor.astimezone(UTC)
     step = timedelta(seconds=interval.seconds)
-    passed = max(0, (after - anchor) // step + 1) if after >= anchor else 0
-    due = anchor + passed * step
+    passed_count = (after - anchor) // step + 1 if after >= anchor else 0
+    due = anchor + passed_count * step
     while True:
         if due > after:
             yield due
@@ -221,18 +245,23 @@ def every(interval: Interval, after: datetime) -> Iterator[datetime]:
 
 def of_crontab(crontab: Crontab, after: datetime) -> Iterator[datetime]:
     zone = zone_named(crontab.zone)
-    today = after.astimezone(zone).date() - timedelta(days=1)  # a zone that skipped a day still finds its gap
+    local_date = after.astimezone(zone).date()
+    # Begin a day earlier: a zone that skipped a day still finds its gap.
+    first_day = local_date - timedelta(days=1)
     last = after
-    for day in matching_days(crontab, today):
+    for day in matching_days(crontab, first_day):
         for due in of_day(crontab, zone, day, last):
-            if due > last:  # two local times in one gap are the same moment
+            # Two local times in one gap are the same moment.
+            if due > last:
                 last = due
                 yield due
 
 
 def matching_days(crontab: Crontab, first: date) -> Iterator[date]:
+    """The days, from this one on, that the crontab names: month, day of month and weekday must all match."""
     day = first
     for _ in range(LOOK_AHEAD_DAYS):
+        # Python counts from Monday, a crontab from Sunday.
         weekday = (day.weekday() + 1) % 7
         if day.month in crontab.months and weekday in crontab.weekdays and is_named(crontab, day):
             yield day
@@ -241,54 +270,73 @@ def matching_days(crontab: Crontab, first: date) -> Iterator[date]:
 
 def is_named(crontab: Crontab, day: date) -> bool:
     """Whether the day of month is one of the crontab's."""
-    is_last = LAST_DAY in crontab.days and (day + timedelta(days=1)).day == 1
-    return is_last or day.day in crontab.days
+    if day.day in crontab.days:
+        return True
+    if LAST_DAY not in crontab.days:
+        return False
+    next_day = day + timedelta(days=1)
+    return next_day.day == 1
 
 
 def of_day(crontab: Crontab, zone: ZoneInfo, day: date, after: datetime) -> Iterator[datetime]:
-    """Due times of one local day in order; a day without a clock change is simple."""
+    """Due times of one local day in order."""
     start = datetime.combine(day, time(), zone)
-    offset = start.utcoffset() or timedelta()
     following = datetime.combine(day + timedelta(days=1), time(), zone)
-    if offset == following.utcoffset() and not changes_within(zone, day, offset):
-        midnight = (start - offset).replace(tzinfo=UTC)
-        yield from of_even_day(crontab, midnight, after)
-    else:
+    offset = start.utcoffset() or timedelta()
+    is_even = offset == following.utcoffset() and not changes_within(zone, day, offset)
+    if not is_even:
         yield from of_changing_day(crontab, zone, day)
+        return
+    # Without a change of the clocks, local time is UTC and a constant: that is ten times as fast.
+    midnight = (start - offset).replace(tzinfo=UTC)
+    yield from of_even_day(crontab, midnight, after)
 
 
 def changes_within(zone: ZoneInfo, day: date, offset: timedelta) -> bool:
-    return any(datetime.combine(day, time(hour), zone).utcoffset() != offset for hour in (4, 8, 12, 16, 20))
+    """Whether clocks were changed and changed back within the day, which happened in some zones."""
+    for hour in (4, 8, 12, 16, 20):
+        moment = datetime.combine(day, time(hour), zone)
+        if moment.utcoffset() != offset:
+            return True
+    return False
 
 
 def of_even_day(crontab: Crontab, midnight: datetime, after: datetime) -> Iterator[datetime]:
-    first_hour = int((after - midnight).total_seconds() // 3600) if after > midnight else 0
-    for hour in crontab.hours[bisect_left(crontab.hours, first_hour) :]:
+    first_hour = 0
+    if after > midnight:
+        passed_s = (after - midnight).total_seconds()
+        first_hour = int(passed_s // 3600)
+    first_place = bisect_left(crontab.hours, first_hour)
+    for hour in crontab.hours[first_place:]:
         for minute in crontab.minutes:
             yield midnight + timedelta(hours=hour, minutes=minute)
 
 
 def of_changing_day(crontab: Crontab, zone: ZoneInfo, day: date) -> Iterator[datetime]:
-    every_hour = len(crontab.hours) == 24
-    times = set()
+    # A crontab that names every hour is due in both hours of the same name.
+    names_every_hour = len(crontab.hours) == 24
+    times: set[datetime] = set()
     for hour in crontab.hours:
         for minute in crontab.minutes:
-            times |= moments(datetime.combine(day, time(hour, minute)), zone, both=every_hour)
+            wall = datetime.combine(day, time(hour, minute))
+            times |= moments(wall, zone, both=names_every_hour)
     yield from sorted(times)
 
 
 def moments(wall: datetime, zone: ZoneInfo, *, both: bool) -> set[datetime]:
-    """The moments at which local clocks show this time: one, two (fold), or none (gap: the first
-    moment after it).
+    """The moments at which local clocks show this time. In a gap: the first moment after it. In an hour that
+    occurs twice: the first, or `both`.
     """
     first = wall.replace(tzinfo=zone, fold=0)
     second = wall.replace(tzinfo=zone, fold=1)
-    before, after = first.utcoffset() or timedelta(), second.utcoffset() or timedelta()
-    if before == after:
-        return {first.astimezone(UTC)}
-    if before < after:  # a gap: the offset grew
+    first_offset = first.utcoffset() or timedelta()
+    second_offset = second.utcoffset() or timedelta()
+    # In a gap the offset grows: clocks jump forward.
+    if first_offset < second_offset:
         return {end_of_gap(wall, zone)}
-    return {first.astimezone(UTC), second.astimezone(UTC)} if both else {first.astimezone(UTC)}
+    if first_offset > second_offset and both:
+        return {first.astimezone(UTC), second.astimezone(UTC)}
+    return {first.astimezone(UTC)}
 
 
 def read_in_zone(moment: datetime, zone: str) -> datetime:
@@ -301,14 +349,14 @@ def read_in_zone(moment: datetime, zone: str) -> datetime:
 
 
 def end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
-    """The moment of the clock change, found by bisection between an instant before and one after
-    it.
-    """
-    low = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)  # read with the later offset: before the jump
-    high = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)  # read with the earlier offset: after the jump
+    """The moment of the clock change, found by bisection between an instant before and one after it."""
+    # Read with the later offset, the time lies before the jump; with the earlier offset, after it.
+    low = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    high = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     offset = low.astimezone(zone).utcoffset()
     while high - low > timedelta(seconds=1):
-        middle = low + timedelta(seconds=(high - low) // timedelta(seconds=2))
+        half_s = (high - low) // timedelta(seconds=2)
+        middle = low + timedelta(seconds=half_s)
         if middle.astimezone(zone).utcoffset() == offset:
             low = middle
         else:
@@ -326,32 +374,41 @@ class Missed:
 
 
 def come_due(timing: Timing, first: datetime, now: datetime, *, end: datetime | None = None) -> Missed:
-    """All due times from `first` (which is one) to `now`, the newest MAX_DUE listed, and the next
-    one.
-    """
+    """All due times from `first` (which is one) to `now`, the newest MAX_DUE listed, and the next one."""
     until = min(now, end) if end else now
     if first > until:
-        return Missed([], 0, None if end and first > end else first)
+        return Missed([], 0, not_after(first, end))
     if isinstance(timing, Interval):
         return of_interval(timing, first, until, end)
-    due, older = [first], 0
+    due = [first]
+    older_count = 0
     following = None
     for moment in due_times(timing, first):
         if moment > until:
             following = moment
             break
         due.append(moment)
+        # Cut now and then, so that years of minutes do not fill the memory.
         if len(due) > 2 * MAX_DUE:
-            older += len(due) - MAX_DUE
+            older_count += len(due) - MAX_DUE
             due = due[-MAX_DUE:]
-    older += max(0, len(due) - MAX_DUE)
-    return Missed(due[-MAX_DUE:], older, None if following and end and following > end else following)
+    older_count += max(0, len(due) - MAX_DUE)
+    return Missed(due[-MAX_DUE:], older_count, not_after(following, end))
+
+
+def not_after(moment: datetime | None, end: datetime | None) -> datetime | None:
+    """The moment, or None if it comes after the end."""
+    if moment and end and moment > end:
+        return None
+    return moment
 
 
 def of_interval(interval: Interval, first: datetime, until: datetime, end: datetime | None) -> Missed:
+    """The same for an interval, whose due times need not be counted one by one."""
     step = timedelta(seconds=interval.seconds)
     count = (until - first) // step + 1
-    listed = min(count, MAX_DUE)
-    due = [first + place * step for place in range(count - listed, count)]
-    following = due[-1] + step if due[-1] <= CALENDAR_ENDS - step else None
-    return Missed(due, count - listed, None if following and end and following > end else following)
+    older_count = max(0, count - MAX_DUE)
+    due = [first + place * step for place in range(older_count, count)]
+    last = due[-1]
+    following = last + step if last <= CALENDAR_ENDS - step else None
+    return Missed(due, older_count, not_after(following, end))

@@ -12,6 +12,7 @@ from typing import Any
 from agents.schema import canonical_json
 
 READS = frozenset(["read", "read_out"])
+# Codes of calls that failed on the way: the tool itself said nothing.
 NO_ANSWER = frozenset(
     [
         "agent_missing", "approval_expired", "bad_answer", "busy", "cancelled", "child_cancelled",
@@ -24,8 +25,10 @@ NO_ANSWER = frozenset(
         "unknown_tool_kind", "violation", "would_wait",
     ]
 )  # fmt: skip
-NOT_MADE = frozenset(["answer_cut_off", "invalid_arguments"])  # refused before the tool was asked
-DECISIONS = frozenset(["denied", "approval_denied", "input_declined"])  # made by a person or by the author
+# Refused before the tool was asked.
+NOT_MADE = frozenset(["answer_cut_off", "invalid_arguments"])
+# Made by a person or by the author.
+DECISIONS = frozenset(["denied", "approval_denied", "input_declined"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,12 @@ class Call:
 
     @classmethod
     def of(cls, record: Any) -> "Call":
-        code = str((record.error or {}).get("code", ""))
-        result = record.result if record.kind in ("agent", "builtin") else None
-        is_partial = isinstance(result, dict) and "run" in result and result.get("status") == "partial"
-        return cls(record.name, canonical_json(record.arguments), record.effect, record.outcome, code, is_partial)
+        """The call of a stored row."""
+        error = record.error or {}
+        code = str(error.get("code", ""))
+        arguments = canonical_json(record.arguments)
+        is_partial = is_partial_child(record)
+        return cls(record.name, arguments, record.effect, record.outcome, code, is_partial)
 
     @property
     def is_answered(self) -> bool:
@@ -58,24 +63,43 @@ class Call:
 
 def undone(calls: Sequence[Call]) -> list[Call]:
     """The calls that were not carried out and that no later call made good."""
-    return [call for place, call in enumerate(calls) if is_lost(call) and not is_made_good(call, calls[place + 1 :])]
+    lost: list[Call] = []
+    for place, call in enumerate(calls):
+        if is_lost(call) and not is_made_good(call, calls[place + 1 :]):
+            lost.append(call)
+    return lost
+
+
+def is_partial_child(record: Any) -> bool:
+    """Whether it called an agent that did only part of its work. Results of other tools may have a status too."""
+    if record.kind not in ("agent", "builtin") or not isinstance(record.result, dict):
+        return False
+    return "run" in record.result and record.result.get("status") == "partial"
 
 
 def is_lost(call: Call) -> bool:
+    """Whether the call left something undone."""
     if call.outcome == "ok":
         return call.is_partial
     if call.outcome == "denied":
         return call.code == "approval_expired"
     if not call.is_answered:
         return True
-    return call.code not in DECISIONS and (call.effect not in READS or call.code in NOT_MADE)
+    if call.code in DECISIONS:
+        return False
+    changes_something = call.effect not in READS
+    return changes_something or call.code in NOT_MADE
 
 
 def is_made_good(call: Call, later: Sequence[Call]) -> bool:
+    # Without an answer only the very same call makes it good: another file is another file.
     must_match = not call.is_answered
-    return any(
-        one.is_well and one.name == call.name and (not must_match or one.arguments == call.arguments) for one in later
-    )
+    for other in later:
+        if not other.is_well or other.name != call.name:
+            continue
+        if not must_match or other.arguments == call.arguments:
+            return True
+    return False
 
 
 def shortfall(calls: Sequence[Call]) -> dict[str, str] | None:
@@ -83,6 +107,7 @@ def shortfall(calls: Sequence[Call]) -> dict[str, str] | None:
     lost = undone(calls)
     if not lost:
         return None
+    # Each name and code once, in the order of the calls.
     names = ", ".join(dict.fromkeys(call.name for call in lost))
     codes = ", ".join(dict.fromkeys(call.code or call.outcome for call in lost))
     number = "1 call was" if len(lost) == 1 else f"{len(lost)} calls were"

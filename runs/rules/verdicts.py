@@ -5,7 +5,8 @@ from typing import Any
 
 ALLOW, DENY, REPLACE = "allow", "deny", "replace"
 FIELDS = {ALLOW: {"verdict"}, DENY: {"verdict", "reason"}, REPLACE: {"verdict", "value"}}
-VALUES: dict[str, type] = {"before_tool": dict, "message_in": str, "message_out": str}  # after_tool: any JSON
+# after_tool: any JSON.
+VALUES: dict[str, type] = {"before_tool": dict, "message_in": str, "message_out": str}
 REASON_LIMIT = 500
 
 
@@ -21,13 +22,15 @@ def read(answer: Any, place: str) -> Verdict:
     kind = answer.get("verdict") if isinstance(answer, dict) else None
     if not isinstance(kind, str) or kind not in FIELDS:
         raise ValueError('the answer must be an object with the “verdict” "allow", "deny" or "replace"')
-    if unknown := answer.keys() - FIELDS[kind]:
+    unknown = answer.keys() - FIELDS[kind]
+    if unknown:
         raise ValueError(f"“{min(unknown)}” does not belong to the verdict “{kind}”")
     if kind == DENY:
-        return Verdict(DENY, reason=str(answer.get("reason") or "")[:REASON_LIMIT])
+        text = str(answer.get("reason") or "")
+        return Verdict(DENY, reason=text[:REASON_LIMIT])
     if kind == REPLACE:
-        type_ = VALUES.get(place, object)
-        if "value" not in answer or not isinstance(answer["value"], type_):
+        expected_type = VALUES.get(place, object)
+        if "value" not in answer or not isinstance(answer["value"], expected_type):
             raise ValueError(f"a replacement at {place} needs a “value” of the right type")
         return Verdict(REPLACE, value=answer["value"])
     return Verdict(ALLOW)

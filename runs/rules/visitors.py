@@ -2,13 +2,18 @@
 
 from collections.abc import Collection
 
-CLOSED_KINDS = frozenset({"device", "connector", "caller"})  # they act on the owner's machines and accounts
-CLOSED_BUILTINS = frozenset({"ask_user", "delegate"})  # they ask the owner, or choose among all agents of the owner
+# They act on the owner's machines and accounts.
+CLOSED_KINDS = frozenset({"device", "connector", "caller"})
+# They ask the owner, or choose among all agents of the owner.
+CLOSED_BUILTINS = frozenset({"ask_user", "delegate"})
 
 
 def may_open(kind: str, source: dict[str, object]) -> bool:
     """Whether an owner may open this tool to visitors at all."""
-    return kind not in CLOSED_KINDS and source.get("builtin") not in CLOSED_BUILTINS and "memory" not in source
+    if kind in CLOSED_KINDS or source.get("builtin") in CLOSED_BUILTINS:
+        return False
+    # What visitors say must not get into the owner's memory, nor out of it.
+    return "memory" not in source
 
 
 def is_open(name: str, kind: str, source: dict[str, object], opened: Collection[str]) -> bool:

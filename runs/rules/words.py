@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +14,10 @@ CLOSING = " \"'`“”‘’«»‹›)]}>,;"
 ENDING = ".!?:…"
 WRAPPING = OPENING + CLOSING + ENDING + "*_"
 NUMBER = re.compile(r"\d+(?:[,'’]\d{3})*(?:\.\d+)?")
-ALONE = re.compile(rf"(?<![\w.,:/'’-]){NUMBER.pattern}(?![\w:/]|[-.,]\d)")  # not part of a name, a time or an account
-SHORT = 4  # letters: a shorter value must stand alone in an untrusted text to count as found
+# Not part of a name, a time or an account.
+ALONE = re.compile(rf"(?<![\w.,:/'’-]){NUMBER.pattern}(?![\w:/]|[-.,]\d)")
+# Letters: a shorter value must stand alone in an untrusted text to count as found.
+SHORT = 4
 FIELD = re.compile(r"[a-z_][a-zA-Z0-9_-]*")
 
 
@@ -33,7 +36,9 @@ class Words:
             dateless = without_dates(text)
             self.texts.append(f" {plain(text)} ")
             self.dateless.append(f" {plain(dateless)} ")
-            self.bag.update(tokens(dateless), (word for word in tokens(text) if not word.isdigit()))
+            self.bag.update(tokens(dateless))
+            # Numbers count only outside dates, which are compared as dates.
+            self.bag.update(word for word in tokens(text) if not word.isdigit())
             self.numbers.update(number(digits) for digits in ALONE.findall(dateless))
             self.days |= dates_in(text)
 
@@ -41,31 +46,37 @@ class Words:
         """`in_order`: as it is, at word boundaries; else word by word, as in a search."""
         if isinstance(value, int | float):
             return number(value) in self.numbers
-        if (day := moment(value)) and any(day.is_on(one) for one in self.days):
+        if is_one_of_days(value, self.days):
             return True
         needle = plain(str(value))
         if not needle:
             return False
-        if in_order:
-            return any(stands_in(needle, text) for text in (self.dateless if needle.isdigit() else self.texts))
-        return all(word in self.bag or word.strip(" \"'“”,;") in self.bag for word in needle.split())
+        if not in_order:
+            return all(self.has_word(word) for word in needle.split())
+        texts = self.dateless if needle.isdigit() else self.texts
+        return any(stands_in(needle, text) for text in texts)
+
+    def has_word(self, word: str) -> bool:
+        # A search may put quotes and commas around a word.
+        return word in self.bag or word.strip(" \"'“”,;") in self.bag
 
 
 class Marked:
-    """An untrusted text. Spaces, punctuation, case and look-alike letters do not hide a value in
-    it.
-    """
+    """An untrusted text. Spaces, punctuation, case and look-alike letters do not hide a value in it."""
 
     def __init__(self, value: Any) -> None:
         self.text = "\n".join(texts_in(value))
 
+    # Computed at first use: most untrusted texts are never searched.
     @cached_property
     def squeezed(self) -> str:
         return squeezed(self.text)
 
     @cached_property
     def alone(self) -> set[str]:
-        return set(re.findall(r"[^\W_]+", folded(self.text)))
+        """Its words, for values that are too short to be found inside others."""
+        words = re.findall(r"[^\W_]+", folded(self.text))
+        return set(words)
 
     @cached_property
     def numbers(self) -> set[str]:
@@ -78,12 +89,20 @@ class Marked:
     def holds(self, value: Any) -> bool:
         if isinstance(value, int | float):
             return number(value) in self.numbers
-        if (day := moment(value)) and any(day.is_on(one) for one in self.days):
+        if is_one_of_days(value, self.days):
             return True
         needle = squeezed(str(value))
         if len(needle) < SHORT:
             return needle in self.alone
         return needle in self.squeezed
+
+
+def is_one_of_days(value: Any, days: set[Day]) -> bool:
+    """Whether the value is a date, and one of these."""
+    value_day = moment(value)
+    if value_day is None:
+        return False
+    return any(value_day.is_on(day) for day in days)
 
 
 def stands_in(word: str, text: str) -> bool:
@@ -97,25 +116,31 @@ def stands_in(word: str, text: str) -> bool:
 
 
 def begins_at(text: str, place: int) -> bool:
+    """Whether a word may begin here: after a space or an opening sign, also as #word or @word."""
     before = text[place - 1]
-    return before in OPENING or (before in "#@" and text[place - 2 : place - 1] in OPENING)
+    if before in OPENING:
+        return True
+    return before in "#@" and text[place - 2 : place - 1] in OPENING
 
 
 def ends_at(text: str, place: int) -> bool:
-    """Before a space or closing punctuation, or at the end of a sentence."""
+    """Whether a word may end here: before a space or closing punctuation, or at the end of a sentence."""
     if text[place] in CLOSING:
         return True
-    return text[place] in ENDING and text[place + 1 : place + 2] in CLOSING + ENDING
+    following = text[place + 1 : place + 2]
+    return text[place] in ENDING and following in CLOSING + ENDING
 
 
 def plain(text: str) -> str:
     """In lower case, with single spaces."""
-    return " ".join(unicodedata.normalize("NFC", text).lower().split())
+    lowered = unicodedata.normalize("NFC", text).lower()
+    return " ".join(lowered.split())
 
 
 def tokens(text: str) -> list[str]:
-    """Its words, without surrounding punctuation."""
-    words = (word.strip(WRAPPING) for word in re.split(r"[\s,;]+", plain(text)))
+    """Its words, without surrounding punctuation and without a genitive's 's."""
+    pieces = re.split(r"[\s,;]+", plain(text))
+    words = [piece.strip(WRAPPING) for piece in pieces]
     return [re.sub(r"['’]s$", "", word) for word in words if word]
 
 
@@ -124,23 +149,30 @@ def longer_words(text: str) -> list[str]:
 
 
 def squeezed(text: str) -> str:
+    """Its letters and digits alone, folded."""
     return re.sub(r"[\W_]+", "", folded(text))
 
 
 def texts_in(value: Any) -> list[str]:
     """Every value in it as text, and the names of objects that are not declared fields."""
-    if isinstance(value, dict):
-        names = [name for name in value if not FIELD.fullmatch(name)]
-        return [text for one in (*names, *value.values()) for text in texts_in(one)]
-    if isinstance(value, list | tuple):
-        return [text for one in value for text in texts_in(one)]
+    if isinstance(value, str):
+        return [value]
     if value is None or isinstance(value, bool):
         return []
-    return [value if isinstance(value, str) else number(value)]
+    if not isinstance(value, dict | list | tuple):
+        return [number(value)]
+    texts: list[str] = []
+    parts: Iterable[Any] = value
+    if isinstance(value, dict):
+        texts = [name for name in value if not FIELD.fullmatch(name)]
+        parts = value.values()
+    for part in parts:
+        texts += texts_in(part)
+    return texts
 
 
 def number(value: Any) -> str:
-    """10, 10.0, “10.00” and “1,000” compared as numbers."""
+    """The number in one spelling: 10, 10.0 and “10.00” are “10”, “1,000” is “1000”."""
     text = re.sub(r"[,'’]", "", value) if isinstance(value, str) else repr(value)
     try:
         return format(float(text), ".12g")

@@ -26,6 +26,7 @@ from plumbing.statements import Select
 from runs.intake import checks
 from runs.intake import messages as intake
 from runs.models import Run, Trigger, TriggerFiring
+from runs.models.room import check_room
 from runs.rules import signing
 
 from .pending import release
@@ -45,7 +46,7 @@ class BadHook(MusterError):
 
 def receive(hook: UUID, headers: Mapping[str, str], body: bytes) -> TriggerFiring:
     """A call from outside; repeating it returns the same firing. Raises NotFound, BadHook,
-    ParseError.
+    ParseError, Conflict (quota_exceeded).
     """
     trigger = Trigger.objects.filter(hook=hook, kind=Trigger.Kind.WEBHOOK, enabled=True).first()
     if trigger is None:
@@ -55,6 +56,7 @@ def receive(hook: UUID, headers: Mapping[str, str], body: bytes) -> TriggerFirin
     except signing.BadSignature as error:
         raise BadHook(str(error), code=error.code, hint="docs/howto/schedules.md describes how to sign.")
     event = event_of(body)
+    check_room(trigger.owner_id, event)
     sha256 = hashlib.sha256(body).hexdigest()
     firing, is_new = write(trigger, key, event, sha256, untrusted=True)
     if not is_new and firing.body_sha256 != sha256:

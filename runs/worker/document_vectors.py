@@ -6,6 +6,7 @@ The collection's owner pays, within budgets. While the model is away, words go o
 import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from django.conf import settings
 
@@ -13,6 +14,7 @@ from agents.exceptions import Invalid, MusterError
 from agents.models import Provider
 from knowledge.collections import meaning
 from knowledge.models import Chunk, Collection
+from plumbing.fair import FairQueue
 from registry.exceptions import AttemptFailed, ModelFailed
 from registry.routing import embeddings
 from runs.calls import vectors
@@ -22,22 +24,29 @@ log = logging.getLogger(__name__)
 BATCH = 128  # pieces of one request
 LEASE_S = 180.0  # longer than the slowest request
 TURN_S = 5.0
+QUEUE = FairQueue("vectors", at_once=8, each=1)  # whose embedding server hangs delays nobody else
 AGAIN_S = 60.0  # after a refusal or a failure
 REST_S = 15.0  # in which questions do not wait for a model that failed
 SEVERAL_S = 10.0  # for the questions of an evaluation, in one request
 _rested: dict[int, float] = {}  # collection → until when, on the monotonic clock
 
 
+def start_due() -> int:
+    """Begin to make vectors for the collections that lack them, at most one of each person. Returns for how many."""
+    return QUEUE.fill(partial(meaning.claim, LEASE_S), lambda collection: collection.owner_id, make)
+
+
 def tick() -> int:
-    """Make vectors for a few seconds. Returns how many."""
+    """The same on this thread, for all collections. Returns how many vectors were made."""
     end, done = time.monotonic() + TURN_S, 0
     while time.monotonic() < end and (collection := meaning.claim(LEASE_S)):
-        done += make(collection, end)
+        done += make(collection)
     return done
 
 
-def make(collection: Collection, end: float) -> int:
-    done = 0
+def make(collection: Collection) -> int:
+    """For a few seconds. Returns how many."""
+    end, done = time.monotonic() + TURN_S, 0
     try:
         for chunks in meaning.lacking(collection, BATCH):
             if not meaning.keep(collection, of_chunks(collection, chunks)):

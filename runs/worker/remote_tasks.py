@@ -1,27 +1,56 @@
 """Tells remote agents (A2A) to stop, whose task outlives the run that asked for it."""
 
+from collections.abc import Sequence
 from datetime import timedelta
+from uuid import UUID
 
-from django.db.models import Exists, OuterRef
+from django.db.models import QuerySet
 
 from agents.models import SiteHold
 from connectors.models import RemoteTask
 from connectors.toolsets import a2a
 from plumbing import clock
+from plumbing.fair import FairQueue, of_others
 from runs.models import Run, ToolCallRecord
 
 AT_ONCE = 20
+QUEUE = FairQueue("remote-task", at_once=8, each=2)  # whose agent hangs delays nobody else
 TRIED_FOR = timedelta(hours=1)  # an agent that cannot be reached
 
 
+def start_due() -> int:
+    """Begin to cancel what is left, at most a few tasks of each person. Returns how many."""
+    begun: list[UUID] = []
+
+    def find_next(without: list[int]) -> ToolCallRecord | None:
+        call = find_left(without, [*QUEUE.find_keys(), *begun]).first()
+        if call is not None:
+            begun.append(call.pk)
+        return call
+
+    return QUEUE.fill(find_next, lambda call: call.run.principal_id, cancel)
+
+
 def cancel_left() -> int:
-    """The open tasks of runs that have ended, such as one that was cancelled while it waited for a task."""
-    calls = ToolCallRecord.objects.filter(pk=OuterRef("pk"), run__status__in=Run.DONE)
-    rows = RemoteTask.objects.filter(SiteHold.absent(), Exists(calls), is_open=True).select_related("connection")
-    tasks = list(rows.order_by("id")[:AT_ONCE])
-    for row in tasks:
-        run = ToolCallRecord.objects.select_related("run").get(pk=row.pk).run
-        a2a.cancel_left(row, run.principal_id)
-        if row.is_open and run.finished_at and run.finished_at < clock.near() - TRIED_FOR:
-            row.close()
-    return len(tasks)
+    """The same on this thread. Returns how many tasks were tried."""
+    calls = list(find_left()[:AT_ONCE])
+    for call in calls:
+        cancel(call)
+    return len(calls)
+
+
+def find_left(without: Sequence[int] = (), under_way: Sequence[UUID] = ()) -> QuerySet[ToolCallRecord]:
+    """The calls with open tasks whose runs have ended, such as one that was cancelled while it waited for a task."""
+    tasks = RemoteTask.objects.filter(is_open=True).exclude(pk__in=under_way)
+    calls = ToolCallRecord.objects.filter(SiteHold.absent(), run__status__in=Run.DONE, pk__in=tasks.values("pk"))
+    return of_others(calls, "run__principal", without).select_related("run").order_by("id")
+
+
+def cancel(call: ToolCallRecord) -> None:
+    row = RemoteTask.objects.select_related("connection").filter(pk=call.pk, is_open=True).first()
+    if row is None:
+        return
+    a2a.cancel_left(row, call.run.principal_id)
+    ended = call.run.finished_at
+    if row.is_open and ended and ended < clock.near() - TRIED_FOR:
+        row.close()

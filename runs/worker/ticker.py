@@ -71,11 +71,11 @@ OFTEN = (
     Job("lost", 1, recovery.line_up_lost),
     Job("recovery", 5, recovery.tick),
     Job("deactivated", 2, deactivated.tick),
-    Job("remote-tasks", 5, remote_tasks.cancel_left),
+    Job("remote-tasks", 5, remote_tasks.start_due),
     Job("traces", 5, export.tick),
     Job("collections", 1, indexing.tick),
-    Job("vectors", 2, document_vectors.tick),
-    Job("accounts", 5, accounts.tick),
+    Job("vectors", 2, document_vectors.start_due),
+    Job("accounts", 5, accounts.start_due),
     Job("memory-summaries", 15, memory_summaries.tick),
 )
 RARELY = (

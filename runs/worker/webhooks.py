@@ -6,7 +6,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
-from concurrent import futures
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +16,8 @@ from django.conf import settings
 from django.db.models import Exists, F, OuterRef
 
 from agents.models import SiteHold
-from plumbing import clock, threads
+from plumbing import clock
+from plumbing.fair import FairQueue, Shares, of_others
 from plumbing.http import outbound
 from runs.models import WebhookDelivery
 from runs.rules import signing
@@ -27,8 +27,8 @@ State = WebhookDelivery.State
 WAITS_S = (5, 30, 120, 600, 3600, 4 * 3600, 12 * 3600)  # seconds after the 1st … 7th failure; then the delivery is dead
 TIMEOUT_S = 10.0
 AT_ONCE = 64  # deliveries under way in one process; threads are made when they are needed
-SENDERS = futures.ThreadPoolExecutor(AT_ONCE, thread_name_prefix="webhook")
 EACH_OWNER = 8  # of one person
+QUEUE = FairQueue("webhook", AT_ONCE, EACH_OWNER)  # by the Line of each delivery
 EACH_RECEIVER = 4  # of one person to one host
 LOOKS = 8  # queries of one tick: each next one passes over those who have their share
 IN_A_ROW = 20  # deliveries of one run in one thread
@@ -37,18 +37,17 @@ FAILURES = 4  # times in a row that a receiver gave no answer, before it is left
 FIRST_PAUSE = timedelta(seconds=30)  # doubles with each further failure, up to 16 minutes
 LONGEST_WAIT = timedelta(days=1)
 MOST_BREAKERS = 10_000
-UNDER_WAY: "dict[futures.Future, Line]" = {}
 ANSWER_READ = 4096
 
 
 def send_due() -> int:
     """Begin the deliveries that are due and for which there is a thread."""
-    for finished in [one for one in UNDER_WAY if one.done()]:
-        UNDER_WAY.pop(finished)
-    load = Load(UNDER_WAY.values())
-    claimed = claim_due(clock.now(), AT_ONCE - len(UNDER_WAY), load)
+    QUEUE.forget_ended()
+    load = Load(QUEUE.find_keys())
+    claimed = claim_due(clock.now(), QUEUE.count_room(), load)
     for pk in claimed:
-        UNDER_WAY[SENDERS.submit(threads.answer, deliver_in_order, pk)] = load.lines[pk]
+        line = load.lines[pk]
+        QUEUE.start(line.owner, line, deliver_in_order, pk)
     return len(claimed)
 
 
@@ -76,19 +75,16 @@ class Load:
 
     def __init__(self, lines: Iterable[Line] = ()) -> None:
         self.lines: dict[str, Line] = {}
-        self.owners: Counter[int] = Counter()
+        self.owners = Shares(EACH_OWNER)
         self.ways: Counter[tuple[int, str]] = Counter()
         self.orders: set[tuple[int, str]] = set()
         for line in lines:
             self.count(line)
 
     def count(self, line: Line) -> None:
-        self.owners[line.owner] += 1
+        self.owners.add(line.owner)
         self.ways[line.way] += 1
         self.orders.add(line.order)
-
-    def full_owners(self) -> set[int]:
-        return {owner for owner, number in self.owners.items() if number >= EACH_OWNER}
 
 
 def claim_due(now: datetime, room: int = AT_ONCE, load: Load | None = None) -> list[str]:
@@ -99,10 +95,10 @@ def claim_due(now: datetime, room: int = AT_ONCE, load: Load | None = None) -> l
     claimed: list[str] = []
     passed: set[int] = set()  # webhooks that have nothing to send now
     for _ in range(LOOKS):
-        rows = list(due_rows(now, load.full_owners(), passed)) if len(claimed) < room else []
+        rows = list(due_rows(now, load.owners.find_full(), passed)) if len(claimed) < room else []
         for pk, attempts, planned, webhook, owner, url, run in rows:
             line = Line(owner, receiver_of(url), webhook, str(run or ""))
-            if len(claimed) >= room or load.owners[owner] >= EACH_OWNER:
+            if len(claimed) >= room or not load.owners.has_room(owner):
                 continue
             if (until := BREAKERS.open_until(line.way, now)) is not None:
                 postpone(webhook, now, until)
@@ -125,13 +121,13 @@ def claim_due(now: datetime, room: int = AT_ONCE, load: Load | None = None) -> l
     return claimed
 
 
-def due_rows(now: datetime, owners: set[int], webhooks: set[int]) -> Any:
+def due_rows(now: datetime, owners: list[int], webhooks: set[int]) -> Any:
     """What may be sent now, without what waits behind an earlier delivery about the same run to the same webhook."""
     earlier = WebhookDelivery.objects.filter(
         webhook=OuterRef("webhook"), state=State.PENDING, run=OuterRef("run"), pk__lt=OuterRef("pk")
     ).order_by()
     due = WebhookDelivery.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=now)
-    due = due.exclude(webhook__owner__in=owners).exclude(webhook__in=webhooks).exclude(Exists(earlier))
+    due = of_others(due, "webhook__owner", owners).exclude(webhook__in=webhooks).exclude(Exists(earlier))
     columns = ("pk", "attempts", "next_attempt_at", "webhook", "webhook__owner", "webhook__url", "run")
     return due.order_by("next_attempt_at", "pk").values_list(*columns)[:AT_ONCE]
 

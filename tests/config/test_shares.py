@@ -38,13 +38,15 @@ def handler():
         yield ThreadedHandler()
 
 
-async def ask(handler, person, size):
-    """The status and what was sent."""
+async def ask(handler, person, size, read=None):
+    """The status and what was sent; `read` is awaited before each piece."""
     sent = []
     waiting = asyncio.Queue()
     waiting.put_nowait({"type": "http.request", "body": b""})
 
     async def send(message):
+        if read is not None:
+            await read(message)
         sent.append(message)
 
     scope = {
@@ -76,6 +78,27 @@ async def test_nobody_else_waits_for_them(handler, monkeypatch):
         status, body = await ask(handler, ALICE, 10)
         assert status == 429 and json.loads(body)["error"]["code"] == "too_many_large_answers"
     assert (await waiting)[0] == 200
+
+
+async def test_answers_that_nobody_reads_are_bounded(handler, monkeypatch):
+    large = shares.LARGE_BYTES
+    await ask(handler, ALICE, large)
+    monkeypatch.setattr(shares, "UNREAD_BYTES", 3 * large)
+    is_read, made = asyncio.Event(), []
+
+    async def stall(message):
+        if message["type"] == "http.response.start":
+            made.append(message)
+        await is_read.wait()
+
+    unread = [asyncio.ensure_future(ask(handler, ALICE, large, stall)) for _ in range(12)]
+    for _ in range(20):
+        await asyncio.sleep(0.05)
+    assert len(made) <= 3 + shares.AT_ONCE
+    assert (await asyncio.wait_for(ask(handler, BOB, large), 60))[0] == 200
+    is_read.set()
+    await asyncio.gather(*unread)
+    assert len(made) == 12 and handler.shares.unread == {}
 
 
 async def test_small_answers_and_old_large_ones_leave_no_trace(handler, monkeypatch):

@@ -24,6 +24,8 @@ class FakeMcp(Loopback):
         self.stuck = threading.Event()
         self.reply: Any = None
         self.called = 0
+        self.capabilities: dict[str, Any] = {"tools": {}}
+        self.methods: dict[str, Any] = {}  # more methods: what answers a message of them
         self.continued: Any = lambda asked: Answer(405)
         self.routes.append(("POST", re.compile("/mcp"), self.message))
         self.routes.append(("GET", re.compile("/mcp"), lambda asked: self.continued(asked)))
@@ -43,7 +45,8 @@ class FakeMcp(Loopback):
         if method == "initialize":
             self.sessions += 1
             self.open.add(f"s{self.sessions}")
-            result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "fake"}}
+            result = {"protocolVersion": "2025-11-25", "capabilities": self.capabilities}
+            result["serverInfo"] = {"name": "fake"}
             return Answer(200, self.result(message, result), {"Mcp-Session-Id": f"s{self.sessions}"})
         if asked.headers.get("mcp-session-id") not in self.open:
             raise Answer(404, {"error": "no such session"})
@@ -52,6 +55,8 @@ class FakeMcp(Loopback):
         if method == "tools/call":
             self.called += 1
             return self.called_back(message)
+        if method in self.methods:
+            return self.methods[method](message)
         return Answer(202)
 
     def called_back(self, message: dict[str, Any]) -> Any:

@@ -143,6 +143,40 @@ def test_a_credential_that_cannot_be_kept_is_not_used(home, monkeypatch):
     assert first == "first" and set(later[:3]) == {"second"}
 
 
+def test_a_full_disk_ends_no_client(home, monkeypatch):
+    """It comes again until the records can be written."""
+
+    async def story():
+        server = Server()
+        async with at_work(server, home) as (client, task):
+            await asyncio.wait_for(server.came.wait(), 60)
+            fill_disk(client.store)
+            await client.socket.close()
+            await until(lambda: len(server.credentials) >= 4)
+            assert not task.done()
+            empty_disk(client.store)
+            await until(lambda: client.is_greeted)
+
+    monkeypatch.setattr(connection.Journal, "confirm", lambda journal, *_: write_much(journal.store))
+    asyncio.run(story())
+
+
+def write_much(store):
+    with store.transaction() as db:
+        db.execute("INSERT OR REPLACE INTO meta VALUES ('much', ?)", ("x" * 1_000_000,))
+        db.execute("DELETE FROM meta WHERE name = 'much'")
+
+
+def fill_disk(store):
+    store.db.execute("VACUUM")
+    pages = store.db.execute("PRAGMA page_count").fetchone()[0]
+    store.db.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def empty_disk(store):
+    store.db.execute("PRAGMA max_page_count = 1000000")
+
+
 async def until(condition):
     async with asyncio.timeout(60):
         while not condition():

@@ -6,6 +6,7 @@ from asgiref.sync import sync_to_async
 from agents.exceptions import Forbidden
 from devices.models import Device
 from devices.protocol import RunRequest
+from plumbing.sockets import RESTART
 from runs.schedules.device_runs import start_for_device
 from tests.devices.scripted import ScriptedDevice, paired
 
@@ -22,7 +23,7 @@ async def test_an_open_socket_is_closed_and_the_device_may_come_back_with_the_ac
         await device.hello()
         await neighbour.hello()
         await sync_to_async(deactivate)(alice)
-        assert (await device.closed(within=10))["code"] == 1012
+        assert (await device.closed(within=10))["code"] == RESTART
         await neighbour.send(type="ping")
         await neighbour.expect("pong")
     async with ScriptedDevice(device.credential) as device:

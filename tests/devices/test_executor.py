@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sqlite3
 import sys
 import threading
 from pathlib import Path
@@ -288,6 +289,44 @@ async def test_a_late_yes_is_no_answer_to_the_next_question(terminal):
 def test_a_question_says_what_it_does_not_show():
     question = approvals.question_of(ToolCall("c", "create_note", {"content": "a" * 1000}))
     assert "more characters" in question
+
+
+# -- a disk that is full
+
+
+async def test_a_call_that_cannot_be_recorded_is_answered_and_not_made(device):
+    device.store.db.execute("VACUUM")
+    pages = device.store.db.execute("PRAGMA page_count").fetchone()[0]
+    device.store.db.execute(f"PRAGMA max_page_count = {pages}")
+    codes = []
+    for number in range(60):  # until the pages that there are have no room
+        result = await device.run("create_note", id=f"c{number}", title="A note", content="text" * 300)
+        codes.append("ok" if result.ok else result.error["code"])
+    assert codes[-1] == "tool_failed"
+    assert "full" in device.sent[-1].error["message"]
+
+    device.store.db.execute("PRAGMA max_page_count = 1000000")
+    assert (await device.run("create_note", id="later", title="A note", content="text")).ok
+    assert len(device.store.all("note", limit=100)) == codes.count("ok") + 1
+
+
+async def test_a_call_that_was_made_is_answered_even_if_it_cannot_be_recorded(device, monkeypatch):
+    def full(*_, **__):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(device.journal, "finish", full)
+    assert (await device.run("list_directory")).ok
+
+
+def test_a_commit_that_fails_leaves_no_transaction_open(tmp_path):
+    """As SQLite behaves where a foreign key is checked at the end; a full disk may be noticed there, too."""
+    store = Store(tmp_path / "device.sqlite3")
+    store.db.execute("PRAGMA foreign_keys = ON")
+    store.db.execute("CREATE TABLE below (id TEXT REFERENCES meta (name) DEFERRABLE INITIALLY DEFERRED)")
+    with pytest.raises(sqlite3.IntegrityError), store.transaction() as db:
+        db.execute("INSERT INTO below VALUES ('nothing')")
+    with store.transaction() as db:
+        assert db.execute("SELECT count(*) FROM below").fetchone()[0] == 0
 
 
 # -- what the person writes and keeps

@@ -11,6 +11,7 @@ import pytest
 
 from devices.client import stopping
 from devices.client.exceptions import Stopped, ToolRefused
+from devices.client.tools import filesystem
 from devices.client.tools.filesystem import Listing, get_file_metadata, list_directory, read_file_content, rfc3339
 from devices.client.workspace import Workspace
 
@@ -240,3 +241,19 @@ def pdf(text: str) -> bytes:
 
 
 PDF = pdf("Hello PDF")
+
+
+def test_of_more_files_than_asked_for_the_newest_are_listed(workspace, tmp_path):
+    for number in range(100):
+        (tmp_path / f"{number:03}.txt").touch()
+        os.utime(tmp_path / f"{number:03}.txt", (number * 7919 % 100, number * 7919 % 100))
+    listing = list_directory(workspace, limit=10)
+    newest = sorted(range(100), key=lambda number: number * 7919 % 100)[-10:]
+    assert [entry["path"] for entry in listing["entries"]] == [f"{number:03}.txt" for number in sorted(newest)]
+    assert listing["truncated"] is True
+
+
+def test_a_listing_that_takes_too_long_says_that_it_was_cut(workspace, tmp_path, monkeypatch):
+    monkeypatch.setattr(filesystem, "LISTING_S", -1.0)
+    (tmp_path / "a.txt").touch()
+    assert list_directory(workspace)["truncated"] is True

@@ -104,3 +104,26 @@ def test_words_are_found_in_every_script_and_spelling(query, wanted, tmp_path):
 def test_letters_that_do_not_stand_together_are_not_found(tmp_path):
     (tmp_path / "chinese.md").write_text("请保留收据", encoding="utf-8")
     assert search_files(Workspace({"docs": tmp_path}), "据请")["results"] == []
+
+
+def test_the_newest_of_many_files_is_searched(tmp_path, monkeypatch):
+    """More files than are read, in the order in which the folder has them."""
+    monkeypatch.setattr(searching, "MAX_FILES", 50)
+    for number in range(300):
+        (tmp_path / f"{number}.txt").write_text("old")
+        os.utime(tmp_path / f"{number}.txt", (number, number))
+    last = [entry.name for entry in os.scandir(tmp_path)][-1]
+    (tmp_path / last).write_text("needle")
+    found = search_files(Workspace({"docs": tmp_path}), "needle")
+    assert [one["path"] for one in found["results"]] == [last]
+    assert (found["searched"], found["truncated"]) == (50, True)
+
+
+def test_the_newest_files_of_all_folders_are_read_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(searching, "MAX_BLOCKS", 1)
+    for name, at in (("a", 1), ("b", 2)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file.txt").write_text("needle")
+        os.utime(tmp_path / name / "file.txt", (at, at))
+    found = search_files(Workspace({"a": tmp_path / "a", "b": tmp_path / "b"}), "needle")
+    assert [one["path"] for one in found["results"]] == ["b/file.txt"]

@@ -16,6 +16,7 @@ from devices.models.device import UNUSED_KEPT
 from devices.nudges import channel_of
 from devices.sweeping import SWEEPER
 from plumbing.broker.listener import LISTENER
+from plumbing.sockets import RESTART
 from tests.devices.scripted import ScriptedDevice, ask, asking, paired
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -199,7 +200,7 @@ async def test_a_connection_that_broke_here_is_closed_and_leaves_nothing_behind(
         await device.hello()
         monkeypatch.setattr(presence, "arrive", no_statement)
         await device.send(type="device_hello", protocol=1, name="laptop", platform="test", journal_id="j1", tools=[])
-        assert (await device.closed())["code"] == 1012
+        assert (await device.closed())["code"] == RESTART
         with pytest.raises(DatabaseError):
             await device.socket.future
         device.is_open = False

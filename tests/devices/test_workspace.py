@@ -212,3 +212,70 @@ def test_a_name_is_found_with_composed_and_decomposed_letters(stored, asked, tmp
 def test_a_missing_name_is_refused_as_it_was_asked_for(tmp_path):
     with pytest.raises(ToolRefused, match="there is no “Café.txt”"), Workspace({"docs": tmp_path}).open("Café.txt"):
         pass
+
+
+ODD_NAMES = [
+    "~notes.txt",
+    "~",
+    "a:b.txt",
+    "C:",
+    "\\share.txt",
+    "a\\b.txt",
+    "...",
+    " ",
+    "-rf",
+    "%2e%2e",
+    "new\nline",
+    "“”",
+]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+@pytest.mark.parametrize("folder", ["", "sub/"])
+def test_a_name_that_is_listed_can_be_read(name, folder, tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / folder / name).write_text("odd")
+    workspace = Workspace({"docs": tmp_path})
+    paths = [entry["path"] for entry in list_directory(workspace, recursive=True)["entries"]]
+    assert folder + name in paths
+    assert read_file_content(workspace, folder + name)["text"] == "odd"
+    assert get_file_metadata(workspace, folder + name)["size"] == 3
+
+
+@pytest.mark.parametrize(
+    "path", ["~/report.txt", "~someone", "C:\\Users\\report.txt", "d:/report.txt", "\\\\host\\share"]
+)
+def test_a_path_of_a_shell_or_of_windows_is_told_that_paths_are_relative(path, tmp_path):
+    with pytest.raises(ToolRefused, match="relative to the shared folder") as refusal:
+        read_file_content(Workspace({"docs": tmp_path}), path)
+    assert refusal.value.code == "outside"
+
+
+def test_a_path_with_backslashes_is_told_about_slashes(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.txt").touch()
+    with pytest.raises(ToolRefused, match="separated by “/”"):
+        read_file_content(Workspace({"docs": tmp_path}), "sub\\a.txt")
+
+
+@pytest.mark.parametrize("path", ["\ud800.txt", "\udcff.txt", "sub/\ud83d", "a" * 256, "ü" * 200])
+def test_a_name_that_no_file_can_have_is_refused(path, tmp_path):
+    with pytest.raises(ToolRefused) as refusal:
+        read_file_content(Workspace({"docs": tmp_path}), path)
+    assert refusal.value.code in ("not_found", "unreadable")
+
+
+def test_a_name_of_some_composed_and_some_decomposed_letters_is_found(tmp_path):
+    mixed = "Café " + unicodedata.normalize("NFD", "Übersicht") + " é.txt"
+    (tmp_path / mixed).write_text("espresso")
+    for form in ("NFC", "NFD"):
+        assert (
+            read_file_content(Workspace({"docs": tmp_path}), unicodedata.normalize(form, mixed))["text"] == "espresso"
+        )
+
+
+def test_names_that_differ_in_case_alone_are_two_files(tmp_path):
+    (tmp_path / "a.txt").write_text("small")
+    (tmp_path / "A.txt").write_text("large")
+    workspace = Workspace({"docs": tmp_path})
+    assert [read_file_content(workspace, name)["text"] for name in ("a.txt", "A.txt")] == ["small", "large"]

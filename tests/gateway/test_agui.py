@@ -43,8 +43,16 @@ def checked(text):
     events = [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line.startswith("data: ")]
     for event in events:
         EVENT.validate_python(event)
+        assert without_data(event).isdisjoint({None}), event  # the client's types know no null
     verify_order(events)
     return events
+
+
+def without_data(event):
+    """The values of an event and of its interrupts, but for what an agent, a tool or a person wrote."""
+    interrupts = event.get("outcome", {}).get("interrupts", ())
+    rows = [event, *({**one, "metadata": ""} for one in interrupts)]
+    return {value if value is None else "" for row in rows for value in row.values()}
 
 
 def verify_order(events):
@@ -136,7 +144,39 @@ def test_a_question_is_an_interrupt_with_a_schema(run, model):
     assert interrupt["message"] == "Which?" and interrupt["responseSchema"]["enum"] == ["red", "blue"]
     wrong = {"interruptId": interrupt["id"], "status": "resolved", "payload": "green"}
     assert run("curious", thread="question", resume=[wrong], status=422)["code"] == "invalid_answer"
-    assert text_of(run("curious", thread="question", resume=[{**wrong, "payload": "blue"}])) == "Blue."
+    events = run("curious", thread="question", resume=[{**wrong, "payload": "blue"}])
+    assert text_of(events) == "Blue."
+    [result] = [event for event in events if event["type"] == "TOOL_CALL_RESULT"]
+    assert result["toolCallId"] == interrupt["toolCallId"] and "blue" in result["content"]
+
+
+def test_a_declined_question_has_its_result_too(run, model):
+    model.script(calls(("ask_user", {"question": "Which?"})), says("As you like."))
+    (interrupt,) = run("curious", "paint", thread="declined")[-1]["outcome"]["interrupts"]
+    events = run("curious", thread="declined", resume=[{"interruptId": interrupt["id"], "status": "cancelled"}])
+    assert names(events)[1:2] == ["TOOL_CALL_RESULT"] and text_of(events) == "As you like."
+
+
+def test_messages_of_the_system_and_the_developer_are_instructions_of_the_run(run, model):
+    model.script(says("Arr."), says("Aye."), says("Hello."))
+    system = {"role": "system", "content": "Speak like a pirate."}
+    developer = {"role": "developer", "content": "Be short."}
+    run("plain", system, developer, "hi", thread="pirate")
+    first = model.requests[0]["messages"]
+    assert first[0]["role"] == "system" and "Speak like a pirate.\n\nBe short." in first[0]["content"]
+    context = [{"description": "page", "value": "maps"}]
+    run("plain", system, "hi", {"role": "assistant", "content": "Arr."}, "again", thread="pirate", context=context)
+    second = model.requests[1]["messages"][0]["content"]
+    assert "Speak like a pirate." in second and "page: maps" in second and "Be short." not in second
+    run("plain", "and now", thread="pirate")
+    assert "pirate" not in str(model.requests[2]["messages"][0])  # what a request says holds for its run alone
+
+
+def test_instructions_that_are_no_text_or_too_long_are_refused(run):
+    assert run("plain", {"role": "system", "content": 7}, "hi", thread="odd", status=422)["details"]
+    long = {"role": "developer", "content": "x" * 1_000_000}
+    assert run("plain", long, "hi", thread="odd", status=422)["code"]
+    assert run("plain", {"role": "system", "content": "alone"}, thread="odd", status=422)["code"] == "invalid_messages"
 
 
 def test_a_failure_is_a_run_error(run, model):

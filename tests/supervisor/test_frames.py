@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+import re
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from autobahn.twisted.websocket import WebSocketServerProtocol
@@ -134,6 +136,37 @@ def test_broken_frames_close_the_connection_as_ever(protocol, wire):
     protocol.dataReceived(masked(Opcode.TEXT, b"good") + wire)
     assert texts_of(protocol) == [{"type": "websocket.receive", "text": "good"}]
     assert protocol.state != protocol.STATE_OPEN
+
+
+def close_codes():
+    """Every code with which a socket of ours is closed; 1009 is the library's own."""
+    from devices import protocol as of_devices
+    from plumbing.sockets import RESTART
+    from runs.events import sockets
+
+    people = (sockets.UNKNOWN, sockets.FORBIDDEN, sockets.MISSING, sockets.TOO_MANY)
+    ours = (of_devices.REFUSED, of_devices.REPLACED, of_devices.REVOKED, of_devices.TOO_MANY_BAD_FRAMES)
+    return {1000, RESTART, frames.FLOODED, of_devices.SILENT, *people, *ours}
+
+
+def test_every_close_code_of_ours_is_sent(protocol):
+    """The library sends 1000 and 3000 to 4999 alone: at 1012 it raised, and the socket stayed open and mute."""
+    for code in sorted(close_codes()):
+        protocol.state = protocol.STATE_OPEN
+        protocol.transport.clear()
+        protocol.serverClose(code)
+        assert protocol.transport.value() == Frame(Opcode.CLOSE, code.to_bytes(2, "big")).serialize(mask=False)
+
+
+def test_no_socket_is_closed_with_another_code():
+    """A code is a name that the test above knows, or 1000."""
+    known = {"RESTART", "code", "protocol.REFUSED", "protocol.TOO_MANY_BAD_FRAMES", "protocol.REVOKED"}
+    known |= {"protocol.REPLACED", "protocol.SILENT", "1000"}
+    for file in ("devices/consumers.py", "devices/sweeping.py", "plumbing/sockets.py", "runs/events/sockets.py",
+                 "runs/api/consumers.py", "gateway/openai/socket.py"):  # fmt: skip
+        text = Path(file).read_text()
+        named = set(re.findall(r"(?:self|consumer|\])\.close\((?:code=)?([\w.]+)", text))
+        assert named <= known, file
 
 
 def test_nothing_is_heard_after_a_close(protocol):

@@ -1,8 +1,9 @@
 """Lists the shared folders and reads files in them. Never writes."""
 
-import codecs
+import heapq
 import os
 import stat
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,13 +11,14 @@ from pathlib import PurePath
 from typing import Annotated, Any
 
 from .. import documents, stopping
+from ..encodings import choose_encoding, read_part
 from ..exceptions import ToolRefused
 from ..text import sendable
 from ..workspace import DIRECTORY, Opened, Workspace, kind_of
 
 JSON = Any
 MAX_ENTRIES = 1000
-MAX_SCANNED = 50_000
+LISTING_S = 5.0  # for the names of a folder, and of the folders below it
 MAX_DEPTH = 32
 DEFAULT_LENGTH = 65_536
 MAX_LENGTH = 262_144
@@ -50,12 +52,11 @@ def list_directory(
         if not opened.is_directory:
             raise ToolRefused("not_a_folder", f"“{path}” is a file: read it with read_file_content")
         prefix = "/".join(part for part in path.split("/") if part not in ("", "."))
-        listing = Listing(endings, since, max(1, min(limit, MAX_ENTRIES)))
+        listing = Listing(endings, since, max(1, min(limit, MAX_ENTRIES)), time.monotonic() + LISTING_S)
         listing.read(os.dup(opened.fd), prefix, depth=MAX_DEPTH if recursive else 0)
-    listing.entries.sort(key=lambda entry: entry["path"])
     return {
         "path": path,
-        "entries": listing.entries,
+        "entries": sorted(listing.entries, key=lambda entry: entry["path"]),
         "truncated": listing.is_full,
         "skipped": listing.skipped,
     }
@@ -63,17 +64,25 @@ def list_directory(
 
 @dataclass
 class Listing:
-    """Collects entries of a folder, and of the folders below it, up to the limit."""
+    """Looks at the entries of a folder, and of the folders below it, as long as the time allows, and keeps those that
+    were changed last.
+    """
 
     endings: tuple[str, ...]
     since: float | None
     limit: int
+    until: float
+    has_folders: bool = True
 
     def __post_init__(self) -> None:
-        self.entries: list[dict[str, JSON]] = []
+        self.newest: list[tuple[float, str, os.stat_result]] = []  # a heap: the oldest of them is first
         self.skipped = 0  # unreadable folders, files that disappeared, and names that are not text
-        self.scanned = 0
         self.is_full = False
+
+    @property
+    def entries(self) -> list[dict[str, JSON]]:
+        """The newest first."""
+        return [described(path, info) for _, path, info in sorted(self.newest, reverse=True)]
 
     def read(self, fd: int, prefix: str, depth: int) -> None:
         """Takes ownership of the descriptor."""
@@ -83,38 +92,49 @@ class Listing:
                 if (info := info_of(entry)) is None:
                     self.skipped += 1
                     continue
-                path = f"{prefix}/{entry.name}".lstrip("/")
                 if stat.S_ISDIR(info.st_mode):
-                    below.append((entry.name, path))
+                    below.append((info.st_mtime, entry.name))
                 if self.wants(entry.name, info):
-                    self.entries.append(described(path, info))
-            for name, path in below if depth else ():
-                self.descend(fd, name, path, depth - 1)
+                    self.keep(prefix, entry.name, info)
+            if depth:  # a folder that was changed lately has newer files, if the time is short
+                for _, name in sorted(below, reverse=True):
+                    self.descend(fd, name, join_path(prefix, name), depth - 1)
         finally:
             os.close(fd)
+
+    def keep(self, prefix: str, name: str, info: os.stat_result) -> None:
+        if len(self.newest) < self.limit:
+            heapq.heappush(self.newest, (info.st_mtime, join_path(prefix, name), info))
+            return
+        self.is_full = True
+        if info.st_mtime > self.newest[0][0]:
+            heapq.heapreplace(self.newest, (info.st_mtime, join_path(prefix, name), info))
 
     def scan(self, fd: int) -> Iterator[os.DirEntry[str]]:
         with os.scandir(fd) as entries:
             for entry in entries:
                 stopping.check()
-                self.scanned += 1
-                if len(self.entries) >= self.limit or self.scanned > MAX_SCANNED:
-                    self.is_full = True
+                if self.is_late():
                     return
                 if entry.name.isascii() or is_text(entry.name):
                     yield entry
                 else:
                     self.skipped += 1
 
+    def is_late(self) -> bool:
+        is_late = time.monotonic() >= self.until
+        self.is_full = self.is_full or is_late
+        return is_late
+
     def wants(self, name: str, info: os.stat_result) -> bool:
         if stat.S_ISDIR(info.st_mode):
-            return True
+            return self.has_folders
         if self.endings and not name.lower().endswith(self.endings):
             return False
         return self.since is None or info.st_mtime > self.since
 
     def descend(self, fd: int, name: str, path: str, depth: int) -> None:
-        if self.is_full:
+        if self.is_late():
             return
         try:
             below = os.open(name, DIRECTORY, dir_fd=fd)
@@ -122,6 +142,10 @@ class Listing:
             self.skipped += 1
             return
         self.read(below, path, depth)
+
+
+def join_path(prefix: str, name: str) -> str:
+    return f"{prefix}/{name}" if prefix else name
 
 
 def info_of(entry: os.DirEntry[str]) -> os.stat_result | None:
@@ -189,58 +213,18 @@ def part_of_text(opened: Opened, offset: int, length: int, encoding: str) -> dic
     reason = None if encoding else documents.binary_reason(head)
     if reason:
         raise ToolRefused("binary", f"this is {reason}, not text, and cannot be read")
-    encoding = encoding or encoding_of(opened, head)
-    data = os.pread(opened.fd, length, offset)
-    is_last = offset + len(data) >= opened.info.st_size or not data
-    text, used = decode(data, encoding, is_first=offset == 0, is_last=is_last)
-    return part(text, offset, None if is_last else offset + used, encoding)
+    encoding = choose_encoding(encoding, head)
+
+    def read(length: int, offset: int) -> bytes:
+        stopping.check()
+        return os.pread(opened.fd, length, offset)
+
+    text, next_offset, encoding = read_part(read, opened.info.st_size, offset, length, encoding)
+    return part(text, offset, next_offset, encoding)
 
 
 def part(text: str, offset: int, next_offset: int | None, encoding: str) -> dict[str, JSON]:
     return {"text": sendable(text), "offset": offset, "next_offset": next_offset, "encoding": encoding}
-
-
-def encoding_of(opened: Opened, head: bytes) -> str:
-    for mark, name in (
-        (codecs.BOM_UTF8, "utf-8"),
-        (codecs.BOM_UTF16_LE, "utf-16-le"),
-        (codecs.BOM_UTF16_BE, "utf-16-be"),
-    ):
-        if head.startswith(mark):
-            return name
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head, opened.info.st_size <= len(head))
-    except UnicodeDecodeError:
-        return "cp1252"
-    return "utf-8"
-
-
-def decode(data: bytes, encoding: str, *, is_first: bool, is_last: bool) -> tuple[str, int]:
-    """The text, and its size in bytes: an incomplete character at the end is left for the next
-    part.
-    """
-    try:
-        if not codecs.lookup(encoding)._is_text_encoding:  # zlib and similar codecs would decompress without limit
-            raise LookupError(encoding)
-        decoder = codecs.getincrementaldecoder(encoding)("replace")
-    except (LookupError, TypeError, ValueError):
-        raise ToolRefused("invalid_arguments", f"there is no encoding “{encoding[:40]}”")
-    if not is_first and encoding == "utf-8":
-        data, skipped = without_tail(data)
-    else:
-        skipped = 0
-    text = decoder.decode(data, is_last)
-    kept = len(decoder.getstate()[0]) if not is_last else 0
-    text = text.lstrip("\ufeff") if is_first else text
-    return text, skipped + len(data) - kept
-
-
-def without_tail(data: bytes) -> tuple[bytes, int]:
-    """Without the rest of a character that began before this part."""
-    skipped = 0
-    while skipped < min(3, len(data)) and data[skipped] & 0xC0 == 0x80:
-        skipped += 1
-    return data[skipped:], skipped
 
 
 def described(path: str, info: os.stat_result) -> dict[str, JSON]:

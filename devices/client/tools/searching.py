@@ -14,14 +14,16 @@ from pathlib import PurePath
 from typing import Any
 
 from .. import documents, stopping
+from ..encodings import count_bytes, decode_whole, find_mark, show_letters
 from ..exceptions import ToolRefused
 from ..folding import UNSPACED, fold_text, split_bigrams
 from ..text import sendable
 from ..workspace import Opened, Workspace
-from .filesystem import MAX_DEPTH, Listing, decode, encoding_of
+from .filesystem import MAX_DEPTH, Listing
 
 JSON = Any
-READING_S = 0.9  # somebody waits for the answer for 1.5 s
+READING_S = 1.2  # somebody waits for the answer for 1.5 s
+LISTED = 0.8  # the part of that time after which no more names are looked at
 MAX_FILES = 5000
 MAX_TEXT_BYTES = 2 * 1024 * 1024  # of one file
 MAX_RESULTS = 20
@@ -61,8 +63,7 @@ def search_files(workspace: Workspace, query: str, path: str = ".", limit: int =
     if not question.words and not question.bigrams:
         raise ToolRefused("invalid_arguments", "the query has no word")
     reading = Reading(workspace, question, time.monotonic() + READING_S)
-    for folder in sorted(workspace.roots) if workspace.is_top(path) else [path]:
-        reading.folder(folder)
+    reading.read_folders(sorted(workspace.roots) if workspace.is_top(path) else [path])
     best = reading.best(max(1, min(limit, MAX_RESULTS)))
     return {"results": [one.shown() for one in best], "searched": reading.searched, "truncated": reading.is_cut}
 
@@ -115,19 +116,27 @@ class Reading:
         self.searched = 0
         self.is_cut = False
 
-    def folder(self, path: str) -> None:
-        listing = Listing((), None, MAX_FILES)
+    def read_folders(self, paths: list[str]) -> None:
+        """The newest files of all folders are read first."""
+        files: list[dict[str, JSON]] = []
+        end_of_listing = self.until - READING_S * (1 - LISTED)
+        for number, path in enumerate(paths):
+            seconds = (end_of_listing - time.monotonic()) / (len(paths) - number)
+            files += self.list_files(path, seconds)
+        for file in sorted(files, key=newest):
+            if self.is_over():
+                return
+            self.file(file["path"])
+
+    def list_files(self, path: str, seconds: float) -> list[dict[str, JSON]]:
+        listing = Listing((), None, MAX_FILES, time.monotonic() + seconds, has_folders=False)
         with self.workspace.open(path) as opened:
             if not opened.is_directory:
                 raise ToolRefused("not_a_folder", f"“{path}” is a file: read it with read_file_content")
             prefix = "/".join(part for part in path.split("/") if part not in ("", "."))
             listing.read(os.dup(opened.fd), prefix, depth=MAX_DEPTH)
         self.is_cut = self.is_cut or listing.is_full
-        files = [entry["path"] for entry in sorted(listing.entries, key=newest) if entry["type"] == "file"]
-        for file in files:
-            if self.is_over():
-                return
-            self.file(file)
+        return [entry for entry in listing.entries if entry["type"] == "file"]
 
     def is_over(self) -> bool:
         stopping.check()
@@ -150,13 +159,14 @@ class Reading:
         data = os.pread(opened.fd, MAX_TEXT_BYTES, 0)
         if reason := documents.binary_reason(data[:8192]):
             raise ToolRefused("binary", reason)
-        encoding = encoding_of(opened, data[:8192])
-        text, _ = decode(data, encoding, is_first=True, is_last=True)
+        mark, encoding = find_mark(data) or (b"", "utf-8")
+        raw = decode_whole(data[len(mark) :], encoding)
+        text = show_letters(raw)
         if opened.info.st_size > len(data):
             self.is_cut = True
         blocks = []
         for start, part, hits in self.parts(text):
-            offset = len(text[:start].encode(encoding, "replace"))
+            offset = len(mark) + count_bytes(raw[:start], encoding)
             blocks.append(Block(path, part, offset, self.find_line(text, start, part), None, hits))
         return blocks
 

@@ -1,8 +1,6 @@
 """Sends the notices that are due, outside of runs and of the ticker's thread."""
 
 import logging
-from collections import Counter
-from concurrent import futures
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +9,8 @@ from django.db.models import F
 from django.utils import translation
 
 from agents.models import Preference, SiteHold
-from plumbing import clock, threads
+from plumbing import clock
+from plumbing.fair import FairQueue, Shares, of_others
 from runs.models import Approval, Notice, Run
 
 from . import planning
@@ -23,41 +22,38 @@ State = Notice.State
 WAITS_S = (30, 120, 600, 3600)  # seconds after the 1st … 4th failure; then it is given up
 LEASE_S = 300.0  # longer than any attempt takes
 AT_ONCE = 16
-SENDERS = futures.ThreadPoolExecutor(AT_ONCE, thread_name_prefix="notice")
 EACH_PERSON = 4  # whose addresses hang waits for those, and nobody else does
+QUEUE = FairQueue("notice", AT_ONCE, EACH_PERSON)
 LOOKS = 8  # queries of one tick: each next one passes over those who have their share
-UNDER_WAY: dict[futures.Future, int] = {}  # and to whom
 
 
 def tick() -> int:
     """Make the notices that are due, and begin to send as many as there are threads."""
     now = clock.now()
     planning.plan(now)
-    for finished in [one for one in UNDER_WAY if one.done()]:
-        UNDER_WAY.pop(finished)
-    claimed = claim_for_persons(now, AT_ONCE - len(UNDER_WAY), Counter(UNDER_WAY.values()))
+    QUEUE.forget_ended()
+    claimed = claim_for_persons(now, QUEUE.count_room(), QUEUE.count_shares())
     for pk, person in claimed:
-        UNDER_WAY[SENDERS.submit(threads.answer, deliver, pk)] = person
+        QUEUE.start(person, pk, deliver, pk)
     return len(claimed)
 
 
 def claim_due(now: datetime, room: int = AT_ONCE) -> list[Any]:
     """Take those that are due, each for the time of a lease."""
-    return [pk for pk, _ in claim_for_persons(now, room, Counter())]
+    return [pk for pk, _ in claim_for_persons(now, room, Shares(EACH_PERSON))]
 
 
-def claim_for_persons(now: datetime, room: int, busy: Counter[int]) -> list[tuple[Any, int]]:
+def claim_for_persons(now: datetime, room: int, shares: Shares) -> list[tuple[Any, int]]:
     """Take those that are due, the oldest first, and of each person no more than their share."""
     rows, until = Notice.objects.filter(state=State.PENDING), now + timedelta(seconds=LEASE_S)
     values = {"state": State.SENDING, "next_attempt_at": until}
     claimed: list[tuple[Any, int]] = []
     for _ in range(LOOKS):
-        full = [person for person, number in busy.items() if number >= EACH_PERSON]
-        due = list(due_rows(now, full)) if len(claimed) < room else []
+        due = list(due_rows(now, shares.find_full())) if len(claimed) < room else []
         for pk, person in due:
-            has_room = len(claimed) < room and busy[person] < EACH_PERSON
+            has_room = len(claimed) < room and shares.has_room(person)
             if has_room and rows.filter(pk=pk).update(**values):
-                busy[person] += 1
+                shares.add(person)
                 claimed.append((pk, person))
         if len(due) < AT_ONCE:
             break
@@ -66,7 +62,7 @@ def claim_for_persons(now: datetime, room: int, busy: Counter[int]) -> list[tupl
 
 def due_rows(now: datetime, full: list[int]) -> Any:
     due = Notice.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=now)
-    return due.exclude(person__in=full).order_by("next_attempt_at").values_list("pk", "person")[:AT_ONCE]
+    return of_others(due, "person", full).order_by("next_attempt_at").values_list("pk", "person")[:AT_ONCE]
 
 
 def take_back(now: datetime | None = None) -> int:

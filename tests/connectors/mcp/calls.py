@@ -7,7 +7,7 @@ from tests.connectors.linked import call_tool, spec_of
 API = "/api/v1/connections"
 
 
-def call(user, name="fake_echo", *, seconds=30.0, **arguments):
+def call(user, name="fake_echo", /, *, seconds=30.0, **arguments):
     tool = Tool.objects.get(name=name)
     return call_tool(spec_of(tool, deadline_s=seconds), user, arguments)
 

@@ -23,6 +23,12 @@ def test_registrations_of_one_address_are_limited_and_the_rest_read_and_write_no
     assert register(Client(REMOTE_ADDR="203.0.113.7")).status_code == 201
 
 
+def test_an_ipv6_network_is_one_address(monkeypatch):
+    monkeypatch.setattr(oauth, "REGISTRATIONS", 2)
+    answers = [register(Client(REMOTE_ADDR=f"2001:db8:9::{number}")).status_code for number in range(1, 5)]
+    assert answers == [201, 201, 429, 429]
+
+
 @pytest.mark.parametrize(
     "address", ["http://example.org/back", "myapp://back", "javascript:alert(1)", "http://127.0.0.1.example.org/", ""]
 )

@@ -38,7 +38,7 @@ def test_a_summary_is_for_its_own_person_and_only_as_muster_made_it(client, agen
         with pytest.raises(openai.BadRequestError) as refused:
             who.responses.create(model="router", input=sent)
         assert refused.value.code == "invalid_encrypted_content"
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(openai.BadRequestError):
         other.responses.compact(model="router", previous_response_id="resp_" + "0" * 32)
     with pytest.raises(openai.BadRequestError):
         client.responses.compact(model="plain")

@@ -39,8 +39,8 @@ def test_the_javascript_sdks(agents, model):
     assert json.loads(done.stdout) == {
         "models": True, "chat": ["Hello.", "stop", 18], "streamed": ["One two.", 18],
         "caller": ["weather", '{"city":"Oslo"}', "It rains."],
-        "items": ["function_call", "function_call_output", "message"], "one_id": True, "events": True,
-        "output": [{"type": "input_text", "text": "42"}], "next": ["Yes.", True, 18], "cancelled": "cancelled",
+        "items": ["mcp_call", "message"], "events": True,
+        "output": "42", "next": ["Yes.", True, 18], "cancelled": "cancelled",
         "called": "Sunny.", "parsed": {"colour": "red"}, "deleted": True,
         "errors": [[404, "not_found"], [400, "max_tool_calls"], 401],
         "generated": ["Hi.", "stop", 18], "flowing": "One two.", "tool": ["It hails.", 2], "agent": "It is 42.",

@@ -5,7 +5,6 @@ message, executes every `function_call` without an output, and stops by closing 
 """
 
 import json
-from uuid import UUID
 
 import httpx2
 import pytest
@@ -47,6 +46,8 @@ def stored(items):
                 {"type": "output_text", "text": part["text"]} for part in item["content"]]}  # fmt: skip
         elif item["type"] in ("function_call", "function_call_output"):
             yield {name: item[name] for name in ("type", "call_id", "name", "arguments", "output") if name in item}
+        else:
+            yield item
 
 
 def unanswered(items):
@@ -65,19 +66,18 @@ def ask(webui, agent, input):
     return events, events[-1]["response"]["output"]
 
 
-def test_a_tool_card_has_its_result_as_parts(webui, model):
-    """The page reads a result as a list, and fails on text for good."""
+def test_a_call_of_the_agent_comes_back_with_its_result(webui, model):
+    """It is nothing that the page would execute."""
     model.script(calls(("calculate", {"expression": "6 * 7"})), says("42."), says("Still 42."))
-    events, items = ask(webui, "clerk", [said("6 * 7?")])
-    outputs = [one["item"]["output"] for one in events if one.get("item", {}).get("type") == "function_call_output"]
-    assert outputs and all(output == [{"type": "input_text", "text": "42"}] for output in outputs)
+    _, items = ask(webui, "clerk", [said("6 * 7?")])
+    assert [(item["type"], item.get("output")) for item in items] == [("mcp_call", "42"), ("message", None)]
     assert unanswered(items) == []
     _, items = ask(webui, "clerk", [said("6 * 7?"), *stored(items), said("Sure?")])
     assert items[-1]["content"][0]["text"] == "Still 42."
     assert "42" in json.dumps(model.requests[-1]["messages"])
 
 
-def test_a_file_is_part_of_the_result_and_a_source_of_the_message(agents, webui, model):
+def test_a_file_is_a_source_of_the_message(agents, webui, model):
     live, _ = agents
     assert live.http.post("/api/v1/functions/", json={"name": "report_for_openwebui", "source": REPORT}).is_success
     assert live.http.post("/api/v1/functions/report_for_openwebui/publish").is_success
@@ -87,9 +87,6 @@ def test_a_file_is_part_of_the_result_and_a_source_of_the_message(agents, webui,
     assert live.http.post("/api/v1/agents/webui-reporter/publish", json={}).is_success
     model.script(calls(("report_for_openwebui", {"title": "figures"})), says("Done."))
     events, items = ask(webui, "webui-reporter", [said("Write it.")])
-    part = items[1]["output"][1]
-    assert part["type"] == "input_file" and part["filename"] == "figures.txt"
-    assert webui.get(f"/files/{part['file_id']}/content").content == b"the report"
     (source,) = items[-1]["content"][0]["annotations"]
     assert (source["type"], source["title"]) == ("url_citation", "figures.txt")
     assert source in [one.get("annotation") for one in events]
@@ -98,7 +95,7 @@ def test_a_file_is_part_of_the_result_and_a_source_of_the_message(agents, webui,
 
 
 def test_a_call_of_its_own_tool_beside_one_of_the_agent(webui, model):
-    """The agent's result is sent along with the one that is needed."""
+    """The agent's call is sent along with the result that is needed."""
     model.script(
         calls(("calculate", {"expression": "6 * 7"}), ("get_current_timestamp", {})), says("42, at five past eight.")
     )
@@ -106,43 +103,35 @@ def test_a_call_of_its_own_tool_beside_one_of_the_agent(webui, model):
     (call,) = unanswered(items)
     assert call["name"] == "get_current_timestamp"
     result = {"type": "function_call_output", "call_id": call["call_id"], "output": '{"current_timestamp": 1}'}
-    made = [item for item in stored(items) if item["type"] == "function_call"]
-    others = [item for item in stored(items) if item["type"] == "function_call_output"]
-    _, items = ask(webui, "clerk", [said("6 * 7, and the time?"), *made, *others, result])
+    _, items = ask(webui, "clerk", [said("6 * 7, and the time?"), *stored(items), result])
     assert items[-1]["content"][0]["text"] == "42, at five past eight."
 
 
-@pytest.mark.parametrize("is_early", [False, True])
-def test_an_approval_is_decided_in_muster_and_the_answer_goes_on(agents, webui, model, is_early):
-    """Open WebUI knows no approvals: it sends an error as the result of the call that waits."""
+def test_an_approval_is_decided_in_muster_and_the_answer_goes_on(agents, webui, model):
+    """Open WebUI knows no approvals: over chat completions it waits for the answer."""
     live, _ = agents
     model.script(calls(("calculate", {"expression": "6 * 7"})), says("Approved: 42."))
-    events, items = ask(webui, "careful", [said("6 * 7?")])
-    (call,) = unanswered(items)
-    failed = {"type": "function_call_output", "call_id": call["call_id"], "output": "Error: no such tool"}
-    approval = UUID(items[-1]["id"].removeprefix("mcpr_"))
-    body = {"stream": True, "model": "careful", "input": [said("6 * 7?"), *stored(items), failed]}
-    if is_early:
-        assert webui.post(f"{live.url}/api/v1/approvals/{approval}", json={"decision": "approve"}).is_success
-    with webui.stream("POST", "/responses", json=body) as answer:
+    body = {"stream": True, "model": "careful", "messages": [{"role": "user", "content": "6 * 7?"}]}
+    with webui.stream("POST", "/chat/completions", json=body) as answer:
         lines = answer.iter_lines()
-        assert "response.created" in next(lines)
-        if not is_early:
-            assert webui.post(f"{live.url}/api/v1/approvals/{approval}", json={"decision": "approve"}).is_success
-        events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
-    items = events[-1]["response"]["output"]
-    assert [item["type"] for item in items] == ["function_call_output", "message"]
-    assert items[0]["call_id"] == call["call_id"] and items[0]["output"][0]["text"] == "42"
-    assert items[1]["content"][0]["text"] == "Approved: 42."
-    assert "no such tool" not in json.dumps(model.requests[-1])
+        assert "assistant" in next(lines)
+        open_ones = {"status": "open", "limit": 1}
+        approval = wait_for(lambda: live.http.get("/api/v1/approvals/", params=open_ones).json()["results"])[0]["id"]
+        assert webui.post(f"{live.url}/api/v1/approvals/{approval}", json={"decision": "approve"}).is_success
+        assert "Approved: 42." in "".join(
+            json.loads(line[6:])["choices"][0]["delta"].get("content") or ""
+            for line in lines
+            if line.startswith("data: {")
+        )
 
 
 def test_another_persons_call_cannot_be_followed(agents, webui, model):
     from tests.gateway.live_agents import new_key
 
-    model.script(calls(("calculate", {"expression": "6 * 7"})))
-    _, items = ask(webui, "careful", [said("mine")])
-    failed = {"type": "function_call_output", "call_id": items[0]["call_id"], "output": "Error"}
+    model.script(calls(("calculate", {"expression": "6 * 7"}), ("get_current_timestamp", {})))
+    _, items = ask(webui, "clerk", [said("mine")])
+    (call,) = unanswered(items)
+    failed = {"type": "function_call_output", "call_id": call["call_id"], "output": "Error"}
     stranger = {"Authorization": f"Bearer {new_key(agents[0], 'webui-stranger', '*')}"}
     answer = webui.post("/responses", json={"model": "router", "input": [failed]}, headers=stranger)
     assert answer.status_code == 400 and answer.json()["error"]["code"] == "unknown_call"

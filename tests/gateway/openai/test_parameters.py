@@ -15,10 +15,11 @@ ACCEPTED = [
     {"top_logprobs": 0}, {"service_tier": "flex"}, {"tool_choice": "auto"}, {"tool_choice": {"type": "auto"}},
     {"tool_choice": "none"}, {"tool_choice": None}, {"logit_bias": {}}, {"n": 1}, {"user": "u"}, {"prediction": None},
     {"stream_options": {"include_obfuscation": False}}, {"max_tokens": 5}, {"temperature": 0},
+    {"stop": ["END"]}, {"stop": "END"}, {"client_metadata": {"session": "s"}}, {"tools": []},
 ]  # fmt: skip
 REFUSED = [
-    {"stop": ["END"]}, {"stop": "END"}, {"n": 2}, {"logprobs": True}, {"top_logprobs": 3}, {"logit_bias": {"1": 5}},
-    {"max_tool_calls": 1}, {"tool_choice": "required"}, {"modalities": ["audio"]}, {"truncation": "middle"},
+    {"n": 2}, {"logprobs": True}, {"top_logprobs": 3}, {"logit_bias": {"1": 5}},
+    {"max_tool_calls": 1}, {"tool_choice": {"type": "web_search"}}, {"modalities": ["audio"]}, {"truncation": "middle"},
 ]  # fmt: skip
 
 
@@ -67,19 +68,49 @@ def test_a_choice_of_tools_is_followed(choice, names):
     assert [tool["name"] for tool in read_chat(tools=[TOOL, OTHER], tool_choice=choice).tools] == names
 
 
+FORCED = [
+    ("required", "required", ["weather", "time"]),
+    ({"type": "function", "function": {"name": "time"}}, "time", ["weather", "time"]),
+    ({"type": "function", "name": "time"}, "time", ["weather", "time"]),
+    (
+        {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"name": "time"}]}},
+        "required",
+        ["time"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("choice", "demanded", "names"), FORCED)
+def test_a_demanded_call_is_asked_for(choice, demanded, names):
+    prompt = read_chat(tools=[TOOL, OTHER], tool_choice=choice)
+    assert (prompt.tool_choice, [tool["name"] for tool in prompt.tools]) == (demanded, names)
+
+
 @pytest.mark.parametrize(
-    "more",
+    ("tools", "choice"),
     [
-        {"tool_choice": "required"},
-        {"tool_choice": {"type": "function", "function": {"name": "weather"}}},
-        {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}},
-        {"parallel_tool_calls": False},
+        ([], "required"),
+        ([TOOL], {"type": "function", "function": {"name": "time"}}),
+        ([{"type": "web_search"}], "required"),
+        ([TOOL], {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}),
     ],
-    ids=str,
 )
-def test_what_the_agent_cannot_promise_about_tools_is_refused(more):
-    with pytest.raises(Invalid) as refusal:
-        read_chat(tools=[TOOL], **more)
-    assert refusal.value.code == "unsupported_parameter"
+def test_a_call_that_cannot_be_made_is_not_promised(tools, choice):
     with pytest.raises(Invalid):
-        read_response(tools=[FLAT], **more)
+        read_chat(tools=tools, tool_choice=choice)
+
+
+@pytest.mark.parametrize("kind", ["web_search", "custom", "local_shell", "mcp", "namespace", "of_next_year"])
+def test_a_tool_that_is_no_function_is_left_out(kind):
+    assert [tool["name"] for tool in read_response(tools=[{"type": kind}, FLAT]).tools] == ["weather"]
+
+
+def test_one_call_at_a_time_is_asked_for():
+    assert read_chat(tools=[TOOL], parallel_tool_calls=False).is_one_call
+    assert not read_chat(tools=[TOOL], parallel_tool_calls=True).is_one_call
+
+
+@BOTH
+def test_a_tool_without_a_type_is_refused(read):
+    with pytest.raises(Invalid):
+        read(tools=[{"name": "weather"}])

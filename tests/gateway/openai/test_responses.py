@@ -34,15 +34,12 @@ def test_the_agents_own_calls_are_items_and_the_stream_is_in_order(client, model
     with client.responses.stream(model="clerk", input="6 * 7?") as stream:
         events = list(stream)
         final = stream.get_final_response()
-    last = -1  # a piece of text counts as many as it has characters
-    for event in events:
-        last += len(event.delta) if event.type == "response.output_text.delta" else 1
-        assert event.sequence_number == last
+    assert [event.sequence_number for event in events] == list(range(len(events)))
     names = [event.type for event in events]
     assert names[:2] == ["response.created", "response.in_progress"] and names[-1] == "response.completed"
-    assert "response.function_call_arguments.done" in names and "response.output_text.delta" in names
-    assert [item.type for item in final.output] == ["function_call", "function_call_output", "message"]
-    assert final.output[0].call_id == final.output[1].call_id and final.output[1].output[0].text == "42"
+    assert "response.mcp_call.completed" in names and "response.output_text.delta" in names
+    assert [item.type for item in final.output] == ["mcp_call", "message"]
+    assert (final.output[0].name, final.output[0].output, final.output[0].error) == ("calculate", "42", None)
     again = client.responses.retrieve(final.id)
     assert [item.id for item in again.output] == [item.id for item in final.output]
     assert again.output_text == final.output_text == "It is 42."
@@ -67,11 +64,11 @@ def test_a_stream_that_was_cut_off_continues_inside_the_text(client, model, is_o
         id = event.response.id if event.type == "response.created" else id
         if not is_over and event.type == "response.output_text.delta":
             break
-    after = next(one for one in got if one.type == "response.output_text.delta").sequence_number + 1
+    after = next(one for one in got if one.type == "response.output_text.delta").sequence_number
     rest = list(client.responses.retrieve(id, stream=True, starting_after=after))
     deltas = [event.delta for event in rest if event.type == "response.output_text.delta"]
     first = next(one.delta for one in got if one.type == "response.output_text.delta")
-    assert first + "One two three four."[len(first)] + "".join(deltas) == "One two three four."
+    assert first + "".join(deltas) == "One two three four."
     assert rest[-1].type == "response.completed" and rest[0].sequence_number > after
 
 
@@ -166,8 +163,9 @@ def test_another_person_neither_reads_continues_nor_cancels_a_response(agents, c
         other.responses.retrieve(mine.id)
     with pytest.raises(openai.NotFoundError):
         other.responses.cancel(mine.id)
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(openai.BadRequestError) as refused:
         other.responses.create(model="router", input="hi", previous_response_id=mine.id)
+    assert (refused.value.code, refused.value.param) == ("previous_response_not_found", "previous_response_id")
     result = {"type": "function_call_output", "call_id": mine.output[0].call_id, "output": "lie"}
     with pytest.raises(openai.BadRequestError):
         other.responses.create(model="router", input=[result])
@@ -193,6 +191,36 @@ def test_responses_over_a_websocket(client, model):
         assert json.loads(socket.recv_bytes())["error"]["type"] == "not_found_error"
     with pytest.raises(openai.NotFoundError):
         client.responses.retrieve(first.id)  # `store` was false
+
+
+@pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager:DeprecationWarning")
+def test_the_next_turn_of_a_socket_is_taken_at_once(client, model):
+    model.script(*[says(f"{number}.") for number in range(20)])
+    with client.responses.connect() as socket:
+        previous = {}
+        for number in range(20):
+            socket.response.create(model="plain", input="next", store=False, **previous)
+            events = until_completed(socket)
+            assert events[-1].type == "response.completed", events[-1]
+            assert [event.sequence_number for event in events] == list(range(len(events)))
+            previous = {"previous_response_id": events[-1].response.id}
+            assert events[-1].response.output_text == f"{number}."
+
+
+@pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager:DeprecationWarning")
+def test_a_failed_continuation_ends_its_chain(client, model):
+    model.script(says("One."), says("Two."))
+    with client.responses.connect() as socket:
+        socket.response.create(model="plain", input="one", store=False)
+        first = until_completed(socket)[-1].response
+        socket.response.create(model="plain", input="two", store=False, previous_response_id=first.id)
+        second = until_completed(socket)[-1].response
+        socket.response.create(model="plain", input="x", temperature=9, previous_response_id=second.id)
+        assert json.loads(socket.recv_bytes())["status"] == 400
+        for id in (second.id, first.id):
+            socket.response.create(model="plain", input="again", previous_response_id=id)
+            refused = json.loads(socket.recv_bytes())
+            assert (refused["status"], refused["error"]["code"]) == (400, "previous_response_not_found")
 
 
 def until_completed(socket):

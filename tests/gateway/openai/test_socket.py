@@ -59,7 +59,7 @@ def test_others_continue_nobodys_conversation(alice, bob, charlie, agent):
     frame = {"type": "response.create", "model": "router", "input": "Hi", "previous_response_id": f"resp_{run.pk.hex}"}
     for other in (bob, charlie):
         [said] = ask(ApiKey.make(other, ["*"])[1], frame)
-        assert (said["status"], said["error"]["code"]) == (404, "response_not_found")
+        assert (said["status"], said["error"]["code"]) == (400, "previous_response_not_found")
 
 
 def test_the_mark_of_untrusted_text_survives_a_compaction(alice, alice_api, make_agent):

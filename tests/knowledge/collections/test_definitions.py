@@ -14,6 +14,7 @@ from knowledge.collections import definitions, evaluation, storage
 from knowledge.collections.search import search
 from knowledge.indexing import work
 from knowledge.models import Collection, CollectionFolder, Document, EvaluationQuestion
+from plumbing.fair import Turns
 from tests.knowledge.documents import add, collection_with, index
 
 pytestmark = pytest.mark.django_db
@@ -168,7 +169,7 @@ def test_a_page_takes_the_place_of_a_text_and_a_text_that_of_a_page(alice):
 
 
 def test_a_page_with_a_private_address_is_not_fetched(alice, monkeypatch):
-    monkeypatch.setattr(work, "_used", {})
+    monkeypatch.setattr(work, "TURNS", Turns(work.TURN_S))
     apply(definition(documents={"inside": {"url": "http://127.0.0.1:9/"}}), alice)
     work.tick()
     row = Document.objects.get()

@@ -1,4 +1,4 @@
-"""A socket whose consumer breaks is closed with 1012: its client connects again. It never stays open and mute."""
+"""A socket whose consumer breaks is closed with 4012: its client connects again. It never stays open and mute."""
 
 import asyncio
 
@@ -8,6 +8,7 @@ from django.db import OperationalError
 
 from agents.models import ApiKey
 from config.asgi import application
+from plumbing.sockets import RESTART
 from runs.api.consumers import SessionConsumer
 from runs.events import stream
 from runs.events.sockets import Authenticated
@@ -54,7 +55,7 @@ def test_a_database_error_while_it_is_admitted(opened, alice, make_agent, monkey
     async def talk():
         return await close_code(await opened(f"/ws/sessions/{session.pk}/"))
 
-    assert in_a_loop(talk()) == 1012
+    assert in_a_loop(talk()) == RESTART
 
 
 def test_a_database_error_at_a_frame(opened, alice, make_agent, monkeypatch):
@@ -67,7 +68,7 @@ def test_a_database_error_at_a_frame(opened, alice, make_agent, monkeypatch):
         await socket.send_json_to({"type": "message", "text": "Hello"})
         return await close_code(socket)
 
-    assert in_a_loop(talk()) == 1012
+    assert in_a_loop(talk()) == RESTART
 
 
 def test_a_database_error_while_a_run_is_followed(opened, alice, make_agent, monkeypatch):
@@ -82,4 +83,4 @@ def test_a_database_error_while_a_run_is_followed(opened, alice, make_agent, mon
     async def talk():
         return await close_code(await opened(f"/ws/runs/{run.pk}/"))
 
-    assert in_a_loop(talk()) == 1012
+    assert in_a_loop(talk()) == RESTART

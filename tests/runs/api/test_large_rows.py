@@ -1,10 +1,15 @@
 """Lists stay small whatever rows hold, and another person does not wait for them."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from agents.http import sizes
+from agents.models import Chain, ChainStep
 from plumbing import clock
-from runs.models import Message, Run, RunEvent, Session
+from runs.calls import pending
+from runs.models import Approval, Message, Run, RunEvent, Session, ToolCallRecord
 
 LARGE = "x" * 900_000
 
@@ -52,6 +57,31 @@ def test_a_page_holds_at_least_one_row(alice_api, large_runs, monkeypatch):
     monkeypatch.setattr(sizes, "PAGE_BYTES", 1)
     page = alice_api.get("/api/v1/runs/?limit=5").json()
     assert len(page["results"]) == 1 and page["next"]
+
+
+@pytest.mark.django_db
+def test_rows_that_belong_to_a_row_count_too(alice, alice_api):
+    chains = Chain.objects.bulk_create(Chain(owner=alice, name=f"chain-{number}") for number in range(12))
+    ChainStep.objects.bulk_create(
+        ChainStep(chain=chain, key="only", target_kind="tool", target="t", input={"text": LARGE}) for chain in chains
+    )
+    pages = all_pages(alice_api, "/api/v1/chains/?limit=500&fields=name,steps")
+    assert len(pages) > 1 and max(len(page.content) for page in pages) < sizes.PAGE_BYTES + 2_000_000
+    names = [row["name"] for page in pages for row in page.json()["results"]]
+    assert sorted(names) == sorted(chain.name for chain in chains)
+
+
+@pytest.mark.django_db
+def test_what_the_runs_of_a_page_wait_for_is_small(alice, alice_api, monkeypatch):
+    monkeypatch.setattr(pending, "PAGE_BYTES", 2_000_000)
+    later = timezone.now() + timedelta(days=1)
+    for _ in range(6):
+        run = Run.objects.create(principal=alice, status="waiting", waiting_for="approval")
+        call = ToolCallRecord.objects.create(run=run, name="send", arguments={})
+        Approval.objects.create(run=run, call=call, tool="send", arguments={"text": LARGE}, expires_at=later)
+    rows = alice_api.get("/api/v1/runs/?fields=id,pending").json()["results"]
+    sizes_of_text = [len(row["pending"][0]["arguments"]["text"]) for row in rows]
+    assert sorted(size < 2_000 for size in sizes_of_text) == [False] * 2 + [True] * 4
 
 
 @pytest.mark.django_db

@@ -305,11 +305,11 @@ def test_one_persons_hanging_receivers_stop_nobody_else(sink, alice, bob, monkey
         assert webhooks.send_due() == webhooks.EACH_RECEIVER
         mine = told(bob, sink.url)
         assert webhooks.send_due() == 1
-        [(bobs, _)] = [(future, line) for future, line in webhooks.UNDER_WAY.items() if line.owner == bob.pk]
+        [bobs] = [future for future, (person, _) in webhooks.QUEUE.under_way.items() if person == bob.pk]
         bobs.result(timeout=2.5)  # before any of Alice's ends
         mine.refresh_from_db()
         assert mine.state == "delivered" and len(sink.got) == 1
-    futures.wait(list(webhooks.UNDER_WAY), timeout=60)
+    futures.wait(list(webhooks.QUEUE.under_way), timeout=60)
     assert webhooks.send_due() == 0, "her receiver is left alone for a while"
     assert set(WebhookDelivery.objects.filter(webhook__owner=alice).values_list("state", flat=True)) == {"pending"}
     assert not WebhookDelivery.objects.filter(webhook__owner=alice, next_attempt_at__lte=timezone.now()).exists()

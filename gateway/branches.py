@@ -1,0 +1,185 @@
+"""Continue a conversation from the end of any of its turns, as often as a caller likes.
+
+A turn that is the last word of its session is continued in it, and a run that waits for the caller's results gets
+them, if the request asks for the same as the run did. Everything else is a branch: a new session with the
+conversation up to that turn.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from agents.exceptions import Conflict, Invalid
+from gateway import histories, turns
+from gateway.histories import SentMessage
+from gateway.turns import Pause, Turn
+from runs.calls import shown
+from runs.exceptions import AlreadyAnswered, SessionBusy
+from runs.models import InputRequest, Message, ModelCall, Run, RunEvent, Session, ToolCallRecord
+from runs.queue import endings
+
+JSON = Any
+
+
+@dataclass(slots=True)
+class Point:
+    """Where a turn ended: its last event, the caller's calls that it left open (their names by their ids), and whether
+    its run ended in it.
+    """
+
+    turn: Turn
+    last_event: int = 0
+    open: dict[UUID, str] = field(default_factory=dict)
+    is_over: bool = False
+
+
+def find_point(turn: Turn) -> Point:
+    point = Point(turn)
+    calls: dict[str, UUID] = {}
+    for frame in turns.replayed(turn, Pause(for_approvals=True)):
+        point.last_event = frame.seq or point.last_event
+        point.is_over = frame.is_last
+        if frame.type == "input.requested" and frame.data["kind"] == InputRequest.Kind.TOOL:
+            calls[frame.data["id"]] = UUID(frame.data["call"])
+            point.open[UUID(frame.data["call"])] = frame.data["name"]
+        elif frame.type == "input.answered" and frame.data["id"] in calls:
+            point.open.pop(calls[frame.data["id"]], None)
+    return point
+
+
+def turn_that_asked(user: Any, ids: Sequence[UUID]) -> Turn | None:
+    """The turn that ended with these calls of the caller's tools, if it is this person's."""
+    requests = InputRequest.objects.visible_to(user).filter(call_id__in=ids, kind=InputRequest.Kind.TOOL)
+    request = requests.select_related(*(f"run__{name}" for name in turns.RUN_JOINS)).order_by("pk").first()
+    if request is None:
+        return None
+    # A turn begins where the answers of the one before were stored.
+    asked = RunEvent.objects.filter(run=request.run_id, type="input.requested", data__call=str(request.call_id)).first()
+    if asked is None:
+        return None
+    earlier = RunEvent.objects.filter(run=request.run_id, type="input.answered", seq__lt=asked.seq)
+    begins = earlier.order_by("-seq").values_list("seq", flat=True).first()
+    return Turn(request.run, begins or 0)
+
+
+def follow(
+    turn: Turn,
+    *,
+    results: Mapping[UUID, JSON],
+    earlier: list[SentMessage],
+    parts: list[dict[str, JSON]],
+    has_pictures: bool,
+    model: str,
+    more: dict[str, Any],
+    **start: Any,
+) -> Turn:
+    """The next turn after this one. `results`: of the caller's calls, whose pictures are in `earlier`; `parts`: the
+    person's message, empty if there is none; `more` and `start` as for turns.begin. Raises Invalid (missing_result,
+    unknown_call), Conflict, and what turns.begin raises.
+    """
+    user = start["user"]
+    point = find_point(turn)
+    if results and not point.open and (waiting := turns.undecided(user, set(results))):
+        return waiting
+    results = own_results(point, results)
+    if point.open and not earlier and not parts and not has_pictures and may_answer(point, model, more):
+        try:
+            return turns.answer(user, results)
+        except AlreadyAnswered:
+            pass  # by the same request, sent twice at once: this one is done anew
+    start |= {"agent": model, "earlier": earlier, "parts": parts, "continues": not parts, **more}
+    if not point.open and not earlier and parts:
+        return at_the_end(point, start)
+    if not point.open and not point.is_over:
+        raise SessionBusy(hint="Wait for the previous response to end.")
+    return from_branch(point, results, start)
+
+
+def own_results(point: Point, results: Mapping[UUID, JSON]) -> dict[UUID, JSON]:
+    """The results of the open calls. As OpenAI's servers: each of them needs one, and there is none for other calls,
+    except those of the agent, which some clients send along. Raises Invalid.
+    """
+    if missing := [id for id in point.open if id not in results]:
+        calls = ", ".join(f"call_{id.hex}" for id in missing[:5])
+        raise Invalid(f"Each call of the assistant needs its result; it is missing for {calls}.", code="missing_result")
+    others = {id for id in results if id not in point.open}
+    if lacking := others - turns.own_calls(others, [point.turn.run.pk]):
+        raise Invalid(f"There is no call “call_{min(lacking).hex}” that waits for you.", code="unknown_call")
+    return {id: results[id] for id in point.open}
+
+
+def may_answer(point: Point, model: str, more: dict[str, Any]) -> bool:
+    """Whether the run waits for exactly these calls, and for what else it does, the request asks for the same."""
+    run = point.turn.run
+    waits_for = set(run.inputs.open().values_list("call_id", flat=True))
+    return waits_for == set(point.open) and turns.has_same_wishes(run, model, more)
+
+
+def at_the_end(point: Point, start: dict[str, Any]) -> Turn:
+    """In the turn's own session, if nothing has happened there since; else in a branch."""
+    session = point.turn.run.session
+    assert session is not None
+    start = {name: value for name, value in start.items() if name != "earlier"}
+    with transaction.atomic():
+        locked = Session.objects.select_for_update().get(pk=session.pk)
+        is_last = not point.is_over or locked.last_seq == last_number(point.turn.run)
+        if is_last and (not point.is_over or not endings.session_is_busy(locked)):
+            return turns.begin(**start, session=session)
+    return from_branch(point, {}, {**start, "earlier": []})
+
+
+def last_number(run: Run, **conditions: Any) -> int:
+    """The number of the run's last message in its session; 0 if there is none."""
+    rows = Message.objects.filter(run=run, session=run.session_id, **conditions)
+    return rows.order_by("-seq").values_list("seq", flat=True).first() or 0
+
+
+@transaction.atomic
+def from_branch(point: Point, results: Mapping[UUID, JSON], start: dict[str, Any]) -> Turn:
+    """In a new session. What waited for these results is ended."""
+    run, user = point.turn.run, start["user"]
+    assert run.session is not None
+    last = last_number(run) if point.is_over else last_number(run, role=Message.Role.USER)
+    if not last:
+        raise Conflict("The message of the previous response was deleted.", code="session_deleted")
+    session = run.session.fork(before=last + 1)
+    if not point.is_over:
+        histories.add_made(session, made_in(point, results), is_untrusted=run.has_untrusted)
+    histories.add_sent(session, start.pop("earlier"))
+    if point.open and not run.is_done:
+        turns.abandon(run, user)
+    return turns.begin(**start, session=session)
+
+
+def made_in(point: Point, results: Mapping[UUID, JSON]) -> list[SentMessage]:
+    """What the run said and called up to this point. Calls that it made for the caller have these results."""
+    run = point.turn.run
+    answered = RunEvent.objects.filter(run=run, type="model.finished", seq__lte=point.last_event)
+    last = answered.order_by("-seq").values_list("data__turn", flat=True).first() or 0
+    records: dict[int, list[ToolCallRecord]] = {}
+    for record in shown.calls(run):
+        records.setdefault(record.turn, []).append(record)
+    messages = []
+    for answer in ModelCall.objects.filter(run=run, error__isnull=True, turn__lte=last).order_by("turn", "id"):
+        if text := (answer.response or {}).get("text"):
+            messages.append(SentMessage("assistant", [{"type": "text", "text": text}]))
+        calls = [remembered(record, results) for record in records.get(answer.turn, ())]
+        if calls:
+            messages.append(SentMessage("assistant", [{"type": "text", "text": ""}], calls))
+    return messages
+
+
+def remembered(record: ToolCallRecord, results: Mapping[UUID, JSON]) -> dict[str, JSON]:
+    """A call in the form of Message.tool_calls, as the model made it."""
+    if record.pk in results:
+        value = results[record.pk]
+        record.result, record.outcome, record.untrusted = value, ToolCallRecord.Outcome.OK, True
+    elif not record.outcome:
+        record.outcome, record.error = ToolCallRecord.Outcome.DENIED, {"code": "denied", "message": "It was not made."}
+    return {
+        "id": shown.call_id(record), "name": record.name, "arguments": record.arguments,
+        "result": shown.result_text(record),
+    }  # fmt: skip

@@ -1,0 +1,59 @@
+"""Items of earlier responses, by their ids: the AI SDK sends `item_reference` in place of what the server knows."""
+
+from typing import Any
+
+from gateway import turns
+from gateway.parts import refused
+from gateway.reading import as_text, bare
+from gateway.turns import uuid_in
+from runs.calls.rows import finished_data
+from runs.models import Message, ToolCallRecord
+
+from .items import Items, call_item, mcp_item
+
+JSON = Any
+TURN_DIGITS = 4  # at the end of the id of a message that a model wrote
+
+
+def find_item(user: Any, id: str, param: str) -> dict[str, JSON]:
+    """The item as it stood in its response. Raises Invalid for one that is not this person's."""
+    prefix, _, rest = id.partition("_")
+    item = None
+    if user is not None and prefix in ("fc", "mcp"):
+        item = find_call(user, rest)
+    elif user is not None and prefix == "msg":
+        item = find_message(user, rest) or find_reply(user, id, rest)
+    elif prefix == "rs":
+        item = {"type": "reasoning"}
+    if item is None:
+        raise refused(param, f"Item with id “{id[:80]}” not found.", "item_not_found")
+    return item
+
+
+def find_call(user: Any, hex: str) -> dict[str, JSON] | None:
+    pk = uuid_in(hex)
+    record = ToolCallRecord.objects.filter(run__principal_id=user.pk, pk=pk, parent_call=None).first() if pk else None
+    if record is None:
+        return None
+    data = {"id": bare(str(record.pk)), "name": record.name, "arguments": as_text(record.arguments)}
+    if record.kind == "caller":
+        return call_item(data)
+    return mcp_item(data, finished_data(record)) if record.outcome else None
+
+
+def find_message(user: Any, hex: str) -> dict[str, JSON] | None:
+    """A message of the person, as /input_items shows it."""
+    pk = uuid_in(hex) if len(hex) == 32 else None
+    row = Message.objects.filter(pk=pk, session__owner_id=user.pk).first() if pk else None
+    return {"type": "message", "role": row.role, "content": row.words} if row else None
+
+
+def find_reply(user: Any, id: str, rest: str) -> dict[str, JSON] | None:
+    turn = turns.parsed(user, rest[:-TURN_DIGITS])
+    if turn is None:
+        return None
+    items = Items(turn.id)
+    for frame in turns.replayed(turn, items.reading.pause):
+        for _ in items.take(frame):
+            pass
+    return next((item for item in items.output if item["id"] == id), None)

@@ -1,0 +1,45 @@
+"""Texts at which an answer ends, whether or not the model's server knows them. Plain Python."""
+
+from collections.abc import Callable, Sequence
+
+
+def cut_at(text: str, stops: Sequence[str]) -> str:
+    """The text before the first of the stops."""
+    places = [place for stop in stops if (place := text.find(stop)) >= 0]
+    return text[: min(places)] if places else text
+
+
+class Stopped:
+    """Hands pieces of a text on as far as no stop is in them. `end` hands on what was held back."""
+
+    def __init__(self, listener: Callable[[str], None], stops: Sequence[str]) -> None:
+        self._listener = listener
+        self._stops = stops
+        self._held = ""
+        self._is_over = False
+
+    def hear(self, text: str) -> None:
+        if self._is_over:
+            return
+        text = self._held + text
+        before = cut_at(text, self._stops)
+        if len(before) < len(text):
+            self._is_over = True
+            self._hand_on(before)
+            return
+        self._held = text[len(text) - self._length_of_beginning(text) :]
+        self._hand_on(text[: len(text) - len(self._held)])
+
+    def end(self) -> None:
+        if not self._is_over:
+            self._hand_on(self._held)
+
+    def _length_of_beginning(self, text: str) -> int:
+        """How many characters at the end may be the beginning of a stop."""
+        longest = max(len(stop) for stop in self._stops) - 1
+        sizes = range(min(longest, len(text)), 0, -1)
+        return next((size for size in sizes if any(stop.startswith(text[-size:]) for stop in self._stops)), 0)
+
+    def _hand_on(self, text: str) -> None:
+        if text:
+            self._listener(text)
