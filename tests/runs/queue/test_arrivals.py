@@ -15,6 +15,7 @@ from runs.models import Run, RunEvent, StepRun, Webhook, WebhookDelivery
 from runs.queue import arrivals, claims, endings
 from runs.queue.leases import KEEPER, worker_name
 from runs.worker import recovery, runner
+from runs.worker.process import Worker
 from tests.fakes import says
 
 pytestmark = pytest.mark.django_db
@@ -327,3 +328,15 @@ def test_a_process_that_dies_before_it_begins_leaves_a_run_that_another_takes(po
     assert recovery.line_up_lost() == 1
     taken = claims.claim_next("default")
     assert (taken.pk, taken.attempt, claims.how_claimed(taken)) == (run.pk, 2, "run.recovered")
+
+
+def test_a_pool_keeps_room_for_as_many_runs_as_it_has_and_until_it_stops(settings):
+    settings.WORKER_RUNS = 1
+    pool = Worker("web")
+    assert not pool.reserve("slow")
+    assert pool.reserve("default") and not pool.reserve("default")
+    pool.give_back()
+    assert pool.reserve("default")
+    pool.give_back()
+    pool.pickup.take_no_more()
+    assert not pool.reserve("default")
