@@ -26,12 +26,12 @@ V1 = "/api/v1"
 
 def main() -> None:
     options = read_options()
-    draw_fifty()
     home = Path(tempfile.mkdtemp(prefix="muster-bench-"))
     server = serve(home, options.port)
     try:
         wait_until_ready(server)
         use_database(home)
+        draw_fifty()
         key = (home / "secrets" / "development_key").read_text().strip()
         api = httpx2.Client(
             base_url=f"http://127.0.0.1:{options.port}", headers={"Authorization": f"Bearer {key}"}, timeout=60

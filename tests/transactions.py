@@ -1,8 +1,8 @@
 """Nothing slow happens inside a transaction: on SQLite it would keep everybody else from writing.
 
 While a test is in a transaction of the product's (not in the one that pytest-django puts around it), a
-connection to a network address, the resolving of a name and the hashing of a password are recorded. A
-test of `WATCHED` then fails.
+connection to a network address, the resolving of a name, the storing of a file and the hashing of a password
+are recorded. A test of `WATCHED` then fails.
 """
 
 import socket
@@ -14,11 +14,15 @@ import pytest
 from django.contrib.auth import hashers
 from django.db import connection
 
+from agents import storage
 from plumbing.http import addresses
 
 slow_work: list[str] = []
 # Where the doors are through which people send names to resolve, files and passwords.
-WATCHED = ("tests/agents/http/", "tests/connectors/", "tests/gateway/a2a/", "tests/config/test_odd_values.py")
+WATCHED = (
+    "tests/agents/http/", "tests/connectors/", "tests/gateway/a2a/", "tests/config/test_odd_values.py",
+    "tests/knowledge/skills/", "tests/studio/authoring/test_skills.py",
+)  # fmt: skip
 KNOWN = ("django/contrib/admin/options.py",)  # the admin of Django wraps whole requests; only administrators come there
 
 
@@ -54,6 +58,7 @@ def slow_work_is_noticed() -> Iterator[None]:
     patch = pytest.MonkeyPatch()
     patch.setattr(socket.socket, "connect", noticed("a connection", socket.socket.connect, is_network), raising=False)
     patch.setattr(addresses, "resolve", noticed("resolving", addresses.resolve))
+    patch.setattr(storage, "store_bytes", noticed("storing a file", storage.store_bytes))
     patch.setattr(hashers.MD5PasswordHasher, "encode", noticed("hashing", hashers.MD5PasswordHasher.encode))
     yield
     patch.undo()

@@ -41,8 +41,8 @@ def find(user: Any, text: str) -> list[Result]:
 
 def by_words(text: str, results: dict[int, Result]) -> list[int]:
     """The pieces by the words that they share with the text; a word that few of them have weighs more."""
-    wanted = set(stems_of(text))
-    shared = {pk: wanted & words_of(piece) for pk, (_, piece) in results.items()}
+    question_stems = set(stems_of(text))
+    shared = {pk: question_stems & words_of(piece) for pk, (_, piece) in results.items()}
     having: Counter[str] = Counter()
     for stems in shared.values():
         having.update(stems)

@@ -95,9 +95,9 @@ def answers(chunk: Chunk, question: EvaluationQuestion) -> bool:
 
 def figures(ranks: list[dict[str, Any]]) -> tuple[float, float]:
     """Recall@5 and MRR, each between 0 and 1, of at least one question."""
-    found = [row["rank"] for row in ranks if row["rank"]]
-    recall = sum(rank <= FIRST for rank in found) / len(ranks)
-    reciprocal = sum(1 / rank for rank in found) / len(ranks)
+    hit_ranks = [row["rank"] for row in ranks if row["rank"]]
+    recall = sum(rank <= FIRST for rank in hit_ranks) / len(ranks)
+    reciprocal = sum(1 / rank for rank in hit_ranks) / len(ranks)
     return round(recall, 4), round(reciprocal, 4)
 
 

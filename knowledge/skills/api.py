@@ -103,8 +103,7 @@ class SkillViewSet(VersionedViewSet):
     def update(self, request: Any, name: str) -> Response:
         """Replace the working row: SKILL.md and, as far as they are sent, its team and all other files."""
         skill = self.get_object()
-        with refusals("skill", request.user):
-            return Response(self.get_serializer(self.stored(skill)).data)
+        return Response(self.get_serializer(self.stored(skill)).data)
 
     @extend_schema(request=SkillSerializer, responses={200: SkillSerializer}, parameters=[IF_MATCH])
     def partial_update(self, request: Any, name: str) -> Response:
@@ -137,11 +136,19 @@ class SkillViewSet(VersionedViewSet):
         if not hasattr(self.request.data, "getlist"):  # JSON, and no form
             body = read(ReplacedSkillSerializer if skill.pk else WrittenSkillSerializer, self.request)
             contents = files.checked(files.with_kept(skill, body["files"])) if "files" in body else None
-            if "team" in body:
-                self.shared(skill, {"team": body["team"]})
-            return store.save(skill, body["text"], contents, user=user, untrusted=False, source=source)
+            archive = store.store_changed(skill, body["text"], contents, untrusted=False)
+            with refusals("skill", user):
+                if "team" in body:
+                    self.shared(skill, {"team": body["team"]})
+                return store.save(
+                    skill, body["text"], contents, user=user, untrusted=False, source=source, archive=archive
+                )
         folder, text, contents = received(self.request.data, self.request.FILES)
-        return store.save(skill, text, contents, user=user, untrusted=True, source=source, folder=folder)
+        archive = store.store_changed(skill, text, contents, untrusted=True, folder=folder)
+        with refusals("skill", user):
+            return store.save(
+                skill, text, contents, user=user, untrusted=True, source=source, folder=folder, archive=archive
+            )
 
     def freeze(self, skill: Skill, body: dict[str, Any]) -> SkillVersion:
         return store.publish(skill, user=self.request.user, source=client_address(self.request), **body)

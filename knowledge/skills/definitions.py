@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
+from agents import storage
 from agents.definitions import shapes
 from agents.definitions.agents import share, sharing
 from agents.definitions.contents import read_content, write_content
 from agents.definitions.files import Definition
 from agents.exceptions import Invalid
+from agents.models import StoredFile
 from agents.sharing import carry
 from agents.unknown import extra
 from knowledge.models import Skill
@@ -24,6 +26,24 @@ class SkillKind:
     """
 
     name = "skill"
+
+    def __init__(self) -> None:
+        self.archives: dict[tuple[str, bool], StoredFile | None] = {}  # by the skill's name, and whether it is live
+
+    def prepare(self, definition: Definition, *, owner: Any, actor: Any) -> None:
+        """Store the bytes of files, while no transaction is open. Raises Invalid, Conflict, TooLarge."""
+        for is_live, one in ((False, definition), (True, definition.get("live"))):
+            if not one:
+                continue
+            contents, untrusted = contents_of(one), bool(one.get("untrusted"))
+            archive = files.store_archive(owner, definition["name"], contents, untrusted=untrusted)
+            self.archives[definition["name"], is_live] = archive
+
+    def abandon(self) -> None:
+        """Delete the stored bytes that no row refers to."""
+        names = {archive.stored for archive in self.archives.values() if archive is not None}
+        kept = set(StoredFile.objects.filter(stored__in=names).values_list("stored", flat=True))
+        storage.remove(names - kept)
 
     def unknown(self, definition: Definition) -> dict[str, str]:
         fields = extra(definition, {"kind", "name", "team", "draft", "live", *CONTENT})
@@ -73,9 +93,9 @@ class SkillKind:
         row.name = definition["name"]
         share(row, definition.get("team"))
         if definition.get("live"):
-            keep(row, definition["live"], actor)
+            keep(row, definition["live"], actor, self.archives.get((row.name, True)))
             publish(row, actor)
-        keep(row, definition, actor)
+        keep(row, definition, actor, self.archives.get((row.name, False)))
         if not definition.get("draft") and not definition.get("live"):
             publish(row, actor)
         carry(row)
@@ -117,14 +137,20 @@ def is_base64(one: Any) -> bool:
     return isinstance(one, dict) and one.keys() == {"base64"} and isinstance(one["base64"], str)
 
 
-def keep(row: Skill, definition: Definition, actor: Any) -> None:
+def keep(row: Skill, definition: Definition, actor: Any, archive: StoredFile | None) -> None:
     """Store the working row. Raises Invalid, Conflict, TooLarge."""
+    text, untrusted = definition.get("text", ""), bool(definition.get("untrusted"))
+    contents = contents_of(definition)
+    store.save(row, text, contents, user=actor, untrusted=untrusted, source="definitions", archive=archive)
+
+
+def contents_of(definition: Definition) -> dict[str, bytes]:
+    """Its files besides SKILL.md. Raises Invalid, TooLarge."""
     sent = definition.get("files") or {}
     contents = files.checked({path: read_content(path, one) for path, one in sent.items()})
     if files.MAIN in contents:
         raise Invalid(f"{files.MAIN} is the field “text”, not a file.", code="invalid")
-    untrusted = bool(definition.get("untrusted"))
-    store.save(row, definition.get("text", ""), contents, user=actor, untrusted=untrusted, source="definitions")
+    return contents
 
 
 def publish(row: Skill, actor: Any) -> None:

@@ -95,8 +95,10 @@ def listed(files: dict[str, bytes]) -> list[dict[str, Any]]:
     return entries
 
 
-def kept(owner: Any, name: str, files: dict[str, bytes], *, untrusted: bool) -> StoredFile | None:
-    """The stored archive of these files; None without files. Raises Invalid, Conflict (quota), TooLarge."""
+def store_archive(owner: Any, name: str, files: dict[str, bytes], *, untrusted: bool) -> StoredFile | None:
+    """The row of an archive of these files, whose bytes are stored; None without files. Must not be called in a
+    transaction: packing, scanning and storing may take seconds. Raises Invalid, Conflict (quota), TooLarge.
+    """
     if not files:
         return None
     if owner is None:
@@ -105,7 +107,7 @@ def kept(owner: Any, name: str, files: dict[str, bytes], *, untrusted: bool) -> 
             code="needs_owner",
             hint=_("Import it as a person."),
         )
-    return storage.save(
+    return storage.store_bytes(
         owner.pk, f"{name}.zip", archives.pack(files), untrusted=untrusted, source=StoredFile.Source.SKILL
     )
 

@@ -32,7 +32,6 @@ SCHEMA = {
 UNREVIEWED = "It was imported and has not been reviewed by a person; read it to learn what it is for."
 
 
-@transaction.atomic
 def save(
     skill: Skill,
     text: str,
@@ -42,11 +41,43 @@ def save(
     untrusted: bool,
     source: str = "",
     folder: str = "",
+    archive: StoredFile | None = None,
 ) -> Skill:
     """Store the working row with this SKILL.md. `contents` are its other files; None: they stay as they are.
 
-    An edit does not remove the mark `untrusted`. Raises Invalid, Conflict, TooLarge.
+    An edit does not remove the mark `untrusted`. `archive`: of these contents (`files.store_archive`); without it their
+    bytes are stored first, so outside of a transaction. Raises Invalid, Conflict, TooLarge.
     """
+    listed = files.listed(contents) if contents is not None else skill.files
+    archive = archive or store_changed(skill, text, contents, untrusted=untrusted, folder=folder)
+    with transaction.atomic():
+        return save_listed(skill, text, listed, archive, user=user, untrusted=untrusted, source=source, folder=folder)
+
+
+def store_changed(
+    skill: Skill, text: str, contents: dict[str, bytes] | None, *, untrusted: bool, folder: str = ""
+) -> StoredFile | None:
+    """The stored archive of files that the working row does not have; None if nothing changes. Must not be called in a
+    transaction. Raises Invalid, Conflict, TooLarge.
+    """
+    if contents is None or files.listed(contents) == skill.files:
+        return None
+    name = skill.name or document.read(text, folder).name
+    return files.store_archive(skill.owner, name, contents, untrusted=untrusted)
+
+
+def save_listed(
+    skill: Skill,
+    text: str,
+    listed: list[dict[str, Any]],
+    archive: StoredFile | None,
+    *,
+    user: Any,
+    untrusted: bool,
+    source: str,
+    folder: str,
+) -> Skill:
+    """Must be called in a transaction."""
     read = document.read(text, folder)
     is_new = skill.pk is None
     if not is_new:
@@ -55,9 +86,10 @@ def save(
     require_free_name(skill)
     skill.text, skill.description = text, read.description
     skill.untrusted = untrusted or (skill.untrusted and not is_new)
-    if contents is not None and (listed := files.listed(contents)) != skill.files:
-        skill.bundle = files.kept(skill.owner, skill.name, contents, untrusted=untrusted)
-        skill.files = listed
+    if listed != skill.files:
+        if archive is not None:
+            storage.keep(archive)
+        skill.bundle, skill.files = archive, listed
     try:
         with transaction.atomic():
             skill.save()

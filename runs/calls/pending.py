@@ -45,9 +45,9 @@ def of(runs: Iterable[Run]) -> dict[UUID, list[dict[str, JSON]]]:
         return requests
     above = tree_of(waiting)
     still = {"run__in": above, "expires_at__gt": clock.near()}
-    asked = InputRequest.objects.open().filter(**still).order_by("id").iterator(chunk_size=ROWS_AT_ONCE)
+    questions = InputRequest.objects.open().filter(**still).order_by("id").iterator(chunk_size=ROWS_AT_ONCE)
     to_approve = Approval.objects.open().filter(**still).order_by("id").iterator(chunk_size=ROWS_AT_ONCE)
-    entries = within_room(chain(map(request_json, asked), map(approval_json, to_approve)))
+    entries = within_room(chain(map(request_json, questions), map(approval_json, to_approve)))
     for entry in entries:
         requests[UUID(entry["run"])].append(entry)
     for run, root in above.items():

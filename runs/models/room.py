@@ -46,7 +46,7 @@ class SizeField(models.PositiveIntegerField):
 
 
 @dataclass(slots=True)
-class Known:
+class Usage:
     """What a process knows of a person: what was stored when it asked, and what they sent since."""
 
     stored: int = 0
@@ -59,35 +59,35 @@ class Rooms:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.people: TTLCache[int, Known] = TTLCache(MOST_PEOPLE, REMEMBERED_S)
+        self.people: TTLCache[int, Usage] = TTLCache(MOST_PEOPLE, REMEMBERED_S)
 
     def check(self, owner_id: int, more: int) -> None:
         """Raises Conflict if this person's runs hold as much as they may."""
         most = settings.RUN_BYTES_PER_PERSON
         if not most:
             return
-        known = self.find(owner_id)
-        known.sent += more
-        if known.sent >= most // ASKED_EVERY:
-            self.ask(owner_id, known, more)
-        if known.stored + known.sent <= most:
+        usage = self.find(owner_id)
+        usage.sent += more
+        if usage.sent >= most // ASKED_EVERY:
+            self.ask(owner_id, usage, more)
+        if usage.stored + usage.sent <= most:
             return
-        if time.monotonic() - known.asked_at >= ASKED_AGAIN_S:  # some may have been deleted
-            self.ask(owner_id, known, more)
-        if known.stored + known.sent > most:
-            known.sent -= more
+        if time.monotonic() - usage.asked_at >= ASKED_AGAIN_S:  # some may have been deleted
+            self.ask(owner_id, usage, more)
+        if usage.stored + usage.sent > most:
+            usage.sent -= more
             raise Conflict(
                 _("Your runs and conversations may hold %(number)s MB in total.") % {"number": most >> 20},
                 code="quota_exceeded",
                 hint=_("Delete some conversations, or send large values as files."),
             )
 
-    def find(self, owner_id: int) -> Known:
+    def find(self, owner_id: int) -> Usage:
         with self.lock:
-            return self.people.setdefault(owner_id, Known())
+            return self.people.setdefault(owner_id, Usage())
 
-    def ask(self, owner_id: int, known: Known, more: int) -> None:
-        known.stored, known.asked_at, known.sent = count_stored(owner_id), time.monotonic(), more
+    def ask(self, owner_id: int, usage: Usage, more: int) -> None:
+        usage.stored, usage.asked_at, usage.sent = count_stored(owner_id), time.monotonic(), more
 
 
 ROOMS = Rooms()

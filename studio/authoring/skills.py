@@ -50,7 +50,8 @@ def render_skills(request: HttpRequest, text: str) -> HttpResponse:
 
 def add_skill(request: HttpRequest) -> HttpResponse:
     try:
-        skill = store_form(request, Skill(owner=request.user))
+        new_skill = Skill(owner=request.user)
+        skill = store.save(new_skill, **read_form(request, new_skill))
     except MusterError as error:
         tell(request, error)
         answer = render_skills(request, request.POST.get("text") or NEW)
@@ -60,16 +61,19 @@ def add_skill(request: HttpRequest) -> HttpResponse:
     return redirect(namesakes.address("page:skill", skill))
 
 
-def store_form(request: HttpRequest, skill: Skill) -> Skill:
-    """The working row with the text or with the files of the form. Raises Invalid, Conflict, TooLarge."""
+def read_form(request: HttpRequest, skill: Skill) -> dict[str, Any]:
+    """The text or the files of the form, for `store.save`; the bytes of the files are stored. Must not be called in a
+    transaction. Raises Invalid, Conflict, TooLarge.
+    """
     by: dict[str, Any] = {"user": request.user, "source": request.META.get(SOURCE, "")}
     if not request.FILES:
         if "text" not in request.POST:
             raise Invalid(_("Choose an archive or a folder."), code="nothing_found")
         text = request.POST["text"].replace("\r\n", "\n")  # browsers send the ends of lines of a text area as CRLF
-        return store.save(skill, text, None, untrusted=False, **by)
+        return {"text": text, "contents": None, "untrusted": False, **by}
     folder, text, contents = read_upload(request)
-    return store.save(skill, text, contents, untrusted=True, folder=folder, **by)
+    archive = store.store_changed(skill, text, contents, untrusted=True, folder=folder)
+    return {"text": text, "contents": contents, "untrusted": True, "folder": folder, "archive": archive, **by}
 
 
 def read_upload(request: HttpRequest) -> tuple[str, str, dict[str, bytes]]:
@@ -105,8 +109,9 @@ def skill_page(request: HttpRequest, name: str) -> HttpResponse:
     if request.method != "POST":
         return render_skill(request, skill, skill.text)
     try:
+        sent = read_form(request, skill)
         with transaction.atomic():
-            store_form(request, lock_unchanged(request, skill))
+            store.save(lock_unchanged(request, skill), **sent)
     except MusterError as error:
         tell(request, error)
         answer = render_skill(request, find(request, name), request.POST.get("text", ""))
@@ -184,11 +189,14 @@ def find_version(skill: Skill, number: str) -> Skill | SkillVersion:
 def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     """Replace by an import, publish, roll back, share, make a function of a script, delete."""
     skill = find(request, name)
-    if verb not in VERBS:
+    if verb != "import" and verb not in VERBS:
         raise Http404("There is no such action.")
     try:
+        if verb == "import":
+            skill.require_edit(request.user)
+            sent = read_form(request, skill)
         with transaction.atomic():
-            done = VERBS[verb](request, skill)
+            done = replace(request, skill, sent) if verb == "import" else VERBS[verb](request, skill)
     except MusterError as error:
         tell(request, error)
         return redirect(namesakes.address("page:skill", skill))
@@ -207,8 +215,8 @@ def lock_unchanged(request: HttpRequest, skill: Skill) -> Skill:
     return locked
 
 
-def replace(request: HttpRequest, skill: Skill) -> str:
-    store_form(request, lock_unchanged(request, skill))
+def replace(request: HttpRequest, skill: Skill, sent: dict[str, Any]) -> str:
+    store.save(lock_unchanged(request, skill), **sent)
     return _("The draft is replaced by what you imported.")
 
 
@@ -252,6 +260,6 @@ def audit_source(request: HttpRequest) -> dict[str, Any]:
 
 
 VERBS: dict[str, Callable[[HttpRequest, Skill], str]] = {
-    "import": replace, "publish": publish, "rollback": roll_back, "share": share, "function": make_function,
+    "publish": publish, "rollback": roll_back, "share": share, "function": make_function,
     "delete": delete,
 }  # fmt: skip
