@@ -17,8 +17,8 @@ from agents.http.authentication import find_key
 from agents.http.filters import FilterSet
 from agents.http.resources import location_header
 from agents.http.version_serializers import VersionSerializer, WholeVersionSerializer
-from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
-from agents.http.viewsets import APIView, Audited, ByName, NamedViewSet, read, readable_name, refusals
+from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, serve_versions
+from agents.http.viewsets import APIView, Audited, ByName, NamedViewSet, read_body, readable_name, refusals
 from agents.models import Agent, ApiKey, AuditEvent, Invitation, Membership, Prompt, Provider, Secret, Team, Tool
 from agents.models.agent import provider_changed
 from agents.serializers.agents import AgentSerializer, ToolSerializer
@@ -33,7 +33,7 @@ from agents.serializers.people import (
     TeamSerializer,
 )
 from agents.serializers.providers import ProviderSerializer, ServedSerializer, TrialResultSerializer, TrialSerializer
-from agents.sharing import let_go
+from agents.sharing import release_unshared_uses
 from plumbing.texts import translate
 
 
@@ -69,7 +69,7 @@ class ProviderViewSet(NamedViewSet):
         """Try it: is its address right, is its key accepted, does it have the model, and what can the model do? The
         last costs a few tokens; `requests: false` leaves it out.
         """
-        body = read(TrialSerializer, request)
+        body = read_body(TrialSerializer, request)
         provider = self.get_object()
         trial = served.try_provider if body["requests"] else served.verdict
         verdict = {"abilities": [], **trial(provider, body.get("model", ""))}
@@ -102,7 +102,7 @@ class AgentFilter(FilterSet):
 
 
 @extend_schema(examples=[NEW_AGENT])
-@versions_as("agents", VersionSerializer, WholeVersionSerializer)
+@serve_versions("agents", VersionSerializer, WholeVersionSerializer)
 class AgentViewSet(GrantedViewSet):
     """The working rows of agents, their versions and their grants."""
 
@@ -121,7 +121,7 @@ class AgentViewSet(GrantedViewSet):
         """Delete an agent that has no runs, with its versions; one with runs answers 409."""
         with refusals("agent", self.request.user):
             self.audit("deleted", agent)
-            let_go(agent)
+            release_unshared_uses(agent)
             agent.delete_unused()
 
 
@@ -193,7 +193,7 @@ class TeamViewSet(NamedViewSet):
         team = self.get_object()
         team.require_edit(request.user)
         if request.method == "POST":
-            body = read(InvitationSerializer, request)
+            body = read_body(InvitationSerializer, request)
             invitation = membership.invite(team, body["user"]["username"], body["role"], by=request.user)
             self.audit("invited", team, user=invitation.user.get_username(), role=invitation.role)
             headers = location_header(request, invitation.pk)

@@ -37,7 +37,7 @@ def side_by_side(old: str, new: str) -> list[Row]:
     if is_short(old, new):
         return side_by_side_here(old, new)
     try:
-        return [Row(**row) for row in apart.read("side_by_side", old, new)]
+        return [Row(**row) for row in apart.run_reader_task("side_by_side", old, new)]
     except apart.TooMuch:
         return [Row("skipped", None, TOO_DIFFERENT, None, "")]
 
@@ -90,7 +90,7 @@ def diff_texts(old: str, new: str, old_name: str, new_name: str) -> str:
     if is_short(old, new):
         return diff_texts_here(old, new, old_name, new_name)
     try:
-        text: str = apart.read("unified", old, new, old_name, new_name)
+        text: str = apart.run_reader_task("unified", old, new, old_name, new_name)
     except apart.TooMuch:
         return TOO_DIFFERENT
     return text
@@ -101,13 +101,13 @@ def diff_texts_here(old: str, new: str, old_name: str, new_name: str) -> str:
     return "\n".join(lines)
 
 
-def as_text(spec: dict[str, Any]) -> str:
+def render_spec(spec: dict[str, Any]) -> str:
     """A spec as readable YAML: keys sorted, long texts as blocks; one that is too long for that as JSON."""
     plain = canonical_json(spec)
     if len(plain) <= SHORT_SPEC:
         return text_here(spec)
     try:
-        text: str = apart.read("as_text", spec)
+        text: str = apart.run_reader_task("as_text", spec)
     except apart.TooMuch:
         return plain
     return text

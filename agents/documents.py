@@ -30,10 +30,12 @@ class Plain(yaml.SafeLoader):
             # {a: b, c} between braces: YAML reads c as a key of null.
             is_missing = isinstance(value, yaml.ScalarNode) and value.value == "" and not value.style
             if node.flow_style and is_missing:
-                raise make_error(key, f"“{short(key)}” has no value", "put a text that contains a comma in quotes")
+                raise make_error(
+                    key, f"“{shorten_key(key)}” has no value", "put a text that contains a comma in quotes"
+                )
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen_keys:
-                    raise make_error(key, f"“{short(key)}” occurs twice", "remove one of them")
+                    raise make_error(key, f"“{shorten_key(key)}” occurs twice", "remove one of them")
                 seen_keys.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -52,7 +54,7 @@ def make_error(key: Any, problem: str, hint: str) -> yaml.YAMLError:
     return yaml.constructor.ConstructorError(None, None, f"{problem}: {hint}", key.start_mark)
 
 
-def short(key: Any) -> str:
+def shorten_key(key: Any) -> str:
     return str(key.value)[:60]
 
 
@@ -86,11 +88,11 @@ def read_here(text: str) -> list[Any]:
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise Refused(str(error)[:200], code="unreadable") from None
     for document in documents:
-        check(document)
+        check_document_value(document)
     return documents
 
 
-def check(value: Any, depth: int = 0) -> None:
+def check_document_value(value: Any, depth: int = 0) -> None:
     """Raises Refused for what JSON or a database cannot hold."""
     if depth > MAX_DEPTH:
         raise Refused(f"It is nested deeper than {MAX_DEPTH} levels.", code="unreadable")
@@ -98,11 +100,11 @@ def check(value: Any, depth: int = 0) -> None:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise Refused(f"The key {str(key)[:60]} is not a text: put it in quotes.", code="unreadable")
-            check(key)
-            check(item, depth + 1)
+            check_document_value(key)
+            check_document_value(item, depth + 1)
     elif isinstance(value, list):
         for item in value:
-            check(item, depth + 1)
+            check_document_value(item, depth + 1)
     elif isinstance(value, str):
         if LONE.search(value):
             raise Refused("A text contains a NUL character or a lone surrogate.", code="unreadable")

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from typing import Any
 
-from .mapping import MappingError, find_compared_texts, find_roots, find_steps, parse, read_source
+from .mapping import MappingError, find_compared_texts, find_roots, find_steps, parse_expression, read_source
 from .spec import ChainSpec, ContextSource, StepSpec
 
 MAX_STEPS = 200
@@ -281,7 +281,7 @@ def session_problems(spec: ChainSpec, graph: Graph) -> Iterator[Problem]:
     """
     if spec.session != "run":
         return
-    talking = [step for step in in_order(spec) if step.target_kind in TALKING]
+    talking = [step for step in list_ordered_steps(spec) if step.target_kind in TALKING]
     for step in talking:
         if step.for_each and min(step.max_parallel, spec.max_parallel) > 1:
             message = f"The items of step “{step.key}” would share one session in parallel."
@@ -299,7 +299,7 @@ def session_problems(spec: ChainSpec, graph: Graph) -> Iterator[Problem]:
             yield Problem(key, "parallel_in_session", message, hint)
 
 
-def in_order(spec: ChainSpec) -> list[StepSpec]:
+def list_ordered_steps(spec: ChainSpec) -> list[StepSpec]:
     by_key = {step.key: step for step in spec.steps}
     return [by_key[key] for key in order_steps(spec)]
 
@@ -339,7 +339,7 @@ def source_problems(graph: Graph, step: StepSpec, source: ContextSource, what: s
 
 def never_holds(expression: str) -> bool:
     try:
-        node = parse(expression).parsed
+        node = parse_expression(expression).parsed
     except MappingError:
         return False
     return node["type"] == "literal" and node["value"] in (False, None, "", [], {})
@@ -377,7 +377,7 @@ def expression_problems(graph: Graph, step: StepSpec) -> Iterator[Problem]:
 def text_problems(graph: Graph, step: str, what: str, condition: str) -> Iterator[Problem]:
     """A field within quotes is a text: `input.count > 'input.limit'` compares no field."""
     try:
-        compared = list(find_compared_texts(parse(condition).parsed))
+        compared = list(find_compared_texts(parse_expression(condition).parsed))
     # `one_expression` reports it.
     except MappingError:
         return
@@ -407,7 +407,7 @@ def one_expression(
     of_step = f" of step “{step}”" if step else ""
     try:
         path, _, _ = read_source(source)
-        node = parse(path).parsed
+        node = parse_expression(path).parsed
         named_steps = find_steps(path)
     except MappingError as error:
         yield Problem(step, error.code, f"{what}{of_step}: {error}", error.hint)

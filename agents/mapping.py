@@ -17,7 +17,7 @@ from jmespath.visitor import Options, TreeInterpreter
 from plumbing.untrusted import apart
 from plumbing.untrusted.apart import Refused
 
-from .documents import check
+from .documents import check_document_value
 
 # Characters of an expression.
 MAX_EXPRESSION = 2000
@@ -57,7 +57,7 @@ def bytes_of_tree(result: jmespath.parser.ParsedResult) -> int:
 
 
 @cached(LRUCache(8 << 20, bytes_of_tree), lock=Lock())
-def parse(expression: str) -> jmespath.parser.ParsedResult:
+def parse_expression(expression: str) -> jmespath.parser.ParsedResult:
     """The syntax tree, as `.parsed`. Raises MappingError with the column of the error."""
     if len(expression) > MAX_EXPRESSION:
         raise MappingError(
@@ -80,7 +80,7 @@ def check_constants(node: Any) -> None:
     """Raises Refused for a constant or a name that no database stores, such as `NaN`, which the library reads."""
     if isinstance(node, dict) and "type" in node:
         if "value" in node:
-            check(node["value"])
+            check_document_value(node["value"])
         for child in node["children"]:
             check_constants(child)
 
@@ -178,7 +178,7 @@ def is_storable(value: JSON) -> bool:
     return not isinstance(value, int) or value.bit_length() <= MOST_BITS
 
 
-def search(expression: str, scope: dict[str, JSON]) -> JSON:
+def search_expression(expression: str, scope: dict[str, JSON]) -> JSON:
     """The expression's result in the scope, None if there is none. Raises MappingError."""
     return here_or_apart("search", search_here, expression, scope)
 
@@ -191,7 +191,7 @@ def here_or_apart(task: str, here: Callable[..., JSON], *parts: JSON) -> JSON:
         if error.code != "too_much_work":
             raise
     try:
-        return apart.read(task, *parts)
+        return apart.run_reader_task(task, *parts)
     except apart.TooMuch:
         raise too_much() from None
     except Refused as refused:
@@ -204,7 +204,7 @@ def search_here(expression: str, scope: dict[str, JSON], most: int = MAX_WORK) -
 
 def evaluate_bounded(expression: str, scope: dict[str, JSON], tree: Bounded) -> JSON:
     try:
-        return tree.visit(parse(expression).parsed, scope)
+        return tree.visit(parse_expression(expression).parsed, scope)
     except MappingError:
         raise
     except (ValueError, RecursionError, TypeError, ArithmeticError) as error:  # the library's own are ValueErrors
@@ -215,7 +215,7 @@ def holds(expression: str, scope: dict[str, JSON]) -> bool:
     """Whether the condition is true. In JMESPath an empty list, object or text, false and null are
     not.
     """
-    value = search(expression, scope)
+    value = search_expression(expression, scope)
     if value is None or value is False:
         return False
     # 0 is true, and equals False in Python: so not `not value`.
@@ -248,7 +248,7 @@ def map_value(name: str, source: JSON, scope: dict[str, JSON], tree: Bounded) ->
         return value
     if is_optional:
         return default
-    if is_null_item(plain_path(parse(path).parsed), scope):
+    if is_null_item(plain_path(parse_expression(path).parsed), scope):
         return None
     missing = explain(path, scope)
     raise MappingError(
@@ -285,7 +285,7 @@ def read_source(source: JSON) -> tuple[str, JSON, bool]:
 
 def explain(expression: str, scope: dict[str, JSON]) -> str:
     """The first part of a plain path that does not exist, and the value that it was looked up in."""
-    names = plain_path(parse(expression).parsed)
+    names = plain_path(parse_expression(expression).parsed)
     here: Any = scope
     for depth, name in enumerate(names):
         where = ".".join(names[:depth]) or "the scope"
@@ -324,7 +324,7 @@ def join_names(value: dict[str, JSON]) -> str:
 
 def find_items(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEMS) -> list[JSON]:
     """The list of a for_each; an object gives {key, value} items. Raises MappingError (not_a_list, too_many_items)."""
-    items = search(expression, scope)
+    items = search_expression(expression, scope)
     if isinstance(items, dict):
         items = [{"key": key, "value": value} for key, value in items.items()]
     if items is None:
@@ -346,7 +346,7 @@ def find_items(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEM
 
 def find_steps(expression: str) -> set[str]:
     """The keys x of every `steps.x` in the expression."""
-    return {path[1] for path in find_paths(parse(expression).parsed) if len(path) > 1 and path[0] == "steps"}
+    return {path[1] for path in find_paths(parse_expression(expression).parsed) if len(path) > 1 and path[0] == "steps"}
 
 
 def find_compared_texts(node: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -76,7 +76,7 @@ def set_roles(team: Team, roles: dict[str, str]) -> None:
     with keep_administrator(team):
         for name, member in members.items():
             if name not in roles:
-                end(member)
+                end_membership(member)
             elif member.role != roles[name]:
                 change_role(member, roles[name])
 
@@ -94,7 +94,7 @@ def change_role(member: Membership, role: str) -> None:
 def leave(member: Membership) -> None:
     """The user leaves the team, which keeps an administrator. Raises Conflict (`no_administrator`)."""
     with keep_administrator(member.team):
-        end(member)
+        end_membership(member)
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def keep_administrator(team: Team) -> Iterator[None]:
 
 
 @transaction.atomic
-def end(member: Membership) -> None:
+def end_membership(member: Membership) -> None:
     """Remove the user from the team, and unshare what they shared with it."""
     take_back(member.user, member.team)
     withdraw_invitations(member)

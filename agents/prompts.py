@@ -13,7 +13,7 @@ from cachetools import LRUCache, cached
 from plumbing.untrusted import apart
 
 from .exceptions import Invalid
-from .schema import check_schema, sha256_of, validate
+from .schema import check_schema, hash_json, validate
 from .unknown import unknown_names
 
 JSON = Any
@@ -61,7 +61,7 @@ def check_template(template: str, variables: Variables) -> list[dict[str, str]]:
     if not variables:
         return []
     try:
-        used = apart.read("template_names", template)
+        used = apart.run_reader_task("template_names", template)
     except apart.Refused as refused:
         return [detail("system_prompt", refused.code, f"Line {refused.line}: {refused}")]
     except apart.TooMuch:
@@ -107,11 +107,11 @@ def bytes_of_text(text: str) -> int:
     return 500 + 4 * len(text)
 
 
-@cached(LRUCache(16 << 20, bytes_of_text), key=lambda template, values: sha256_of([template, values]), lock=Lock())
+@cached(LRUCache(16 << 20, bytes_of_text), key=lambda template, values: hash_json([template, values]), lock=Lock())
 def render_prompt(template: str, values: dict[str, JSON]) -> str:
     """The template with these values. Raises Invalid."""
     try:
-        text: str = apart.read("render", template, values)
+        text: str = apart.run_reader_task("render", template, values)
     except (apart.Refused, apart.TooMuch) as error:
         why = str(error) if isinstance(error, apart.Refused) else TOO_MUCH
         details = [detail("system_prompt", "prompt_failed", why)]

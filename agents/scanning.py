@@ -32,12 +32,12 @@ class CannotScan(Exception):
     """The scanner gave no verdict."""
 
 
-def check(name: str, pieces: Iterable[bytes]) -> None:
+def check_malware(name: str, pieces: Iterable[bytes]) -> None:
     """Raises Invalid (file_infected) for malware, and Unavailable (scanner_unavailable) without a verdict."""
     if not settings.FILE_SCANNER:
         return
     try:
-        finding = run_blocking(scan_with, settings.FILE_SCANNER, pieces)
+        finding = run_blocking(run_scanner, settings.FILE_SCANNER, pieces)
     except (CannotScan, OSError, subprocess.SubprocessError, ValueError) as error:
         log.error("A file was refused because the scanner gave no verdict: %s", error)
         raise Unavailable(
@@ -54,7 +54,7 @@ def check(name: str, pieces: Iterable[bytes]) -> None:
         )
 
 
-def scan_with(scanner: str, pieces: Iterable[bytes]) -> str:
+def run_scanner(scanner: str, pieces: Iterable[bytes]) -> str:
     """The name of the malware that the scanner found; empty if the content is clean. Raises CannotScan,
     OSError, SubprocessError.
     """
@@ -65,14 +65,14 @@ def scan_with(scanner: str, pieces: Iterable[bytes]) -> str:
 
 def by_daemon(address: str, pieces: Iterable[bytes]) -> str:
     """Sends the content to clamd: each part after its length, and a length of 0 at the end."""
-    with connect(address) as connection:
+    with connect_scanner(address) as connection:
         connection.sendall(b"zINSTREAM\0")
         for piece in pieces:
             for start in range(0, len(piece), PIECE):
                 part = piece[start : start + PIECE]
                 connection.sendall(struct.pack("!L", len(part)) + part)
         connection.sendall(struct.pack("!L", 0))
-        answer = read_answer(connection)
+        answer = read_scanner_answer(connection)
     if answer == "stream: OK":
         return ""
     if answer.startswith("stream: ") and answer.endswith(" FOUND"):
@@ -81,7 +81,7 @@ def by_daemon(address: str, pieces: Iterable[bytes]) -> str:
     raise CannotScan(f"clamd answered {answer[:200]!r}")
 
 
-def connect(address: str) -> socket.socket:
+def connect_scanner(address: str) -> socket.socket:
     parts = urlsplit(address)
     if parts.hostname:
         return socket.create_connection((parts.hostname, parts.port or PORT), SCAN_S)
@@ -95,7 +95,7 @@ def connect(address: str) -> socket.socket:
     return connection
 
 
-def read_answer(line: socket.socket) -> str:
+def read_scanner_answer(line: socket.socket) -> str:
     """The daemon's answer, which ends with a NUL or with the connection."""
     answer = b""
     while len(answer) < ANSWER and not answer.endswith(b"\0"):

@@ -46,7 +46,7 @@ def canonical_json(value: JSON) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def sha256_of(value: JSON) -> str:
+def hash_json(value: JSON) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
@@ -61,7 +61,7 @@ def check_schema(schema: JSON) -> list[Problem]:
     if make_plan(cache_key(schema)).cost < math.inf:
         return find_problems(schema)
     try:
-        answer: list[Problem] = apart.read("check_schema", schema)
+        answer: list[Problem] = apart.run_reader_task("check_schema", schema)
     except apart.TooMuch:
         hint = "Use fewer and simpler patterns, branches and references."
         return [problem("", "too_much_work", f"The schema cannot be compiled. {TOO_MUCH}", hint)]
@@ -162,7 +162,7 @@ def validate(schema: dict[str, JSON] | bool, value: JSON) -> list[dict[str, str]
     if steps <= SMALL_WORK:
         return validate_here(key, value, all_errors=steps <= FEW_STEPS)
     try:
-        violations: list[dict[str, str]] = apart.read("validate", schema, value)
+        violations: list[dict[str, str]] = apart.run_reader_task("validate", schema, value)
     except apart.TooMuch:
         return [{"path": "", "message": f"The value cannot be checked against its schema. {TOO_MUCH}"}]
     return violations

@@ -142,7 +142,7 @@ def resolve_pointer(schema: JSON, reference: str) -> JSON:
 def measure_json(value: JSON) -> float:
     """Bytes of a value as JSON; infinite where it has none."""
     try:
-        return float(len(json_values.write(value)))
+        return float(len(json_values.dump_json(value)))
     except (TypeError, ValueError, RecursionError):  # deeper than a thousand levels
         return math.inf
 

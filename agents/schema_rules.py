@@ -274,7 +274,7 @@ def compile_problems(schema: dict[str, JSON]) -> list[Problem]:
 
 def cache_key(schema: JSON) -> bytes:
     """The schema as text with sorted keys: equal schemas have equal keys."""
-    return json_values.write(schema, sort_keys=True)
+    return json_values.dump_json(schema, sort_keys=True)
 
 
 def compile_schema(key: bytes) -> Any:

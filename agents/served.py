@@ -87,7 +87,7 @@ def models(provider: Provider, *, fresh: bool = False) -> list[str]:
     if not AT_ONCE.acquire(blocking=False):
         raise RateLimited(_("Too many providers are being asked at this moment."), hint=_("Try again in a moment."))
     try:
-        names = ask(provider)
+        names = ask_for_models(provider)
     finally:
         AT_ONCE.release()
     with _lock:
@@ -95,7 +95,7 @@ def models(provider: Provider, *, fresh: bool = False) -> list[str]:
     return names
 
 
-def ask(provider: Provider) -> list[str]:
+def ask_for_models(provider: Provider) -> list[str]:
     """The names that the server lists now. Raises NotServed."""
     usual_address, path, make_headers, read_names = LISTS[provider.kind]
     address = (provider.base_url or usual_address).rstrip("/")
@@ -150,7 +150,7 @@ def verdict(provider: Provider, model: str = "") -> dict[str, Any]:
     model_name = model or provider.default_model
     try:
         names = models(provider, fresh=True)
-        code, message, hint = missing(provider, model_name, names)
+        code, message, hint = explain_missing_model(provider, model_name, names)
     except (NotServed, RateLimited) as error:
         names = []
         code, message, hint = error.code, str(error), error.hint
@@ -177,7 +177,7 @@ def try_provider(provider: Provider, model: str = "") -> dict[str, Any]:
     return trial
 
 
-def missing(provider: Provider, model_name: str, names: list[str]) -> tuple[str, str, str]:
+def explain_missing_model(provider: Provider, model_name: str, names: list[str]) -> tuple[str, str, str]:
     """(code, message, hint) of a server that answered; the code is empty if it has the model."""
     if provider.kind == Provider.Kind.OFFLINE:
         return "", "The offline provider needs no server.", ""

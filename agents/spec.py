@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .schema import canonical_json, sha256_of
+from .schema import canonical_json, hash_json
 
 # Of what is published here. Raise it with a field that older workers must not ignore; they then leave such runs.
 FORMAT = 1
@@ -17,7 +17,7 @@ class Frozen(BaseModel):
         return canonical_json(self.model_dump(mode="json"))
 
     def sha256(self) -> str:
-        return sha256_of(self.model_dump(mode="json"))
+        return hash_json(self.model_dump(mode="json"))
 
 
 class ModelParams(Frozen):

@@ -49,11 +49,11 @@ TEXTS = (
 )  # fmt: skip
 
 
-def store() -> Storage:
+def get_storage() -> Storage:
     return storages["files"]
 
 
-def save(
+def save_file(
     owner_id: Any, name: str, content: Content, *, declared: str = "", untrusted: bool = True, source: str = "upload"
 ) -> StoredFile:
     """Store a file of this person. `declared`: the type the caller names; see `type_of`.
@@ -63,14 +63,14 @@ def save(
     """
     file = store_bytes(owner_id, name, content, declared=declared, untrusted=untrusted, source=source)
     with transaction.atomic():
-        keep(file)
+        keep_file(file)
     return file
 
 
 def store_bytes(
     owner_id: Any, name: str, content: Content, *, declared: str = "", untrusted: bool = True, source: str = "upload"
 ) -> StoredFile:
-    """The row of a file whose bytes are stored. `keep` stores the row; without it the bytes are swept later.
+    """The row of a file whose bytes are stored. `keep_file` stores the row; without it the bytes are swept later.
 
     Must not be called in a transaction: scanning and storing may take seconds.
     """
@@ -80,10 +80,10 @@ def store_bytes(
         message = _("The file has %(size)s bytes; the maximum is %(most)s.")
         numbers = {"size": content.size, "most": settings.FILE_BYTES}
         raise TooLarge(message % numbers, hint=_("Split it or compress it."))
-    # Before the work; `keep` checks again, with a lock.
+    # Before the work; `keep_file` checks again, with a lock.
     check_quota(owner_id, content.size)
     name = clean_name(name)
-    scanning.check(name, content.chunks())
+    scanning.check_malware(name, content.chunks())
     digest = hash_content(content)
     media_type = detect_type(content, declared)
     file = StoredFile(
@@ -92,7 +92,7 @@ def store_bytes(
     )  # fmt: skip
     # The name contains the hash; the rest is random, so that two writers of the same content do not share a name.
     stored_name = f"{owner_id}/{digest}.{uuid4().hex[:12]}"
-    file.stored = run_blocking(store().save, stored_name, content)
+    file.stored = run_blocking(get_storage().save, stored_name, content)
     return file
 
 
@@ -112,7 +112,7 @@ def clean_name(name: str) -> str:
     return "".join(letters).strip()[:200] or "file"
 
 
-def keep(file: StoredFile) -> None:
+def keep_file(file: StoredFile) -> None:
     """Insert the row of a prepared file. Must be called in a transaction.
 
     The owner's row is locked, so that concurrent files cannot exceed the quota together, and a row with equal
@@ -127,7 +127,7 @@ def keep(file: StoredFile) -> None:
         own_bytes = file.stored
         file.stored = twin.stored
         # Only then: a rollback would leave the row without its bytes.
-        transaction.on_commit(lambda: remove([own_bytes]))
+        transaction.on_commit(lambda: remove_stored_bytes([own_bytes]))
     file.save(force_insert=True)
 
 
@@ -158,7 +158,7 @@ def detect_type(content: Content, declared: str = "") -> str:
     """The media type by the content. A declared type only decides which kind of text a text is."""
     media_type: str = filetype.guess_mime(read_head(content)) or ""
     signature = REGISTERED.get(media_type, media_type)
-    if not is_text(content):
+    if not is_text_content(content):
         return signature or "application/octet-stream"
     is_plausible = declared in TEXTS or declared == signature
     if declared and is_plausible:
@@ -166,7 +166,7 @@ def detect_type(content: Content, declared: str = "") -> str:
     return "text/plain"
 
 
-def is_text(content: Content) -> bool:
+def is_text_content(content: Content) -> bool:
     if not UNPRINTED.isdisjoint(read_head(content)):
         return False
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -189,42 +189,42 @@ def iterate_pieces(content: Content) -> Iterable[bytes]:
     return content.chunks()
 
 
-def read(file: StoredFile) -> bytes | None:
+def read_stored_file(file: StoredFile) -> bytes | None:
     """The content; None if it was deleted meanwhile."""
     return run_blocking(read_now, file.stored)
 
 
 def read_now(stored: str) -> bytes | None:
     try:
-        with store().open(stored) as opened:
+        with get_storage().open(stored) as opened:
             return opened.read()
     except FileNotFoundError:
         return None
 
 
 @transaction.atomic
-def delete(files: QuerySet[StoredFile]) -> int:
+def delete_files(files: QuerySet[StoredFile]) -> int:
     """Delete these rows and, after the commit, the bytes that no other row shares. Returns the number of rows."""
     stored_names = dict(files.values_list("pk", "stored"))
     StoredFile.objects.filter(pk__in=list(stored_names)).delete()
     unused = set(stored_names.values())
     unused -= set(StoredFile.objects.filter(stored__in=unused).values_list("stored", flat=True))
-    transaction.on_commit(lambda: remove(unused))
+    transaction.on_commit(lambda: remove_stored_bytes(unused))
     return len(stored_names)
 
 
-def remove(names: Iterable[str]) -> None:
+def remove_stored_bytes(names: Iterable[str]) -> None:
     for name in names:
         try:
-            store().delete(name)
+            get_storage().delete(name)
         except OSError:
             log.exception("The stored file %s could not be deleted; the next sweep tries again", name)
 
 
-def erase(*owner_ids: Any) -> None:
+def erase_stored_files(*owner_ids: Any) -> None:
     """Delete all stored bytes of people whose rows are deleted, and what the rows left in the database's files."""
     for owner_id in owner_ids:
-        remove(list_names(str(owner_id)))
+        remove_stored_bytes(list_names(str(owner_id)))
     for name in settings.SCRUBS:
         transaction.on_commit(import_string(name))
 
@@ -234,8 +234,8 @@ def sweep(now: datetime | None = None) -> int:
     who was deleted in the database. Returns how many.
     """
     before = (now or timezone.now()) - GRACE
-    unknown = [name for name in without_row() if store().get_modified_time(name) < before]
-    remove(unknown)
+    unknown = [name for name in without_row() if get_storage().get_modified_time(name) < before]
+    remove_stored_bytes(unknown)
     return len(unknown)
 
 
@@ -258,5 +258,5 @@ def list_names(owner: str) -> list[str]:
 def list_folder(path: str) -> tuple[list[str], list[str]]:
     """(folders, files); nothing for a folder that does not exist yet."""
     with suppress(FileNotFoundError):
-        return store().listdir(path)
+        return get_storage().listdir(path)
     return [], []

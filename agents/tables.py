@@ -24,7 +24,7 @@ IN_POSTGRESQL = """
     FROM information_schema.columns WHERE table_schema = ANY(current_schemas(false))"""
 
 
-def waiting() -> list[str]:
+def list_waiting_migrations() -> list[str]:
     """The migrations of this code that the database has not applied, as "agents.0002_more"."""
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
@@ -37,7 +37,7 @@ def differences() -> list[str]:
         MigrationExecutor(connection).loader.check_consistent_history(connection)
     except InconsistentMigrationHistory:
         return ["its migrations were applied in another order"]
-    unready_apps = {name.partition(".")[0] for name in waiting()}
+    unready_apps = {name.partition(".")[0] for name in list_waiting_migrations()}
     columns = columns_of_database()
     parts: list[str] = []
     for model in apps.get_models(include_auto_created=True):
@@ -70,7 +70,7 @@ def columns_of_database() -> Columns:
     return columns
 
 
-def refusal() -> str:
+def explain_table_problem() -> str:
     """Why this code cannot use the database, and what to do; empty if it can."""
     parts = differences()
     if not parts:
@@ -82,7 +82,7 @@ def problem(parts: list[str]) -> str:
     first, *others = parts
     more = f", and {len(others)} more differences" if others else ""
     return (
-        f"The database {place()} was made by another version of Muster ({first}{more}), "
+        f"The database {describe_database_place()} was made by another version of Muster ({first}{more}), "
         "and cannot be converted before the first release."
     )
 
@@ -96,7 +96,7 @@ def way_out() -> str:
     return "Create an empty database and name it in DATABASE_URL, or start the version that made it."
 
 
-def place() -> str:
+def describe_database_place() -> str:
     """Where the database is, for the message."""
     if is_in_data_dir():
         return f"in {settings.DATA_DIR}"

@@ -58,10 +58,10 @@ def extra_in_each(values: Any, extra_in: Callable[[Any, str], dict[str, str]], p
 
 def extra_in_model(model: Any, value: Any, place: str = "") -> dict[str, str]:
     """The same for an object that a pydantic model reads, and for the objects within it."""
-    return {**extra(value, model.model_fields, place), **extra_within(model, value, place)}
+    return {**extra(value, model.model_fields, place), **find_unknown_fields(model, value, place)}
 
 
-def extra_within(model: Any, value: Any, place: str = "") -> dict[str, str]:
+def find_unknown_fields(model: Any, value: Any, place: str = "") -> dict[str, str]:
     """The unknown names of the objects in the fields of a model's object, not its own."""
     extras: dict[str, str] = {}
     if not isinstance(value, Mapping):
@@ -77,7 +77,7 @@ def extra_within(model: Any, value: Any, place: str = "") -> dict[str, str]:
     return extras
 
 
-def refuse(extras: Mapping[str, str], message: str, what: str = "field") -> None:
+def refuse_unknown_fields(extras: Mapping[str, str], message: str, what: str = "field") -> None:
     """Raises Invalid with one detail per unknown name."""
     if not extras:
         return

@@ -242,11 +242,11 @@ def worker(owner: Any, agent: Any) -> Any:
 
     def work(arguments: Any, decision: str = "") -> Any:
         if decision:
-            approvals.decide(arguments, decision, by=owner)
+            approvals.decide_approval(arguments, decision, by=owner)
             run_id = arguments.run_id
         else:
             run_id = messages.accept_message(user=owner, text=arguments, agent=agent).run.pk
-        runner.execute(str(run_id))
+        runner.execute_run(str(run_id))
         return Run.objects.get(pk=run_id)
 
     return work

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from runs.rules.answers import Step
-from runs.rules.stuck import check
+from runs.rules.stuck import check_progress
 
 HERE = Path(__file__).parent / "circles_set"
 LATEST = 4  # the turn in which a circle has to be stopped where its case says nothing else
@@ -52,7 +52,7 @@ def play(turns: Iterator[list[dict[str, Any]]]) -> tuple[int | None, int | None]
     warned = None
     for turn, calls in enumerate(turns, start=1):
         steps += [Step.of(record(call, turn)) for call in calls]
-        verdict = check(steps, was_warned=warned is not None)
+        verdict = check_progress(steps, was_warned=warned is not None)
         if verdict and verdict.stop:
             return warned, turn
         warned = warned or (turn if verdict else None)

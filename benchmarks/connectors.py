@@ -64,9 +64,9 @@ def log_in(google: Any) -> str:
     from connectors.logins import oauth
 
     person = get_user_model().objects.create_user(f"login-{uuid4()}")
-    url, _ = oauth.begin(person, "gmail", access=["read", "write", "send"])
+    url, _ = oauth.start_oauth_login(person, "gmail", access=["read", "write", "send"])
     back = google.log_in(url)
-    return oauth.complete(person, "gmail", state=back["state"], code=back["code"]).access_token
+    return oauth.finish_oauth_login(person, "gmail", state=back["state"], code=back["code"]).access_token
 
 
 def sync(what: str, token: str) -> None:

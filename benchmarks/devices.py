@@ -130,7 +130,7 @@ def database(kind: str, folder: Path) -> Iterator[None]:
 
     os.environ["DB"] = "postgres"
     folder.chmod(0o755)
-    cluster = postgres.prepare(folder)
+    cluster = postgres.prepare_cluster(folder)
     child = os.fork()
     if child == 0:
         postgres.command(cluster)()

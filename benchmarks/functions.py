@@ -52,8 +52,8 @@ def prepared() -> str:
     from functions.models import StoredFunction
 
     ada = get_user_model().objects.create_user("ada")
-    function = store.save(StoredFunction(name="add", source=SOURCE, owner=ada), user=ada)
-    store.publish(function, user=ada)
+    function = store.save_function(StoredFunction(name="add", source=SOURCE, owner=ada), user=ada)
+    store.publish_function(function, user=ada)
     many = (StoredFunction(name=f"f{n}", owner=ada, source=SOURCE, entry="add") for n in range(10_000))
     StoredFunction.objects.bulk_create(many, batch_size=500)
     return ApiKey.make(ada, ["*"])[1]
@@ -83,7 +83,7 @@ def timed(action: Any) -> float:
 
 def in_process(calls: int) -> None:
     from functions import callers, sandbox, store, testing
-    from functions.execution import execute, ready
+    from functions.execution import execute_function, ready
     from functions.models import FunctionTest, StoredFunction
 
     function = StoredFunction.objects.select_related("published", "owner").get(name="add")
@@ -98,7 +98,7 @@ def in_process(calls: int) -> None:
         assert outcome.ok and outcome.cpu_ms  # the row wants the kernel's figures, which come when the child is buried
         alone.append((time.perf_counter() - began) * 1000)
         began = time.thread_time()
-        stored.append(timed(lambda n=number: execute(version, {"a": n}, caller)))
+        stored.append(timed(lambda n=number: execute_function(version, {"a": n}, caller)))
         cpu.append((time.thread_time() - began) * 1000)
     a, b = median(alone), median(stored)
     print(f"sandbox alone, until it replies                        p50 {median(replied):7.2f} ms")
@@ -116,8 +116,8 @@ def publish_again(function: Any, number: int) -> None:
     from functions import store
 
     function.source = f"{SOURCE}# {number}\n"
-    store.save(function, user=function.owner)
-    store.publish(function, user=function.owner)
+    store.save_function(function, user=function.owner)
+    store.publish_function(function, user=function.owner)
 
 
 def served(options: argparse.Namespace, key: str) -> None:

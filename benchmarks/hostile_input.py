@@ -38,15 +38,15 @@ def source_with(docstring: str) -> str:
 
 
 def docstring(n: int) -> Use:
-    from functions.reading import read
+    from functions.reading import read_signature
 
-    return quiet(read, source_with(f"    Args:\n        a {'(' * n}: y"))
+    return quiet(read_signature, source_with(f"    Args:\n        a {'(' * n}: y"))
 
 
 def nested_source(n: int) -> Use:
-    from functions.reading import read
+    from functions.reading import read_signature
 
-    return quiet(read, "def main(a):\n    return " + "-" * n + "1\n")
+    return quiet(read_signature, "def main(a):\n    return " + "-" * n + "1\n")
 
 
 def schema_patterns(n: int) -> Use:
@@ -86,22 +86,22 @@ def pattern_on_text(n: int) -> Use:
 
 
 def doubled_lists(n: int) -> Use:
-    from agents.mapping import search
+    from agents.mapping import search_expression
 
-    return quiet(search, "@" + "|[@,@]" * min(n // 6, 300), {"a": 1})
+    return quiet(search_expression, "@" + "|[@,@]" * min(n // 6, 300), {"a": 1})
 
 
 def doubled_text(n: int) -> Use:
-    from agents.mapping import search
+    from agents.mapping import search_expression
 
-    return quiet(search, "to_string(@)" + "|join('', [@,@])" * min(n // 16, 120), {"a": 1})
+    return quiet(search_expression, "to_string(@)" + "|join('', [@,@])" * min(n // 16, 120), {"a": 1})
 
 
 def compared_lists(n: int) -> Use:
-    from agents.mapping import search
+    from agents.mapping import search_expression
 
     rows = [[0] * 500 for _ in range(n // 1500)]
-    return quiet(search, "length(a[?@ == b])", {"a": rows, "b": [0] * 500, "c": rows})
+    return quiet(search_expression, "length(a[?@ == b])", {"a": rows, "b": [0] * 500, "c": rows})
 
 
 def versions_apart(n: int) -> Use:
@@ -124,20 +124,20 @@ def open_tags(n: int) -> Use:
 
 
 def yaml_document(n: int) -> Use:
-    from connectors.toolsets.openapi import read_document
+    from connectors.toolsets.openapi import parse_openapi_document
 
-    return quiet(read_document, "openapi: 3.0.0\npaths:\n" + "  ? [{a: b}]\n  : [[[]]]\n" * (n // 24))
+    return quiet(parse_openapi_document, "openapi: 3.0.0\npaths:\n" + "  ? [{a: b}]\n  : [[[]]]\n" * (n // 24))
 
 
 def many_operations(n: int) -> Use:
-    from connectors.toolsets.openapi import read_document
+    from connectors.toolsets.openapi import parse_openapi_document
 
     body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/big"}}}}
     big = {"properties": {f"p{i}": {"type": "string"} for i in range(n // 60)}}
     paths = {f"/{i}": {"get": {"requestBody": body}} for i in range(min(n // 200, 190))}
     document = {"openapi": "3.0.0", "paths": paths, "components": {"schemas": {"big": big}}}
     text = json.dumps(document)
-    return quiet(lambda: list(read_document(text, base_url="https://a.example")[1]))
+    return quiet(lambda: list(parse_openapi_document(text, base_url="https://a.example")[1]))
 
 
 def crontab(n: int) -> Use:
@@ -150,9 +150,9 @@ def crontab(n: int) -> Use:
 
 
 def json_body(n: int) -> Use:
-    from agents.http.parsers import read
+    from agents.http.parsers import parse_json_body
 
-    return quiet(read, b'{"a":' + b"[[]," * (n // 8) + b"[]" + b"]" * (n // 8) + b"}")
+    return quiet(parse_json_body, b'{"a":' + b"[[]," * (n // 8) + b"[]" + b"]" * (n // 8) + b"}")
 
 
 def message_text(n: int) -> Use:
@@ -162,9 +162,9 @@ def message_text(n: int) -> Use:
 
 
 def fenced_reply(n: int) -> Use:
-    from runs.rules.replies import candidates
+    from runs.rules.replies import list_json_candidates
 
-    return quiet(candidates, "```json" + " \n" * (n // 2))
+    return quiet(list_json_candidates, "```json" + " \n" * (n // 2))
 
 
 def unknown_fields(n: int) -> Use:
@@ -217,9 +217,13 @@ def long_expressions(n: int) -> Use:
 
 
 def address_of_variables(n: int) -> Use:
-    from gateway.mcp.own_resources import values_in
+    from gateway.mcp.own_resources import parse_template_values
 
-    return quiet(values_in, "x:" + "".join(f"{{v{number}}}-" for number in range(50)) + "!", "x:" + "-" * min(n, 4000))
+    return quiet(
+        parse_template_values,
+        "x:" + "".join(f"{{v{number}}}-" for number in range(50)) + "!",
+        "x:" + "-" * min(n, 4000),
+    )
 
 
 def many_grants(n: int) -> Use:
@@ -242,9 +246,9 @@ def other_line_ends(n: int) -> Use:
 
 
 def large_spec(n: int) -> Use:
-    from agents.diff import as_text
+    from agents.diff import render_spec
 
-    return quiet(as_text, {"schema": {f"p{number}": [number, "a: b"] for number in range(n // 25)}})
+    return quiet(render_spec, {"schema": {f"p{number}": [number, "a: b"] for number in range(n // 25)}})
 
 
 def definitions_backwards(n: int) -> Use:
@@ -287,10 +291,10 @@ def problems_in_german(n: int) -> Use:
 def a2a_data(n: int) -> Use:
     from a2a.types import SendMessageRequest
 
-    from gateway.a2a.requests import data_of, read
+    from gateway.a2a.requests import parse_a2a_params, parse_data_part
 
     body = {"message": {"messageId": "a", "role": "ROLE_USER", "parts": [{"data": [0] * (n // 2)}]}}
-    return quiet(lambda: data_of(read(SendMessageRequest, body).message.parts[0]))
+    return quiet(lambda: parse_data_part(parse_a2a_params(SendMessageRequest, body).message.parts[0]))
 
 
 def quiet(work: Callable[..., Any], *arguments: Any) -> Use:

@@ -17,7 +17,7 @@ import django
 from django.conf import settings
 
 from functions import sandbox
-from functions.sandbox.libraries import offered_in
+from functions.sandbox.libraries import find_offered_libraries
 
 CALLS = 200
 FIRST = 10
@@ -45,7 +45,7 @@ def main() -> None:
     django.setup()
     from functions.interpreter import LIMITS
 
-    libraries = offered_in(Path(settings.LIBRARIES_DIR), [], settings.INTERPRETER_LIBRARIES)
+    libraries = find_offered_libraries(Path(settings.LIBRARIES_DIR), [], settings.INTERPRETER_LIBRARIES)
     pool = sandbox.Pool(libraries=libraries)
     source = "def main(a: int) -> int:\n    return a + 1\n"
     table = "import pandas as pd\npd.DataFrame({'a': [1, 2]})['a'].sum()"

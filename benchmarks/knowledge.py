@@ -42,7 +42,7 @@ def main() -> None:
 
 def start_postgres(folder: Path) -> int:
     folder.chmod(0o755)  # as root, PostgreSQL runs as another user
-    cluster = postgres.prepare(folder)
+    cluster = postgres.prepare_cluster(folder)
     with (folder / "postgres.log").open("wb") as output:
         child = processes.fork(postgres.command(cluster), output=output.fileno(), death_signal=signal.SIGINT)
     while not postgres.is_ready(cluster):
@@ -102,27 +102,27 @@ def quality(owner: Any) -> None:
 
     from knowledge.collections import meaning, storage
     from knowledge.collections.pieces import Piece
-    from knowledge.collections.search import search
+    from knowledge.collections.search import search_collection
     from knowledge.models import Collection
 
     corpus = Corpus()
     row = Collection.objects.create(owner=owner, name="subjects")
     for name, text in corpus.texts.items():
         storage.add_content(row, owner.pk, name, text.encode(), declared="text/plain", untrusted=False, source="text")
-    read = [storage.Read(one, [Piece(corpus.texts[one.name])]) for one in storage.claim(1000, 60)]
-    storage.finish(read)
+    read = [storage.Read(one, [Piece(corpus.texts[one.name])]) for one in storage.claim_waiting_documents(1000, 60)]
+    storage.finish_read_documents(read)
     row.refresh_from_db()
 
     def find(question: str) -> list[str]:
-        return [one.chunk.document.name for one in search(row, question, limit=10)]
+        return [one.chunk.document.name for one in search_collection(row, question, limit=10)]
 
     show("counting equal words", *corpus.measure(corpus.naive))
     show("words", *corpus.measure(find))
-    meaning.choose(row, "scripted:vectors")
+    meaning.choose_embedding_model(row, "scripted:vectors")
     row.save()
     row.refresh_from_db()
     for chunks in meaning.lacking(row, 1000):
-        meaning.keep(row, {chunk.pk: corpus.vector(chunk.text).tobytes() for chunk in chunks})
+        meaning.store_chunk_vectors(row, {chunk.pk: corpus.vector(chunk.text).tobytes() for chunk in chunks})
     row.refresh_from_db()
     settings.COLLECTION_VECTORS = "benchmarks.knowledge.vectors_of_questions"
     show("words and meaning", *corpus.measure(find))
@@ -141,7 +141,7 @@ def index(collection: Any, language: Language, documents: int) -> float:
     """Documents a second: cut, stemmed, stored and indexed in the steps of a worker, without making the texts."""
     from knowledge.collections import storage
     from knowledge.indexing import work
-    from knowledge.indexing.parsing import read_text
+    from knowledge.indexing.parsing import read_document_text
     from knowledge.models import Document
 
     spent = 0.0
@@ -150,23 +150,25 @@ def index(collection: Any, language: Language, documents: int) -> float:
         Document.objects.bulk_create([Document(collection=collection, name=name, source="text") for name in names])
         texts = ["\n\n".join(language.text(WORDS) for _ in range(PIECES)).encode() for _ in names]
         began = time.perf_counter()
-        claimed = storage.claim(BATCH, work.LEASE_S)
+        claimed = storage.claim_waiting_documents(BATCH, work.LEASE_S)
         group = work.Group()
         for row, text in zip(claimed, texts, strict=True):
-            group.add(storage.Read(row, work.cut_pieces(read_text(str(row.pk), row.name, "text/plain", text).parts)))
+            group.add(
+                storage.Read(row, work.cut_pieces(read_document_text(str(row.pk), row.name, "text/plain", text).parts))
+            )
         group.store()
         spent += time.perf_counter() - began
     return documents / spent
 
 
 def searches(collection: Any, language: Language) -> list[float]:
-    from knowledge.collections.search import search
+    from knowledge.collections.search import search_collection
 
     took = []
     for _ in range(SEARCHES):
         question = language.question()
         began = time.perf_counter()
-        search(collection, question, limit=10)
+        search_collection(collection, question, limit=10)
         took.append((time.perf_counter() - began) * 1000)
     return took
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks import page
 from functions import sandbox
-from functions.sandbox.libraries import offered_in
+from functions.sandbox.libraries import find_offered_libraries
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "var" / "libraries"
 PLAIN = "def main(a):\n    return a\n"
@@ -37,7 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
-    libraries = offered_in(DIRECTORY, ["numpy", "pandas"])
+    libraries = find_offered_libraries(DIRECTORY, ["numpy", "pandas"])
     if "pandas" not in libraries.offered:
         print("Run `manage.py install_libraries` first.")
         return

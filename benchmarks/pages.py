@@ -33,7 +33,7 @@ def main() -> None:
     directory.mkdir(exist_ok=True)
     directory.chmod(0o755)
     os.environ |= {"MUSTER_DATA_DIR": str(directory), "DJANGO_SETTINGS_MODULE": "config.settings"}
-    cluster = postgres.prepare(directory, **WITHOUT)
+    cluster = postgres.prepare_cluster(directory, **WITHOUT)
     with (directory / "postgres.log").open("wb") as log:
         child = processes.fork(postgres.command(cluster), output=log.fileno(), death_signal=signal.SIGINT)
     try:

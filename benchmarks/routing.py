@@ -74,21 +74,21 @@ def print_table(half: str, profiles: list[Any], methods: Methods, *, show: bool)
 
 def read_profiles() -> list[Any]:
     from agents.models import AgentSpec
-    from registry.routing.profiles import profile_of
+    from registry.routing.profiles import build_profile
 
     agents = yaml.safe_load((HERE / "agents.yaml").read_text())
-    return [profile_of(AgentSpec(**agent), number, str(number)) for number, agent in enumerate(agents, start=1)]
+    return [build_profile(AgentSpec(**agent), number, str(number)) for number, agent in enumerate(agents, start=1)]
 
 
 def judged(
     profiles: list[Any], messages: list[Any], methods: Sequence[str] | None, *, show: bool
 ) -> tuple[int, int, int]:
     """(right, wrong, wrongly nobody). Nobody is right where the label says so."""
-    from registry.routing.router import decide
+    from registry.routing.router import decide_route
 
     right = wrong = silent = 0
     for text, label in messages:
-        decision = decide(profiles, text, methods=methods)
+        decision = decide_route(profiles, text, methods=methods)
         agent = decision.profile.name if decision.profile else "nobody"
         right += agent == label
         wrong += agent not in (label, "nobody")
@@ -110,14 +110,14 @@ def print_costs(profiles: list[Any], agents: int = 1000) -> None:
     """What it takes to decide among many agents: alone, and with the query that lists them."""
     from dataclasses import replace
 
-    from registry.routing.router import decide, route
+    from registry.routing.router import decide_route, route
 
     crowd = [
         replace(profiles[number % len(profiles)], id=number, name=f"{profiles[number % len(profiles)].name}-{number}")
         for number in range(agents)
     ]
     print(f"\n{f'among {agents:,} agents, without a model call':44} {'CPU ms':>8} {'best':>8} {'wall ms':>8}")
-    show("deciding alone", partial(decide, crowd, MESSAGE, methods=["capability", "words"]))
+    show("deciding alone", partial(decide_route, crowd, MESSAGE, methods=["capability", "words"]))
     person = make_agents(agents)
     show("with the query that lists them", partial(route, person, MESSAGE, methods=["capability", "words"]))
 

@@ -15,7 +15,7 @@ from django.utils import timezone  # noqa: E402
 
 from agents.models import Agent  # noqa: E402
 from runs.models import Message, ModelCall, Run, RunEvent, Session  # noqa: E402
-from runs.models.figures.earlier import first_id_at  # noqa: E402
+from runs.models.figures.earlier import build_first_id  # noqa: E402
 
 BATCH = 2_500
 
@@ -50,7 +50,7 @@ def add_batch(agent: Agent, count: int, now: datetime) -> None:
     sessions = [Session(owner_id=agent.owner_id, agent=agent, last_seq=2) for _ in range(count)]
     runs = [
         Run(
-            id=UUID(int=first_id_at(now).int + number), principal_id=agent.owner_id, session=session, last_event=3,
+            id=UUID(int=build_first_id(now).int + number), principal_id=agent.owner_id, session=session, last_event=3,
             created_at=now, finished_at=now + timedelta(seconds=2), **common,
         )
         for number, session in enumerate(sessions)

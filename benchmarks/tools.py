@@ -150,7 +150,7 @@ def turn(run: Any, live: Any) -> int:
 
     desk = Desk(run, None, live.tools)  # type: ignore[arg-type]
     desk.read_grants()
-    offer = offers.of(desk, [])
+    offer = offers.build_offer(desk, [])
     tools = (*live._offered(offer.names), *offer.more)
     live.bid([{"role": "user", "content": "Hello"}], tool_names=offer.names, extra_tools=offer.more)
     return len(json.dumps([wire(tool) for tool in tools]))
@@ -175,10 +175,10 @@ def measure_search(rows: list[Any]) -> None:
 
     print(f"\n{'one search':44} {'CPU ms':>8} {'wall ms':>8}")
     tool_search._entries.clear()
-    show("reading all definitions (first search)", lambda: list(map(tool_search.entry_of, rows)), 1)
-    entries = list(map(tool_search.entry_of, rows))
+    show("reading all definitions (first search)", lambda: list(map(tool_search.build_entry, rows)), 1)
+    entries = list(map(tool_search.build_entry, rows))
     show("by words", lambda: tool_search.rank_by_words(entries, "create an issue in jira"), 50)
-    search = lambda: tool_search.search(person(), entries, "create an issue in jira", 8)  # noqa: E731
+    search = lambda: tool_search.search_tools(person(), entries, "create an issue in jira", 8)  # noqa: E731
     if search().method != "words":
         show("by words and meaning, vectors at hand", search, 10)
 
@@ -204,8 +204,8 @@ def measure_recall(rows: list[Any], *, is_verbose: bool) -> None:
 
     from registry import tool_search
 
-    entries = list(map(tool_search.entry_of, rows))
-    names = {tool_search.key_of(row): row.name for row in rows}
+    entries = list(map(tool_search.build_entry, rows))
+    names = {tool_search.build_tool_key(row): row.name for row in rows}
     methods = ["words", "words and meaning"] if settings.ROUTER_EMBEDDINGS else ["words"]
     print(f"\n{'the tool is among the first …':44}" + "".join(f"{place:>7}" for place in PLACES))
     embeddings = settings.ROUTER_EMBEDDINGS
@@ -214,7 +214,7 @@ def measure_recall(rows: list[Any], *, is_verbose: bool) -> None:
         for kind, queries in yaml.safe_load((HERE / "queries.yaml").read_text()).items():
             places = []
             for text, tool in queries:
-                matches = tool_search.search(person(), entries, text, max(PLACES)).matches
+                matches = tool_search.search_tools(person(), entries, text, max(PLACES)).matches
                 ranked = [names[match.key] for match in matches]
                 places.append(ranked.index(tool) + 1 if tool in ranked else 10_000)
                 if is_verbose and places[-1] > 10:

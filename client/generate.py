@@ -49,7 +49,7 @@ def synchronous(source: str, name: str) -> str:
     for word, other in WORDS.items():
         text = re.sub(rf"\b{word}\b", other, text)
     text = re.sub(r"\bAsync([A-Z]\w*)", r"\1", text)
-    return formatted(HEAD.format(source=name) + text, f"_sync/{Path(name).name}")
+    return format_as_ruff(HEAD.format(source=name) + text, f"_sync/{Path(name).name}")
 
 
 def types_source(schema: Mapping[str, Any]) -> str:
@@ -76,7 +76,7 @@ def types_source(schema: Mapping[str, Any]) -> str:
         text = output.read_text()
     body = with_own_names(text[text.index("from __future__") :], schema["components"]["schemas"])
     words = '"""What the API takes and returns, as dictionaries: generated from its OpenAPI document."""\n\n'
-    return formatted(HEAD.format(source="the OpenAPI document") + words + body, "types.py")
+    return format_as_ruff(HEAD.format(source="the OpenAPI document") + words + body, "types.py")
 
 
 def with_own_names(text: str, components: Mapping[str, Any]) -> str:
@@ -88,7 +88,7 @@ def with_own_names(text: str, components: Mapping[str, Any]) -> str:
     return text
 
 
-def formatted(text: str, name: str) -> str:
+def format_as_ruff(text: str, name: str) -> str:
     """As `make format` leaves it."""
     at = ["--stdin-filename", str(PACKAGE / name), "-"]
     for words in (["check", "--fix-only"], ["format"]):

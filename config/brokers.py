@@ -49,7 +49,7 @@ def queue_url(url: str, broker: str) -> str:
     return address if url or scheme(address) in REDIS else ""
 
 
-def carrier(name: str, *, queue: str, is_postgres: bool, broker: str = "") -> str:
+def check_carrier_setting(name: str, *, queue: str, is_postgres: bool, broker: str = "") -> str:
     """The checked value of MUSTER_CARRIER. Raises ImproperlyConfigured."""
     if name not in CARRIERS:
         raise ImproperlyConfigured(f"MUSTER_CARRIER is “{name}”: use one of {', '.join(CARRIERS)}.")

@@ -51,23 +51,25 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
     if isinstance(error, RequestDataTooBig):  # raised by Django itself
         error = body_too_large(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     if isinstance(error, MusterError):
-        return answer(context, error.status, error.code, str(error), find_hint(error), error.details, error.headers)
+        return build_error_response(
+            context, error.status, error.code, str(error), find_hint(error), error.details, error.headers
+        )
     if isinstance(error, Http404):
         error = drf.NotFound()
     if isinstance(error, PermissionDenied):
         error = drf.PermissionDenied()
     if isinstance(error, SuspiciousOperation):  # errors that Django itself answers with 400
         hint = _("It has too many parameters or invalid ones; see the schema at /api/docs/.")
-        return answer(context, 400, "malformed", _("The request cannot be read."), hint)
+        return build_error_response(context, 400, "malformed", _("The request cannot be read."), hint)
     if isinstance(error, drf.ValidationError):
-        return answer(
+        return build_error_response(
             context, 422, "invalid", _("The body is not valid."), _("See details."), flatten_details(error.detail)
         )
     if isinstance(error, drf.APIException):
         return from_drf(error, context)
     if isinstance(error, IntegrityError):
         log.warning("%s %s met a row that was changed or deleted meanwhile: %s", *method_and_path(context), error)
-        return answer(
+        return build_error_response(
             context,
             409,
             "changed_meanwhile",
@@ -81,10 +83,10 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
             "Try again in a moment, with the same Idempotency-Key if you sent one: the request may have been stored."
         )
         again = {"Retry-After": "5"}
-        return answer(
+        return build_error_response(
             context, 503, "database_unavailable", _("The database is unavailable or read-only."), hint, headers=again
         )
-    return answer(
+    return build_error_response(
         context,
         500,
         "internal_error",
@@ -139,7 +141,7 @@ def from_drf(error: drf.APIException, context: dict[str, Any]) -> Response:
     if wait := getattr(error, "wait", None):
         headers["Retry-After"] = str(int(wait) + 1)
     hint = getattr(error, "hint", hint)
-    return answer(context, error.status_code, code, str(error.detail), str(hint), headers=headers)
+    return build_error_response(context, error.status_code, code, str(error.detail), str(hint), headers=headers)
 
 
 def flatten_details(detail: Any, path: str = "") -> list[dict[str, str]]:
@@ -162,7 +164,7 @@ def join(path: str, key: Any) -> str:
     return path if key == "non_field_errors" else f"{path}.{key}".strip(".")
 
 
-def answer(
+def build_error_response(
     context: dict[str, Any],
     status: int,
     code: str,

@@ -28,7 +28,11 @@ def readyz(request: HttpRequest) -> JsonResponse:
     """200 when database, broker and sandbox work, else 503; each check is "ok" or names the
     problem.
     """
-    checks: dict[str, Callable[[], str]] = {"database": database, "broker": broker, "sandbox": tested_sandbox}
+    checks: dict[str, Callable[[], str]] = {
+        "database": check_database_health,
+        "broker": broker,
+        "sandbox": tested_sandbox,
+    }
     answers = {name: check() for name, check in checks.items()}
     ready = all(answer == "ok" for answer in answers.values())
     return JsonResponse({"status": "ok" if ready else "unavailable", "checks": answers}, status=200 if ready else 503)
@@ -46,7 +50,7 @@ def metrics_page(request: HttpRequest) -> HttpResponse:
     return HttpResponse(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
 
 
-def database() -> str:
+def check_database_health() -> str:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")

@@ -121,11 +121,11 @@ def groups(request: HttpRequest) -> list[dict[str, Any]]:
 def find_offered(request: HttpRequest, entries: list[tuple[Any, str]]) -> list[dict[str, Any]]:
     rows = [(words, *model.split(".")) for words, model in entries]
     return [
-        link(request, words, reverse(f"admin:{app}_{name}_changelist"))
+        build_menu_link(request, words, reverse(f"admin:{app}_{name}_changelist"))
         for words, app, name in rows
         if request.user.has_perm(f"{app}.view_{name}") or request.user.has_perm(f"{app}.change_{name}")  # type: ignore[union-attr]
     ]
 
 
-def link(request: HttpRequest, words: Any, url: str) -> dict[str, Any]:
+def build_menu_link(request: HttpRequest, words: Any, url: str) -> dict[str, Any]:
     return {"name": words, "url": url, "is_here": request.path.startswith(url)}

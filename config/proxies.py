@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.http import JsonResponse
 
-from plumbing.http.addresses import client_at
+from plumbing.http.addresses import group_client_address
 
 Network = IPv4Network | IPv6Network
 TOO_MANY, TOO_MANY_CODE = 4429, "too_many_connections"  # what closes a socket
@@ -45,7 +45,7 @@ class RealAddress:
         if self.is_trusted(address):  # the proxy itself, such as its health checks
             await self.application(scope, receive, send)
         else:
-            await self.serve_within_limit(client_at(address), scope, receive, send)
+            await self.serve_within_limit(group_client_address(address), scope, receive, send)
 
     async def serve_within_limit(self, client: str, scope: Any, receive: Any, send: Any) -> None:
         most = settings.MAX_CONNECTIONS_PER_ADDRESS

@@ -110,7 +110,7 @@ class RemoteToolAdmin(ReadOnlyAdmin):
         for row in queryset.select_related("connection"):
             try:
                 row.connection.require_edit(request.user)
-                remote.approve(row, request.user, sha256=row.offered_hash)
+                remote.approve_definition(row, request.user, sha256=row.offered_hash)
             except MusterError as error:
                 messages.error(request, f"{row}: {translate(str(error))} {translate(error.hint)}")
 

@@ -18,12 +18,12 @@ from agents.http import viewsets
 from agents.http.known import ANYTHING
 from agents.http.resources import Tagged
 from agents.http.viewsets import APIView, Audited, lock_row, refusals
-from agents.sharing import let_go
+from agents.sharing import release_unshared_uses
 from agents.tools import ToolError
 from connectors.accounts.catalog import CONNECTORS
-from connectors.logins.providers import SERVICES, service_of
+from connectors.logins.providers import SERVICES, get_cloud_service
 from connectors.toolsets.a2a import read_agent
-from connectors.toolsets.mcp import drop_all, list_tools
+from connectors.toolsets.mcp import drop_all, fetch_server_tools
 from plumbing.http import outbound
 
 from . import remote
@@ -53,7 +53,7 @@ from .toolsets import openapi
 CHECK_S = 15.0
 
 READERS: dict[str, Callable[[Connection, int | None], remote.Listing]] = {
-    Connection.Provider.MCP: list_tools,
+    Connection.Provider.MCP: fetch_server_tools,
     Connection.Provider.A2A: read_agent,
 }
 
@@ -97,11 +97,11 @@ class ConnectionViewSet(
     def perform_update(self, serializer: Any) -> None:
         with refusals("connection", self.request.user):
             lock_row(serializer.instance)
-            place, login = place_of(serializer.instance), client_of(serializer.instance)
+            place, login = get_server_place(serializer.instance), get_server_identity(serializer.instance)
             row = serializer.save()
-            if place_of(row) != place:
-                move(row, keeps_secret="secret_name" in serializer.validated_data)
-            if row.login and (place_of(row), client_of(row)) != (place, login):
+            if get_server_place(row) != place:
+                save_moved_connection(row, keeps_secret="secret_name" in serializer.validated_data)
+            if row.login and (get_server_place(row), get_server_identity(row)) != (place, login):
                 row.forget_login()
             self.audit("changed", row, fields=sorted(serializer.validated_data))
         transaction.on_commit(lambda: drop_all(row))
@@ -111,7 +111,7 @@ class ConnectionViewSet(
         with refusals("connection", self.request.user, is_deletion=True):
             tools = [remote_tool.tool for remote_tool in row.remote_tools.select_related("tool") if remote_tool.tool]
             self.audit("deleted", row)
-            let_go(row)
+            release_unshared_uses(row)
             if row.uses_oauth and row.is_linked:
                 transaction.on_commit(lambda: oauth.tell_revoked(row))
             row.delete()
@@ -125,7 +125,7 @@ class ConnectionViewSet(
         """Check now whether this connection works. Others than its owner get the result of the last check."""
         row = self.get_object()
         if row.may_edit(request.user):
-            check(row, request.user)
+            check_connection(row, request.user)
             row.refresh_from_db()
         link = reconnect_link(row) if row.uses_oauth else None
         return Response(HealthSerializer({**vars(row), "reconnect": link}).data)
@@ -173,11 +173,11 @@ class ConnectionViewSet(
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def approve(self, request: Any, pk: int, name: str) -> Response:
         """Approve a tool as it is offered now, identified by the hash you looked at."""
-        body = read(ApproveSerializer, request)
+        body = parse_posted_data(ApproveSerializer, request)
         row = self.get_object().remote_tools.filter(remote_name=name.replace("\0", "")).first()
         if row is None:
             raise NotFound("This connection has no such tool.")
-        remote.approve(row, request.user, sha256=body["sha256"], effect=body.get("effect", ""))
+        remote.approve_definition(row, request.user, sha256=body["sha256"], effect=body.get("effect", ""))
         fresh = RemoteTool.objects.select_related("tool").get(pk=row.pk)
         return Response(RemoteToolSerializer(fresh).data)
 
@@ -203,7 +203,7 @@ class ConnectionViewSet(
         return Response(ImportPreviewSerializer(openapi.preview_document(row, **document)).data)
 
     def document_of(self, request: Any) -> tuple[Connection, dict[str, Any]]:
-        body, row = read(ImportSerializer, request), self.get_object()
+        body, row = parse_posted_data(ImportSerializer, request), self.get_object()
         if row.provider != Connection.Provider.OPENAPI:
             raise Invalid("Documents can only be imported into a connection of the provider “openapi”.")
         text = body.get("text") or (json.dumps(body["document"]) if body.get("document") else "")
@@ -211,16 +211,16 @@ class ConnectionViewSet(
         return row, {"text": text, **{name: body[key] for name, key in names.items() if key in body}}
 
 
-def place_of(row: Connection) -> tuple[str, Any]:
+def get_server_place(row: Connection) -> tuple[str, Any]:
     return row.base_url, row.config.get("command")
 
 
-def client_of(row: Connection) -> tuple[str, Any]:
+def get_server_identity(row: Connection) -> tuple[str, Any]:
     """The identity used at the server: the name of a secret, or the id of a client."""
     return row.secret_name, row.config.get("client_id")
 
 
-def move(row: Connection, *, keeps_secret: bool) -> None:
+def save_moved_connection(row: Connection, *, keeps_secret: bool) -> None:
     """The address changed: approvals and secrets of the old server are not kept."""
     if not keeps_secret:
         row.secret_name = ""
@@ -229,7 +229,7 @@ def move(row: Connection, *, keeps_secret: bool) -> None:
     remote.forget_approvals(row)
 
 
-def check(row: Connection, user: Any) -> None:
+def check_connection(row: Connection, user: Any) -> None:
     """Make the cheapest request there is; the result is stored in the connection's health."""
     try:
         if row.provider in READERS:
@@ -250,7 +250,7 @@ def check_account(row: Connection) -> None:
     row.mark_ok()
 
 
-def read(serializer_class: Any, request: Any) -> dict[str, Any]:
+def parse_posted_data(serializer_class: Any, request: Any) -> dict[str, Any]:
     serializer = serializer_class(data=request.data if request.data is not None else {})
     serializer.is_valid(raise_exception=True)
     return serializer.validated_data
@@ -279,8 +279,8 @@ class AuthorizeView(APIView):
     @extend_schema(request=AuthorizeSerializer, responses={200: AuthorizationSerializer})
     def post(self, request: Any, provider: str) -> Response:
         """The address to open in the browser, and the permissions the user will be asked for."""
-        body = read(AuthorizeSerializer, request)
-        url, authorization = begin(request.user, provider, body)
+        body = parse_posted_data(AuthorizeSerializer, request)
+        url, authorization = start_account_login(request.user, provider, body)
         shown = shown_scopes(provider, authorization.scopes)
         answer = {"url": url, "scopes": shown, "expires_at": authorization.expires_at}
         return Response(AuthorizationSerializer(answer).data)
@@ -297,12 +297,12 @@ class AuthorizeView(APIView):
             query["connection"] = connection
         serializer = AuthorizeSerializer(data=query)
         serializer.is_valid(raise_exception=True)
-        return HttpResponseRedirect(begin(request.user, provider, serializer.validated_data)[0])
+        return HttpResponseRedirect(start_account_login(request.user, provider, serializer.validated_data)[0])
 
 
-def begin(user: Any, provider: str, body: dict[str, Any]) -> Any:
+def start_account_login(user: Any, provider: str, body: dict[str, Any]) -> Any:
     if provider != Connection.Provider.MCP:
-        service_of(provider)
+        get_cloud_service(provider)
     connection = None
     if body.get("connection"):
         rows = Connection.objects.visible_to(user).filter(pk=body["connection"], provider=provider)
@@ -310,7 +310,7 @@ def begin(user: Any, provider: str, body: dict[str, Any]) -> Any:
         if connection is None:
             raise NotFound("There is no such connection that you can see.")
         connection.require_edit(user)
-    return oauth.begin(
+    return oauth.start_oauth_login(
         user, provider, access=body.get("access") or (), name=body.get("name", ""), connection=connection
     )
 
@@ -318,7 +318,7 @@ def begin(user: Any, provider: str, body: dict[str, Any]) -> Any:
 def shown_scopes(provider: str, scopes: list[str]) -> list[dict[str, str | None]]:
     if provider == Connection.Provider.MCP:
         return [{"scope": scope, "access": None, "why": "The server requires it."} for scope in scopes]
-    by_scope = {one.scope: one for one in service_of(provider).scopes}
+    by_scope = {one.scope: one for one in get_cloud_service(provider).scopes}
     return [
         {
             "scope": scope,
@@ -359,8 +359,8 @@ class CallbackView(APIView):
     def finish(self, request: Any, provider: str, body: Any) -> Connection:
         serializer = CallbackSerializer(data=body if body is not None else {})
         serializer.is_valid(raise_exception=True)
-        connection = oauth.complete(request.user, provider, **serializer.validated_data)
-        check(connection, request.user)
+        connection = oauth.finish_oauth_login(request.user, provider, **serializer.validated_data)
+        check_connection(connection, request.user)
         connection.refresh_from_db()
         return connection
 
@@ -373,8 +373,10 @@ class DeviceView(APIView):
     @extend_schema(request=AuthorizeSerializer, responses={200: DeviceLoginSerializer})
     def post(self, request: Any, provider: str) -> Response:
         """The code to enter, and the address to enter it at."""
-        body = read(AuthorizeSerializer, request)
-        answer = device_code.begin(request.user, provider, access=body.get("access") or (), name=body.get("name", ""))
+        body = parse_posted_data(AuthorizeSerializer, request)
+        answer = device_code.start_device_login(
+            request.user, provider, access=body.get("access") or (), name=body.get("name", "")
+        )
         return Response(DeviceLoginSerializer(answer).data)
 
 
@@ -384,10 +386,10 @@ class DevicePollView(APIView):
     @extend_schema(request=DevicePollSerializer, responses={200: ConnectionSerializer, 202: PendingSerializer})
     def post(self, request: Any, provider: str) -> Response:
         """The connection once the user has agreed; 202 until then."""
-        body = read(DevicePollSerializer, request)
+        body = parse_posted_data(DevicePollSerializer, request)
         connection = device_code.poll(request.user, provider, body["id"])
         if connection is None:
             return Response({"status": "pending"}, status=202)
-        check(connection, request.user)
+        check_connection(connection, request.user)
         connection.refresh_from_db()
         return Response(ConnectionSerializer(connection, context={"request": request}).data)

@@ -11,7 +11,7 @@ from base64 import b64decode
 from collections.abc import Iterable
 from typing import Any
 
-from agents.schema import sha256_of
+from agents.schema import hash_json
 from agents.tools import ToolContext, ToolFailed, ToolSpec
 
 FILES = 20  # of one answer
@@ -96,7 +96,7 @@ class Attachments:
             return {**part, "text": self.replace_in_text(part["text"])}
         if not is_binary_part(part):
             return part
-        held = held_by(part)
+        held = get_resource(part)
         name = str(held.get("uri") or "").rpartition("/")[2]
         return {
             "type": "text",
@@ -109,7 +109,7 @@ class Attachments:
 
     def _name_file(self, data: str, declared: str, name: str) -> str:
         """A text that names the stored file, or the reason why there is none."""
-        digest = sha256_of(BREAKS.sub("", data))
+        digest = hash_json(BREAKS.sub("", data))
         for (stored_digest, kind), text in self._texts.items():
             if stored_digest == digest and (not declared or declared == kind):
                 return text
@@ -125,7 +125,7 @@ class Attachments:
             return f"[left out: {kind}, {len(data) * 3 // 4} bytes: an answer can have {FILES} files]"
         name = name or f"{self._tool.name}-{number}.{declared.rpartition('/')[2] or 'bin'}"
         try:
-            file = self._context.save_file(name, decoded(data), declared)
+            file = self._context.save_file(name, decode_base64(data), declared)
         except (binascii.Error, ValueError, ToolFailed) as error:
             return f"[left out: {kind}: {error}]"
         return f"[file {file['name']}, {file['media_type']}, stored as file:{file['file']}]"
@@ -139,10 +139,10 @@ def is_binary_part(part: JSON) -> bool:
     """An image, audio, or a resource with a blob."""
     if not isinstance(part, dict) or not isinstance(part.get("type"), str):
         return False
-    return isinstance(held_by(part).get(DATA.get(part["type"], "")), str)
+    return isinstance(get_resource(part).get(DATA.get(part["type"], "")), str)
 
 
-def held_by(part: dict[str, JSON]) -> dict[str, JSON]:
+def get_resource(part: dict[str, JSON]) -> dict[str, JSON]:
     held = part.get("resource") if part.get("type") == "resource" else part
     return held if isinstance(held, dict) else {}
 
@@ -157,7 +157,7 @@ def is_base64(text: str, least: int) -> bool:
     if len(text) < least or not WHOLE.fullmatch(text.replace("\\n", "\n")):
         return False
     try:
-        decoded(text)
+        decode_base64(text)
     except ValueError:
         return False
     return True
@@ -170,7 +170,7 @@ def looks_encoded(text: str) -> bool:
     return all(any(is_kind(letter) for letter in sample) for is_kind in kinds)
 
 
-def decoded(data: str) -> bytes:
+def decode_base64(data: str) -> bytes:
     """The bytes of Base64 in either alphabet, with line breaks and with or without padding. Raises ValueError."""
     plain = BREAKS.sub("", data).rstrip("=")
     padded = plain + "=" * (-len(plain) % 4)

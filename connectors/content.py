@@ -6,7 +6,7 @@ from email.utils import getaddresses, parseaddr
 from typing import Any
 
 from plumbing.untrusted.charsets import known_charset
-from plumbing.untrusted.formats import clean
+from plumbing.untrusted.formats import clean_untrusted_text
 
 MAX_CHARS = 100_000
 SHIFTING = ("iso2022", "hz")  # all their bytes are ASCII
@@ -54,7 +54,7 @@ class Message:
         return value
 
 
-def lost(place: str, reason: str, *, is_lost: bool = True) -> Entry:
+def describe_loss(place: str, reason: str, *, is_lost: bool = True) -> Entry:
     """One line of the list of what is left out."""
     return {"place": place[:120], "reason": reason[:300], "is_lost": is_lost}
 
@@ -64,7 +64,7 @@ def mark_cut(text: str, length: int) -> str:
     return text if len(text) >= length else f"{text}\n[cut: {length - len(text)} more characters]"
 
 
-def cut(text: str, max_chars: int) -> tuple[str, int, bool]:
+def cut_marked_text(text: str, max_chars: int) -> tuple[str, int, bool]:
     """The text cut to its limit, its whole length, and whether something is missing."""
     return mark_cut(text[:max_chars], len(text)), len(text), len(text) > max_chars
 
@@ -74,11 +74,11 @@ def decode(data: bytes, charset: str = "") -> str:
     never the message.
     """
     if codec := known_charset(charset):
-        return clean(data.decode(codec, "replace"))
+        return clean_untrusted_text(data.decode(codec, "replace"))
     try:
-        return clean(data.decode("utf-8"))
+        return clean_untrusted_text(data.decode("utf-8"))
     except UnicodeDecodeError:
-        return clean(data.decode("windows-1252", "replace"))
+        return clean_untrusted_text(data.decode("windows-1252", "replace"))
 
 
 def decode_mail(data: bytes, charset: str = "") -> str:
@@ -102,7 +102,7 @@ def header_text(value: str) -> str:
         text = str(make_header(decode_header(value))) or value
     except Exception:  # Python's reader has many ways to fail: a charset's name that is no ASCII is a MessageError
         text = value
-    return " ".join(clean(text).split())
+    return " ".join(clean_untrusted_text(text).split())
 
 
 def sender_text(value: str) -> str:
@@ -153,6 +153,6 @@ def unreadable(
         is_cut=True,
         place=place,
         note=reason,
-        left_out=[lost("message", reason)],
+        left_out=[describe_loss("message", reason)],
         headers=headers,
     ).as_json()

@@ -53,7 +53,7 @@ class Resting(Throttled):
         self.args = (f"{why} It asks to wait for {seconds:.0f} seconds; try again later.",)
 
 
-def later(error: Throttled, context: ToolContext) -> Throttled | CallPending:
+def build_throttled_wait(error: Throttled, context: ToolContext) -> Throttled | CallPending:
     """The run waits as long as the service asked, by a timer and without a worker, then makes the
     same call again.
     """
@@ -69,7 +69,7 @@ class CursorExpired(ToolFailed):
     code = "not_found"
 
 
-def failed(code: str, message: str, **details: Any) -> ToolFailed:
+def build_tool_failure(code: str, message: str, **details: Any) -> ToolFailed:
     return ToolFailed(message, code=code, details=details or None)
 
 

@@ -16,7 +16,7 @@ from agents.models import AuditEvent, Secret, Tool
 from agents.models.agent import tool_changed
 from agents.models.secret import valueless
 from agents.models.team import the_one
-from agents.schema import check_schema, sha256_of
+from agents.schema import check_schema, hash_json
 from plumbing.texts import translate
 
 from .models import Connection, RemoteTool
@@ -66,7 +66,7 @@ class Listing:
         return self.usable + len(self.refused)
 
 
-def looked_over(connection: Connection, offers: Iterable[Offered]) -> list[dict[str, Any]]:
+def compare_offered_tools(connection: Connection, offers: Iterable[Offered]) -> list[dict[str, Any]]:
     """What `take_offers` would do with each offered tool: new, changed, known or refused. Stores nothing."""
     rows_of = connection.remote_tools.values_list("remote_name", "offered_hash", "tool__effect")
     digests = {name: digest for name, digest, _ in rows_of}
@@ -74,9 +74,9 @@ def looked_over(connection: Connection, offers: Iterable[Offered]) -> list[dict[
     seen: set[str] = set()
     rows = []
     for offered in offers:
-        problem = problem_of(offered, seen)
+        problem = find_offer_problem(offered, seen)
         state = "refused" if problem else "new" if offered.name not in digests else "changed"
-        if state == "changed" and digests[offered.name] == sha256_of(offered.definition()):
+        if state == "changed" and digests[offered.name] == hash_json(offered.definition()):
             state = "known"
         seen.add(offered.name)
         about = {"name": offered.name[:256], "description": offered.description[:DESCRIPTION_LIMIT]}
@@ -104,22 +104,22 @@ def take_offers(
     rows = {row.remote_name: row for row in connection.remote_tools.select_related("tool")}
     seen: set[str] = set()
     for offered in offers:
-        if problem := problem_of(offered, seen):
+        if problem := find_offer_problem(offered, seen):
             listing.refused.append({"name": offered.name[:256], "reason": translate(problem)})
             continue
         seen.add(offered.name)
         if row := rows.get(offered.name):
-            follow(row, offered, listing)
+            update_remote_tool(row, offered, listing)
         else:
-            add(connection, offered, kind, by, (effects or {}).get(offered.name) or offered.effect)
+            create_remote_tool(connection, offered, kind, by, (effects or {}).get(offered.name) or offered.effect)
             listing.new.append(offered.name)
     listing.usable = len(seen)
     for name in rows.keys() - seen:
-        withdraw(rows[name], listing)
+        mark_tool_withdrawn(rows[name], listing)
     return listing
 
 
-def problem_of(offered: Offered, seen: set[str]) -> str:
+def find_offer_problem(offered: Offered, seen: set[str]) -> str:
     if offered.problem:
         return offered.problem
     if len(seen) >= MAX_TOOLS:
@@ -137,11 +137,13 @@ def problem_of(offered: Offered, seen: set[str]) -> str:
 
 
 @transaction.atomic
-def add(connection: Connection, offered: Offered, kind: str, by: Any, effect: str) -> RemoteTool:
+def create_remote_tool(connection: Connection, offered: Offered, kind: str, by: Any, effect: str) -> RemoteTool:
     definition = offered.definition()
-    pin = sha256_of(definition)
+    pin = hash_json(definition)
     row = RemoteTool(connection=connection, remote_name=offered.name, offered=definition, offered_hash=pin)
-    tool = Tool(owner=connection.owner, team=connection.team, name=free_name(connection, offered.name), kind=kind)
+    tool = Tool(
+        owner=connection.owner, team=connection.team, name=choose_tool_name(connection, offered.name), kind=kind
+    )
     row.pinned_hash = pin
     if by is not None:
         row.approved_hash, row.approved_by, row.approved_at = pin, by, timezone.now()
@@ -167,17 +169,17 @@ def write_tool(tool: Tool, row: RemoteTool, *, effect: str) -> None:
     tool_changed(tool)
 
 
-def follow(row: RemoteTool, offered: Offered, listing: Listing) -> None:
+def update_remote_tool(row: RemoteTool, offered: Offered, listing: Listing) -> None:
     """Update a known tool: usable if it matches its pin, switched off if it changed."""
     definition = offered.definition()
-    row.offered, row.offered_hash, row.is_offered = definition, sha256_of(definition), True
+    row.offered, row.offered_hash, row.is_offered = definition, hash_json(definition), True
     row.save(update_fields=["offered", "offered_hash", "is_offered", "seen_at"])
     if row.is_changed:
         listing.changed.append(row.remote_name)
     switch(row, on=not row.is_changed)
 
 
-def withdraw(row: RemoteTool, listing: Listing) -> None:
+def mark_tool_withdrawn(row: RemoteTool, listing: Listing) -> None:
     listing.gone.append(row.remote_name)
     row.is_offered = False
     row.save(update_fields=["is_offered", "seen_at"])
@@ -199,7 +201,7 @@ def switch(row: RemoteTool, *, on: bool) -> None:
 
 
 @transaction.atomic
-def approve(row: RemoteTool, user: Any, *, sha256: str, effect: str = "") -> Tool:
+def approve_definition(row: RemoteTool, user: Any, *, sha256: str, effect: str = "") -> Tool:
     """Approve the current definition, identified by the hash the user saw. Raises Conflict,
     Invalid.
     """
@@ -236,7 +238,7 @@ def forget_approvals(connection: Connection) -> None:
             tool_changed(row.tool)
 
 
-def free_name(connection: Connection, remote_name: str) -> str:
+def choose_tool_name(connection: Connection, remote_name: str) -> str:
     """connection_tool as a slug, with a number if that is taken."""
     slug = re.sub(r"[^a-z0-9_-]+", "_", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", remote_name).lower()).strip("_-")
     base = f"{connection.name}_{slug or 'tool'}"[:60].rstrip("_-")

@@ -7,16 +7,16 @@ from django.db.models import Q
 
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
 from connectors.accounts.base import Connector
-from connectors.accounts.catalog import CONNECTORS, operation_of
+from connectors.accounts.catalog import CONNECTORS, get_connector_operation
 from connectors.accounts.http import Api
-from connectors.logins.providers import service_of
+from connectors.logins.providers import get_cloud_service
 from connectors.toolsets.a2a import A2aToolset
 from connectors.toolsets.mcp import McpToolset
 from connectors.toolsets.openapi import HttpToolset
 from plumbing.http import outbound
 from plumbing.waits import run_blocking
 
-from .exceptions import ReconnectNeeded, Throttled, later
+from .exceptions import ReconnectNeeded, Throttled, build_throttled_wait
 from .models import Connection
 from .timing import seconds_left
 
@@ -29,37 +29,41 @@ class ConnectorToolset:
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
         provider, method = tool.source["connector"], tool.source["method"]
         try:
-            operation = operation_of(provider, method)
+            operation = get_connector_operation(provider, method)
         except LookupError:
             raise ToolFailed(f"{provider} has no operation “{method}”.", code="unknown_tool")
         arguments = dict(call.arguments)
-        connection = account_of(context.user_id, provider, arguments.pop("account", ""))
+        connection = choose_user_connection(context.user_id, provider, arguments.pop("account", ""))
         with outbound.until(seconds_left(tool, context)), open_api(connection) as api:
             connector = CONNECTORS[provider](connection, api, is_cancelled=context.is_cancelled)
             connector.require(operation.access)
             try:
-                value = run_blocking(run, connector, method, arguments, call.id)  # some read many things on threads
+                value = run_blocking(
+                    run_connector_method, connector, method, arguments, call.id
+                )  # some read many things on threads
             except Throttled as error:
-                raise later(error, context)
-        return ToolResult(ok=True, value=value, untrusted=operation.access == "read", counts=counts_of(method, value))
+                raise build_throttled_wait(error, context)
+        return ToolResult(
+            ok=True, value=value, untrusted=operation.access == "read", counts=count_processed_messages(method, value)
+        )
 
 
-def run(connector: Connector, method: str, arguments: dict[str, Any], call_id: str) -> Any:
+def run_connector_method(connector: Connector, method: str, arguments: dict[str, Any], call_id: str) -> Any:
     if method == "fetch_new":
         arguments["call_id"] = call_id
     return getattr(connector, method)(**arguments)
 
 
-def counts_of(method: str, value: Any) -> dict[str, int]:
+def count_processed_messages(method: str, value: Any) -> dict[str, int]:
     return {"processed": len(value["messages"])} if method == "fetch_new" else {}
 
 
 def open_api(connection: Connection) -> Api:
-    service = service_of(connection.provider)
+    service = get_cloud_service(connection.provider)
     return Api(connection, service.base_url, service.title)
 
 
-def account_of(user_id: int, provider: str, account: str) -> Connection:
+def choose_user_connection(user_id: int, provider: str, account: str) -> Connection:
     """The user's connection: the one with that name or address, else the nearest, but none of
     several that teams share. Raises ToolFailed, RetryTool.
     """
@@ -77,7 +81,7 @@ def account_of(user_id: int, provider: str, account: str) -> Connection:
             f"There is no account “{account[:100]}”. Connected: {', '.join(row.name for row in rows) or '–'}."
         )
     if connection is None:
-        title = service_of(provider).title
+        title = get_cloud_service(provider).title
         raise ToolFailed(f"No {title} account is connected; the user must connect one.", code="connection_missing")
     if not connection.is_linked:
         raise ReconnectNeeded(connection, "This account is not linked.")

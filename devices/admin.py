@@ -62,14 +62,14 @@ class OfferedToolAdmin(ReadOnlyAdmin):
     def approve_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for offer in queryset.select_related("device", "tool"):
             try:
-                offers.approve(offer, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
+                offers.approve_offer(offer, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
             except MusterError as error:
                 messages.error(request, f"{offer}: {translate(str(error))} {translate(error.hint)}")
 
     @admin.action(description=later("Reject"), permissions=["view"])
     def reject_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for offer in queryset.select_related("device", "tool"):
-            offers.reject(offer, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
+            offers.reject_offer(offer, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
 
 
 @admin.register(Record)

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from agents.exceptions import Invalid, NotFound
 from agents.http import viewsets
 from agents.http.throttles import client_address
-from agents.http.viewsets import APIView, read
+from agents.http.viewsets import APIView, read_body
 from agents.models import AuditEvent
 from devices import offers, pairing, presence
 from devices.models import Device, DeviceCall, OfferedTool, Pairing
@@ -60,11 +60,11 @@ class PairView(APIView):
     )
     def post(self, request: Any) -> Response:
         """Exchange a code for a device credential, which is shown once."""
-        body = read(PairSerializer, request)
+        body = read_body(PairSerializer, request)
         if body["preview"]:
-            account, device, credential = pairing.account_of(body["code"]), None, None
+            account, device, credential = pairing.find_pairing_account(body["code"]), None, None
         else:
-            paired = pairing.pair(
+            paired = pairing.pair_with_code(
                 body["code"], name=body["name"], platform=body["platform"], source=client_address(request)
             )
             account, device, credential = paired.device.owner, str(paired.device.pk), paired.credential
@@ -116,7 +116,7 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
         """Tool calls sent to this device, newest first; filter by `state` and `run`."""
         rows = DeviceCall.objects.filter(device=self.get_object())
         self.page_ordering = ("-id",)
-        page = self.paginate_queryset(narrowed(rows, request.query_params))
+        page = self.paginate_queryset(filter_device_calls(rows, request.query_params))
         return self.get_paginated_response(DeviceCallSerializer(page, many=True).data)
 
     @extend_schema(responses=OfferSerializer(many=True))
@@ -132,7 +132,7 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     def approve(self, request: Any, pk: Any, hash: str) -> Response:
         """Let agents use this tool as long as its name, description and schema do not change."""
         offer = self.offer(hash)
-        offers.approve(offer, by=request.user, source=client_address(request))
+        offers.approve_offer(offer, by=request.user, source=client_address(request))
         return Response(OfferSerializer(offer).data)
 
     @extend_schema(request=None, responses=OfferSerializer, parameters=[HASH])
@@ -140,7 +140,7 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     def reject(self, request: Any, pk: Any, hash: str) -> Response:
         """Refuse this tool, or withdraw its approval."""
         offer = self.offer(hash)
-        offers.reject(offer, by=request.user, source=client_address(request))
+        offers.reject_offer(offer, by=request.user, source=client_address(request))
         return Response(OfferSerializer(offer).data)
 
     def offer(self, hash: str) -> OfferedTool:
@@ -150,13 +150,13 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
         return offer
 
 
-def narrowed(rows: QuerySet, query: Any) -> QuerySet:
+def filter_device_calls(rows: QuerySet, query: Any) -> QuerySet:
     if state := query.get("state"):
         if state not in DeviceCall.State.values:
             raise Invalid(f"“state” must be one of {', '.join(DeviceCall.State.values)}.", code="invalid_filter")
         rows = rows.filter(state=state)
     if run := query.get("run"):
-        if presence.id_of(run) is None:
+        if presence.parse_device_call_id(run) is None:
             raise Invalid("“run” must be the id of a run.", code="invalid_filter")
         rows = rows.filter(run_id=run)
     return rows

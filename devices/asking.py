@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from devices import outbox
-from devices.calls import State, frame_of, tell_cancelled
+from devices.calls import State, render_call_frame, tell_cancelled
 from devices.models import DeviceCall
 from devices.models.device import new_id
 from devices.nudges import ANSWERS
@@ -39,23 +39,23 @@ class Answer:
     error: dict[str, Any] | None = None
 
 
-def ask(owner_id: Any, questions: Mapping[Any, Question], seconds: float) -> dict[Any, Answer]:
+def ask_devices(owner_id: Any, questions: Mapping[Any, Question], seconds: float) -> dict[Any, Answer]:
     """The answers of devices that are online, by the keys of the questions. All are asked at the same time."""
     ANSWERS.listen()
     now = clock.near()
-    calls = {key: call_of(owner_id, question, seconds) for key, question in questions.items()}
+    calls = {key: build_question_call(owner_id, question, seconds) for key, question in questions.items()}
     try:
         with ExitStack() as stack:
             waiters = {key: stack.enter_context(ANSWERS.waiter(call.id, Waiter)) for key, call in calls.items()}
             for call in calls.values():
-                outbox.post(call, frame_of(call, now))
-            run_blocking(wait, list(waiters.values()), seconds)
-            return {key: answer_of(waiter, calls[key].id) for key, waiter in waiters.items()}
+                outbox.post_device_call(call, render_call_frame(call, now))
+            run_blocking(wait_for_answers, list(waiters.values()), seconds)
+            return {key: read_device_answer(waiter, calls[key].id) for key, waiter in waiters.items()}
     finally:
-        forget(owner_id, list(calls.values()))
+        forget_questions(owner_id, list(calls.values()))
 
 
-def call_of(owner_id: Any, question: Question, seconds: float) -> NewCall:
+def build_question_call(owner_id: Any, question: Question, seconds: float) -> NewCall:
     now = clock.near()
     return NewCall(
         id=new_id(), owner_id=owner_id, device_id=question.device_id, run_id=None, root_id=None, tool=question.tool,
@@ -64,14 +64,14 @@ def call_of(owner_id: Any, question: Question, seconds: float) -> NewCall:
     )  # fmt: skip
 
 
-def wait(waiters: list[Waiter], seconds: float) -> None:
+def wait_for_answers(waiters: list[Waiter], seconds: float) -> None:
     until = time.monotonic() + seconds
     release_connection()
     for waiter in waiters:
         waiter.wait(until - time.monotonic())
 
 
-def answer_of(waiter: Waiter, call_id: UUID) -> Answer:
+def read_device_answer(waiter: Waiter, call_id: UUID) -> Answer:
     """What was announced; a long answer is read from its row."""
     fields = ("state", "result", "error")
     news = waiter.news or DeviceCall.objects.filter(pk=call_id, finished_at__isnull=False).values(*fields).first() or {}
@@ -80,7 +80,7 @@ def answer_of(waiter: Waiter, call_id: UUID) -> Answer:
     return Answer(error=news["error"] if news.get("state") == State.FAILED else None)
 
 
-def forget(owner_id: Any, calls: list[NewCall]) -> None:
+def forget_questions(owner_id: Any, calls: list[NewCall]) -> None:
     """Also what a process left that died before it came here."""
     rows = DeviceCall.objects.filter(pk__in=[call.id for call in calls])
     for row in rows.filter(finished_at=None):

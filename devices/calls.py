@@ -22,7 +22,7 @@ from devices.exceptions import DeviceFailed
 from devices.models import Device, DeviceCall, Notice
 from devices.nudges import ANSWERS, announce, nudge
 from devices.statements import NewCall, Place
-from devices.wire import BadFrame, mended
+from devices.wire import BadFrame, mend_text
 from plumbing import clock
 from plumbing.broker.announcements import Waiter
 from plumbing.statements import Select
@@ -47,11 +47,11 @@ def call_device(
     """
     ANSWERS.listen()
     with ANSWERS.waiter(call.id, Waiter) as waiter:
-        until = create(request, call, context, *place()) if place is not None else None
+        until = create_device_call(request, call, context, *place()) if place is not None else None
         if until is None:
             return pend_or_answer(DeviceCall.objects.get(pk=call.id))
-        if run_blocking(hold, waiter, until, context) and waiter.news is not None:
-            return answer_of(call.id, **waiter.news)
+        if run_blocking(hold_for_answer, waiter, until, context) and waiter.news is not None:
+            return build_device_result(call.id, **waiter.news)
         return pend_or_answer(DeviceCall.objects.get(pk=call.id))
 
 
@@ -67,7 +67,7 @@ class Wanted:
     offline: str = "fail"
 
 
-def create(
+def create_device_call(
     request: Wanted, call: ToolCall, context: ToolContext, device: Place | None, is_online: bool
 ) -> datetime | None:
     """Write the row before anything is sent, then notify. Returns the time until which an answer
@@ -79,8 +79,8 @@ def create(
         id=UUID(call.id),
         owner_id=context.user_id,
         device_id=device.pk if device else None,
-        run_id=id_of(context.run_id),
-        root_id=id_of(context.root_id or context.run_id),
+        run_id=parse_call_id(context.run_id),
+        root_id=parse_call_id(context.root_id or context.run_id),
         tool=request.tool,
         offer=request.offer,
         arguments=call.arguments,
@@ -92,11 +92,11 @@ def create(
         sent_at=now if is_online else None,
         waits=request.offline == "wait",
     )
-    text = frame_of(row, now)  # raised here if it is too large, before anything is written
-    return row.deadline if outbox.post(row, text) and is_online else None
+    text = render_call_frame(row, now)  # raised here if it is too large, before anything is written
+    return row.deadline if outbox.post_device_call(row, text) and is_online else None
 
 
-def id_of(text: str | None) -> UUID | None:
+def parse_call_id(text: str | None) -> UUID | None:
     return UUID(text) if text else None
 
 
@@ -117,7 +117,7 @@ def run_context(context: ToolContext) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def frame_of(row: NewCall | DeviceCall, now: datetime) -> str:
+def render_call_frame(row: NewCall | DeviceCall, now: datetime) -> str:
     """The tool_call frame. Raises DeviceFailed when the arguments do not fit into one."""
     remaining_s = max(0.0, (row.deadline - now).total_seconds()) if row.state != State.QUEUED else row.timeout_s
     deadline = (now + timedelta(seconds=remaining_s)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -131,7 +131,7 @@ def frame_of(row: NewCall | DeviceCall, now: datetime) -> str:
         raise DeviceFailed(f"the arguments cannot be sent: {error}", code=error.code)
 
 
-def hold(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
+def hold_for_answer(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
     """Keep this thread until the device has answered, as long as a thread may be kept."""
     until = time.monotonic() + min(HOLD_S, max(0.0, (deadline - clock.near()).total_seconds()))
     release_connection()
@@ -145,15 +145,17 @@ def pend_or_answer(row: DeviceCall) -> ToolResult:
     """The answer if it has arrived; otherwise the run releases its worker. Raises CallPending."""
     now = clock.near()
     if not row.is_settled and row.deadline <= now:
-        expire(DeviceCall.objects.filter(pk=row.pk), now)
+        expire_device_calls(DeviceCall.objects.filter(pk=row.pk), now)
         row.refresh_from_db()
     if not row.is_settled and DeviceCall.objects.open().filter(pk=row.pk).update(is_awaited=True):
         raise CallPending("device", until=row.deadline, reference=str(row.device_id or ""))
     row.refresh_from_db()
-    return answer_of(row.pk, row.state, row.result, row.error, row.late)
+    return build_device_result(row.pk, row.state, row.result, row.error, row.late)
 
 
-def answer_of(call_id: Any, state: str, result: Any = None, error: Any = None, late: bool = False) -> ToolResult:
+def build_device_result(
+    call_id: Any, state: str, result: Any = None, error: Any = None, late: bool = False
+) -> ToolResult:
     """A settled call as a result for the runner. Raises OutcomeUnknown."""
     details = {"device_call": str(call_id), **({"late": True} if late else {})}
     if state == State.DONE:
@@ -175,13 +177,13 @@ def expire_due(now: datetime | None = None) -> list[Any]:
     Returns the ids of the runs that wait for one of them.
     """
     now = now or clock.near()
-    return expire(OVERDUE.all(now=now), now)
+    return expire_device_calls(OVERDUE.all(now=now), now)
 
 
 OVERDUE = Select(lambda at: DeviceCall.objects.overdue(at.now).order_by("deadline")[:500], now=DateTimeField())
 
 
-def expire(rows: Iterable[DeviceCall], now: datetime) -> list[Any]:
+def expire_device_calls(rows: Iterable[DeviceCall], now: datetime) -> list[Any]:
     """Never sent: expired. Sent without an answer: unknown. A running tool gets a request to stop. A call
     that waits for its device goes on waiting while the device is away.
     """
@@ -244,10 +246,10 @@ def cancel_run(run_id: Any, reason: str) -> int:
     """Cancel a run's open device calls. Calls that were never sent end now; running tools get a
     request to stop.
     """
-    return cancel(DeviceCall.objects.open().filter(run_id=run_id), reason)
+    return cancel_device_calls(DeviceCall.objects.open().filter(run_id=run_id), reason)
 
 
-def cancel(rows: Iterable[DeviceCall], reason: str) -> int:
+def cancel_device_calls(rows: Iterable[DeviceCall], reason: str) -> int:
     now, count = clock.near(), 0
     error = {"code": protocol.CANCELLED, "message": reason[:200] or "the run was cancelled"}
     for row in rows:
@@ -263,7 +265,7 @@ def cancel(rows: Iterable[DeviceCall], reason: str) -> int:
 
 def tell_cancelled(row: DeviceCall, reason: str) -> None:
     if row.device_id:
-        text = protocol.encode(protocol.ToolCancel(str(row.pk), mended(reason)))
+        text = protocol.encode(protocol.ToolCancel(str(row.pk), mend_text(reason)))
         nudge(row.device_id, "device_frame", text=text)
 
 
@@ -290,7 +292,7 @@ def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str 
     online = set(Device.objects.online(clock.near()).filter(pk__in=devices).values_list("pk", flat=True))
     for device, context in devices.items():
         closing = {**context, "run": str(run_id)}
-        text = protocol.encode(protocol.RunComplete(closing, status, counts, mended(summary[:2000])))
+        text = protocol.encode(protocol.RunComplete(closing, status, counts, mend_text(summary[:2000])))
         told_now = device in online and nudge(device, "device_frame", text=text)
         if not told_now:
             Notice.objects.create(device_id=device, text=text)
@@ -300,13 +302,13 @@ def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str 
 # -- calls on their way -----------------------------------------------------------------------------------------------
 
 
-def unanswered(before: Any) -> Any:
+def query_unanswered(before: Any) -> Any:
     lost = Q(state=State.SENT, sent_at__lt=before) | Q(state=State.QUEUED, created_at__lt=before)
     return DeviceCall.objects.open().filter(lost, cancel_requested_at=None).order_by()
 
 
 UNANSWERED = Select(
-    lambda at: unanswered(at.before).filter(device__socket__gt="").values_list("pk", "device_id"),
+    lambda at: query_unanswered(at.before).filter(device__socket__gt="").values_list("pk", "device_id"),
     before=DateTimeField(),
 )
 
@@ -323,11 +325,13 @@ def claim_unanswered(here: set[Any], now: datetime) -> list[tuple[Any, str]]:
     if not mine:
         return []
     with transaction.atomic():
-        rows = list(unanswered(before).filter(pk__in=mine).select_for_update())
-        return [(row.device_id, hand_over(row, now)) for row in rows if row.state == State.QUEUED or row.deadline > now]
+        rows = list(query_unanswered(before).filter(pk__in=mine).select_for_update())
+        return [
+            (row.device_id, mark_call_sent(row, now)) for row in rows if row.state == State.QUEUED or row.deadline > now
+        ]
 
 
-def hand_over(row: DeviceCall, now: datetime) -> str:
+def mark_call_sent(row: DeviceCall, now: datetime) -> str:
     """Mark a row as sent (again) and return its frame; a call that waited for its device gets its
     full time limit now.
     """
@@ -337,4 +341,4 @@ def hand_over(row: DeviceCall, now: datetime) -> str:
         row.attempt += 1
     row.state, row.sent_at = State.SENT, now
     row.save(update_fields=["state", "sent_at", "attempt", "deadline", "device"])
-    return frame_of(row, now)
+    return render_call_frame(row, now)

@@ -11,10 +11,10 @@ UNTRUSTED = {"list_directory", "read_file_content", "search_files"}  # files may
 def ensure_tools() -> list[Tool]:
     """Create or refresh the site's rows; returns those that changed."""
     rows = {tool.name: tool for tool in Tool.objects.filter(owner=None, team=None, name__in=TOOLS)}
-    return [row for tool in TOOLS.values() if (row := ensure(tool, rows.get(tool.name)))]
+    return [row for tool in TOOLS.values() if (row := ensure_device_tool(tool, rows.get(tool.name)))]
 
 
-def ensure(tool: BuiltIn, row: Tool | None) -> Tool | None:
+def ensure_device_tool(tool: BuiltIn, row: Tool | None) -> Tool | None:
     row = row or Tool(name=tool.name, untrusted=tool.name in UNTRUSTED)
     before = row.definition_hash
     row.kind = Tool.Kind.DEVICE

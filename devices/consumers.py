@@ -17,7 +17,7 @@ from agents.exceptions import MusterError
 from devices import presence, protocol
 from devices.models import Device, DeviceCredential
 from devices.models.device import Admission
-from devices.nudges import channel_of
+from devices.nudges import name_device_channel
 from devices.settling import SETTLER, Arrival
 from devices.sweeping import SWEEPER
 from devices.threads import in_batch
@@ -107,14 +107,14 @@ class DeviceConsumer(AsyncWebsocketConsumer):
             return
         self.device, self.credential = admission.device, admission.credential
         self.socket = presence.socket_name(admission.number)
-        LISTENER.subscribe(channel_of(self.device.pk), self.hear, loop=asyncio.get_running_loop())
+        LISTENER.subscribe(name_device_channel(self.device.pk), self.hear, loop=asyncio.get_running_loop())
         self.heard()
         await self.accept()
         SWEEPER.add(self)
 
     async def refuse_handshake(self) -> None:
         """To a device that sent a nonce it is said over the socket, with a proof: a 403 could be any proxy's."""
-        nonce = header_in(self.scope, protocol.NONCE)[:200]
+        nonce = read_scope_header(self.scope, protocol.NONCE)[:200]
         if not nonce:
             await self.close()
             return
@@ -127,14 +127,14 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         SWEEPER.remove(self)
         if self.device is None:
             return
-        LISTENER.unsubscribe(channel_of(self.device.pk), self.hear)
-        await in_batch(presence.leave, self.device.pk, self.socket)
+        LISTENER.unsubscribe(name_device_channel(self.device.pk), self.hear)
+        await in_batch(presence.leave_device, self.device.pk, self.socket)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """One frame; a binary frame counts as a bad one."""
         self.heard()
         try:
-            frame = protocol.parse(text_data, protocol.FROM_DEVICE)
+            frame = protocol.parse_frame(text_data, protocol.FROM_DEVICE)
         except BadFrame as error:
             await self.refuse(error.code, str(error))
             return
@@ -249,7 +249,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         messages.
         """
         if data:
-            message = json_values.read(data)
+            message = json_values.load_json(data)
             self.start(getattr(self, message["type"])(message))
 
     async def device_call(self, event: dict[str, Any]) -> None:
@@ -284,9 +284,9 @@ PONG = protocol.encode(protocol.Pong())
 
 def bearer(scope: dict[str, Any]) -> str:
     """The credential from the handshake's Authorization header; the query string is ignored."""
-    words = header_in(scope, "Authorization").split()
+    words = read_scope_header(scope, "Authorization").split()
     return words[1] if len(words) == 2 and words[0].lower() == "bearer" else ""
 
 
-def header_in(scope: dict[str, Any], name: str) -> str:
+def read_scope_header(scope: dict[str, Any], name: str) -> str:
     return dict(scope.get("headers", [])).get(name.lower().encode(), b"").decode("latin-1")

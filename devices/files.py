@@ -20,7 +20,7 @@ def with_files(call: ToolCall, context: ToolContext, result: ToolResult) -> Tool
     sent = result.value.get("files") if result.ok and isinstance(result.value, dict) else None
     if context.save_file is None or not isinstance(sent, list) or not any(map(is_file, sent)):
         return result
-    files = [stored(context.save_file, one) if is_file(one) else one for one in sent[:LIMIT]]
+    files = [store_sent_file(context.save_file, one) if is_file(one) else one for one in sent[:LIMIT]]
     value = {**result.value, "files": files}
     return replace(result, value=value, keep=partial(forget_content, call, value))
 
@@ -29,7 +29,7 @@ def is_file(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("name"), str) and isinstance(value.get("data"), str)
 
 
-def stored(save: Callable[..., dict[str, Any]], sent: dict[str, Any]) -> dict[str, Any]:
+def store_sent_file(save: Callable[..., dict[str, Any]], sent: dict[str, Any]) -> dict[str, Any]:
     try:
         content = base64.b64decode(sent["data"], validate=True)
         return save(sent["name"], content, str(sent.get("media_type") or ""))

@@ -8,17 +8,17 @@ from plumbing.broker import announcements, broadcast
 ANSWERS = announcements.Announcements("device-calls")  # {state, result, error, late}
 
 
-def channel_of(device_id: Any) -> bytes:
+def name_device_channel(device_id: Any) -> bytes:
     """Heard by the process that holds this device's socket."""
-    return broadcast.channel_of("device", device_id)
+    return broadcast.name_channel("device", device_id)
 
 
 def nudge(device_id: Any, type: str, **data: Any) -> bool:
     """Tell the socket of a device; `type` names the consumer's method. False when the broker is down."""
-    return broadcast.publish(channel_of(device_id), {"type": type, **data})
+    return broadcast.publish_message(name_device_channel(device_id), {"type": type, **data})
 
 
 def announce(outcomes: list[tuple[UUID, dict[str, Any]]]) -> None:
     """Wake the threads that wait for these calls, in whichever process they are: one message."""
     if outcomes:
-        broadcast.publish(ANSWERS.channel, b"\n".join(announcements.format_line(*one) for one in outcomes))
+        broadcast.publish_message(ANSWERS.channel, b"\n".join(announcements.format_line(*one) for one in outcomes))

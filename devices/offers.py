@@ -18,7 +18,7 @@ Status = OfferedTool.Status
 
 
 @transaction.atomic
-def approve(offer: OfferedTool, *, by: Any, source: str = "") -> Tool:
+def approve_offer(offer: OfferedTool, *, by: Any, source: str = "") -> Tool:
     """Let agents with a grant use this tool. Approving a changed definition updates the tool.
 
     Raises Conflict if the name is taken by something else.
@@ -40,21 +40,21 @@ def approve(offer: OfferedTool, *, by: Any, source: str = "") -> Tool:
     tool.freeze_hash()
     tool.save()
     tool_changed(tool)
-    decide(offer, Status.APPROVED, by, tool)
+    decide_offer(offer, Status.APPROVED, by, tool)
     AuditEvent.record("offer.approved", offer.device, actor=by, source=source, tool=offer.name, hash=offer.hash)
     return tool
 
 
 @transaction.atomic
-def reject(offer: OfferedTool, *, by: Any, source: str = "") -> None:
+def reject_offer(offer: OfferedTool, *, by: Any, source: str = "") -> None:
     """Refuse it, even after it was approved: the tool stays in the catalogue and answers that it is
     not approved.
     """
-    decide(offer, Status.REJECTED, by, offer.tool)
+    decide_offer(offer, Status.REJECTED, by, offer.tool)
     AuditEvent.record("offer.rejected", offer.device, actor=by, source=source, tool=offer.name, hash=offer.hash)
 
 
-def decide(offer: OfferedTool, status: str, by: Any, tool: Tool | None) -> None:
+def decide_offer(offer: OfferedTool, status: str, by: Any, tool: Tool | None) -> None:
     offer.status, offer.decided_by, offer.decided_at, offer.tool = status, by, clock.near(), tool
     offer.save()
 

@@ -44,7 +44,7 @@ def wheel() -> bytes:
         f"{info}/WHEEL": WHEEL,
         f"{info}/entry_points.txt": commands(),
     }
-    record = "".join(f"{name},{digest(content)},{len(content)}\n" for name, content in files.items())
+    record = "".join(f"{name},{hash_wheel_content(content)},{len(content)}\n" for name, content in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -79,7 +79,7 @@ def commands() -> bytes:
     return f"[console_scripts]\n{''.join(lines)}".encode()
 
 
-def digest(content: bytes) -> str:
+def hash_wheel_content(content: bytes) -> str:
     sum_ = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
     return f"sha256={sum_}"
 

@@ -19,21 +19,21 @@ class Paired:
     credential: str
 
 
-def account_of(code: str) -> Any:
+def find_pairing_account(code: str) -> Any:
     """The account of this code, so that the client can ask before it pairs. Raises Forbidden."""
-    return find(code).owner
+    return find_pairing(code).owner
 
 
-def pair(code: str, *, name: str, platform: str, source: str = "") -> Paired:
+def pair_with_code(code: str, *, name: str, platform: str, source: str = "") -> Paired:
     """Use the code. Raises Forbidden for a wrong, used or expired one."""
-    pairing = find(code)  # outside the transaction below: a wrong try must be counted
+    pairing = find_pairing(code)  # outside the transaction below: a wrong try must be counted
     with transaction.atomic():
         return make_device(pairing, name, platform, source)
 
 
 def make_device(pairing: Pairing, name: str, platform: str, source: str) -> Paired:
     if not pairing.use():
-        raise refused()
+        raise refuse_code()
     if Device.objects.live().filter(owner=pairing.owner).count() >= MAX_DEVICES:
         raise Forbidden(
             f"This account already has {MAX_DEVICES} devices.",
@@ -46,14 +46,14 @@ def make_device(pairing: Pairing, name: str, platform: str, source: str) -> Pair
     return Paired(device, credential)
 
 
-def find(code: str) -> Pairing:
+def find_pairing(code: str) -> Pairing:
     pairing = Pairing.find(code, clock.near())
     if pairing is None:
-        raise refused()
+        raise refuse_code()
     return pairing
 
 
-def refused() -> Forbidden:
+def refuse_code() -> Forbidden:
     return Forbidden(
         "This pairing code is wrong, used or expired.",
         code="bad_code",

@@ -11,7 +11,7 @@ from django.db.models import DateTimeField, Q
 
 from agents.schema import check_schema
 from devices import protocol
-from devices.calls import State, hand_over, latest_deadline
+from devices.calls import State, latest_deadline, mark_call_sent
 from devices.models import Device, DeviceCall, Notice, OfferedTool, silence_allowed
 from devices.nudges import nudge
 from plumbing import clock
@@ -45,7 +45,7 @@ def arrive(device_id: UUID, socket: str, hello: protocol.DeviceHello, now: datet
     device = Device.objects.select_for_update().filter(pk=device_id, revoked_at=None).first()
     if device is None:
         return None
-    if device.socket and number_of(socket) < number_of(device.socket):
+    if device.socket and parse_socket_number(socket) < parse_socket_number(device.socket):
         return Arrival(is_late=True)
     has_forgotten = bool(device.journal_id or hello.journal_id) and device.journal_id != hello.journal_id
     greet(device, socket, hello, now)
@@ -63,7 +63,7 @@ def socket_name(number: int) -> str:
     return f"{number:x}-{uuid4().hex}"
 
 
-def number_of(socket: str) -> int:
+def parse_socket_number(socket: str) -> int:
     number, mark, _ = socket.partition("-")
     return int(number, 16) if mark else 0
 
@@ -119,7 +119,7 @@ def settle_open(
     device: Device, hello: protocol.DeviceHello, has_forgotten: bool, arrival: Arrival, now: datetime
 ) -> None:
     """For each call sent to the device: request its result, leave it running, or send it again."""
-    listed = {item.id: item.state for item in hello.unfinished if id_of(item.id)}
+    listed = {item.id: item.state for item in hello.unfinished if parse_device_call_id(item.id)}
     sent = Q(state__in=DeviceCall.HANDED_OVER, finished_at=None)
     for row in DeviceCall.objects.filter(device=device).filter(sent):
         state = listed.get(str(row.pk))
@@ -141,7 +141,7 @@ def settle_open(
             row.error = {"code": protocol.CANCELLED, "message": row.cancel_reason}
             row.save(update_fields=["state", "finished_at", "error"])
         elif row.deadline > now:
-            arrival.frames.append((str(row.pk), hand_over(row, now)))
+            arrival.frames.append((str(row.pk), mark_call_sent(row, now)))
     arrival.resend += late_ones(device, listed)
 
 
@@ -170,11 +170,11 @@ def hand_over_waiting(device: Device, arrival: Arrival, now: datetime) -> None:
     for row in waiting.order_by("created_at")[:MAX_WAITING]:
         if row.offer in approved if row.offer else row.tool in device.tools:
             row.device = device
-            arrival.frames.append((str(row.pk), hand_over(row, now)))
+            arrival.frames.append((str(row.pk), mark_call_sent(row, now)))
 
 
 @transaction.atomic
-def leave(device_id: UUID, socket: str) -> bool:
+def leave_device(device_id: UUID, socket: str) -> bool:
     """This socket closed. Calls that were sent and not answered are unknown until the device
     reports.
     """
@@ -228,7 +228,7 @@ def tell_revoked(device: Device) -> None:
     nudge(device.pk, "device_revoked")
 
 
-def id_of(text: str) -> UUID | None:
+def parse_device_call_id(text: str) -> UUID | None:
     """A call id as sent by a device; None if it is invalid."""
     try:
         return UUID(text)

@@ -20,19 +20,19 @@ from devices.wire import (
     MAX_FRAME_BYTES,
     BadFrame,
     anything,
-    error_of,
-    flag_of,
+    hash_wire_value,
     is_too_deep,
-    list_of,
-    number_of,
-    object_of,
     optional,
+    read_flag,
     read_json,
+    read_list,
+    read_number_field,
+    read_object,
+    read_text_field,
+    read_text_list,
+    read_whole_number,
+    read_wire_error,
     refuse_lone,
-    sha256_of,
-    text_of,
-    texts_of,
-    whole_of,
     wrong,
 )
 
@@ -70,7 +70,7 @@ def prove_refusal(credential: str, nonce: str) -> str:
 
 def tool_hash(name: str, description: str, input_schema: JSON) -> str:
     """The hash that an approval is pinned to: sha256 of the canonical JSON of these three."""
-    return sha256_of({"name": name, "description": description, "input_schema": input_schema})
+    return hash_wire_value({"name": name, "description": description, "input_schema": input_schema})
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ def encode(frame: Frame) -> str:
     for name, default in parts(kind):
         value = getattr(frame, name)
         if value != default or name == "attempt":
-            body[name] = plain(value) if isinstance(value, tuple) else value
+            body[name] = make_plain_json(value) if isinstance(value, tuple) else value
     if isinstance(frame, ToolResult) and frame.ok:
         body["result"] = frame.result  # null is a valid result
     try:
@@ -275,15 +275,15 @@ def parts(kind: Any) -> tuple[tuple[str, Any], ...]:
     return tuple((part.name, part.default) for part in fields(kind))
 
 
-def plain(value: Any) -> JSON:
+def make_plain_json(value: Any) -> JSON:
     if isinstance(value, tuple):
-        return [plain(item) for item in value]
+        return [make_plain_json(item) for item in value]
     if isinstance(value, ToolName | Offer | Unfinished):
         return {part.name: getattr(value, part.name) for part in fields(value)}
     return value
 
 
-def parse(text: str | bytes | None, kinds: Mapping[str, Any]) -> Frame:
+def parse_frame(text: str | bytes | None, kinds: Mapping[str, Any]) -> Frame:
     """The frame in a text; `kinds` is FROM_DEVICE or FROM_SERVER. Raises BadFrame."""
     body = read_json(text)
     kind = kinds.get(body["type"]) if isinstance(body.get("type"), str) else None
@@ -319,27 +319,32 @@ def readers(kind: Any) -> tuple[tuple[str, Any, bool, bool], ...]:
 # -- lists of a hello, and which check reads which kind of field -------------------------------------------------------
 
 
-def tools_of(value: JSON, name: str) -> tuple[ToolName, ...]:
-    items = [object_of(item, name) for item in list_of(value, name)[:MAX_TOOLS]]
-    return tuple(ToolName(text_of(item.get("name"), "name"), text_of(item.get("hash", ""), "hash")) for item in items)
+def parse_tool_names(value: JSON, name: str) -> tuple[ToolName, ...]:
+    items = [read_object(item, name) for item in read_list(value, name)[:MAX_TOOLS]]
+    return tuple(
+        ToolName(read_text_field(item.get("name"), "name"), read_text_field(item.get("hash", ""), "hash"))
+        for item in items
+    )
 
 
-def offers_of(value: JSON, name: str) -> tuple[Offer, ...]:
-    items = [object_of(item, name) for item in list_of(value, name)[:MAX_TOOLS]]
+def parse_offers(value: JSON, name: str) -> tuple[Offer, ...]:
+    items = [read_object(item, name) for item in read_list(value, name)[:MAX_TOOLS]]
     return tuple(
         Offer(
-            text_of(item.get("name"), "name"),
-            text_of(item.get("description", ""), "description"),
-            object_of(item.get("input_schema"), "input_schema"),
-            text_of(item.get("hash", ""), "hash"),
+            read_text_field(item.get("name"), "name"),
+            read_text_field(item.get("description", ""), "description"),
+            read_object(item.get("input_schema"), "input_schema"),
+            read_text_field(item.get("hash", ""), "hash"),
         )
         for item in items
     )
 
 
-def unfinished_of(value: JSON, name: str) -> tuple[Unfinished, ...]:
-    items = [object_of(item, name) for item in list_of(value, name)]
-    calls = tuple(Unfinished(text_of(item.get("id"), "id"), text_of(item.get("state"), "state")) for item in items)
+def parse_unfinished(value: JSON, name: str) -> tuple[Unfinished, ...]:
+    items = [read_object(item, name) for item in read_list(value, name)]
+    calls = tuple(
+        Unfinished(read_text_field(item.get("id"), "id"), read_text_field(item.get("state"), "state")) for item in items
+    )
     for item in calls:
         if item.state not in UNFINISHED_STATES:
             raise wrong("state", f"one of {', '.join(sorted(UNFINISHED_STATES))}")
@@ -347,18 +352,18 @@ def unfinished_of(value: JSON, name: str) -> tuple[Unfinished, ...]:
 
 
 CHECKS: dict[Any, Any] = {
-    str: text_of,
-    bool: flag_of,
-    int: whole_of,
-    float: number_of,
+    str: read_text_field,
+    bool: read_flag,
+    int: read_whole_number,
+    float: read_number_field,
     JSON: anything,
-    str | None: optional(text_of),
-    float | None: optional(number_of),
-    dict[str, JSON]: object_of,
-    dict[str, int]: object_of,
-    dict[str, JSON] | None: error_of,
-    tuple[str, ...]: texts_of,
-    tuple[ToolName, ...]: tools_of,
-    tuple[Offer, ...]: offers_of,
-    tuple[Unfinished, ...]: unfinished_of,
+    str | None: optional(read_text_field),
+    float | None: optional(read_number_field),
+    dict[str, JSON]: read_object,
+    dict[str, int]: read_object,
+    dict[str, JSON] | None: read_wire_error,
+    tuple[str, ...]: read_text_list,
+    tuple[ToolName, ...]: parse_tool_names,
+    tuple[Offer, ...]: parse_offers,
+    tuple[Unfinished, ...]: parse_unfinished,
 }

@@ -66,11 +66,11 @@ class Settler:
             self.do(arrival)
             return
         self.acks[key] = arrival
-        self.acks_due = later(ACK_S, self.flush_acks, self.acks_due)
+        self.acks_due = schedule_flush(ACK_S, self.flush_acks, self.acks_due)
 
     def heard(self, device_id: UUID) -> None:
         self.seen.add(device_id)
-        self.seen_due = later(SEEN_S, self.flush_seen, self.seen_due)
+        self.seen_due = schedule_flush(SEEN_S, self.flush_seen, self.seen_due)
 
     def flush_acks(self) -> None:
         acks, self.acks = self.acks, {}
@@ -110,8 +110,8 @@ class Settler:
                 task()
 
     def settle(self, results: list[Arrival]) -> None:
-        settled = settle(results)
-        announce([(row.id, outcome_of(row)) for row in settled])
+        settled = settle_arrivals(results)
+        announce([(row.id, build_call_outcome(row)) for row in settled])
         for run_id in {row.run_id for row in settled if row.is_awaited and row.run_id}:
             self.wake(run_id)
 
@@ -126,7 +126,7 @@ class Settler:
 SETTLER = Settler()
 
 
-def later(seconds: float, flush: Work, timer: Timer) -> Timer:
+def schedule_flush(seconds: float, flush: Work, timer: Timer) -> Timer:
     """Make sure that this is flushed later. A timer dies with its loop."""
     loop = asyncio.get_running_loop()
     now, (its_loop, due) = loop.time(), timer
@@ -137,22 +137,22 @@ def later(seconds: float, flush: Work, timer: Timer) -> Timer:
 
 
 @transaction.atomic
-def settle(results: list[Arrival]) -> list[OpenCall]:
+def settle_arrivals(results: list[Arrival]) -> list[OpenCall]:
     """Write each result once; duplicates and results for another device's call are ignored."""
-    ids = {arrival.frame.id: id for arrival in results if (id := presence.id_of(arrival.frame.id))}
-    rows = statements.lock(list(ids.values()))
+    ids = {arrival.frame.id: id for arrival in results if (id := presence.parse_device_call_id(arrival.frame.id))}
+    rows = statements.lock_open_calls(list(ids.values()))
     changed = {}
     for arrival in results:  # in the order they arrived: the first one counts
         row = rows.get(ids.get(arrival.frame.id))
-        if row is not None and apply(row, arrival):
+        if row is not None and apply_arrival(row, arrival):
             changed[row.id] = row
     settled = list(changed.values())
     if settled:
-        statements.settle(settled)
+        statements.write_settled_calls(settled)
     return settled
 
 
-def apply(row: OpenCall, arrival: Arrival) -> bool:
+def apply_arrival(row: OpenCall, arrival: Arrival) -> bool:
     """Store a result in its row. An answer after the deadline is marked late."""
     if row.device_id != arrival.device_id:
         log.warning("Device %s answered call %s, which belongs to another device", arrival.device_id, row.id)
@@ -168,7 +168,7 @@ def apply(row: OpenCall, arrival: Arrival) -> bool:
     return True
 
 
-def outcome_of(row: OpenCall) -> dict[str, Any]:
+def build_call_outcome(row: OpenCall) -> dict[str, Any]:
     return {"state": row.state, "result": row.result, "error": row.error, "late": row.late}
 
 
@@ -179,7 +179,7 @@ def note_seen(device_ids: set[UUID], now: datetime) -> None:
 @transaction.atomic
 def note_progress(acks: list[Arrival]) -> None:
     """Running calls and the progress of their tools."""
-    arrivals = [(id, arrival) for arrival in acks if (id := presence.id_of(arrival.frame.id))]
+    arrivals = [(id, arrival) for arrival in acks if (id := presence.parse_device_call_id(arrival.frame.id))]
     for id, arrival in arrivals:
         mine = DeviceCall.objects.open().filter(pk=id, device_id=arrival.device_id)
         mine.exclude(state=State.ACKED).update(state=State.ACKED, acked_at=arrival.at)

@@ -95,28 +95,28 @@ FEW = 8  # as many prepared statements take as long as building one query for al
 def places(owner_id: Any, call_id: UUID) -> tuple[list[Place], bool]:
     """A person's live devices, and whether this call has a row already (False too where there is no device)."""
     rows = PLACES.all(owner=owner_id, call=call_id)
-    devices = [Place(pk, name, tools_of(tools), *rest) for pk, name, tools, *rest, _ in rows]
+    devices = [Place(pk, name, parse_device_tools(tools), *rest) for pk, name, tools, *rest, _ in rows]
     return devices, any(row[-1] for row in rows)
 
 
 @lru_cache(maxsize=256)
-def tools_of(text: str) -> dict[str, str]:
+def parse_device_tools(text: str) -> dict[str, str]:
     """Most devices have the same tools; nobody changes what this returns."""
     return json.loads(text)
 
 
-def insert(call: NewCall) -> None:
+def insert_device_call(call: NewCall) -> None:
     """Write a new row. Raises IntegrityError when it is there already."""
     with transaction.atomic():
         insert_plain(DeviceCall, [call])
 
 
-def lock(ids: Collection[UUID]) -> dict[UUID, OpenCall]:
+def lock_open_calls(ids: Collection[UUID]) -> dict[UUID, OpenCall]:
     """Rows by id, held until the transaction ends; in one order, so that two threads never wait for each other."""
     few = [row for id in sorted(ids) for row in OPEN.all(call=id)] if len(ids) <= FEW else None
     rows = HELD.filter(pk__in=ids).order_by("pk") if few is None else few
     return {row[0]: OpenCall(*row) for row in rows}
 
 
-def settle(rows: Sequence[OpenCall]) -> None:
+def write_settled_calls(rows: Sequence[OpenCall]) -> None:
     update_each(rows, ("state", "result", "error", "late", "finished_at"), model=DeviceCall)

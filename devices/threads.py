@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from django.db import DatabaseError, connection, transaction
 
-from plumbing.threads import ProcessThread, Work, answer, in_thread
+from plumbing.threads import ProcessThread, Work, in_thread, run_with_connection
 
 Item = TypeVar("Item")
 
@@ -74,7 +74,7 @@ async def in_batch(work: Work, *arguments: Any) -> Any:
 
 
 def do_together(batch: list[Job]) -> None:
-    answer(together, [job for job in batch if not job.future.cancelled()])
+    run_with_connection(together, [job for job in batch if not job.future.cancelled()])
 
 
 JOBS = Batches("device-sockets", do_together, 32)

@@ -42,16 +42,18 @@ class DeviceToolset:
         devices, is_known = statements.places(context.user_id, UUID(call.id))
         is_known = is_known or (not devices and DeviceCall.objects.filter(pk=call.id).exists())
         if not is_known and is_for_the_server(request, context, devices):
-            return marked(request, counted(request, run_tool(TOOLS[request.tool], call, context)))
-        chosen = None if is_known else lambda: place(request, context, devices)
+            return mark_record_result(request, count_success(request, run_tool(TOOLS[request.tool], call, context)))
+        chosen = None if is_known else lambda: choose_device(request, context, devices)
         try:
             result = call_device(request, call, context, place=chosen)
         except OutcomeUnknown:
             if not tool.is_repeatable:
                 raise
             return ToolResult(False, error={"code": DEADLINE, "message": AGAIN}, details={"device_call": call.id})
-        result = counted(request, result) if result.ok else result
-        return with_files(call, context, untrusted(result) if tool.untrusted else marked(request, result))
+        result = count_success(request, result) if result.ok else result
+        return with_files(
+            call, context, mark_result_untrusted(result) if tool.untrusted else mark_record_result(request, result)
+        )
 
 
 AGAIN = "the device did not answer before the deadline; this tool can safely be called again"
@@ -65,7 +67,7 @@ def is_for_the_server(request: Wanted, context: ToolContext, devices: list[Place
     return not able_among(devices, request, context)
 
 
-def place(request: Wanted, context: ToolContext, devices: list[Place]) -> tuple[Place | None, bool]:
+def choose_device(request: Wanted, context: ToolContext, devices: list[Place]) -> tuple[Place | None, bool]:
     """The device for a call, and whether it is online. None: whichever of the user's devices comes
     first.
 
@@ -81,13 +83,13 @@ def place(request: Wanted, context: ToolContext, devices: list[Place]) -> tuple[
         if chosen is not None and chosen.is_online(now):
             return chosen, True
         if chosen is not None and request.offline != "any":
-            return wait_for(chosen, request)
+            return wait_for_device(chosen, request)
     online = [device for device in able if device.is_online(now)]
     if online:
         return max(online, key=lambda device: device.connected_at or now), True
     if not able:
         raise not_able(request, context, devices)
-    return wait_for(able[0] if len(able) == 1 else None, request)
+    return wait_for_device(able[0] if len(able) == 1 else None, request)
 
 
 def able_among(devices: list[Place], request: Wanted, context: ToolContext) -> list[Place]:
@@ -100,7 +102,7 @@ def able_among(devices: list[Place], request: Wanted, context: ToolContext) -> l
     return [device for device in devices if device.pk in ids]
 
 
-def wait_for(device: Place | None, request: Wanted) -> tuple[Place | None, bool]:
+def wait_for_device(device: Place | None, request: Wanted) -> tuple[Place | None, bool]:
     if request.offline == "wait":
         return device, False
     who = f"“{device.name}” is" if device else "none of the user's devices is"
@@ -122,7 +124,7 @@ def not_able(request: Wanted, context: ToolContext, devices: list[Place]) -> Dev
     return DeviceFailed(f"the device does not offer “{request.tool}”", code="not_offered")
 
 
-def counted(request: Wanted, result: ToolResult) -> ToolResult:
+def count_success(request: Wanted, result: ToolResult) -> ToolResult:
     """What one success adds to the run's counts; a file counts once, however many parts it was read
     in.
     """
@@ -135,27 +137,27 @@ def counted(request: Wanted, result: ToolResult) -> ToolResult:
     return ToolResult(ok=True, value=result.value, counts={tool.counts: 1}, details=result.details)
 
 
-def marked(request: Wanted, result: ToolResult) -> ToolResult:
+def mark_record_result(request: Wanted, result: ToolResult) -> ToolResult:
     """Records keep the mark of the run that created or changed them."""
     tool = TOOLS.get(request.tool)
     if request.offer or tool is None or tool.works_on != "records":
         return result
-    return untrusted(result) if any(map(is_marked, records_in(result.value))) else result
+    return mark_result_untrusted(result) if any(map(is_marked, iterate_records(result.value))) else result
 
 
 def is_marked(record: dict[str, Any]) -> bool:
     return bool(record.get("untrusted"))
 
 
-def records_in(value: Any) -> Iterator[dict[str, Any]]:
+def iterate_records(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
-        yield from (record for one in value.values() for record in records_in(one))
+        yield from (record for one in value.values() for record in iterate_records(one))
     elif isinstance(value, list):
-        yield from (record for one in value for record in records_in(one))
+        yield from (record for one in value for record in iterate_records(one))
 
 
-def untrusted(result: ToolResult) -> ToolResult:
+def mark_result_untrusted(result: ToolResult) -> ToolResult:
     return ToolResult(
         ok=result.ok,
         value=result.value,

@@ -11,7 +11,7 @@ def device(**verbs: Any) -> Any:
     return api.DeviceViewSet.as_view(verbs)
 
 
-def record(**verbs: str) -> Any:
+def make_record_view(**verbs: str) -> Any:
     return make_view(RecordViewSet, **verbs)
 
 
@@ -27,10 +27,10 @@ urlpatterns = [
     path("devices/<uuid:pk>/offers/<str:hash>/approve", device(post="approve"), name="device-offer-approve"),
     path("devices/<uuid:pk>/offers/<str:hash>/reject", device(post="reject"), name="device-offer-reject"),
     path("records/", make_view(AllRecords, get="list"), name="all-records"),
-    path("records/<str:collection>/", record(get="list", post="create"), name="records"),
-    path(RECORD, record(get="retrieve", patch="partial_update", delete="destroy"), name="record"),
-    path(f"{RECORD}/approve", record(post="approve"), name="record-approve"),
-    path(f"{RECORD}/reject", record(post="reject"), name="record-reject"),
-    path(f"{RECORD}/comments/", record(get="comments", post="add_comment"), name="record-comments"),
-    path(f"{RECORD}/changes/", record(get="changes"), name="record-changes"),
+    path("records/<str:collection>/", make_record_view(get="list", post="create"), name="records"),
+    path(RECORD, make_record_view(get="retrieve", patch="partial_update", delete="destroy"), name="record"),
+    path(f"{RECORD}/approve", make_record_view(post="approve"), name="record-approve"),
+    path(f"{RECORD}/reject", make_record_view(post="reject"), name="record-reject"),
+    path(f"{RECORD}/comments/", make_record_view(get="comments", post="add_comment"), name="record-comments"),
+    path(f"{RECORD}/changes/", make_record_view(get="changes"), name="record-changes"),
 ]

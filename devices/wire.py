@@ -29,7 +29,7 @@ def canonical_json(value: JSON) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def sha256_of(value: JSON) -> str:
+def hash_wire_value(value: JSON) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
@@ -57,26 +57,26 @@ def refuse_lone(body: JSON, text: str) -> None:
     """Raises BadFrame if a text of this value, whose JSON is that text, holds characters that a
     database refuses.
     """
-    if SUSPECT.search(text) and any(LONE.search(one) for one in texts_in(body)):
+    if SUSPECT.search(text) and any(LONE.search(one) for one in iterate_texts(body)):
         raise BadFrame("not_json", "a text contains a NUL character or a lone surrogate")
 
 
-def mended(text: str) -> str:
+def mend_text(text: str) -> str:
     """A text for display, without characters that frames cannot carry."""
     return LONE.sub("\ufffd", text)
 
 
-def texts_in(value: JSON) -> Iterator[str]:
+def iterate_texts(value: JSON) -> Iterator[str]:
     """Every text in a value of limited depth, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
         for item in value:
-            yield from texts_in(item)
+            yield from iterate_texts(item)
     elif isinstance(value, dict):
         for key, item in value.items():
             yield key
-            yield from texts_in(item)
+            yield from iterate_texts(item)
 
 
 def is_too_deep(body: JSON, text: str) -> bool:
@@ -94,16 +94,16 @@ def is_too_deep(body: JSON, text: str) -> bool:
     return bool(layer)
 
 
-def refuse(word: str) -> Any:
+def refuse_constant(word: str) -> Any:
     raise ValueError(f"{word} is not a JSON number")
 
 
 def finite(digits: str) -> float:
     value = float(digits)
-    return value if math.isfinite(value) else refuse(digits)
+    return value if math.isfinite(value) else refuse_constant(digits)
 
 
-STRICT = json.JSONDecoder(parse_constant=refuse, parse_float=finite)
+STRICT = json.JSONDecoder(parse_constant=refuse_constant, parse_float=finite)
 COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -114,25 +114,25 @@ def wrong(name: str, rule: str) -> BadFrame:
     return BadFrame("invalid_frame", f"“{name}” must be {rule}")
 
 
-def text_of(value: JSON, name: str) -> str:
+def read_text_field(value: JSON, name: str) -> str:
     if not isinstance(value, str):
         raise wrong(name, "a text")
     return value
 
 
-def flag_of(value: JSON, name: str) -> bool:
+def read_flag(value: JSON, name: str) -> bool:
     if not isinstance(value, bool):
         raise wrong(name, "true or false")
     return value
 
 
-def whole_of(value: JSON, name: str) -> int:
+def read_whole_number(value: JSON, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise wrong(name, "a whole number")
     return value
 
 
-def number_of(value: JSON, name: str) -> float:
+def read_number_field(value: JSON, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise wrong(name, "a number")
     try:
@@ -141,27 +141,27 @@ def number_of(value: JSON, name: str) -> float:
         raise wrong(name, "a number of a usual size")
 
 
-def object_of(value: JSON, name: str) -> dict[str, JSON]:
+def read_object(value: JSON, name: str) -> dict[str, JSON]:
     if not isinstance(value, dict):
         raise wrong(name, "an object")
     return value
 
 
-def error_of(value: JSON, name: str) -> dict[str, JSON] | None:
+def read_wire_error(value: JSON, name: str) -> dict[str, JSON] | None:
     if value is None:
         return None
-    error = object_of(value, name)
-    return {**error, "code": text_of(error.get("code"), "error.code"), "message": str(error.get("message", ""))}
+    error = read_object(value, name)
+    return {**error, "code": read_text_field(error.get("code"), "error.code"), "message": str(error.get("message", ""))}
 
 
-def list_of(value: JSON, name: str) -> list[JSON]:
+def read_list(value: JSON, name: str) -> list[JSON]:
     if not isinstance(value, list):
         raise wrong(name, "a list")
     return value
 
 
-def texts_of(value: JSON, name: str) -> tuple[str, ...]:
-    return tuple(text_of(item, name) for item in list_of(value, name))
+def read_text_list(value: JSON, name: str) -> tuple[str, ...]:
+    return tuple(read_text_field(item, name) for item in read_list(value, name))
 
 
 def anything(value: JSON, name: str) -> JSON:

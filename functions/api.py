@@ -22,10 +22,10 @@ from agents.exceptions import Conflict, NotFound
 from agents.http.authentication import require_scope
 from agents.http.resources import location_header
 from agents.http.throttles import client_address
-from agents.http.versioned import WITHOUT_LISTS, VersionedViewSet, versions_as
-from agents.http.viewsets import read, read_owner, readable_name, refusals
+from agents.http.versioned import WITHOUT_LISTS, VersionedViewSet, serve_versions
+from agents.http.viewsets import read_body, read_owner, readable_name, refusals
 from functions import callers, catalogue, checks, store, testing
-from functions.execution import Ready, checked, execute, ready, run
+from functions.execution import Ready, check_arguments, execute_function, ready, run_in_sandbox
 from functions.models import Execution, FunctionTest, FunctionVersion, StoredFunction
 from functions.serializers import (
     DraftSerializer,
@@ -46,8 +46,8 @@ from functions.serializers import (
     ValidatedSerializer,
     VerdictsSerializer,
     WholeFunctionVersionSerializer,
-    executed,
-    tried,
+    serialize_execution,
+    serialize_trial,
 )
 from functions.spec import FunctionSpec
 from plumbing.statements import Select
@@ -63,7 +63,7 @@ NEW = OpenApiExample(
 
 
 @extend_schema(examples=[NEW])
-@versions_as("functions", FunctionVersionSerializer, WholeFunctionVersionSerializer)
+@serve_versions("functions", FunctionVersionSerializer, WholeFunctionVersionSerializer)
 @extend_schema_view(
     publish=extend_schema(
         request=PublishFunctionSerializer,
@@ -107,7 +107,7 @@ class FunctionViewSet(VersionedViewSet):
 
     def perform_destroy(self, function: StoredFunction) -> None:
         """Refused (409) while agents, chains or steps use the function. Its executions are kept."""
-        store.delete(function, user=self.request.user, source=client_address(self.request))
+        store.delete_function(function, user=self.request.user, source=client_address(self.request))
 
     def visible(self) -> StoredFunction:
         """The function with this name, for reading or running rather than changing it."""
@@ -128,8 +128,8 @@ class FunctionViewSet(VersionedViewSet):
         Nothing is stored.
         """
         function, expected = self.read_draft(DraftSerializer)
-        refusals = checks.check(function, user=request.user, **expected)
-        return Response(ValidatedSerializer(described(function, refusals)).data)
+        refusals = checks.check_function(function, user=request.user, **expected)
+        return Response(ValidatedSerializer(describe_source(function, refusals)).data)
 
     @extend_schema(responses={(200, "text/x-python"): OpenApiTypes.STR})
     @action(detail=False, **WITHOUT_LISTS)
@@ -147,12 +147,12 @@ class FunctionViewSet(VersionedViewSet):
         require_scope(request, "functions:execute")  # beside functions:write: it is code of the caller's own
         function, expected = self.read_draft(TrySerializer)
         checks.require_permissions(function, None, request.user)
-        store.refuse(checks.check(function, user=request.user, **expected), "was not run")
+        store.refuse_function(checks.check_function(function, user=request.user, **expected), "was not run")
         draft = store.draft(function)
         caller = callers.alone(request.user, draft)
-        outcome = run(draft, checked(draft.spec, request.data.get("arguments", {})), caller)
+        outcome = run_in_sandbox(draft, check_arguments(draft.spec, request.data.get("arguments", {})), caller)
         callers.refuse_callbacks(caller)
-        return Response(tried(outcome))
+        return Response(serialize_trial(outcome))
 
     def read_draft(self, serializer_class: Any) -> tuple[StoredFunction, dict[str, Any]]:
         serializer = serializer_class(data=self.request.data, context=self.get_serializer_context())
@@ -163,10 +163,10 @@ class FunctionViewSet(VersionedViewSet):
 
     def freeze(self, function: StoredFunction, body: dict[str, Any]) -> FunctionVersion:
         """Publish the draft, after running its tests."""
-        return store.publish(function, user=self.request.user, source=client_address(self.request), **body)
+        return store.publish_function(function, user=self.request.user, source=client_address(self.request), **body)
 
     def go_back(self, function: StoredFunction, number: int) -> FunctionVersion:
-        return store.rollback(function, number, user=self.request.user, source=client_address(self.request))
+        return store.rollback_function(function, number, user=self.request.user, source=client_address(self.request))
 
     def contents(self, version: FunctionVersion) -> dict[str, Any]:
         return version.whole()
@@ -180,7 +180,9 @@ class FunctionViewSet(VersionedViewSet):
         """Agents and chains with a grant for the function, and steps that name it."""
         function = self.visible()
         function.require_edit(request.user)
-        return Response(UsedBySerializer({"results": catalogue.used_by(function, request.user), "next": None}).data)
+        return Response(
+            UsedBySerializer({"results": catalogue.find_function_uses(function, request.user), "next": None}).data
+        )
 
     # Running
 
@@ -190,12 +192,12 @@ class FunctionViewSet(VersionedViewSet):
         """Run the published version, or the given one. If the function fails, the answer is 200
         with its error.
         """
-        body = read(ExecuteSerializer, request)
+        body = read_body(ExecuteSerializer, request)
         version = self.runnable(body.get("version"))
         caller = callers.alone(request.user, version)
-        execution = execute(version, body["arguments"], caller)
+        execution = execute_function(version, body["arguments"], caller)
         callers.refuse_callbacks(caller)
-        return Response(executed(execution))
+        return Response(serialize_execution(execution))
 
     def runnable(self, number: int | None) -> Ready:
         """Look up the version in one query without its source; this process caches the version
@@ -264,9 +266,9 @@ class FunctionViewSet(VersionedViewSet):
     def new_test(self, function: StoredFunction) -> FunctionTest:
         data = self.request.data
         if isinstance(data, dict) and "execution" in data:
-            body = read(TestFromSerializer, self.request)
+            body = read_body(TestFromSerializer, self.request)
             execution = self.own_execution(function, body["execution"])
-            test = testing.test_from(execution, body["name"] or f"like {execution.pk}")
+            test = testing.build_test(execution, body["name"] or f"like {execution.pk}")
             test.function = function
             test.save()
             return test
@@ -303,7 +305,7 @@ class FunctionViewSet(VersionedViewSet):
     def run_tests(self, request: Any, name: str) -> Response:
         """Run the stored tests against the draft or a version."""
         function = self.get_object()
-        body = read(RunTestsSerializer, request)
+        body = read_body(RunTestsSerializer, request)
         verdicts = testing.run_tests(self.chosen(function, body["version"]), function.tests.all(), request.user)
         passed = sum(verdict.ok for verdict in verdicts)
         answer = {"passed": passed, "failed": len(verdicts) - passed, "results": [one.as_dict() for one in verdicts]}
@@ -316,7 +318,7 @@ class FunctionViewSet(VersionedViewSet):
         would differ.
         """
         function = self.usable()
-        body = read(ReplaySerializer, request)
+        body = read_body(ReplaySerializer, request)
         answer = testing.replay(function, self.chosen(function, body["version"]), request.user, body["limit"])
         return Response(ReplayedSerializer(answer).data)
 
@@ -337,10 +339,10 @@ STUBS = Path(__file__).with_name("stubs.pyi")
 PUBLISHED = Select(published_by_name, user=IntegerField(), name=CharField())
 
 
-def described(function: StoredFunction, refusals: list[checks.Refusal]) -> dict[str, Any]:
+def describe_source(function: StoredFunction, refusals: list[checks.Refusal]) -> dict[str, Any]:
     """The information derived from the source, as far as it can be parsed."""
     try:
-        signature = checks.read(function.source, function.entry)
+        signature = checks.read_signature(function.source, function.entry)
         derived = {"output_schema": signature.output_schema, "imports": list(signature.imports),
                    "requires": list(signature.requires)}  # fmt: skip
     except checks.SourceProblem:

@@ -7,7 +7,7 @@ from django.core.checks import register
 from functions import sandbox
 from functions.readiness import check_sandbox
 from functions.reading import read_apart
-from functions.sandbox.libraries import Libraries, offered_in
+from functions.sandbox.libraries import Libraries, find_offered_libraries
 from plumbing.untrusted import apart
 
 
@@ -23,4 +23,4 @@ class FunctionsConfig(AppConfig):
 
 
 def find_libraries() -> Libraries:
-    return offered_in(Path(settings.LIBRARIES_DIR), settings.LIBRARIES, settings.INTERPRETER_LIBRARIES)
+    return find_offered_libraries(Path(settings.LIBRARIES_DIR), settings.LIBRARIES, settings.INTERPRETER_LIBRARIES)

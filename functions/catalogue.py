@@ -24,7 +24,7 @@ def list_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
     stays disabled.
     """
     require_free_name(function)
-    tool = tool_of(function.pk) or Tool(kind=Tool.Kind.FUNCTION)
+    tool = find_function_tool(function.pk) or Tool(kind=Tool.Kind.FUNCTION)
     tool.enabled = tool.enabled or not StoredFunction.objects.filter(pk=function.pk, published__isnull=False).exists()
     spec = version.spec
     tool.name, tool.owner, tool.team = function.name, function.owner, function.team
@@ -57,7 +57,7 @@ def require_free_name(function: StoredFunction) -> None:
     """Raises Conflict if a tool of another kind or of another function has the name, as publishing
     would then fail.
     """
-    own = tool_of(function.pk)
+    own = find_function_tool(function.pk)
     others = Tool.objects.filter(name=function.name).exclude(pk=own.pk if own else None)
     of_team = others.filter(team=function.team) if function.team_id else others.none()
     if namesake := (others.filter(owner=function.owner) | of_team).first():
@@ -68,18 +68,18 @@ def require_free_name(function: StoredFunction) -> None:
         )
 
 
-def tool_of(function_id: int | None) -> Tool | None:
+def find_function_tool(function_id: int | None) -> Tool | None:
     return Tool.objects.filter(kind=Tool.Kind.FUNCTION, source__function=function_id).first() if function_id else None
 
 
 @transaction.atomic
-def withdraw(function_id: int, version_id: int) -> bool:
+def withdraw_version(function_id: int, version_id: int) -> bool:
     """Withdraw this version if it is the live one: no agent or chain can call it until a user
     publishes again.
     """
     if not StoredFunction.objects.filter(pk=function_id, published=version_id).update(published=None):
         return False
-    tool = tool_of(function_id)
+    tool = find_function_tool(function_id)
     if tool:
         tool.enabled = False
         tool.save(update_fields=["enabled"])
@@ -88,17 +88,17 @@ def withdraw(function_id: int, version_id: int) -> bool:
 
 
 def unlist_tool(function: StoredFunction) -> None:
-    tool = tool_of(function.pk)
+    tool = find_function_tool(function.pk)
     if tool:
         tool.delete()
 
 
-def used_by(function: StoredFunction, user: Any) -> list[dict[str, Any]]:
+def find_function_uses(function: StoredFunction, user: Any) -> list[dict[str, Any]]:
     """Agents and chains with a grant, chain steps that name it, and hooks: [{kind, name, mode, version}].
 
     Those that this user cannot see have an empty name.
     """
-    tool = tool_of(function.pk)
+    tool = find_function_tool(function.pk)
     grants = ToolGrant.objects.filter(tool=tool).select_related("agent", "chain") if tool else []
     uses = [as_user(grant, user) for grant in grants]
     steps = ChainStep.objects.filter(target_kind=ChainStep.Target.TOOL, target=function.name).select_related("chain")
@@ -109,14 +109,14 @@ def used_by(function: StoredFunction, user: Any) -> list[dict[str, Any]]:
     uses += [
         {
             "kind": "step",
-            "name": named(step.chain, user, f"/{step.key}"),
+            "name": name_visible_row(step.chain, user, f"/{step.key}"),
             "mode": "",
             "version": step.target_version,
         }
         for step in steps
     ]
     uses += [
-        {"kind": "hook", "name": named(hook, user), "mode": hook.place, "version": hook.pinned_version}
+        {"kind": "hook", "name": name_visible_row(hook, user), "mode": hook.place, "version": hook.pinned_version}
         for hook in Hook.objects.filter(tool=tool).select_related("tool")
     ]
     return uses
@@ -124,9 +124,9 @@ def used_by(function: StoredFunction, user: Any) -> list[dict[str, Any]]:
 
 def as_user(grant: ToolGrant, user: Any) -> dict[str, Any]:
     kind = "agent" if grant.agent else "chain"
-    name = named(grant.agent or grant.chain, user)
+    name = name_visible_row(grant.agent or grant.chain, user)
     return {"kind": kind, "name": name, "mode": grant.mode, "version": grant.pinned_version}
 
 
-def named(row: Any, user: Any, part: str = "") -> str:
+def name_visible_row(row: Any, user: Any, part: str = "") -> str:
     return f"{row}{part}" if is_seen(row, user) else ""

@@ -11,7 +11,7 @@ from agents.exceptions import Forbidden, Unavailable
 from agents.schema import check_schema
 from functions import sandbox
 from functions.models import StoredFunction
-from functions.reading import MAX_SOURCE_BYTES, read
+from functions.reading import MAX_SOURCE_BYTES, read_signature
 from functions.signature import Signature, SourceProblem
 from functions.spec import defaults
 
@@ -20,7 +20,7 @@ FREE_LIMITS = {"timeout": 30.0, "memory_limit": 512, "max_concurrency": 1000}
 LABELS = {"timeout": "seconds", "memory_limit": "MB", "max_concurrency": "concurrent calls"}
 
 
-def check(
+def check_function(
     function: StoredFunction,
     *,
     user: Any = None,
@@ -35,16 +35,18 @@ def check(
     """
     if len(function.source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
         hint = "Split it into several functions that call each other."
-        return [refusal("too_large", f"The source is larger than the maximum of {MAX_SOURCE_BYTES // 1024} kB.", hint)]
+        return [
+            build_refusal("too_large", f"The source is larger than the maximum of {MAX_SOURCE_BYTES // 1024} kB.", hint)
+        ]
     try:
-        signature = read(function.source, function.entry)
+        signature = read_signature(function.source, function.entry)
     except SourceProblem as problem:
         return unread(function, problem, user)
     field_refusals = [*schema_refusals(function), *limit_refusals(function), *cache_refusals(function, signature)]
     expect = {"is_async": is_async, "requires_context": requires_context}
-    schema = filled(function.input_schema) if function.input_schema and not field_refusals else None
+    schema = require_defaults(function.input_schema) if function.input_schema and not field_refusals else None
     refusals = ask_sandbox(function, signature.entry, user, input_schema=schema, **expect)
-    fill_in(function, signature)
+    fill_from_signature(function, signature)
     return [*(one.as_dict() for one in refusals), *field_refusals]
 
 
@@ -62,7 +64,7 @@ def ask_sandbox(function: StoredFunction, entry: str, user: Any, **expect: Any) 
         )
 
 
-def filled(schema: dict[str, Any]) -> dict[str, Any]:
+def require_defaults(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of the arguments the entry actually receives: properties with a default are always
     present.
     """
@@ -85,7 +87,7 @@ def unread(function: StoredFunction, problem: SourceProblem, user: Any) -> list[
     )
 
 
-def fill_in(function: StoredFunction, signature: Signature) -> None:
+def fill_from_signature(function: StoredFunction, signature: Signature) -> None:
     function.entry = signature.entry
     function.is_async = signature.is_async
     function.requires_context = signature.requires_context
@@ -94,7 +96,7 @@ def fill_in(function: StoredFunction, signature: Signature) -> None:
     function.input_schema = function.input_schema or signature.input_schema
 
 
-def refusal(code: str, message: str, hint: str, field: str = "source", line: int = 1) -> Refusal:
+def build_refusal(code: str, message: str, hint: str, field: str = "source", line: int = 1) -> Refusal:
     place = {"line": line, "column": 1, "end_line": line, "end_column": 1}
     return {"severity": "error", "code": code, "message": message, "hint": hint, "field": field, **place}
 
@@ -107,9 +109,11 @@ def schema_refusals(function: StoredFunction) -> list[Refusal]:
             continue
         for problem in check_schema(schema):
             message = f"{problem['path'] or '/'}: {problem['message']}"
-            refusals.append(refusal(problem["code"], message, problem["hint"], field))
+            refusals.append(build_refusal(problem["code"], message, problem["hint"], field))
         if field == "input_schema" and not refusals and schema.get("type") != "object":
-            refusals.append(refusal("not_an_object", "Arguments must be an object.", 'Use {"type": "object"}.', field))
+            refusals.append(
+                build_refusal("not_an_object", "Arguments must be an object.", 'Use {"type": "object"}.', field)
+            )
     return refusals
 
 
@@ -121,18 +125,18 @@ def limit_refusals(function: StoredFunction) -> list[Refusal]:
         number = getattr(function, field)
         if number > limit:
             message = f"{field} is {number:g}; this site allows at most {limit:g} {LABELS[field]}."
-            refusals.append(refusal("over_the_maximum", message, f"Write {limit:g} or less.", field))
+            refusals.append(build_refusal("over_the_maximum", message, f"Write {limit:g} or less.", field))
     for name in function.allowed_imports:
         if name not in sandbox.IMPORTABLE:
             hint = f"Remove it. {sandbox.import_hint(name)}"
             refusals.append(
-                refusal("import-unknown", f"“{name}” cannot be imported in a function.", hint, "allowed_imports")
+                build_refusal("import-unknown", f"“{name}” cannot be imported in a function.", hint, "allowed_imports")
             )
     for field, allowed in (("allowed_imports", settings.FUNCTION_IMPORTS), ("allowed_hosts", settings.FUNCTION_HOSTS)):
         for name in getattr(function, field):
             if not any(fnmatch(str(name).lower(), pattern.lower()) for pattern in allowed):
                 refusals.append(
-                    refusal(
+                    build_refusal(
                         "not_on_this_site",
                         f"“{name}” is not allowed on this site.",
                         f"Remove it, or ask an administrator. Allowed: {', '.join(allowed) or 'none'}.",
@@ -148,13 +152,13 @@ def cache_refusals(function: StoredFunction, signature: Signature) -> list[Refus
         return []
     if not function.is_pure:
         hint = "Set is_pure if the same input always gives the same result; otherwise set cache_ttl to 0."
-        return [refusal("not_pure", "Only results of pure functions can be cached.", hint, "cache_ttl")]
+        return [build_refusal("not_pure", "Only results of pure functions can be cached.", hint, "cache_ttl")]
     personal = {"ctx": signature.requires_context, "secrets": function.secrets, "hosts": function.allowed_hosts}
     used = [name for name, is_used in personal.items() if is_used]
     if not used and function.safe_mode:
         return []
     message = f"A result that depends on {' and '.join(used) or 'plain Python'} cannot be cached for other users."
-    return [refusal("not_pure", message, "Set cache_ttl to 0.", "cache_ttl")]
+    return [build_refusal("not_pure", message, "Set cache_ttl to 0.", "cache_ttl")]
 
 
 def allowed_imports(function: StoredFunction) -> tuple[str, ...]:
@@ -188,9 +192,9 @@ def require_permissions(function: StoredFunction, before: StoredFunction | None,
     return raised
 
 
-def names_in(source: str) -> tuple[str, ...]:
+def list_top_functions(source: str) -> tuple[str, ...]:
     """The top-level functions of the source; empty if it cannot be parsed."""
     try:
-        return read(source).functions
+        return read_signature(source).functions
     except SourceProblem:
         return ()

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from agents.definitions import shapes
-from agents.definitions.agents import share, sharing
+from agents.definitions.agents import share_definition, sharing
 from agents.definitions.files import Definition, default_value, set_columns, without_defaults
 from agents.models.options import find_options, find_options_of_kind
 from agents.sharing import carry
 from agents.unknown import extra
 from functions import checks, store, testing
 from functions.models import FunctionTest, StoredFunction
-from functions.reading import read
+from functions.reading import read_signature
 from functions.signature import SourceProblem
 
 COLUMNS = (*(name for name in find_options(StoredFunction) if name != "source"), "source")  # the longest last
@@ -51,7 +51,7 @@ class FunctionKind:
         return StoredFunction.objects.filter(owner=owner, name=name).first()
 
     def read(self, row: StoredFunction) -> Definition:
-        draft = short({name: getattr(row, name) for name in COLUMNS})
+        draft = shorten_definition({name: getattr(row, name) for name in COLUMNS})
         tests = [read_test(test) for test in row.tests.all()]
         return {
             "kind": self.name,
@@ -63,7 +63,9 @@ class FunctionKind:
         }
 
     def normal(self, definition: Definition, owner: Any) -> Definition:
-        values = short({name: definition.get(name, default_value(StoredFunction, name)) for name in COLUMNS})
+        values = shorten_definition(
+            {name: definition.get(name, default_value(StoredFunction, name)) for name in COLUMNS}
+        )
         tests = [read_test(FunctionTest(**written_test(test))) for test in definition.get("tests", [])]
         kept = {name: definition[name] for name in ("kind", "name", "team", "draft", "live") if definition.get(name)}
         return {**kept, **values, **({"tests": tests} if tests else {})}
@@ -80,7 +82,7 @@ class FunctionKind:
         row = StoredFunction(owner=owner, name=definition["name"])
         set_columns(row, definition, COLUMNS)
         checks.require_permissions(row, None, actor)
-        store.refuse(checks.check(row, user=actor), "was not stored")
+        store.refuse_function(checks.check_function(row, user=actor), "was not stored")
         tests = [FunctionTest(**written_test(test)) for test in definition.get("tests", [])]
         store.refuse_red(row, testing.run_tests(store.draft(row), tests, actor))
         self.tested.add(definition["name"])
@@ -90,22 +92,24 @@ class FunctionKind:
         given, it is published first, and the draft is stored afterwards.
         """
         row = row or StoredFunction(owner=owner, name=definition["name"])
-        share(row, definition.get("team"))
+        share_definition(row, definition.get("team"))
         if definition.get("live"):
             self.keep(row, definition["live"], actor)
-            store.publish(row, user=actor, note="from a definition file", source="definitions")
+            store.publish_function(row, user=actor, note="from a definition file", source="definitions")
         self.keep(row, definition, actor)
         row.tests.all().delete()
         tests = [FunctionTest(function=row, **written_test(test)) for test in definition.get("tests", [])]
         FunctionTest.objects.bulk_create(tests)
         if not definition.get("draft") and not definition.get("live"):
             tested = definition["name"] in self.tested
-            store.publish(row, user=actor, note="from a definition file", source="definitions", is_tested=tested)
+            store.publish_function(
+                row, user=actor, note="from a definition file", source="definitions", is_tested=tested
+            )
         return row
 
     def keep(self, row: StoredFunction, definition: Definition, actor: Any) -> None:
         set_columns(row, definition, COLUMNS)
-        store.save(row, user=actor, source="definitions")
+        store.save_function(row, user=actor, source="definitions")
         carry(row)
 
 
@@ -115,18 +119,18 @@ def live(row: StoredFunction, draft: Definition) -> Definition:
         return {}
     spec = row.published.spec
     columns = {name: spec[name] for name in COLUMNS if name in spec}
-    published = short({**columns, "source": row.published.source, "is_deprecated": row.is_deprecated})
+    published = shorten_definition({**columns, "source": row.published.source, "is_deprecated": row.is_deprecated})
     return {} if published == draft else {"live": published}
 
 
-def short(values: Definition) -> Definition:
+def shorten_definition(values: Definition) -> Definition:
     """The fields without defaults and without values that can be derived from the source."""
     values = {name: value for name, value in values.items() if name not in ("is_async", "requires_context")}
     for name in LISTS:
         values[name] = sorted(set(values[name]))
     try:
-        signature = read(values["source"], values["entry"])
-        last = read(values["source"]).entry
+        signature = read_signature(values["source"], values["entry"])
+        last = read_signature(values["source"]).entry
     except SourceProblem:
         return without_defaults(values, StoredFunction)
     derived = {"entry": last, "description": signature.description, "input_schema": signature.input_schema}

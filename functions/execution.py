@@ -18,14 +18,14 @@ from redis import RedisError
 
 from agents.exceptions import Invalid, TooLarge
 from agents.models import AuditEvent
-from agents.schema import sha256_of, validate
+from agents.schema import hash_json, validate
 from functions import catalogue, sandbox, slots
 from functions.host import Host
 from functions.models import Execution, FunctionVersion
 from functions.spec import FunctionSpec, defaults
 from functions.watching import watch
 from plumbing import json_values
-from plumbing.statements import insert
+from plumbing.statements import insert_rows
 from plumbing.waits import run_blocking
 
 MAX_ARGUMENT_BYTES = 1_048_576
@@ -76,12 +76,12 @@ def ready(version_id: int, sha256: str) -> Ready:
     return Ready(version.pk, version.function_id, version.number, spec.name, sha256, version.source, spec)
 
 
-def execute(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execution:
+def execute_function(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execution:
     """Run the version and store the Execution, regardless of how it ended. Raises Invalid if the
     arguments break the schema.
     """
     execution = perform(version, arguments, caller)
-    keep(version, execution)
+    store_execution(version, execution)
     return execution
 
 
@@ -89,18 +89,18 @@ def perform(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execut
     """Run the version; the caller stores the Execution. Raises Invalid if the arguments break the
     schema.
     """
-    arguments = checked(version.spec, arguments)
+    arguments = check_arguments(version.spec, arguments)
     key = cache_key(version, arguments)
     kept = read_cache(key)
     if kept is not None:
-        return described(version, arguments, caller, kept, is_cached=True)
-    outcome = run_blocking(run, version, arguments, caller)
+        return build_execution(version, arguments, caller, kept, is_cached=True)
+    outcome = run_blocking(run_in_sandbox, version, arguments, caller)
     if outcome.ok and key:
         write_cache(key, outcome, version.spec.cache_ttl)
-    return described(version, arguments, caller, outcome)
+    return build_execution(version, arguments, caller, outcome)
 
 
-def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
+def check_arguments(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
     """The arguments with the schema's defaults filled in. Raises Invalid (one detail per problem)
     or TooLarge.
     """
@@ -147,10 +147,10 @@ def normalize_names(arguments: dict[str, Any], schema: Mapping[str, Any]) -> dic
     return named
 
 
-def run(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Outcome:
+def run_in_sandbox(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Outcome:
     """The sandbox's outcome, with the result checked against the output schema and secrets removed."""
     spec = version.spec
-    with slots.one_of(version.function_id or 0, spec.max_concurrency, spec.timeout) as is_free:
+    with slots.take_slot_if_free(version.function_id or 0, spec.max_concurrency, spec.timeout) as is_free:
         if not is_free:
             message = f"{spec.name} already has {spec.max_concurrency} calls in progress; try again shortly"
             return sandbox.Outcome(status="busy", error=sandbox.FunctionError("Busy", message))
@@ -184,7 +184,7 @@ def with_valid_output(spec: FunctionSpec, outcome: sandbox.Outcome) -> sandbox.O
     return replace(outcome, status="error", result=None, error=error)
 
 
-def described(
+def build_execution(
     version: Ready, arguments: dict[str, Any], caller: Caller, outcome: sandbox.Outcome, *, is_cached: bool = False
 ) -> Execution:
     """The Execution of this call, not stored yet."""
@@ -197,10 +197,10 @@ def described(
         run=caller.run,
         call=caller.call,
         status=outcome.status,
-        arguments=storable(arguments),
-        result=storable(outcome.result),
-        error=error_of(outcome),
-        printed=printed(outcome),
+        arguments=clean_result(arguments),
+        result=clean_result(outcome.result),
+        error=read_outcome_error(outcome),
+        printed=read_printed_text(outcome),
         wall_ms=0.0 if is_cached else outcome.wall_ms,
         cpu_ms=0.0 if is_cached else outcome.cpu_ms,
         peak_kb=outcome.peak_kb,
@@ -210,7 +210,7 @@ def described(
     )
 
 
-def keep(version: Ready, execution: Execution) -> None:
+def store_execution(version: Ready, execution: Execution) -> None:
     """Store the execution, even if its function was deleted during the call, and report a
     violation.
 
@@ -218,10 +218,10 @@ def keep(version: Ready, execution: Execution) -> None:
     this again without a transaction.
     """
     try:
-        insert(execution)
+        insert_rows(execution)
     except IntegrityError:
         execution.function_id = execution.version_id = None
-        insert(execution)
+        insert_rows(execution)
     if execution.status == "violation":
         report_violation(version, execution)
 
@@ -233,22 +233,22 @@ def report_violation(version: Ready, execution: Execution) -> None:
     facts: dict[str, Any] = {"version": version.number, "function": version.name}
     AuditEvent.record("function.violation", execution, **facts)
     is_attack = (execution.error or {}).get("type") == "SystemCall"
-    if is_attack and version.function_id and version.id and catalogue.withdraw(version.function_id, version.id):
+    if is_attack and version.function_id and version.id and catalogue.withdraw_version(version.function_id, version.id):
         AuditEvent.record("function.withdrawn", execution, **facts)
 
 
-def error_of(outcome: sandbox.Outcome) -> dict[str, Any] | None:
+def read_outcome_error(outcome: sandbox.Outcome) -> dict[str, Any] | None:
     if outcome.error is None:
         return None
     return {"type": outcome.error.type, "message": outcome.error.message.replace("\0", "�"), "line": outcome.error.line}
 
 
-def storable(value: Any) -> Any:
+def clean_result(value: Any) -> Any:
     """The same JSON as every database can store it (plumbing/json_values.py)."""
-    return json_values.clean(value)
+    return json_values.clean_json(value)
 
 
-def printed(outcome: sandbox.Outcome) -> str:
+def read_printed_text(outcome: sandbox.Outcome) -> str:
     """The text without NUL characters, which PostgreSQL cannot store."""
     text = outcome.printed.replace("\0", "�")
     return f"{text}\n… (cut)" if outcome.printed_cut else text
@@ -264,7 +264,7 @@ def cache_key(version: Ready, arguments: dict[str, Any]) -> str:
     is_personal = spec.requires_context or spec.secrets or spec.allowed_hosts or not spec.safe_mode
     if not (spec.is_pure and spec.cache_ttl) or is_personal or version.id is None:
         return ""
-    return f"function-result:{version.id}:{version.sha256}:{sha256_of(arguments)}"
+    return f"function-result:{version.id}:{version.sha256}:{hash_json(arguments)}"
 
 
 def read_cache(key: str) -> sandbox.Outcome | None:

@@ -17,7 +17,7 @@ from agents.models import Secret
 from agents.models.secret import valueless
 from agents.models.team import is_open
 from functions import sandbox
-from functions.http import Auth, Fetched, Rules, fetch
+from functions.http import Auth, Fetched, Rules, fetch_for_function
 from functions.models import StoredFunction
 from plumbing.http.outbound import Sockets
 
@@ -63,7 +63,7 @@ class Host:
 
     def progress(self, done: Any = None, total: Any = None, message: str = "") -> None:
         if self.emit:
-            fraction = fraction_of(done, total)
+            fraction = compute_fraction(done, total)
             self.emit("tool.progress", self.clean({"id": self.call_id, "message": message, "fraction": fraction}))
 
     def kv_get(self, key: str) -> Any:
@@ -88,7 +88,7 @@ class Host:
         if not name.strip():
             raise ValueError("a file needs a name")
         name = str(self.clean(name))
-        content = without(content, {secret_name: secret.encode() for secret_name, secret in self.used.items()})
+        content = replace_secrets(content, {secret_name: secret.encode() for secret_name, secret in self.used.items()})
         if self.files is not None:
             return self.files(name, content, media_type)
         if len(content) > settings.FILE_BYTES:
@@ -106,7 +106,7 @@ class Host:
             hosts=hosts, secret=self.auth, record=self.note, private_hosts=private, plain_http_hosts=private,
             max_timeout_s=max(min(HTTP_S, self.deadline - time.monotonic()), 0.01), sockets=self.sockets,
         )  # fmt: skip
-        answer: dict[str, Any] = self.clean(fetch(request, rules))
+        answer: dict[str, Any] = self.clean(fetch_for_function(request, rules))
         return answer
 
     def auth(self, name: str) -> Auth:
@@ -129,7 +129,7 @@ class Host:
         if not self.used:
             return value
         if isinstance(value, str):
-            return without(value, self.used)
+            return replace_secrets(value, self.used)
         if isinstance(value, list | tuple):
             return [self.clean(item) for item in value]
         if isinstance(value, dict):
@@ -172,7 +172,7 @@ def check_room(keys: int, size: int, more: int, whose: str) -> None:
         raise ValueError(f"the values of a {whose} can have at most {MAX_VALUE_BYTES >> 10} kB of JSON in total")
 
 
-def without(text: AnyStr, secrets: Mapping[str, AnyStr]) -> AnyStr:
+def replace_secrets(text: AnyStr, secrets: Mapping[str, AnyStr]) -> AnyStr:
     """The text or the bytes with each secret replaced by its name.
 
     What was inserted is not read again: names of secrets of one letter would multiply with every secret. Where the
@@ -181,7 +181,7 @@ def without(text: AnyStr, secrets: Mapping[str, AnyStr]) -> AnyStr:
     longest_first = sorted(secrets.items(), key=lambda pair: -len(pair[1]))
     marks = [(secret, like(text, f"[secret {name}]"), like(text, "*")) for name, secret in longest_first]
     if sum(text.count(secret) * len(mark) for secret, mark, _ in marks) <= ROOM_FOR_NAMES:
-        return marked(text, [(secret, mark) for secret, mark, _ in marks])
+        return replace_marks(text, [(secret, mark) for secret, mark, _ in marks])
     for secret, _, star in marks:
         text = text.replace(secret, star)
     return text
@@ -191,14 +191,14 @@ def like(text: AnyStr, mark: str) -> AnyStr:
     return mark if isinstance(text, str) else mark.encode()
 
 
-def marked(text: AnyStr, marks: list[tuple[AnyStr, AnyStr]]) -> AnyStr:
+def replace_marks(text: AnyStr, marks: list[tuple[AnyStr, AnyStr]]) -> AnyStr:
     if not marks:
         return text
     (secret, mark), *others = marks
-    return mark.join(marked(piece, others) for piece in text.split(secret))
+    return mark.join(replace_marks(piece, others) for piece in text.split(secret))
 
 
-def fraction_of(done: Any, total: Any) -> float | None:
+def compute_fraction(done: Any, total: Any) -> float | None:
     """None where it is no number, or none that can be stored."""
     if not (is_number(done) and is_number(total) and total):
         return None

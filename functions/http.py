@@ -93,7 +93,7 @@ class _Request:
     auth: Auth | None
 
 
-def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+def fetch_for_function(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     """Make the request of a function's ctx.http() call: {status, headers, text, url}. Raises
     HttpRefused.
     """
@@ -102,7 +102,7 @@ def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     deadline, transport = time.monotonic() + seconds, outbound.PinnedTransport(rules.private_hosts, rules.resolver)
     with (
         outbound.until(seconds),
-        outbound.close_with(rules.sockets or outbound.Sockets()),
+        outbound.close_together(rules.sockets or outbound.Sockets()),
         httpx2.Client(transport=transport, trust_env=False, follow_redirects=False) as client,
     ):
         for _ in range(rules.max_redirects + 1):
@@ -191,7 +191,7 @@ def _send(client: httpx2.Client, outgoing: _Request, rules: Rules, deadline: flo
     host = _checked(outgoing.url, rules)
     headers = outgoing.headers | {"accept-encoding": "identity"}
     if outgoing.auth is not None:
-        headers[outgoing.auth.header.lower()] = _secret_for(outgoing.auth, host)
+        headers[outgoing.auth.header.lower()] = _get_secret_value(outgoing.auth, host)
     client.cookies.clear()  # otherwise two hosts at one address would share cookies
     began = time.monotonic()
     remaining_s = max(deadline - began, 0.01)
@@ -241,7 +241,7 @@ def _checked(url: str, rules: Rules) -> str:
     raise HttpRefused("only https addresses are allowed")
 
 
-def _secret_for(auth: Auth, host: str) -> str:
+def _get_secret_value(auth: Auth, host: str) -> str:
     if not matches(host, auth.hosts):
         bound = ", ".join(auth.hosts) or "no host"
         raise HttpRefused(f"this secret may not be sent to {host} (bound to: {bound})")

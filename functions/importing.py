@@ -10,11 +10,11 @@ from typing import Any
 
 from functions import sandbox
 from functions.models import StoredFunction
-from functions.reading import read
-from functions.signature import Function, SourceProblem, parse
+from functions.reading import read_signature
+from functions.signature import Function, SourceProblem, parse_source
 
 
-def files_at(path: Path) -> list[Path]:
+def list_python_files(path: Path) -> list[Path]:
     """The file itself, or every Python file below a folder except tests and hidden folders."""
     if path.is_file():
         return [path]
@@ -26,15 +26,15 @@ def is_left_out(part: str) -> bool:
     return part.startswith((".", "test_")) or part in ("tests", "__pycache__", "__init__.py", "conftest.py", "setup.py")
 
 
-def offered(source: str) -> list[str]:
+def list_offered_functions(source: str) -> list[str]:
     """The functions that a module offers: those in `__all__`, else its public functions that no
     other of its functions calls.
 
     Raises SourceProblem.
     """
-    module = parse(source)
+    module = parse_source(source)
     functions = {node.name: node for node in module.body if isinstance(node, Function)}
-    listed = [name for name in listed_in(module) if name in functions]
+    listed = [name for name in read_all_names(module) if name in functions]
     if listed:
         return listed
     called = {name for node in functions.values() for name in names_used(node) - {node.name}}
@@ -49,7 +49,7 @@ def offered(source: str) -> list[str]:
     return entries
 
 
-def listed_in(module: ast.Module) -> list[str]:
+def read_all_names(module: ast.Module) -> list[str]:
     for node in module.body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
             try:
@@ -68,21 +68,21 @@ def without_all(source: str) -> str:
     numbers do not change.
     """
     lines = source.splitlines(keepends=True)
-    for node in parse(source).body:
+    for node in parse_source(source).body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
             for number in range(node.lineno - 1, node.end_lineno or node.lineno):
                 lines[number] = "\n"
     return "".join(lines)
 
 
-def rows(file: Path, owner: Any) -> Iterator[StoredFunction]:
+def build_function_rows(file: Path, owner: Any) -> Iterator[StoredFunction]:
     """A working row for each function of the file: an existing row with the new source, or a new
     one.
 
     Raises SourceProblem. Imports are allowed if the sandbox offers them.
     """
     source = file.read_text()
-    entries = offered(source)
+    entries = list_offered_functions(source)
     plain = without_all(source)
     for entry in entries:
         name = slug(entry)
@@ -90,7 +90,7 @@ def rows(file: Path, owner: Any) -> Iterator[StoredFunction]:
         if row.source != plain:
             row.input_schema, row.description = {}, ""
         row.source, row.entry = plain, entry
-        imports = (one for module in read(plain, entry).imports for one in (module, module.partition(".")[0]))
+        imports = (one for module in read_signature(plain, entry).imports for one in (module, module.partition(".")[0]))
         row.allowed_imports = sorted(
             {name for name in imports if name in sandbox.IMPORTABLE} | set(row.allowed_imports)
         )

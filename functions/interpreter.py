@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult
 from functions import sandbox
-from functions.execution import printed, storable
+from functions.execution import clean_result, read_printed_text
 from functions.tools import CODES
 from functions.watching import watch
 from plumbing.waits import run_blocking
@@ -77,20 +77,20 @@ def run_python(call: ToolCall, context: ToolContext) -> ToolResult:
     if context.run_id is None or context.save_file is None:
         raise ToolFailed("Python can only be run in a run.", code="cannot_run")
     files = context.files() if context.files else []
-    inputs = named(files)
+    inputs = choose_input_files(files)
     skills = context.skills() if context.skills else []
     outcome = run_blocking(in_turn, code, [*inputs, *map(as_input, skills)], context)
     details = {"isolation": outcome.isolation, "cpu_ms": outcome.cpu_ms, "peak_kb": outcome.peak_kb}
     is_untrusted = context.is_untrusted or any(one["untrusted"] for one in [*files, *skills])
-    fields: dict[str, Any] = {"printed": printed(outcome), "untrusted": is_untrusted, "details": details}
+    fields: dict[str, Any] = {"printed": read_printed_text(outcome), "untrusted": is_untrusted, "details": details}
     if not outcome.ok:
-        return ToolResult(ok=False, error=error_of(outcome), **fields)
+        return ToolResult(ok=False, error=describe_interpreter_error(outcome), **fields)
     result = outcome.result
     value = {"value": result["value"], "files": result["files"], "inputs": [one["name"] for one in inputs],
              "is_new": result["call"] == 1}  # fmt: skip
     if result["skipped"]:
         value["not_stored"] = result["skipped"]
-    return ToolResult(ok=True, value=storable(value), **fields)
+    return ToolResult(ok=True, value=clean_result(value), **fields)
 
 
 def as_input(skill: dict[str, Any]) -> dict[str, Any]:
@@ -99,19 +99,19 @@ def as_input(skill: dict[str, Any]) -> dict[str, Any]:
     return {"file": file, "skill": skill["name"], "text": skill["text"]}
 
 
-def named(files: list[dict[str, Any]]) -> list[dict[str, str]]:
+def choose_input_files(files: list[dict[str, Any]]) -> list[dict[str, str]]:
     """The files with names that differ, newest first, as many as fit."""
     chosen: dict[str, dict[str, str]] = {}
     room = INPUT_BYTES
     for file in files:
-        name = free_name(file["name"], chosen)
+        name = find_free_file_name(file["name"], chosen)
         if file["size"] <= room:
             room -= file["size"]
             chosen[name] = {"file": file["file"], "name": name}
     return list(chosen.values())
 
 
-def free_name(name: str, names: dict[str, Any]) -> str:
+def find_free_file_name(name: str, names: dict[str, Any]) -> str:
     stem, dot, extension = name.rpartition(".")
     number, free = 1, name
     while free in names or free in (".", ".."):
@@ -129,15 +129,20 @@ def in_turn(code: str, inputs: list[dict[str, Any]], context: ToolContext) -> sa
     def is_over() -> bool:
         return context.is_cancelled() or context.seconds_left(LIMITS.timeout_s) <= 0
 
-    with turn_of(run), watch.over(is_over) as cancellation:
+    with take_turn(run), watch.over(is_over) as cancellation:
         return sandbox.interpret(
-            code, inputs, session=session_of(run), host=Files(context), limits=LIMITS, owner=str(context.user_id),
+            code,
+            inputs,
+            session=name_interpreter_session(run),
+            host=Files(context),
+            limits=LIMITS,
+            owner=str(context.user_id),
             cancellation=cancellation,
-        )  # fmt: skip
+        )
 
 
 @contextmanager
-def turn_of(run: str) -> Iterator[None]:
+def take_turn(run: str) -> Iterator[None]:
     with _lock:
         session = sessions.get(run)
         if session is None:
@@ -160,34 +165,34 @@ class Wait:
 waiting: dict[str, Wait] = {}  # by run, longest first
 
 
-def session_of(run: str) -> str:
+def name_interpreter_session(run: str) -> str:
     """Not the id alone, under which the processes of functions are kept: those end when the run waits."""
     return f"python {run}"
 
 
-def keep(run: str, attempt: int) -> None:
+def keep_interpreter(run: str, attempt: int) -> None:
     """The run waits: its process, if it has one, stays for a while in case this worker continues it."""
-    if not sandbox.keeps(session_of(run)):
+    if not sandbox.keeps(name_interpreter_session(run)):
         return
     timer = threading.Timer(WAIT_S, end_late, (run, attempt))
     timer.daemon = True
-    forget(run)
+    forget_interpreter(run)
     with _lock:
         waiting[run] = Wait(attempt, timer)
         ending = list(waiting)[:-MOST_WAITING]
     timer.start()
     for other in ending:
-        end(other)
+        end_interpreter(other)
 
 
-def go_on(run: str, attempt: int) -> None:
+def continue_interpreter(run: str, attempt: int) -> None:
     """The run continues here. If another worker had it in between, the process is out of date and ends."""
-    kept = forget(run)
+    kept = forget_interpreter(run)
     if kept is not None and kept.attempt != attempt - 1:
-        sandbox.release(session_of(run))
+        sandbox.release(name_interpreter_session(run))
 
 
-def forget(run: str) -> Wait | None:
+def forget_interpreter(run: str) -> Wait | None:
     with _lock:
         wait = waiting.pop(run, None)
     if wait is not None:
@@ -195,9 +200,9 @@ def forget(run: str) -> Wait | None:
     return wait
 
 
-def end(run: str) -> None:
-    forget(run)
-    sandbox.release(session_of(run))
+def end_interpreter(run: str) -> None:
+    forget_interpreter(run)
+    sandbox.release(name_interpreter_session(run))
 
 
 def end_late(run: str, attempt: int) -> None:
@@ -207,10 +212,10 @@ def end_late(run: str, attempt: int) -> None:
         if wait is None or wait.attempt != attempt:
             return
         del waiting[run]
-    sandbox.release(session_of(run))
+    sandbox.release(name_interpreter_session(run))
 
 
-def error_of(outcome: sandbox.Outcome) -> dict[str, Any]:
+def describe_interpreter_error(outcome: sandbox.Outcome) -> dict[str, Any]:
     error = outcome.error or sandbox.FunctionError("Error", outcome.status)
     message = error.message.replace("\0", "�").replace("<function>", "the code")
     if outcome.status != "error":

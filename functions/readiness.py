@@ -16,7 +16,7 @@ def check_sandbox(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[Chec
 
     The attacks take about a second, which is too long for `manage.py check`.
     """
-    report = selftest.cached() or selftest.glance()
+    report = selftest.read_cached_report() or selftest.glance()
     if not report.ok:
         return [Error(f"Functions cannot run here: {' '.join(report.problems)}", hint=ADVICE, id="functions.E001")]
     if report.isolation != "full":

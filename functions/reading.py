@@ -32,16 +32,16 @@ def read_apart(task: str, parts: tuple[Any, ...], owner: str | None) -> Any:
     if answer is None:
         raise apart.TooMuch("it needs more than 1 s of CPU time or 256 MB of memory")
     if "refused" in answer:
-        raise refused(answer["refused"])
+        raise build_refused(answer["refused"])
     return answer["value"]
 
 
-def refused(facts: dict[str, Any]) -> apart.Refused:
+def build_refused(facts: dict[str, Any]) -> apart.Refused:
     place = {name: facts.get(name) or 1 for name in ("line", "column")}
     return apart.Refused(facts["message"], code=facts.get("code") or "", hint=facts.get("hint") or "", **place)
 
 
-def read(source: str, entry: str = "") -> Signature:
+def read_signature(source: str, entry: str = "") -> Signature:
     """The signature of `entry`, or of the last top-level def. Raises SourceProblem, Unavailable."""
     answer, _ = read_in_child(source, entry)
     if isinstance(answer, SourceProblem):
@@ -54,7 +54,7 @@ def read_in_child(source: str, entry: str) -> tuple[Signature | SourceProblem, i
     """The answer, and about how many bytes it takes with its source."""
     size = 2_000 + 4 * len(source)
     try:
-        facts = apart.read("signature", source, entry)
+        facts = apart.run_reader_task("signature", source, entry)
     except apart.Refused as error:
         return SourceProblem(error.code or "syntax", str(error), error.hint, error.line, error.column), size
     except apart.TooMuch:

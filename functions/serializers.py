@@ -89,8 +89,10 @@ class FunctionSerializer(OwnedSerializer):
             "expected": validated.pop("expected", ""),
             **expectations(validated),
         }
-        fill(function, validated)
-        return store.save(function, user=self.context["request"].user, source=self.context["address"], **details)
+        fill_function(function, validated)
+        return store.save_function(
+            function, user=self.context["request"].user, source=self.context["address"], **details
+        )
 
 
 def expectations(validated: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def expectations(validated: dict[str, Any]) -> dict[str, Any]:
     return {name: validated.pop(name) for name in ("is_async", "requires_context") if name in validated}
 
 
-def fill(function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
+def fill_function(function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
     for name, value in validated.items():
         setattr(function, name, {} if name == "input_schema" and value is None else value)
     return function
@@ -134,7 +136,7 @@ class DraftSerializer(FunctionSerializer):
         """(unsaved row, the caller's expected flags)."""
         values = {name: value for name, value in self.validated_data.items() if name != "arguments"}
         expected = expectations(values)
-        return fill(StoredFunction(owner=self.context["request"].user), values), expected
+        return fill_function(StoredFunction(owner=self.context["request"].user), values), expected
 
 
 class TrySerializer(DraftSerializer):
@@ -301,7 +303,7 @@ class UsedBySerializer(serializers.Serializer):
     next = serializers.URLField(allow_null=True)
 
 
-def executed(execution: Execution) -> dict[str, Any]:
+def serialize_execution(execution: Execution) -> dict[str, Any]:
     """The fields of ExecutedSerializer, written by hand, as this is the most frequent response."""
     return {
         "execution": execution.pk,
@@ -318,7 +320,7 @@ def executed(execution: Execution) -> dict[str, Any]:
     }
 
 
-def tried(outcome: Any) -> dict[str, Any]:
+def serialize_trial(outcome: Any) -> dict[str, Any]:
     """A draft's outcome in the same format; nothing was stored."""
     error = outcome.error.as_dict() if outcome.error else None
     names = ("status", "result", "printed", "wall_ms", "cpu_ms", "peak_kb", "isolation")

@@ -55,11 +55,11 @@ class SourceProblem(ValueError):
         return {"severity": "error", "code": self.code, "message": str(self), "hint": self.hint, **place}
 
 
-def read(source: str, entry: str = "") -> Signature:
+def read_source_signature(source: str, entry: str = "") -> Signature:
     """The signature of `entry`, or of the last top-level def. Raises SourceProblem."""
-    module = parse(source)
+    module = parse_source(source)
     functions = {node.name: node for node in module.body if isinstance(node, Function)}
-    node = entry_of(functions, entry)
+    node = find_entry(functions, entry)
     doc = documentation(node)
     parameters = Parameters(node, module, doc)
     returns = Annotations(module, of_results=True).schema(node.returns)
@@ -67,19 +67,19 @@ def read(source: str, entry: str = "") -> Signature:
         entry=node.name,
         line=node.lineno,
         summary=(doc.short_description or "").strip() if doc else "",
-        description=described(doc),
+        description=describe_function(doc),
         is_async=isinstance(node, ast.AsyncFunctionDef),
         requires_context=parameters.takes_context,
         input_schema=parameters.schema(),
         output_schema=returns if returns and returns != {"type": "null"} else None,
-        imports=imports_of(module),
-        requires=requires_of(module),
+        imports=find_imports(module),
+        requires=find_required_libraries(module),
         functions=tuple(functions),
         defaults=parameters.defaults(),
     )
 
 
-def parse(source: str) -> ast.Module:
+def parse_source(source: str) -> ast.Module:
     try:
         return ast.parse(source)
     except SyntaxError as error:
@@ -95,7 +95,7 @@ def parse(source: str) -> ast.Module:
         )
 
 
-def entry_of(functions: dict[str, Function], entry: str) -> Function:
+def find_entry(functions: dict[str, Function], entry: str) -> Function:
     if entry and entry not in functions:
         names = ", ".join(functions) or "none"
         raise SourceProblem(
@@ -114,7 +114,7 @@ def documentation(node: Function) -> docstring_parser.Docstring | None:
         return docstring_parser.parse(text.split("\n\n")[0].split("\n")[0])
 
 
-def described(doc: docstring_parser.Docstring | None) -> str:
+def describe_function(doc: docstring_parser.Docstring | None) -> str:
     """The description for users and models: the docstring above its sections, and the return value."""
     if doc is None:
         return ""
@@ -124,7 +124,7 @@ def described(doc: docstring_parser.Docstring | None) -> str:
     return "\n\n".join(part.strip() for part in parts if part)
 
 
-def requires_of(module: ast.Module) -> tuple[str, ...]:
+def find_required_libraries(module: ast.Module) -> tuple[str, ...]:
     """The libraries of `requires = ["pandas"]` in the header, as normalised package names."""
     for node in module.body:
         if isinstance(node, ast.Assign) and [find_last_name(target) for target in node.targets] == ["requires"]:
@@ -134,7 +134,7 @@ def requires_of(module: ast.Module) -> tuple[str, ...]:
     return ()
 
 
-def imports_of(module: ast.Module) -> tuple[str, ...]:
+def find_imports(module: ast.Module) -> tuple[str, ...]:
     names = []
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
@@ -179,7 +179,7 @@ class Parameters:
             schema = self.documented_type(param.type_name)
         defaults = self.defaults_with(arg.arg)
         if arg.annotation is None and not schema and defaults:
-            schema = guessed(defaults[0])
+            schema = guess_type(defaults[0])
         if defaults and defaults[0] is None and schema:
             schema = allow_null(schema)
         if defaults:
@@ -222,7 +222,7 @@ class Parameters:
         return read_json_value(node) if node is not None else []
 
 
-def guessed(default: Any) -> Schema:
+def guess_type(default: Any) -> Schema:
     """The type of a parameter without annotation, from its default."""
     if isinstance(default, bool):
         return {"type": "boolean"}

@@ -11,7 +11,7 @@ from functools import lru_cache
 import redis
 from django.conf import settings
 
-from plumbing.broker.broadcast import channel_of
+from plumbing.broker.broadcast import name_channel
 from plumbing.broker.servers import make_pool
 
 # Members are callers, scores are the expiry times of their slots.
@@ -30,13 +30,13 @@ def connection() -> redis.Redis:
 
 
 @contextmanager
-def one_of(function_id: int, limit: int, seconds: float) -> Iterator[bool]:
+def take_slot_if_free(function_id: int, limit: int, seconds: float) -> Iterator[bool]:
     """Yields whether a slot was free; always true without a limit or without the cache."""
     if not limit:
         yield True
         return
-    key, token = channel_of("function-slots", function_id), uuid.uuid4().hex
-    slot = take(key, token, limit, seconds + 10)
+    key, token = name_channel("function-slots", function_id), uuid.uuid4().hex
+    slot = take_slot(key, token, limit, seconds + 10)
     try:
         yield slot
     finally:
@@ -44,7 +44,7 @@ def one_of(function_id: int, limit: int, seconds: float) -> Iterator[bool]:
             give_back(key, token)
 
 
-def take(key: bytes, token: str, limit: int, seconds: float) -> bool:
+def take_slot(key: bytes, token: str, limit: int, seconds: float) -> bool:
     now = time.time()
     try:
         return bool(connection().eval(TAKE, 1, key, now, limit, now + seconds, token, int(seconds) + 1))

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agents.schema import sha256_of
+from agents.schema import hash_json
 from agents.spec import Frozen
 from functions import sandbox
 
@@ -61,14 +61,14 @@ class FunctionSpec(Frozen):
 
     def content_hash(self, source: str) -> str:
         """Equal source, imports, limits, schemas and policy are the same version."""
-        return sha256_of([source, self.model_dump(mode="json")])
+        return hash_json([source, self.model_dump(mode="json")])
 
     def limits(self) -> sandbox.Limits:
-        return limits_of(self.timeout, self.memory_limit)
+        return build_limits(self.timeout, self.memory_limit)
 
 
 @lru_cache(maxsize=256)
-def limits_of(timeout: float, memory_mb: int) -> sandbox.Limits:
+def build_limits(timeout: float, memory_mb: int) -> sandbox.Limits:
     """One shared object for equal limits, because kept children are looked up by it."""
     return sandbox.Limits(timeout_s=timeout, memory_mb=memory_mb)
 

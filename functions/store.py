@@ -10,8 +10,8 @@ from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict, Forbidden, Invalid
 from agents.models import AuditEvent
-from agents.models.version import earlier, next_number
-from agents.sharing import let_go
+from agents.models.version import find_earlier_version, next_number
+from agents.sharing import release_unshared_uses
 from functions import catalogue, checks, testing
 from functions.execution import Ready
 from functions.models import Execution, FunctionVersion, StoredFunction
@@ -20,7 +20,7 @@ from functions.spec import FunctionSpec
 accepted: dict[str, None] = {}
 
 
-def save(
+def save_function(
     function: StoredFunction, *, user: Any, source: str = "", note: str = "", expected: str = "", **expectations: Any
 ) -> StoredFunction:
     """Check a working row and store it. Raises Invalid with one detail per problem, Forbidden for a
@@ -39,19 +39,21 @@ def save(
     if before is None or before.name != function.name:
         catalogue.require_free_name(function)
     raised = checks.require_permissions(function, before, user)
-    refuse(checks.check(function, user=user, **expectations), "was not stored")
+    refuse_function(checks.check_function(function, user=user, **expectations), "was not stored")
     try:
         with transaction.atomic():
             if before and draft_hash(StoredFunction.objects.select_for_update().get(pk=function.pk)) != seen:
                 raise_changed(function)
             function.save()
             verb = "created" if before is None else "changed"
-            record(verb, function, user, source, sha256=draft_hash(function), **({"note": note} if note else {}))
+            audit_function(
+                verb, function, user, source, sha256=draft_hash(function), **({"note": note} if note else {})
+            )
             if before and before.is_deprecated != function.is_deprecated:
-                record("deprecated" if function.is_deprecated else "undeprecated", function, user, source)
+                audit_function("deprecated" if function.is_deprecated else "undeprecated", function, user, source)
             for limit in raised:
-                record("limit_raised", function, user, source, **limit)
-        remember(draft_hash(function))
+                audit_function("limit_raised", function, user, source, **limit)
+        remember_checked_source(draft_hash(function))
     except IntegrityError:
         raise Conflict(
             _("A function named “%(function)s” already exists.") % {"function": function.name},
@@ -69,7 +71,7 @@ def require_edit(function: StoredFunction, user: Any) -> None:
         function.require_edit(user)
 
 
-def remember(sha256: str) -> None:
+def remember_checked_source(sha256: str) -> None:
     """Remember content that this process has checked, so that publishing need not check it again."""
     accepted[sha256] = None
     while len(accepted) > 1000:
@@ -81,18 +83,18 @@ def forget_derived(function: StoredFunction, before: StoredFunction) -> None:
     if function.source == before.source and function.entry == before.entry:
         return
     try:
-        old = checks.read(before.source, before.entry)
+        old = checks.read_signature(before.source, before.entry)
     except checks.SourceProblem:
         return
     if function.input_schema == old.input_schema:
         function.input_schema = {}
     if function.description == old.description:
         function.description = ""
-    if function.entry == old.entry and old.entry not in checks.names_in(function.source):
+    if function.entry == old.entry and old.entry not in checks.list_top_functions(function.source):
         function.entry = ""
 
 
-def refuse(refusals: list[checks.Refusal], what: str) -> None:
+def refuse_function(refusals: list[checks.Refusal], what: str) -> None:
     if not refusals:
         return
     first = refusals[0]
@@ -116,7 +118,7 @@ def draft(function: StoredFunction) -> Ready:
     return Ready(None, function.pk, None, function.name, spec.content_hash(function.source), function.source, spec)
 
 
-def publish(
+def publish_function(
     function: StoredFunction,
     *,
     user: Any,
@@ -138,7 +140,7 @@ def publish(
     if expected and expected != tested:
         raise_changed(function)
     if tested not in accepted:
-        refuse(checks.check(function, user=user), "was not published")
+        refuse_function(checks.check_function(function, user=user), "was not published")
     tests = [] if is_tested else function.tests.all()
     red = [verdict for verdict in testing.run_tests(draft(function), tests, user) if not verdict.ok]
     if red:
@@ -146,10 +148,12 @@ def publish(
     try:
         with transaction.atomic():
             version = freeze(function, tested, user, note)
-            point_to(function, version)
-            record("published", function, user, source, version=version.number, sha256=version.sha256)
+            make_version_live(function, version)
+            audit_function("published", function, user, source, version=version.number, sha256=version.sha256)
             if red:
-                record("published_red", function, user, source, version=version.number, tests=[one.test for one in red])
+                audit_function(
+                    "published_red", function, user, source, version=version.number, tests=[one.test for one in red]
+                )
     except IntegrityError:
         raise_changed(function)
     return version
@@ -163,7 +167,7 @@ def require_override(function: StoredFunction, red: list[testing.Verdict], overr
             _("Publishing despite a failed test requires a permission."),
             code="needs_permission",
             hint=_("Ask an administrator for functions.publish_red."),
-            details=details_of(red),
+            details=list_test_failures(red),
         )
 
 
@@ -177,11 +181,11 @@ def refuse_red(function: StoredFunction, verdicts: list[testing.Verdict]) -> Non
             else f"“{function}” was not published: one test failed.",
             code="tests_failed",
             hint=_("Fix the function or its tests; the details list each failed test."),
-            details=details_of(red),
+            details=list_test_failures(red),
         )
 
 
-def details_of(red: list[testing.Verdict]) -> list[dict[str, Any]]:
+def list_test_failures(red: list[testing.Verdict]) -> list[dict[str, Any]]:
     return [
         {"code": "test_failed", "field": "tests", "message": f"{one.test}: {one.reason}", **one.as_dict()}
         for one in red
@@ -212,30 +216,30 @@ def freeze(function: StoredFunction, tested: str, user: Any, note: str) -> Funct
     )
 
 
-def point_to(function: StoredFunction, version: FunctionVersion) -> None:
+def make_version_live(function: StoredFunction, version: FunctionVersion) -> None:
     """Make a version the live one: update the published version and the tool that agents see."""
     catalogue.list_tool(function, version)
     function.published = version
     StoredFunction.objects.filter(pk=function.pk).update(published=version, updated_at=timezone.now())
 
 
-def rollback(function: StoredFunction, number: int, *, user: Any, source: str = "") -> FunctionVersion:
+def rollback_function(function: StoredFunction, number: int, *, user: Any, source: str = "") -> FunctionVersion:
     """Publish an earlier version again; the working row does not change."""
     require_edit(function, user)
-    version = earlier(function, number)
+    version = find_earlier_version(function, number)
     with transaction.atomic():
-        point_to(function, version)
-        record("rolled_back", function, user, source, version=number, sha256=version.sha256)
+        make_version_live(function, version)
+        audit_function("rolled_back", function, user, source, version=number, sha256=version.sha256)
     return version
 
 
-def delete(function: StoredFunction, *, user: Any, source: str = "") -> None:
+def delete_function(function: StoredFunction, *, user: Any, source: str = "") -> None:
     """Delete a function that is not in use. Its executions and their function name are kept. Raises
     Conflict if it is in use.
     """
     require_edit(function, user)
-    let_go(function)
-    users = catalogue.used_by(function, user)
+    release_unshared_uses(function)
+    users = catalogue.find_function_uses(function, user)
     if users:
         names = ", ".join(f"{one['kind']} {one['name'] or 'that you cannot see'}" for one in users[:5])
         raise Conflict(
@@ -245,7 +249,9 @@ def delete(function: StoredFunction, *, user: Any, source: str = "") -> None:
             details=users,
         )
     with transaction.atomic():
-        record("deleted", function, user, source, versions=list(function.versions.values_list("sha256", flat=True)))
+        audit_function(
+            "deleted", function, user, source, versions=list(function.versions.values_list("sha256", flat=True))
+        )
         Execution.objects.filter(function=function).update(function=None, version=None)
         catalogue.unlist_tool(function)
         StoredFunction.objects.filter(pk=function.pk).update(published=None)
@@ -259,8 +265,8 @@ def deprecate(function: StoredFunction, is_deprecated: bool, *, user: Any, sourc
     function.is_deprecated = is_deprecated
     with transaction.atomic():
         function.save(update_fields=["is_deprecated", "updated_at"])
-        record("deprecated" if is_deprecated else "undeprecated", function, user, source)
+        audit_function("deprecated" if is_deprecated else "undeprecated", function, user, source)
 
 
-def record(verb: str, function: StoredFunction, user: Any, source: str, **details: Any) -> None:
+def audit_function(verb: str, function: StoredFunction, user: Any, source: str, **details: Any) -> None:
     AuditEvent.record(f"function.{verb}", function, actor=user, source=source, **details)

@@ -8,9 +8,9 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import MusterError
-from agents.schema import sha256_of, validate
+from agents.schema import hash_json, validate
 from functions import sandbox
-from functions.execution import Caller, Ready, checked, run
+from functions.execution import Caller, Ready, check_arguments, run_in_sandbox
 from functions.host import Host
 from functions.models import Execution, FunctionTest, StoredFunction
 from plumbing.untrusted import apart
@@ -47,10 +47,12 @@ def run_tests(version: Ready, tests: Iterable[FunctionTest], user: Any) -> list[
 
 def run_test(version: Ready, test: FunctionTest, user: Any) -> Verdict:
     try:
-        with apart.on_behalf_of(person_id(user)):
-            outcome = run(version, checked(version.spec, test.arguments), alone(user))
+        with apart.count_against(person_id(user)):
+            outcome = run_in_sandbox(version, check_arguments(version.spec, test.arguments), alone(user))
     except MusterError as error:
-        outcome = sandbox.Outcome(status="refused", error=sandbox.FunctionError("InvalidArguments", worded(error)))
+        outcome = sandbox.Outcome(
+            status="refused", error=sandbox.FunctionError("InvalidArguments", format_error(error))
+        )
     reason = why_not(test, outcome)
     failure = outcome.error.as_dict() if outcome.error else None
     return Verdict(test.name, not reason, reason, outcome.status, outcome.result, failure, outcome.wall_ms)
@@ -65,7 +67,7 @@ def person_id(user: Any) -> Any:
     return getattr(user, "pk", None)
 
 
-def worded(error: MusterError) -> str:
+def format_error(error: MusterError) -> str:
     return "; ".join([str(error), *(str(detail.get("message", "")) for detail in error.details[:3])])
 
 
@@ -127,7 +129,7 @@ def difference(expected: Any, got: Any, tolerance: float, path: str = "result") 
 
 
 def other_value(path: str, got: Any, expected: Any) -> str:
-    words = {"path": path, "got": shown(got), "expected": shown(expected)}
+    words = {"path": path, "got": format_short_value(got), "expected": format_short_value(expected)}
     return _("%(path)s is %(got)s, but %(expected)s was expected") % words
 
 
@@ -135,12 +137,12 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def shown(value: Any) -> str:
+def format_short_value(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:117]}…"
 
 
-def test_from(execution: Execution, name: str) -> FunctionTest:
+def build_test(execution: Execution, name: str) -> FunctionTest:
     """An unsaved test that expects the result of this execution."""
     test = FunctionTest(name=name, arguments=execution.arguments)
     test.function_id = execution.function_id  # type: ignore[assignment]  # null only for a deleted function's history
@@ -152,7 +154,7 @@ def test_from(execution: Execution, name: str) -> FunctionTest:
     return test
 
 
-test_from.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for a test
+build_test.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for a test
 
 
 def replay(function: StoredFunction, version: Ready, user: Any, limit: int) -> dict[str, Any]:
@@ -164,7 +166,7 @@ def replay(function: StoredFunction, version: Ready, user: Any, limit: int) -> d
     """
     inputs = recent_inputs(function, user, limit)
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="function-replay") as pool:
-        answers = list(pool.map(lambda execution: replayed(version, execution, user), inputs))
+        answers = list(pool.map(lambda execution: replay_execution(version, execution, user), inputs))
     differing = [answer for answer in answers if answer]
     return {
         "version": version.number,
@@ -178,14 +180,14 @@ def recent_inputs(function: StoredFunction, user: Any, limit: int) -> list[Execu
     rows = Execution.objects.visible_to(user).filter(function=function).exclude(status__in=["busy", "cancelled"])
     different: dict[str, Execution] = {}
     for execution in rows.order_by("-id")[: limit * 5]:
-        different.setdefault(sha256_of(execution.arguments), execution)
+        different.setdefault(hash_json(execution.arguments), execution)
         if len(different) == limit:
             break
     return list(different.values())
 
 
-def replayed(version: Ready, execution: Execution, user: Any) -> dict[str, Any] | None:
-    verdict = run_test(version, test_from(execution, str(execution.pk)), user)
+def replay_execution(version: Ready, execution: Execution, user: Any) -> dict[str, Any] | None:
+    verdict = run_test(version, build_test(execution, str(execution.pk)), user)
     if verdict.ok:
         return None
     return {

@@ -8,7 +8,7 @@ from django.contrib.auth import get_user_model
 
 from agents.exceptions import Invalid, TooLarge
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
-from functions.execution import Caller, Ready, keep, perform, ready
+from functions.execution import Caller, Ready, perform, ready, store_execution
 from functions.host import Host
 from functions.models import Execution, FunctionVersion
 
@@ -29,28 +29,30 @@ class FunctionToolset:
     """Executes tools of kind function."""
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
-        version = version_of(tool)
+        version = find_called_version(tool)
         try:
-            execution = perform(version, call.arguments, caller_for(tool, version, call, context))
+            execution = perform(version, call.arguments, build_caller(tool, version, call, context))
         except (Invalid, TooLarge) as error:
-            raise RetryTool(in_words(error), details=error.details)
-        return result_of(execution, untrusted=tool.untrusted, keep=partial(keep, version, execution))
+            raise RetryTool(describe_invalid_arguments(error), details=error.details)
+        return build_function_result(
+            execution, untrusted=tool.untrusted, keep=partial(store_execution, version, execution)
+        )
 
 
-def version_of(tool: ToolSpec) -> Ready:
+def find_called_version(tool: ToolSpec) -> Ready:
     """The pinned version, else the version in the catalogue, so that a live agent and its tools
     match.
     """
     source = tool.source
     if tool.pinned_version and tool.pinned_version != source.get("version"):
-        return pinned(source, tool.pinned_version)
+        return find_pinned_function(source, tool.pinned_version)
     try:
         return ready(source["id"], source["sha256"])
     except (KeyError, FunctionVersion.DoesNotExist):
         raise ToolFailed(f"The function of the tool “{tool.name}” was deleted.", code="unknown_function")
 
 
-def pinned(source: dict[str, Any], number: int) -> Ready:
+def find_pinned_function(source: dict[str, Any], number: int) -> Ready:
     rows = FunctionVersion.objects.filter(function_id=source.get("function"), number=number)
     version = rows.values_list("pk", "sha256").first()
     if version is None:
@@ -58,12 +60,12 @@ def pinned(source: dict[str, Any], number: int) -> Ready:
     return ready(*version)
 
 
-def caller_for(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolContext) -> Caller:
+def build_caller(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolContext) -> Caller:
     spec = version.spec
     data = {"run": context.run_id, "agent": context.agent, "user": context.user_id, "session": context.session_id,
             "chain": context.chain, "step": context.step, "metadata": context.metadata}  # fmt: skip
     host = Host(
-        user=person(context.user_id) if spec.secrets else None,
+        user=load_person(context.user_id) if spec.secrets else None,
         function=version.function_id,
         allowed_hosts=tuple(spec.allowed_hosts),
         secret_names=tuple(spec.secrets),
@@ -91,7 +93,7 @@ def time_left(tool: ToolSpec, context: ToolContext) -> float:
     return seconds
 
 
-def person(user_id: int) -> Any:
+def load_person(user_id: int) -> Any:
     return get_user_model().objects.get(pk=user_id)
 
 
@@ -105,7 +107,7 @@ def callback(context: ToolContext, name: str) -> Any:
     return call_tool
 
 
-def result_of(execution: Execution, *, untrusted: bool, keep: Callable[[], None]) -> ToolResult:
+def build_function_result(execution: Execution, *, untrusted: bool, keep: Callable[[], None]) -> ToolResult:
     details = {
         "execution": str(execution.pk), "version": execution.version_number, "isolation": execution.isolation,
         "cpu_ms": execution.cpu_ms, "peak_kb": execution.peak_kb, "cached": execution.is_cached,
@@ -119,7 +121,7 @@ def result_of(execution: Execution, *, untrusted: bool, keep: Callable[[], None]
     )  # fmt: skip
 
 
-def in_words(error: Invalid | TooLarge) -> str:
+def describe_invalid_arguments(error: Invalid | TooLarge) -> str:
     """The error for the model: which argument is invalid, and why."""
     reasons = [
         f"{detail.get('path') or 'arguments'}: {detail['message']}" for detail in error.details if "message" in detail

@@ -21,13 +21,25 @@ from agents.http.pagination import read_page
 from agents.http.viewsets import APIView
 from agents.models.key import DECIDE
 from plumbing.statements import Select
-from runs.events.places import stream_for
+from runs.events.places import count_user_stream
 from runs.models import Approval, Message, Run, Session
 
 from . import histories, turns
 from .histories import SentMessage
-from .reading import APPROVAL, BEGIN, CALL, CLOSE, QUESTION, RESULT, TEXT, Reading, Step, as_text, result_text
-from .sse import HEARTBEAT, sse, streamed
+from .reading import (
+    APPROVAL,
+    BEGIN,
+    CALL,
+    CLOSE,
+    QUESTION,
+    RESULT,
+    TEXT,
+    Reading,
+    Step,
+    render_result_value,
+    result_text,
+)
+from .sse import HEARTBEAT, build_sse_response, sse
 from .turns import Turn
 
 JSON = Any
@@ -48,10 +60,10 @@ class AgentView(APIView):
     scope = "messages"
 
     def post(self, request: Any, name: str) -> Any:
-        body = read(request.data)
-        with stream_for(request.user) as respond:
-            turn = started(request, name, body)
-            return respond(streamed(request, stream_of(turn, body.thread_id, body.run_id)))
+        body = parse_agui_input(request.data)
+        with count_user_stream(request.user) as respond:
+            turn = start_agui_turn(request, name, body)
+            return respond(build_sse_response(request, stream_agui_events(turn, body.thread_id, body.run_id)))
 
 
 @extend_schema(exclude=True)
@@ -61,21 +73,21 @@ class ThreadView(APIView):
     scope = "messages"
 
     def get(self, request: Any, name: str, thread: str) -> Any:
-        session = session_of(request.user, thread)
+        session = find_agui_session(request.user, thread)
         if session is None:
             raise NotFound("There is no such thread that you can see.")
         run = Run.objects.filter(session=session, parent=None).order_by("-id").first()
         rows = session.messages.filter(role__in=["user", "assistant"])
         newest, _more = read_page(rows.order_by("-seq"), MOST_MESSAGES)  # the protocol has no pages
         messages = [message_json(row) for row in reversed(newest)]
-        with stream_for(request.user) as respond:
-            return respond(streamed(request, snapshot(messages, Turn(run) if run else None, thread)))
+        with count_user_stream(request.user) as respond:
+            return respond(build_sse_response(request, snapshot(messages, Turn(run) if run else None, thread)))
 
 
 # -- the request ----------------------------------------------------------------------------------------------------
 
 
-def read(body: JSON) -> RunAgentInput:
+def parse_agui_input(body: JSON) -> RunAgentInput:
     """Raises Invalid with one detail per problem."""
     try:
         return RunAgentInput.model_validate(body)
@@ -87,17 +99,17 @@ def read(body: JSON) -> RunAgentInput:
         raise Invalid("This is not an AG-UI run input.", hint="See details.", details=details)
 
 
-def started(request: Any, name: str, body: RunAgentInput) -> Turn:
+def start_agui_turn(request: Any, name: str, body: RunAgentInput) -> Turn:
     """Answer what a run of the thread waits for, or start a run with the last message of the user."""
     if body.resume or (body.messages and body.messages[-1].role == "tool"):
-        return resumed(request, body)
-    sent = [one for message in body.messages if (one := sent_in(message))]
+        return resume_agui_run(request, body)
+    sent = [one for message in body.messages if (one := parse_agui_message(message))]
     if not sent or sent[-1].role != "user":
         raise Invalid("The last message must be the user's, or the result of a call.", code="invalid_messages")
-    session = session_of(request.user, body.thread_id) or new_session(request.user, body.thread_id, sent[:-1])
+    session = find_agui_session(request.user, body.thread_id) or new_session(request.user, body.thread_id, sent[:-1])
     context = [f"{one.description}: {one.value}" for one in body.context or ()]
-    instructions = instructions_in(body, context)
-    return turns.begin(
+    instructions = join_instructions(body, context)
+    return turns.start_turn(
         user=request.user,
         key=find_key(request),
         agent=name,
@@ -106,12 +118,12 @@ def started(request: Any, name: str, body: RunAgentInput) -> Turn:
         is_watched=True,
         tools=[tool_json(tool) for tool in body.tools or ()] or None,
         asked={"instructions": instructions} if instructions else None,
-        untrusted_input=origin_in(body),
+        untrusted_input=find_instruction_origin(body),
         metadata={"agui_run": body.run_id[:200]},
     )
 
 
-def origin_in(body: RunAgentInput) -> str:
+def find_instruction_origin(body: RunAgentInput) -> str:
     """Where text in the instructions comes from that anybody may have written: what the page shows, and instructions
     amid the history.
     """
@@ -122,7 +134,7 @@ def origin_in(body: RunAgentInput) -> str:
     return "the page's context" if body.context else ""
 
 
-def instructions_in(body: RunAgentInput, context: list[str]) -> str:
+def join_instructions(body: RunAgentInput, context: list[str]) -> str:
     """Messages of the system and the developer are instructions of this run, as is what the page shows."""
     texts = [one.content for one in body.messages if isinstance(one, SystemMessage | DeveloperMessage)]
     if context:
@@ -130,7 +142,7 @@ def instructions_in(body: RunAgentInput, context: list[str]) -> str:
     return "\n\n".join(filter(None, texts))
 
 
-def session_of(user: Any, thread: str) -> Session | None:
+def find_agui_session(user: Any, thread: str) -> Session | None:
     try:
         session = BY_ID.first(user=user.pk, id=UUID(thread))
     except ValueError:
@@ -139,12 +151,14 @@ def session_of(user: Any, thread: str) -> Session | None:
     return session or next((row for row in named if row.metadata.get(THREAD) == thread), None)
 
 
-def sessions_of(user: Any) -> Any:
+def build_agui_sessions_query(user: Any) -> Any:
     return Session.objects.visible_to(SimpleNamespace(pk=user)).select_related("agent")
 
 
-BY_ID = Select(lambda at: sessions_of(at.user).filter(pk=at.id), user=IntegerField(), id=UUIDField())
-BY_NAME = Select(lambda at: sessions_of(at.user).filter(thread=at.name), user=IntegerField(), name=CharField())
+BY_ID = Select(lambda at: build_agui_sessions_query(at.user).filter(pk=at.id), user=IntegerField(), id=UUIDField())
+BY_NAME = Select(
+    lambda at: build_agui_sessions_query(at.user).filter(thread=at.name), user=IntegerField(), name=CharField()
+)
 
 
 def new_session(user: Any, thread: str, earlier: Iterable[SentMessage]) -> Session:
@@ -156,18 +170,22 @@ def new_session(user: Any, thread: str, earlier: Iterable[SentMessage]) -> Sessi
     return session
 
 
-def sent_in(message: Any) -> SentMessage | None:
+def parse_agui_message(message: Any) -> SentMessage | None:
     """Text and pictures of the user, and text of the assistant; the server keeps the rest itself."""
     if isinstance(message, AssistantMessage):
         return SentMessage("assistant", [{"type": "text", "text": message.content}]) if message.content else None
     if not isinstance(message, UserMessage):
         return None
     content = message.content
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else [part_json(part) for part in content]
+    parts = (
+        [{"type": "text", "text": content}]
+        if isinstance(content, str)
+        else [convert_agui_part(part) for part in content]
+    )
     return SentMessage("user", parts)
 
 
-def part_json(part: Any) -> dict[str, JSON]:
+def convert_agui_part(part: Any) -> dict[str, JSON]:
     if part.type == "text":
         return {"type": "text", "text": part.text}
     if part.type == "image" and part.source.type in ("url", "data"):
@@ -181,16 +199,16 @@ def tool_json(tool: Any) -> dict[str, JSON]:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters or {"type": "object"}}
 
 
-def resumed(request: Any, body: RunAgentInput) -> Turn:
+def resume_agui_run(request: Any, body: RunAgentInput) -> Turn:
     """Results of the frontend's tools, answers to questions, and decisions; each once."""
     results, declined, decisions = {}, [], {}
     for message in reversed(body.messages):
         if message.role != "tool":
             break
-        results[id_in(message.tool_call_id)] = message.content
+        results[parse_waiting_id(message.tool_call_id)] = message.content
     approvals = {row.pk: row for row in Approval.objects.visible_to(request.user).select_related("run").open()}
     for entry in body.resume or ():
-        id = id_in(entry.interrupt_id)
+        id = parse_waiting_id(entry.interrupt_id)
         if id in approvals:
             decisions[id] = entry
         elif entry.status == "cancelled":
@@ -199,12 +217,12 @@ def resumed(request: Any, body: RunAgentInput) -> Turn:
             results[id] = entry.payload
     if decisions:
         require_scope(request, DECIDE)
-    return turns.answer(request.user, results, declined=declined, decisions=[
-        (approvals[id], decision_of(entry)) for id, entry in decisions.items()
+    return turns.answer_waiting_run(request.user, results, declined=declined, decisions=[
+        (approvals[id], parse_agui_decision(entry)) for id, entry in decisions.items()
     ])  # fmt: skip
 
 
-def decision_of(entry: Any) -> dict[str, JSON]:
+def parse_agui_decision(entry: Any) -> dict[str, JSON]:
     payload = entry.payload if isinstance(entry.payload, dict) else {"approved": entry.payload is True}
     approved = entry.status == "resolved" and payload.get("approved") is True
     arguments = payload.get("arguments") if isinstance(payload.get("arguments"), dict) else None
@@ -212,7 +230,7 @@ def decision_of(entry: Any) -> dict[str, JSON]:
     return {"decision": "approve" if approved else "deny", "arguments": arguments if approved else None, "note": note}
 
 
-def id_in(text: str) -> UUID:
+def parse_waiting_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
@@ -281,7 +299,7 @@ def call_events(data: dict[str, JSON]) -> list[dict[str, JSON]]:
     id = data["id"]
     return [
         {"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": data["name"]},
-        {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": as_text(data["arguments"])},
+        {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": render_result_value(data["arguments"])},
         {"type": "TOOL_CALL_END", "toolCallId": id},
     ]
 
@@ -290,7 +308,7 @@ def question_json(data: dict[str, JSON]) -> dict[str, JSON]:
     schema = {"responseSchema": data["schema"]} if isinstance(data["schema"], dict) else {}
     return {
         "id": data["call"], "reason": "input_required", "message": data["prompt"], "toolCallId": data["call"],
-        **expiry_of(data), **schema,
+        **build_expiry(data), **schema,
     }  # fmt: skip
 
 
@@ -298,17 +316,17 @@ def approval_json(data: dict[str, JSON]) -> dict[str, JSON]:
     call = {"toolCallId": data["call"]} if data["call"] else {}
     return {
         "id": data["id"], "reason": "tool_approval", "message": f"{data['tool']}: {data['reason']}",
-        "responseSchema": YES_OR_NO, **expiry_of(data),
+        "responseSchema": YES_OR_NO, **build_expiry(data),
         "metadata": {"tool": data["tool"], "arguments": data["arguments"]}, **call,
     }  # fmt: skip
 
 
-def expiry_of(data: dict[str, JSON]) -> dict[str, JSON]:
+def build_expiry(data: dict[str, JSON]) -> dict[str, JSON]:
     """The client's types know no null."""
     return {"expiresAt": data["expires_at"]} if data["expires_at"] else {}
 
 
-async def stream_of(turn: Turn, thread: str, run: str) -> AsyncIterator[bytes]:
+async def stream_agui_events(turn: Turn, thread: str, run: str) -> AsyncIterator[bytes]:
     yield sse({"type": "RUN_STARTED", "threadId": thread, "runId": run})
     async for piece in following(turn, thread, run):
         yield piece
@@ -316,7 +334,7 @@ async def stream_of(turn: Turn, thread: str, run: str) -> AsyncIterator[bytes]:
 
 async def following(turn: Turn, thread: str, run: str) -> AsyncIterator[bytes]:
     translator = Translator(turn.id)
-    async for frame in turns.follow(turn, translator.reading.pause):
+    async for frame in turns.stream_turn_frames(turn, translator.reading.pause):
         if frame.type == "heartbeat":
             yield HEARTBEAT
             continue

@@ -39,7 +39,7 @@ class Point:
 def find_point(turn: Turn) -> Point:
     point = Point(turn)
     calls: dict[str, UUID] = {}
-    for frame in turns.replayed(turn, Pause(for_approvals=True)):
+    for frame in turns.iterate_replayed_frames(turn, Pause(for_approvals=True)):
         point.last_event = frame.seq or point.last_event
         point.is_over = frame.is_last
         if frame.type == "input.requested" and frame.data["kind"] == InputRequest.Kind.TOOL:
@@ -83,12 +83,12 @@ def follow(
     """
     user = start["user"]
     point = find_point(turn)
-    if results and not point.open and (waiting := turns.undecided(user, set(results))):
+    if results and not point.open and (waiting := turns.find_undecided_turn(user, set(results))):
         return waiting
     results = own_results(point, results)
     if point.open and not earlier and not parts and not has_pictures and may_answer(point, model, more):
         try:
-            return turns.answer(user, results)
+            return turns.answer_waiting_run(user, results)
         except AlreadyAnswered:
             pass  # by the same request, sent twice at once: this one is done anew
     start |= {"agent": model, "earlier": earlier, "parts": parts, "continues": not parts, **more}
@@ -128,7 +128,7 @@ def at_the_end(point: Point, start: dict[str, Any]) -> Turn:
         locked = Session.objects.select_for_update().get(pk=session.pk)
         is_last = not point.is_over or locked.last_seq == last_number(point.turn.run)
         if is_last and (not point.is_over or not endings.session_is_busy(locked)):
-            return turns.begin(**start, session=session)
+            return turns.start_turn(**start, session=session)
     return from_branch(point, {}, {**start, "earlier": []})
 
 
@@ -152,32 +152,32 @@ def from_branch(point: Point, results: Mapping[UUID, JSON], start: dict[str, Any
         )
     session = run.session.fork(before=last + 1)
     if not point.is_over:
-        histories.add_made(session, made_in(point, results), is_untrusted=run.has_untrusted)
+        histories.add_made(session, list_made_messages(point, results), is_untrusted=run.has_untrusted)
     histories.add_sent(session, start.pop("earlier"))
     if point.open and not run.is_done:
         turns.abandon(run, user)
-    return turns.begin(**start, session=session)
+    return turns.start_turn(**start, session=session)
 
 
-def made_in(point: Point, results: Mapping[UUID, JSON]) -> list[SentMessage]:
+def list_made_messages(point: Point, results: Mapping[UUID, JSON]) -> list[SentMessage]:
     """What the run said and called up to this point. Calls that it made for the caller have these results."""
     run = point.turn.run
     answered = RunEvent.objects.filter(run=run, type="model.finished", seq__lte=point.last_event)
     last = answered.order_by("-seq").values_list("data__turn", flat=True).first() or 0
     records: dict[int, list[ToolCallRecord]] = {}
-    for record in shown.calls(run):
+    for record in shown.list_model_calls(run):
         records.setdefault(record.turn, []).append(record)
     messages = []
     for answer in ModelCall.objects.filter(run=run, error__isnull=True, turn__lte=last).order_by("turn", "id"):
         if text := (answer.response or {}).get("text"):
             messages.append(SentMessage("assistant", [{"type": "text", "text": text}]))
-        calls = [remembered(record, results) for record in records.get(answer.turn, ())]
+        calls = [build_message_call(record, results) for record in records.get(answer.turn, ())]
         if calls:
             messages.append(SentMessage("assistant", [{"type": "text", "text": ""}], calls))
     return messages
 
 
-def remembered(record: ToolCallRecord, results: Mapping[UUID, JSON]) -> dict[str, JSON]:
+def build_message_call(record: ToolCallRecord, results: Mapping[UUID, JSON]) -> dict[str, JSON]:
     """A call in the form of Message.tool_calls, as the model made it."""
     if record.pk in results:
         value = results[record.pk]

@@ -74,10 +74,10 @@ def add_made(session: Session, messages: Sequence[SentMessage], *, is_untrusted:
         Session.objects.filter(pk=session.pk).update(has_untrusted=True)
 
 
-def name_of(messages: Iterable[SentMessage]) -> str:
+def build_history_name(messages: Iterable[SentMessage]) -> str:
     """The name of a conversation whose last message is the person's, or empty if it ends in results of tools."""
     texts = [[one.role, one.parts] for one in messages]
-    return SENT + sha256(json_values.write(texts, sort_keys=True)).hexdigest()
+    return SENT + sha256(json_values.dump_json(texts, sort_keys=True)).hexdigest()
 
 
 def is_known(user: Any, messages: Sequence[SentMessage]) -> bool:
@@ -87,11 +87,11 @@ def is_known(user: Any, messages: Sequence[SentMessage]) -> bool:
     places = [place for place, one in enumerate(messages) if one.role == Message.Role.USER]
     if not places:
         return False
-    name = name_of(messages[: places[-1] + 1])
+    name = build_history_name(messages[: places[-1] + 1])
     sessions = Session.objects.visible_to(user).filter(thread=name, has_untrusted=False).order_by("-pk")
     sent = [(one.role, one.parts) for one in messages]
-    return any(sent == texts_of(session) for session in sessions[:CANDIDATES])
+    return any(sent == load_session_texts(session) for session in sessions[:CANDIDATES])
 
 
-def texts_of(session: Session) -> list[tuple[str, list[dict[str, JSON]]]]:
+def load_session_texts(session: Session) -> list[tuple[str, list[dict[str, JSON]]]]:
     return list(session.messages.order_by("seq").values_list("role", "content"))

@@ -7,17 +7,17 @@ from agents.exceptions import Invalid
 JSON = Any
 
 
-def refused(param: str, message: str, code: str = "invalid_value") -> Invalid:
+def refuse_content_part(param: str, message: str, code: str = "invalid_value") -> Invalid:
     return Invalid(message, code=code, details=[{"field": param, "code": code, "message": message}])
 
 
-def image_in(url: JSON, param: str) -> dict[str, JSON]:
+def parse_image_url(url: JSON, param: str) -> dict[str, JSON]:
     if not isinstance(url, str):
-        raise refused(param, "An image needs its URL, or a data URL.")
+        raise refuse_content_part(param, "An image needs its URL, or a data URL.")
     if not url.startswith("data:"):
         return {"type": "image", "url": url}
     head, _, data = url.partition(",")
     media_type, _, encoding = head.removeprefix("data:").partition(";")
     if encoding != "base64":
-        raise refused(param, "A data URL must be base64.")
+        raise refuse_content_part(param, "A data URL must be base64.")
     return {"type": "image", "data": data, "media_type": media_type or "image/png"}

@@ -20,9 +20,9 @@ from django.db import transaction
 from agents.definitions import files
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent
-from agents.models.version import earlier
+from agents.models.version import find_earlier_version
 from functions import callers, store
-from functions.execution import execute, ready
+from functions.execution import execute_function, ready
 from functions.models import StoredFunction
 from registry.agents import LiveAgent
 from registry.factory import live_agent
@@ -81,7 +81,7 @@ class Registry:
         "budget", "priority"}.
         Raises agents.exceptions.
         """
-        earlier, text = parted(messages)
+        earlier, text = split_earlier_messages(messages)
         waiting.ENDS.listen()
         with transaction.atomic():  # a refused message leaves no conversation behind
             acceptance = intake.accept_message(
@@ -123,7 +123,7 @@ class Registry:
             raise Invalid("A definition needs a name.", code="nameless")
         files.refuse_unknown(whole)
         with plain_refusals():
-            files.apply(files.plan([whole], owner=self.user), owner=self.user, actor=self.user)
+            files.apply_changes(files.plan_changes([whole], owner=self.user), owner=self.user, actor=self.user)
         return Agent.objects.select_related("published").get(owner=self.user, name=whole["name"])
 
     def list_agents(self) -> list[Agent]:
@@ -156,7 +156,7 @@ class Registry:
             variables={"agent_depth": 0},
         )
         for message in earlier:
-            session.add_message(message["role"], parts_of(message.get("content")))
+            session.add_message(message["role"], convert_message_content(message.get("content")))
         return session
 
 
@@ -183,9 +183,9 @@ class FunctionStore:
                 raise Invalid(f"A function has no field “{field}”.", code="unknown_field")
             setattr(function, field, value)
         with plain_refusals():
-            store.save(function, user=self.user, note=note)
+            store.save_function(function, user=self.user, note=note)
             if publish:
-                store.publish(function, user=self.user, note=note)
+                store.publish_function(function, user=self.user, note=note)
         return function
 
     def execute_function(
@@ -196,12 +196,12 @@ class FunctionStore:
         Raises NotFound, Conflict (not published), Invalid (arguments), FunctionFailed.
         """
         function = StoredFunction.objects.select_related("published").for_use(self.user, name)
-        chosen = earlier(function, version) if version else function.published
+        chosen = find_earlier_version(function, version) if version else function.published
         if chosen is None:
             raise Conflict(f"“{name}” is not published.", code="not_published", hint="Publish it, or give a version.")
         what = ready(chosen.pk, chosen.sha256)
         caller = callers.alone(self.user, what)
-        execution = execute(what, arguments or {}, caller)
+        execution = execute_function(what, arguments or {}, caller)
         callers.refuse_callbacks(caller)
         if execution.status != "ok":
             raise FunctionFailed(name, execution.error or {"type": execution.status})
@@ -217,7 +217,7 @@ def plain_refusals() -> Iterator[None]:
         raise Invalid.of(error) from error
 
 
-def parted(messages: str | Sequence[dict[str, JSON]]) -> tuple[list[dict[str, JSON]], str]:
+def split_earlier_messages(messages: str | Sequence[dict[str, JSON]]) -> tuple[list[dict[str, JSON]], str]:
     """(earlier messages, the message itself). Raises Invalid."""
     if isinstance(messages, str):
         return [], messages
@@ -227,10 +227,12 @@ def parted(messages: str | Sequence[dict[str, JSON]]) -> tuple[list[dict[str, JS
         raise Invalid("The last message must be the user's.", code="invalid_messages")
     earlier = [one for one in messages[:-1] if one["role"] in (Message.Role.USER, Message.Role.ASSISTANT)]
     last = messages[-1].get("content")
-    return earlier, last if isinstance(last, str) else "\n".join(part.get("text", "") for part in parts_of(last))
+    return earlier, last if isinstance(last, str) else "\n".join(
+        part.get("text", "") for part in convert_message_content(last)
+    )
 
 
-def parts_of(content: JSON) -> list[dict[str, JSON]]:
+def convert_message_content(content: JSON) -> list[dict[str, JSON]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [part for part in content or [] if isinstance(part, dict)]

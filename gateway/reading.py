@@ -127,15 +127,17 @@ class Reading:
         yield Step(END, data)
 
 
-def as_text(value: JSON) -> str:
-    return value if isinstance(value, str) else json_values.write(value).decode()
+def render_result_value(value: JSON) -> str:
+    return value if isinstance(value, str) else json_values.dump_json(value).decode()
 
 
 def result_text(data: dict[str, JSON]) -> str:
     """The result of a call as its model reads it; of a failed one {"error": …}."""
     if data.get("outcome") != "ok":
-        return as_text({"error": data.get("error") or {"code": "denied", "message": data.get("reason", "")}})
-    return data["text"] if data.get("text") is not None else as_text(data["result"])
+        return render_result_value(
+            {"error": data.get("error") or {"code": "denied", "message": data.get("reason", "")}}
+        )
+    return data["text"] if data.get("text") is not None else render_result_value(data["result"])
 
 
 def file_url(id: Any) -> str:

@@ -17,7 +17,9 @@ PERSON = ("input", "approval")
 Piece = TypeVar("Piece")
 
 
-def streamed(request: Any, source: AsyncIterator[bytes], standing: Standing | None = None) -> StreamingHttpResponse:
+def build_sse_response(
+    request: Any, source: AsyncIterator[bytes], standing: Standing | None = None
+) -> StreamingHttpResponse:
     """Server-sent events, in a place that `stream_for` took before the run was started. A reader that
     goes away stops the run only if the source is `bound` to it. They end with `standing`, by default the
     caller's credential.
@@ -40,11 +42,11 @@ def left(run: Run, user: Any) -> None:
     run.refresh_from_db(fields=["status", "waiting_for"])
     if not run.is_done and run.waiting_for not in PERSON:
         with suppress(RunFinished):
-            endings.cancel(run, by=user, reason="its reader left")
+            endings.cancel_run(run, by=user, reason="its reader left")
 
 
 def sse(data: dict[str, Any], event: str = "") -> bytes:
-    return b"%sdata: %s\n\n" % (f"event: {event}\n".encode() if event else b"", json_values.write(data))
+    return b"%sdata: %s\n\n" % (f"event: {event}\n".encode() if event else b"", json_values.dump_json(data))
 
 
 DONE = b"data: [DONE]\n\n"

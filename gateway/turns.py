@@ -48,7 +48,7 @@ class Turn:
         return f"{self.run.pk.hex}-{self.after}" if self.after else self.run.pk.hex
 
 
-def parsed(user: Any, id: str) -> Turn | None:
+def find_turn(user: Any, id: str) -> Turn | None:
     """The turn with this id, if its run is the user's."""
     run_id, _, after = id.partition("-")
     try:
@@ -62,7 +62,7 @@ def parsed(user: Any, id: str) -> Turn | None:
     return Turn(run, int(after or 0)) if run else None
 
 
-def begin(
+def start_turn(
     *,
     user: Any,
     key: ApiKey | None,
@@ -82,14 +82,14 @@ def begin(
     person writes nothing. Raises what accept_message raises.
     """
     earlier = list(earlier) if session is None else []
-    agent, version = pinned(agent) if isinstance(agent, str) else (agent, None)
+    agent, version = parse_pinned_agent(agent) if isinstance(agent, str) else (agent, None)
     if version is not None:
         more["version"] = version
     is_named = is_resent and session is None
-    thread = histories.name_of([*earlier, SentMessage("user", parts)]) if is_named else None
+    thread = histories.build_history_name([*earlier, SentMessage("user", parts)]) if is_named else None
     with transaction.atomic() if earlier else nullcontext():  # a refused message leaves no session behind
         if earlier:
-            session = opened(user, agent, earlier, thread)
+            session = create_history_session(user, agent, earlier, thread)
         elif thread is not None:
             more["thread"] = thread
         acceptance = intake.accept_message(
@@ -112,7 +112,7 @@ def begin_chain(**order: Any) -> Turn:
     return Turn(run)
 
 
-def pinned(name: str) -> tuple[str, int | None]:
+def parse_pinned_agent(name: str) -> tuple[str, int | None]:
     """An agent's name, and the number of the version behind an “@”."""
     agent, _, number = name.rpartition("@")
     if agent and number.isascii() and number.isdigit() and len(number) < 10:
@@ -129,7 +129,9 @@ def agent_named(user: Any, name: Agent | str | None) -> Agent | str | None:
     return name
 
 
-def opened(user: Any, agent: Agent | str | None, earlier: list[SentMessage], thread: str | None = None) -> Session:
+def create_history_session(
+    user: Any, agent: Agent | str | None, earlier: list[SentMessage], thread: str | None = None
+) -> Session:
     """A new session that begins with a conversation that the caller sent along."""
     name = agent_named(user, agent)
     row = intake.NAMED.for_use(user, name) if isinstance(name, str) else name
@@ -140,7 +142,7 @@ def opened(user: Any, agent: Agent | str | None, earlier: list[SentMessage], thr
     return session
 
 
-def answer(
+def answer_waiting_run(
     user: Any,
     results: Mapping[UUID, JSON],
     *,
@@ -158,7 +160,7 @@ def answer(
     rows = InputRequest.objects.visible_to(user).select_related(*(f"run__{name}" for name in RUN_JOINS))
     requests = {request.call_id: request for request in rows.filter(call_id__in=[*results, *declined])}
     lacking = {one for one in (*results, *declined) if one not in requests}
-    if lacking and not requests and not decisions and (turn := undecided(user, lacking)):
+    if lacking and not requests and not decisions and (turn := find_undecided_turn(user, lacking)):
         return turn
     lacking -= own_calls(lacking, {request.run_id for request in requests.values()})
     if lacking:
@@ -170,16 +172,16 @@ def answer(
     with transaction.atomic():
         run = Run.objects.select_for_update(of=("self",)).select_related(*RUN_JOINS).get(pk=runs.pop())
         for call, value in results.items():
-            inputs.answer(requests[call], by=user, value=value)
+            inputs.answer_input_request(requests[call], by=user, value=value)
         for call in declined:
             inputs.decline(requests[call], by=user)
         for approval, decision in decisions:
-            approvals.decide(approval, by=user, source=source, **decision)
+            approvals.decide_approval(approval, by=user, source=source, **decision)
     events.expect_watcher(run.pk)
     return Turn(run, run.last_event)
 
 
-def continued(
+def resume_matching_run(
     user: Any,
     results: Mapping[str, JSON],
     sent: list[SentMessage],
@@ -195,13 +197,13 @@ def continued(
     what is sent holds, and a new run begins with it. The run that waited for an answer is ended. `has_pictures`: no
     answer has a place for all of the results.
     """
-    calls = {pk: value for id, value in results.items() if (pk := uuid_in(id))}
+    calls = {pk: value for id, value in results.items() if (pk := parse_hex_uuid(id))}
     if not results or len(calls) != len(results):
         return None
     requests = InputRequest.objects.visible_to(user).open().filter(call_id__in=calls, kind=InputRequest.Kind.TOOL)
     rows = list(requests.select_related("run__agent", "run__session", "run__version"))
     if not rows:
-        return undecided(user, set(calls))
+        return find_undecided_turn(user, set(calls))
     runs = {row.run_id: row.run for row in rows}
     asked_for = {row.call_id for row in rows}
     others = set(calls) - asked_for
@@ -212,7 +214,7 @@ def continued(
     is_same = not has_pictures and waits_for == asked_for and has_same_wishes(run, model, more)
     if is_same and is_same_conversation(run, sent):
         with suppress(AlreadyAnswered):  # by the same request, sent twice at once: this one is done anew
-            return answer(user, calls)
+            return answer_waiting_run(user, calls)
     abandon(run, user)
     return None
 
@@ -220,22 +222,22 @@ def continued(
 def abandon(run: Run, user: Any) -> None:
     """End a run whose caller goes on without it."""
     with suppress(RunFinished):
-        endings.cancel(run, by=user, reason=GONE_ON)
+        endings.cancel_run(run, by=user, reason=GONE_ON)
 
 
 def has_same_wishes(run: Run, model: str, more: dict[str, Any]) -> bool:
     """Whether a request asks for what the run was started with: its agent, options and tools. Each request has all of
     the agent's steps, so a run that has none left cannot go on with it.
     """
-    name, version = pinned(model)
+    name, version = parse_pinned_agent(model)
     is_same_agent = name == ROUTER or (run.agent is not None and run.agent.name == name)
     if not is_same_agent or (version is not None and (run.version is None or run.version.number != version)):
         return False
     if run.version is not None and run.turns >= run.version.read_spec().max_steps:
         return False
-    if options.read(more.get("asked")) != run.options.get("asked", {}):
+    if options.parse_options(more.get("asked")) != run.options.get("asked", {}):
         return False
-    return caller_tools.checked(more.get("tools") or []) == run.policy.get(caller_tools.POLICY, [])
+    return caller_tools.check_caller_tools(more.get("tools") or []) == run.policy.get(caller_tools.POLICY, [])
 
 
 def is_same_conversation(run: Run, sent: list[SentMessage]) -> bool:
@@ -259,7 +261,7 @@ def is_own_work(run: Run, messages: list[SentMessage]) -> bool:
     texts = [(call.response or {}).get("text", "") for call in answers]
     if "".join("".join(words).split()) != "".join("".join(texts).split()):
         return False
-    sent = {uuid_in(call["id"].removeprefix("call_")): call for one in messages for call in one.calls}
+    sent = {parse_hex_uuid(call["id"].removeprefix("call_")): call for one in messages for call in one.calls}
     answered = InputRequest.objects.filter(run=run, status=InputRequest.Status.ANSWERED, kind=InputRequest.Kind.TOOL)
     return all(is_same_result(sent.get(row.call_id), row) for row in answered)
 
@@ -272,12 +274,12 @@ def is_same_result(call: dict[str, JSON] | None, request: InputRequest) -> bool:
 
 def parsed_result(text: str) -> JSON:
     try:
-        return parsers.read(text.encode()) if text else text
+        return parsers.parse_json_body(text.encode()) if text else text
     except ValueError:
         return text
 
 
-def uuid_in(id: str) -> UUID | None:
+def parse_hex_uuid(id: str) -> UUID | None:
     try:
         return UUID(hex=id)
     except ValueError:
@@ -289,7 +291,7 @@ def own_calls(ids: Collection[UUID], runs: Collection[UUID]) -> set[UUID]:
     return set(ToolCallRecord.objects.filter(run__in=runs, pk__in=ids).values_list("pk", flat=True)) if ids else set()
 
 
-def undecided(user: Any, ids: Collection[UUID]) -> Turn | None:
+def find_undecided_turn(user: Any, ids: Collection[UUID]) -> Turn | None:
     """The rest of the run that asked for approval of these calls, or None if none of them did."""
     runs = Run.objects.visible_to(user).select_related(*RUN_JOINS)
     run = runs.filter(approvals__call__in=ids).first()
@@ -321,26 +323,28 @@ class Pause:
         return frame.type == "run.waiting" and bool(self.open)
 
 
-async def follow(turn: Turn, pause: Pause) -> AsyncIterator[Frame]:
+async def stream_turn_frames(turn: Turn, pause: Pause) -> AsyncIterator[Frame]:
     """The turn's events as they happen, until it is over; heartbeats between them."""
     async for batch in stream.in_batches(turn.run, after=turn.after):
         for frame in batch:
-            whole = await in_thread(complete, frame) if is_cut(frame) else frame
+            whole = await in_thread(load_whole_frame, frame) if is_cut(frame) else frame
             yield whole
             if pause.ends_with(whole):
                 return
 
 
-def stored(turn: Turn) -> Iterator[Frame]:
+def iterate_stored_frames(turn: Turn) -> Iterator[Frame]:
     """The events since the turn began, whole."""
     rows = RunEvent.objects.filter(run=turn.run, seq__gt=turn.after).select_related("payload").order_by("seq")
     for row in rows.iterator():
-        yield Frame.of({**events.as_json(row), "data": row.payload.data if row.data.get("is_cut") else row.data})
+        yield Frame.of(
+            {**events.serialize_event(row), "data": row.payload.data if row.data.get("is_cut") else row.data}
+        )
 
 
-def replayed(turn: Turn, pause: Pause) -> Iterator[Frame]:
+def iterate_replayed_frames(turn: Turn, pause: Pause) -> Iterator[Frame]:
     """The turn's stored events so far."""
-    for frame in stored(turn):
+    for frame in iterate_stored_frames(turn):
         yield frame
         if pause.ends_with(frame):
             return
@@ -351,11 +355,13 @@ def is_cut(frame: Frame) -> bool:
     return frame.seq is not None and '"is_cut"' in frame.json_data
 
 
-def complete(frame: Frame) -> Frame:
+def load_whole_frame(frame: Frame) -> Frame:
     row = RunEvent.objects.select_related("payload").get(run_id=frame.run, seq=frame.seq)
-    return Frame.of({**events.as_json(row), "data": row.payload.data}) if row.data.get("is_cut") else frame
+    return Frame.of({**events.serialize_event(row), "data": row.payload.data}) if row.data.get("is_cut") else frame
 
 
-def end_of(turn: Turn, seconds: float, place: Any, pause: Callable[[], Pause] = Pause) -> waiting.End:
+def build_turn_end(turn: Turn, seconds: float, place: Any, pause: Callable[[], Pause] = Pause) -> waiting.End:
     """The end of the turn, to be waited for at most so long."""
-    return waiting.End(turn.run.pk, seconds, place, or_else=lambda: any(map(pause().ends_with, stored(turn))))
+    return waiting.End(
+        turn.run.pk, seconds, place, or_else=lambda: any(map(pause().ends_with, iterate_stored_frames(turn)))
+    )

@@ -12,11 +12,11 @@ from rest_framework.response import Response
 from agents.exceptions import Invalid, MusterError
 from agents.http.strict import ObjectField, StrictSerializer
 from agents.http.throttles import client_address
-from agents.http.viewsets import APIView, read
+from agents.http.viewsets import APIView, read_body
 from knowledge.memory import agent_file
 from knowledge.memory.agent_file import AgentTool
 
-from .skills.scripts import drafted, name_of
+from .skills.scripts import build_function_name, create_function_draft
 
 JSON = Any
 
@@ -49,10 +49,10 @@ class AgentFileToolsView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Make a draft of each Python tool. `refused` lists the other tools with the reason. No code runs."""
-        tools = agent_file.tools_of(read(AgentFileToolsSerializer, request)["file"])
+        tools = agent_file.parse_agent_tools(read_body(AgentFileToolsSerializer, request)["file"])
         done = list(attempts(tools, request.user, client_address(request)))
         created = [name for name, error in done if error is None]
-        refused = [as_json(name, error) for name, error in done if error is not None]
+        refused = [serialize_import_problem(name, error) for name, error in done if error is not None]
         body = {"created": created, "refused": refused}
         return Response(DraftedToolsSerializer(body).data)
 
@@ -62,12 +62,15 @@ def attempts(tools: list[AgentTool], user: Any, source: str) -> Iterator[tuple[s
     for tool in tools:
         try:
             note = f"from an agent file, {tool.name}"
-            yield drafted(name_of(tool.name), tool.code(), note, user=user, source=source).name, None
+            yield (
+                create_function_draft(build_function_name(tool.name), tool.code(), note, user=user, source=source).name,
+                None,
+            )
         except MusterError as error:
             yield tool.name, error
         except ValidationError as error:
             yield tool.name, Invalid.of(error)
 
 
-def as_json(name: str, error: MusterError) -> dict[str, JSON]:
+def serialize_import_problem(name: str, error: MusterError) -> dict[str, JSON]:
     return {"name": name, "code": error.code, "message": str(error), "details": error.details}

@@ -68,13 +68,13 @@ def ensure_tools() -> list[Tool]:
     tools = {tool.name: tool for tool in present}
     changed = []
     for name, shape in TOOLS.items():
-        tool = ensure(name, shape, tools.get(name))
+        tool = save_memory_tool(name, shape, tools.get(name))
         if tool is not None:
             changed.append(tool)
     return changed
 
 
-def ensure(name: str, shape: dict[str, Any], row: Tool | None) -> Tool | None:
+def save_memory_tool(name: str, shape: dict[str, Any], row: Tool | None) -> Tool | None:
     row = row or Tool(name=name)
     before = row.definition_hash
     row.kind, row.source = Tool.Kind.KNOWLEDGE, {"memory": name}

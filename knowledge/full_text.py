@@ -13,7 +13,7 @@ from django.db.backends.ddl_references import Statement, Table
 
 from plumbing.statements import database
 
-from .words import stems_of
+from .words import list_search_stems
 
 POSITIONS = 16_383  # the last position that a tsvector can hold
 COMMON = 2000  # texts: words that are in more are used to rank, not to find
@@ -24,8 +24,8 @@ ASKED = 24  # stems of a question
 TOKENIZER = "unicode61 remove_diacritics 0 tokenchars ''_.,:/-''"
 
 
-def tokens_of(collection: int, text: str) -> list[str]:
-    return [f"{collection:x}_{stem}" for stem in stems_of(text)]
+def build_index_tokens(collection: int, text: str) -> list[str]:
+    return [f"{collection:x}_{stem}" for stem in list_search_stems(text)]
 
 
 class WordsField(models.TextField):
@@ -43,10 +43,10 @@ class WordsField(models.TextField):
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> str:
         if isinstance(value, str):
             return value
-        return vector_of(value) if connection.vendor == "postgresql" else " ".join(value)
+        return render_text_vector(value) if connection.vendor == "postgresql" else " ".join(value)
 
 
-def vector_of(tokens: Sequence[str]) -> str:
+def render_text_vector(tokens: Sequence[str]) -> str:
     """The literal of a tsvector with positions."""
     places: dict[str, list[int]] = {}
     for position, token in enumerate(tokens, 1):
@@ -54,11 +54,11 @@ def vector_of(tokens: Sequence[str]) -> str:
     lexemes = []
     for token, positions in places.items():
         numbers = ",".join(map(str, positions[:255]))
-        lexemes.append(f"{quoted(token)}:{numbers}")
+        lexemes.append(f"{quote_vector_token(token)}:{numbers}")
     return " ".join(lexemes)
 
 
-def quoted(token: str) -> str:
+def quote_vector_token(token: str) -> str:
     escaped = token.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"
 
@@ -110,19 +110,19 @@ TERMS = "CREATE VIRTUAL TABLE IF NOT EXISTS \"%(name)s_terms\" USING fts5vocab('
 # -- searching ---------------------------------------------------------------------------------------------------------
 
 
-def search(collection: int, version: int, text: str, limit: int) -> list[tuple[int, float]]:
+def search_full_text(collection: int, version: int, text: str, limit: int) -> list[tuple[int, float]]:
     """(id of the chunk, score) of those of this version of the collection that share words with the text, best first.
 
     Rare words find chunks, and common ones are looked for in those. Without rare words, those chunks are found that
     have all words; if they are too few, those that have the rarer half. However many chunks share words with the
     text, no more than COMMON or FOUND are found at once, and the words of no more than SCORED are read.
     """
-    tokens = list(dict.fromkeys(tokens_of(collection, text)))[:ASKED]
+    tokens = list(dict.fromkeys(build_index_tokens(collection, text)))[:ASKED]
     if not tokens:
         return []
     dialect: Any = Postgres if database().vendor == "postgresql" else Sqlite
     total, counts = dialect.counts(collection, tokens)
-    weights = {token: weight_of(count, total) for token, count in counts.items()}
+    weights = {token: measure_word_weight(count, total) for token, count in counts.items()}
     if rare := rarest(counts):
         return dialect.search(collection, version, weights, rare, limit)
     return usual(dialect, collection, version, weights, limit)
@@ -151,7 +151,7 @@ def rarest(counts: dict[str, int]) -> list[str]:
     return kept
 
 
-def weight_of(count: int, total: int) -> float:
+def measure_word_weight(count: int, total: int) -> float:
     """Of a word that is in so many of the chunks of the collection: its inverse document frequency, as in BM25. Numbers
     above COMMON are not counted to the end, and a collection that is larger is taken for ten times as large.
     """
@@ -159,7 +159,7 @@ def weight_of(count: int, total: int) -> float:
     return math.log(1 + (max(chunks - count, 0) + 0.5) / (count + 0.5))
 
 
-def named(tokens: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
+def filter_present_tokens(tokens: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
     """Those that are there."""
     return {token: count for token, count in zip(tokens, counts, strict=True) if count}
 
@@ -204,8 +204,8 @@ class Sqlite:
     def counts(cls, collection: int, tokens: Sequence[str]) -> tuple[int, dict[str, int]]:
         columns = ", ".join([TOTAL, *[cls.COUNT] * len(tokens)])
         values = [collection, *map(cls.term, tokens)]
-        total, *counts = rows(f"SELECT {columns}", values)[0]
-        return total, named(tokens, counts)
+        total, *counts = load_sql_rows(f"SELECT {columns}", values)[0]
+        return total, filter_present_tokens(tokens, counts)
 
     @classmethod
     def search(
@@ -218,7 +218,7 @@ class Sqlite:
         for token in common:
             values += [weights[token], f"({among}) AND {cls.term(token)}"]
         sql = cls.SEARCH.format(hits=hits, of_version=OF_VERSION)
-        return rows(sql, [*values, collection, version, version, limit])
+        return load_sql_rows(sql, [*values, collection, version, version, limit])
 
     @classmethod
     def having(
@@ -228,7 +228,7 @@ class Sqlite:
         sql = cls.HAVING.format(of_version=OF_VERSION, times=times, found=FOUND, scored=SCORED)
         match = " AND ".join(map(cls.term, tokens))
         weighed = [value for token, weight in weights.items() for value in (weight, f" {token} ")]
-        return rows(sql, [match, collection, version, version, *weighed, limit])
+        return load_sql_rows(sql, [match, collection, version, version, *weighed, limit])
 
     @staticmethod
     def term(token: str) -> str:
@@ -268,15 +268,15 @@ class Postgres:
         estimates = zip(tokens, cls.estimates(tokens), strict=True)
         few = [token for token, count in estimates if count <= 2 * COMMON]
         columns = ", ".join([TOTAL, *[cls.COUNT] * len(few)])
-        total, *counts = rows(f"SELECT {columns}", [collection, *map(quoted, few)])[0]
+        total, *counts = load_sql_rows(f"SELECT {columns}", [collection, *map(quote_vector_token, few)])[0]
         common = set(tokens).difference(few)
-        return total, dict.fromkeys(common, COMMON + 1) | named(few, counts)
+        return total, dict.fromkeys(common, COMMON + 1) | filter_present_tokens(few, counts)
 
     @classmethod
     def estimates(cls, tokens: Sequence[str]) -> list[int]:
         """In how many rows each is, by the statistics of the table. A word without statistics counts as rare."""
         each = " UNION ALL ".join(["SELECT 1 FROM knowledge_chunk WHERE words @@ %s::tsquery"] * len(tokens))
-        [(explained,)] = rows(f"EXPLAIN (FORMAT JSON) {each}", list(map(quoted, tokens)))
+        [(explained,)] = load_sql_rows(f"EXPLAIN (FORMAT JSON) {each}", list(map(quote_vector_token, tokens)))
         plan = explained[0]["Plan"]
         return [one["Plan Rows"] for one in (plan["Plans"] if len(tokens) > 1 else [plan])]
 
@@ -284,9 +284,12 @@ class Postgres:
     def search(
         cls, collection: int, version: int, weights: dict[str, float], rare: list[str], limit: int
     ) -> list[tuple[int, float]]:
-        among = " | ".join(map(quoted, rare))
+        among = " | ".join(map(quote_vector_token, rare))
         hits = " UNION ALL ".join([cls.HIT] * len(weights))
-        matches = {token: quoted(token) if token in rare else f"({among}) & {quoted(token)}" for token in weights}
+        matches = {
+            token: quote_vector_token(token) if token in rare else f"({among}) & {quote_vector_token(token)}"
+            for token in weights
+        }
         values = [value for token, weight in weights.items() for value in (weight, matches[token])]
         return cls.ranked(hits, [*values, collection, version, version], weights, limit)
 
@@ -296,23 +299,23 @@ class Postgres:
     ) -> list[tuple[int, float]]:
         """The index finds these too: reading the table until enough are found would read the words of each row."""
         hits = cls.HAVING.format(of_version=OF_VERSION, found=FOUND)
-        match = " & ".join(map(quoted, tokens))
+        match = " & ".join(map(quote_vector_token, tokens))
         of_version = (collection, version, version)
         with transaction.atomic():
-            rows("SELECT set_config('enable_seqscan', 'off', true)", [])
+            load_sql_rows("SELECT set_config('enable_seqscan', 'off', true)", [])
             scores = cls.ranked(hits, [match, *of_version, *of_version], weights, limit)
-            rows("SELECT set_config('enable_seqscan', 'on', true)", [])
+            load_sql_rows("SELECT set_config('enable_seqscan', 'on', true)", [])
         return scores
 
     @classmethod
     def ranked(cls, hits: str, values: list[Any], weights: dict[str, float], limit: int) -> list[tuple[int, float]]:
         ranks = " + ".join([cls.RANK] * len(weights))
         sql = cls.SEARCH.format(hits=hits, of_version=OF_VERSION, scored=SCORED, ranks=ranks)
-        weighed = [value for token, weight in weights.items() for value in (quoted(token), weight)]
-        return rows(sql, [*values, *weighed, limit])
+        weighed = [value for token, weight in weights.items() for value in (quote_vector_token(token), weight)]
+        return load_sql_rows(sql, [*values, *weighed, limit])
 
 
-def rows(sql: str, parameters: Sequence[Any]) -> list[Any]:
+def load_sql_rows(sql: str, parameters: Sequence[Any]) -> list[Any]:
     with database().cursor() as cursor:
         cursor.execute(sql, parameters)
         return cursor.fetchall()

@@ -23,12 +23,14 @@ class KnowledgeToolset:
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
         if "collection" in tool.source:
-            return collections.run(tool, call, Asker(context.user_id, is_for_visitor=context.is_for_visitor))
-        return calls.run(str(tool.source.get("memory")), call, context, self.similar)
+            return collections.run_collection_call(
+                tool, call, Asker(context.user_id, is_for_visitor=context.is_for_visitor)
+            )
+        return calls.run_memory_call(str(tool.source.get("memory")), call, context, self.similar)
 
 
 class SkillToolset:
     """Executes tools of kind `skill`: a call reads one file of the skill, SKILL.md by default."""
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
-        return skills.read(tool, call.arguments)
+        return skills.read_skill_file(tool, call.arguments)

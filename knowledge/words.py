@@ -36,13 +36,13 @@ ENDINGS = """
 LONGEST_NUMBER = 40  # characters, such as those of an invoice
 
 
-def stems_of(text: str) -> list[str]:
+def list_search_stems(text: str) -> list[str]:
     """The stems of the words, and the numbers, which say much in a question."""
     numbers = NUMBER.findall(fold_text(text))
-    return [*find_words(text), *(number[:LONGEST_NUMBER] for number in numbers)]
+    return [*list_word_stems(text), *(number[:LONGEST_NUMBER] for number in numbers)]
 
 
-def find_words(text: str) -> list[str]:
+def list_word_stems(text: str) -> list[str]:
     """Stems in order, without stop words; a pattern such as "3 + 4" adds the words it stands for. Of Chinese, Japanese
     and Korean each two letters that stand together are a word.
     """

@@ -43,18 +43,18 @@ class Reading:
     last: tuple[datetime, float] | None = None
 
 
-def seconds() -> float:
+def read_steady_seconds() -> float:
     """Seconds of a clock that nobody sets, and that goes on while the machine sleeps."""
     return time.clock_gettime(STEADY)
 
 
 def is_old() -> bool:
-    return Reading.last is None or seconds() - Reading.last[1] > OLD_S
+    return Reading.last is None or read_steady_seconds() - Reading.last[1] > OLD_S
 
 
-def keep(read: datetime) -> None:
+def keep_reading(read: datetime) -> None:
     """The database just answered with this time."""
-    Reading.last = read.astimezone(UTC), seconds()
+    Reading.last = read.astimezone(UTC), read_steady_seconds()
 
 
 def near() -> datetime:
@@ -66,7 +66,7 @@ def near() -> datetime:
     if Reading.last is None:
         return datetime.now(UTC)
     read, at = Reading.last
-    return read + timedelta(seconds=seconds() - at)
+    return read + timedelta(seconds=read_steady_seconds() - at)
 
 
 def local(moment: datetime) -> datetime:

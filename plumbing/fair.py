@@ -62,7 +62,7 @@ class FairQueue:
         return Shares(self.each, (person for person, _ in self.under_way.values()))
 
     def start(self, person: Person, key: Any, work: Callable[..., Any], *arguments: Any) -> None:
-        self.under_way[self.threads.submit(threads.answer, work, *arguments)] = person, key
+        self.under_way[self.threads.submit(threads.run_with_connection, work, *arguments)] = person, key
 
     def fill(self, claim: Callable[[list[Person]], Any], whose: Callable[[Any], Person], work: Any) -> int:
         """Start what `claim` finds, one by one, while there is room. It gets the people who must wait, and returns

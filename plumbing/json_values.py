@@ -1,13 +1,13 @@
 """The one gate for values that enter a run, and the one reader and writer of JSON behind it.
 
-Models, tools, services, devices and documents send what JSON, PostgreSQL or UTF-8 cannot hold. `clean`
+Models, tools, services, devices and documents send what JSON, PostgreSQL or UTF-8 cannot hold. `clean_json`
 says once what becomes of it (docs/values.md):
 
 - NUL and half of a surrogate pair in a text become U+FFFD; two halves that follow each other are one character.
 - NaN and infinite numbers become the texts "NaN", "Infinity" and "-Infinity".
 - Integers stay integers up to 4,300 digits; a longer one becomes a text that says so.
 
-`write` cannot fail on what `clean` let in. `read` keeps integers that do not fit into 64 bits, which
+`dump_json` cannot fail on what `clean_json` let in. `load_json` keeps integers that do not fit into 64 bits, which
 orjson would turn into floats.
 """
 
@@ -30,7 +30,7 @@ class JsonText(str):
     __slots__ = ()
 
 
-def clean(value: Any) -> Any:
+def clean_json(value: Any) -> Any:
     """The value itself, or a copy without what cannot be stored or sent. Strings, numbers, lists and dicts are looked
     at; anything else stays as it is.
     """
@@ -59,13 +59,13 @@ def clean_text(text: str) -> str:
 
 
 def clean_dict(value: dict[Any, Any]) -> dict[Any, Any]:
-    cleaned = {clean(key): clean(item) for key, item in value.items()}
+    cleaned = {clean_json(key): clean_json(item) for key, item in value.items()}
     is_same = all(key is old and cleaned[key] is item for key, (old, item) in zip(cleaned, value.items(), strict=False))
     return value if is_same and len(cleaned) == len(value) else cleaned
 
 
 def clean_list(value: Any) -> Any:
-    cleaned = [clean(item) for item in value]
+    cleaned = [clean_json(item) for item in value]
     is_same = all(new is old for new, old in zip(cleaned, value, strict=True))
     return value if is_same else cleaned
 
@@ -76,16 +76,18 @@ def write_float_key(number: float) -> str:
     return "Infinity" if number > 0 else "-Infinity"
 
 
-def write(value: Any, *, sort_keys: bool = False) -> bytes:
+def dump_json(value: Any, *, sort_keys: bool = False) -> bytes:
     """Compact JSON. What orjson refuses, such as integers beyond 64 bits, the standard library writes."""
     try:
         return orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS if sort_keys else None)
     except TypeError:
-        text = json.dumps(clean(value), default=str, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
+        text = json.dumps(
+            clean_json(value), default=str, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys
+        )
         return text.encode("utf-8", "replace")
 
 
-def read(content: bytes | str) -> Any:
+def load_json(content: bytes | str) -> Any:
     """The value of a JSON text. Raises ValueError."""
     raw = content.encode() if isinstance(content, str) else content
     if LONG_NUMBER.search(raw) is None:

@@ -30,7 +30,7 @@ class Table(dict[int, str]):
 TABLE = Table()
 
 
-def folded(text: str) -> str:
+def fold_lookalikes(text: str) -> str:
     """Removes differences in case, accents, width, look-alikes and invisible characters."""
     if text.isascii():
         return text.lower()

@@ -136,7 +136,7 @@ def load_texts(language: str) -> Texts:
         translations = gettext.translation(domain, FOLDER, [language], fallback=True)
         for text, translation in getattr(translations, "_catalog", {}).items():
             if isinstance(text, str) and text and "<" not in text and "\x04" not in text:
-                add(texts, text, translation)
+                add_translation(texts, text, translation)
     anything = texts.patterns.setdefault("", [])
     for start, patterns in texts.patterns.items():
         patterns += anything if start else []
@@ -144,7 +144,7 @@ def load_texts(language: str) -> Texts:
     return texts
 
 
-def add(texts: Texts, text: str, translation: str) -> None:
+def add_translation(texts: Texts, text: str, translation: str) -> None:
     names = PLACE.findall(text)
     if not names:
         (texts.exact if " " in text else texts.words)[text] = translation

@@ -41,10 +41,10 @@ class ProcessThread:
 
 
 async def in_thread(work: Work, *arguments: Any) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(THREADS, answer, work, *arguments)
+    return await asyncio.get_running_loop().run_in_executor(THREADS, run_with_connection, work, *arguments)
 
 
-def answer(work: Work, *arguments: Any) -> Any:
+def run_with_connection(work: Work, *arguments: Any) -> Any:
     """Runs with a live connection, which is returned to PostgreSQL's pool."""
     close_old_connections()
     try:

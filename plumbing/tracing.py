@@ -12,7 +12,7 @@ def valid_header(header: str) -> str:
     return header if PATTERN.fullmatch(header) else ""
 
 
-def parse(header: str) -> tuple[int, int, bool] | None:
+def parse_trace_parent(header: str) -> tuple[int, int, bool] | None:
     """(trace id, id of the caller's span, whether the caller records the trace)."""
     match = PATTERN.fullmatch(header)
     return (int(match[1], 16), int(match[2], 16), bool(int(match[3], 16) & 1)) if match else None

@@ -65,7 +65,7 @@ def poll_socket(descriptor: int, event: int, seconds: float | None, is_over: IsO
             return False
 
 
-def pause(seconds: float, is_over: IsOver | None = None) -> None:
+def sleep_until(seconds: float, is_over: IsOver | None = None) -> None:
     """Sleep, but not longer than until `is_over` is true."""
     with AROUND.get()():
         hub = here()
@@ -103,10 +103,12 @@ def run_blocking(work: Callable[..., Found], *arguments: Any, **options: Any) ->
     """What `work` returns or raises. It may block: inside a hub it runs on another thread, in a copy
     of the context.
     """
-    return run_blocking_on(None, work, *arguments, **options)
+    return run_blocking_in_pool(None, work, *arguments, **options)
 
 
-def run_blocking_on(threads: Executor | None, work: Callable[..., Found], *arguments: Any, **options: Any) -> Found:
+def run_blocking_in_pool(
+    threads: Executor | None, work: Callable[..., Found], *arguments: Any, **options: Any
+) -> Found:
     """The same on threads of their own, for what must not take all threads of the pool."""
     hub = here()
     if hub is None:
@@ -125,7 +127,7 @@ def acquire(lock: threading.Lock, seconds: float) -> bool:
         remaining_s = ends - monotonic()
         if remaining_s <= 0:
             return False
-        pause(min(remaining_s, 0.05))
+        sleep_until(min(remaining_s, 0.05))
     return True
 
 

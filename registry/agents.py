@@ -11,11 +11,11 @@ from agents.models import AgentSpec, Provider
 from agents.models.provider import units
 from agents.spec import ModelParams
 from agents.tools import ToolSpec, never
-from registry.llm.attempts import ask
+from registry.llm.attempts import ask_model
 from registry.llm.bids import Bid, bid
 from registry.llm.chat import Answer, ChatModel, ModelToolCall, Question
 from registry.llm.llms import chat_model
-from registry.llm.stops import Stopped, cut_at
+from registry.llm.stops import Stopped, cut_before_stops
 from registry.llm.watch import Watch
 
 JSON = Any
@@ -105,10 +105,10 @@ class LiveAgent:
             stop=stop,
         )
         model = self._model(max_tokens)
-        answer, model_name, attempts = ask(model, question, self.spec.fallback_models)
+        answer, model_name, attempts = ask_model(model, question, self.spec.fallback_models)
         if stopped:
             stopped.end()
-            answer = replace(answer, text=cut_at(answer.text, stop))
+            answer = replace(answer, text=cut_before_stops(answer.text, stop))
         if is_one_call:
             answer = replace(answer, calls=answer.calls[:1])
         wall_ms = (perf_counter() - started) * 1000
@@ -122,7 +122,7 @@ class LiveAgent:
             first_token_ms=stopwatch.first_ms,
             wall_ms=wall_ms,
             request=self._request(question),
-            response=response_of(answer),
+            response=build_response(answer),
             finish=answer.finish,
             reasoning=answer.reasoning,
             kept=answer.kept,
@@ -208,6 +208,6 @@ class Stopwatch:
             self._listener(text)
 
 
-def response_of(answer: Answer) -> dict[str, JSON]:
+def build_response(answer: Answer) -> dict[str, JSON]:
     calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in answer.calls]
     return {"text": answer.text, "tool_calls": calls, "finish": answer.finish, **answer.extra}

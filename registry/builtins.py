@@ -3,7 +3,7 @@
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
 from functions.interpreter import run_python
 
-from .minion import result_of
+from .minion import build_minion_result
 from .questions import ask_client, ask_user
 
 
@@ -23,7 +23,7 @@ def delegate(call: ToolCall, context: ToolContext) -> ToolResult:
         raise RetryTool("Give the capability that is needed, and the task.")
     if context.delegate is None:
         raise ToolFailed("An agent cannot be started from here.", code="cannot_spawn")
-    return result_of(context.delegate(capability, task, call.arguments.get("input")))
+    return build_minion_result(context.delegate(capability, task, call.arguments.get("input")))
 
 
 def save_file(call: ToolCall, context: ToolContext) -> ToolResult:

@@ -9,7 +9,7 @@ from cachetools import LRUCache, cached
 
 from agents.models import Agent, AgentSpec, AgentVersion, Provider, Tool
 from agents.models.agent import live_definition
-from agents.schema import sha256_of
+from agents.schema import hash_json
 from agents.spec import GrantSpec
 from agents.tools import ToolSpec
 from functions.catalogue import as_pinned
@@ -53,22 +53,22 @@ def build_published(agent: Agent) -> LiveAgent:
     assert version is not None
     spec = version.read_spec()
     is_at_hand = spec.provider_id in (None, agent.provider_id) and Agent.provider.is_cached(agent)
-    provider = agent.provider if is_at_hand else provider_of(spec, agent.provider_id)
+    provider = agent.provider if is_at_hand else find_spec_provider(spec, agent.provider_id)
     return assemble(spec, agent.live_hash, tool_rows(spec.grants), provider)
 
 
 def _older(agent: Agent, version: AgentVersion) -> LiveAgent:
     spec = version.read_spec()
     rows = tool_rows(spec.grants)
-    provider = provider_of(spec, agent.provider_id)
+    provider = find_spec_provider(spec, agent.provider_id)
     tools = sorted((row.pk, live_definition(row)) for row in rows.values())
-    key = sha256_of([version.sha256, tools, provider.pk, provider.revision])
+    key = hash_json([version.sha256, tools, provider.pk, provider.revision])
     return assemble_once(spec, key, rows, provider)
 
 
 def build(spec: AgentSpec, key: str = "", *, fallback_provider: int | None = None) -> LiveAgent:
     """A live agent built from a spec and not cached. Raises CannotBuild."""
-    return assemble(spec, key or spec.sha256(), tool_rows(spec.grants), provider_of(spec, fallback_provider))
+    return assemble(spec, key or spec.sha256(), tool_rows(spec.grants), find_spec_provider(spec, fallback_provider))
 
 
 def assemble(spec: AgentSpec, key: str, rows: dict[int, Tool], provider: Provider) -> LiveAgent:
@@ -94,7 +94,7 @@ def tool_rows(grants: list[GrantSpec]) -> dict[int, Tool]:
     return {row.pk: row for row in Tool.objects.filter(pk__in=[grant.tool_id for grant in grants], enabled=True)}
 
 
-def provider_of(spec: AgentSpec, fallback: int | None) -> Provider:
+def find_spec_provider(spec: AgentSpec, fallback: int | None) -> Provider:
     row = Provider.objects.filter(pk=spec.provider_id or fallback or 0).first()
     if row is None:
         raise CannotBuild(
@@ -114,10 +114,10 @@ def key_of_tool(row: Tool, grant: GrantSpec) -> tuple[Any, ...]:
 @cached(LRUCache(KEPT), key=key_of_tool, lock=Lock())
 def tool_spec(row: Tool, grant: GrantSpec) -> ToolSpec:
     """The tool as this grant gives it; agents with the same grant share one object."""
-    return pinned(make_tool_spec(row, grant, grant.deadline_s or row.deadline_s))
+    return pin_tool(make_tool_spec(row, grant, grant.deadline_s or row.deadline_s))
 
 
-def pinned(tool: ToolSpec) -> ToolSpec:
+def pin_tool(tool: ToolSpec) -> ToolSpec:
     if not tool.pinned_version:
         return tool
     return (skills.as_pinned if tool.kind == Tool.Kind.SKILL else as_pinned)(tool, tool.pinned_version)

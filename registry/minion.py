@@ -27,7 +27,7 @@ class MinionToolset:
             raise ToolFailed("An agent cannot be started from here.", code="cannot_spawn")
         variables = call.arguments.get("variables")
         more = {"asked": {"variables": variables}} if variables else {}
-        return result_of(context.spawn(agent, task, call.arguments.get("input"), **more))
+        return build_minion_result(context.spawn(agent, task, call.arguments.get("input"), **more))
 
     def _agent(self, tool: ToolSpec) -> Agent:
         agent = Agent.objects.select_related("published").filter(pk=tool.source.get("agent") or 0).first()
@@ -49,10 +49,12 @@ class ChainToolset:
         if context.start_chain is None:
             raise ToolFailed("A chain cannot be started from here.", code="cannot_spawn")
         is_plain = chain.published.read_spec().takes_arguments
-        return result_of(context.start_chain(chain, call.arguments if is_plain else call.arguments.get("input")))
+        return build_minion_result(
+            context.start_chain(chain, call.arguments if is_plain else call.arguments.get("input"))
+        )
 
 
-def result_of(value: JSON) -> ToolResult:
+def build_minion_result(value: JSON) -> ToolResult:
     """The child's end as a result. If the child read untrusted content, the result is marked
     untrusted too.
     """

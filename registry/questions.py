@@ -38,12 +38,12 @@ def ask_user(call: ToolCall, context: ToolContext) -> ToolResult:
         raise RetryTool(f"Give the question, with at most {LONGEST_QUESTION} characters.")
     fields = call.arguments.get("fields")
     answer = {"type": "string", "minLength": 1} | ({"enum": options} if options else {})
-    schema = form_of(fields) if fields else answer
+    schema = build_form_schema(fields) if fields else answer
     key = str(call.arguments.get("name", ""))
     return context.ask(kind="form", key=key, prompt=question, schema=schema, is_trusted=True, timeout_s=ANSWER_S)
 
 
-def form_of(fields: dict[str, Any]) -> dict[str, Any]:
+def build_form_schema(fields: dict[str, Any]) -> dict[str, Any]:
     """The schema of a form. Raises RetryTool."""
     needed = [name for name, rule in fields.items() if isinstance(rule, dict) and "default" not in rule]
     form = {"type": "object", "properties": fields, **({"required": needed} if needed else {})}

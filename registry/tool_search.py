@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from cachetools import LRUCache, cached
 
-from knowledge.words import find_words
+from knowledge.words import list_word_stems
 
 from .routing import embeddings
 
@@ -62,26 +62,26 @@ class Found:
     method: str  # words, or words and meaning
 
 
-def key_of(tool: Described) -> Key:
+def build_tool_key(tool: Described) -> Key:
     return tool.id, tool.definition_hash
 
 
-def known(keys: Collection[Key]) -> dict[Key, Entry]:
+def find_known_entries(keys: Collection[Key]) -> dict[Key, Entry]:
     """The entries that need not be read again."""
     with _lock:
         return {key: _entries[key] for key in keys if key in _entries}
 
 
-@cached(_entries, key=key_of, lock=_lock)
-def entry_of(tool: Described) -> Entry:
+@cached(_entries, key=build_tool_key, lock=_lock)
+def build_entry(tool: Described) -> Entry:
     """Kept by content, so a changed definition is read anew."""
     name = tool.name.replace("_", " ").replace("-", " ")
     description = tool.description[:READ]
     weights: dict[str, float] = {}
     for text, weight in zip((name, description, " . ".join(parameters(tool.input_schema))), WEIGHTS, strict=True):
-        for stem in find_words(text):
+        for stem in list_word_stems(text):
             weights[stem] = max(weights.get(stem, 0.0), weight)
-    return Entry(key_of(tool), weights, f"{name}: {description[:500]}")
+    return Entry(build_tool_key(tool), weights, f"{name}: {description[:500]}")
 
 
 def parameters(schema: JSON) -> Iterator[str]:
@@ -93,7 +93,7 @@ def parameters(schema: JSON) -> Iterator[str]:
             yield rule["description"][:200]
 
 
-def search(user: Any, entries: Sequence[Entry], text: str, limit: int) -> Found:
+def search_tools(user: Any, entries: Sequence[Entry], text: str, limit: int) -> Found:
     """The entries that fit the text, best first. Words need no request; if the embedding model does not
     answer, they decide alone.
     """
@@ -106,7 +106,7 @@ def search(user: Any, entries: Sequence[Entry], text: str, limit: int) -> Found:
 
 def rank_by_words(entries: Sequence[Entry], text: str) -> list[Match]:
     """The entries that share a word with the text. A rare word weighs more than a frequent one."""
-    stems = set(find_words(text))
+    stems = set(list_word_stems(text))
     having: Counter[str] = Counter()
     sharing = []
     for entry in entries:
@@ -126,7 +126,7 @@ def rank_by_words(entries: Sequence[Entry], text: str) -> list[Match]:
 def with_meaning(entries: Sequence[Entry], by_words: Sequence[Match], near: Sequence[float], text: str) -> list[Match]:
     """Ranked by meaning. The share of the text's words that a tool has adds a little, for exact names."""
     words = {match.key: match.words for match in by_words}
-    number = len(set(find_words(text))) or 1
+    number = len(set(list_word_stems(text))) or 1
     matches = []
     for entry, nearness in zip(entries, near, strict=True):
         shared = words.get(entry.key, ())

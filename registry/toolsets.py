@@ -9,7 +9,7 @@ from knowledge.tools import KnowledgeToolset, SkillToolset
 from .builtins import BuiltinToolset
 from .minion import ChainToolset, MinionToolset
 from .questions import CallerToolset
-from .routing.embeddings import similar_for
+from .routing.embeddings import find_similarities
 
 TOOLSETS: dict[str, Toolset] = {
     "agent": MinionToolset(),
@@ -19,7 +19,7 @@ TOOLSETS: dict[str, Toolset] = {
     "device": DeviceToolset(),
     "function": FunctionToolset(),
     "connector": ConnectorToolset(),
-    "knowledge": KnowledgeToolset(similar_for),
+    "knowledge": KnowledgeToolset(find_similarities),
     "skill": SkillToolset(),
     "mcp": McpToolset(),
     "http": HttpToolset(),
@@ -34,7 +34,7 @@ def is_durable(kind: str) -> bool:
     return bool(getattr(TOOLSETS.get(kind), "is_durable", False))
 
 
-def call(tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
+def call_tool(tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
     """Execute one call. Raises the errors of agents.tools. The runner has already decided that the
     call may run.
     """

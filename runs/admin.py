@@ -59,7 +59,7 @@ class RunAdmin(ReadOnlyAdmin):
 
     @admin.display(description=later("Run"))
     def shown_id(self, run: Run) -> str:
-        return link_to(run)
+        return render_run_link(run)
 
     @admin.display(description=later("State"))
     def state(self, run: Run) -> str:
@@ -67,13 +67,13 @@ class RunAdmin(ReadOnlyAdmin):
 
     @admin.display(description=later("Cost"), ordering="cost")
     def shown_cost(self, run: Run) -> str:
-        return money.dollars(run.cost)
+        return money.format_dollars(run.cost)
 
     @admin.action(description=later("Cancel"))
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for run in queryset:
             try:
-                endings.cancel(run, by=request.user, reason="from the admin")
+                endings.cancel_run(run, by=request.user, reason="from the admin")
             except MusterError as error:
                 messages.error(request, f"{run}: {translate(str(error))}")
 
@@ -93,12 +93,12 @@ class RouteDecisionAdmin(ReadOnlyAdmin):
 
     @admin.display(description=later("Run"))
     def shown_run(self, decision: RouteDecision) -> str:
-        return link_to(decision.run)
+        return render_run_link(decision.run)
 
     @admin.display(description=later("Candidates"))
     def considered(self, decision: RouteDecision) -> str:
         rows = [(one.get("agent"), one.get("score"), one.get("reason")) for one in decision.candidates]
-        return table([_("Agent"), _("Score"), _("Reason")], rows) if rows else _("nobody")
+        return render_table([_("Agent"), _("Score"), _("Reason")], rows) if rows else _("nobody")
 
 
 @admin.register(Worker)
@@ -142,20 +142,22 @@ class WorkerAdmin(ReadOnlyAdmin):
         agents = workers.known_hashes(worker.reader)  # type: ignore[attr-defined]
         rows = [(agents[key]["agent"], agents[key]["version"], key) for key in worker.loaded if key in agents]
         others = len(worker.loaded) - len(rows)
-        held = table([_("Agent"), _("Version"), _("Hash")], rows)
+        held = render_table([_("Agent"), _("Version"), _("Hash")], rows)
         return format_html(_("{}{} more: older ones, or other users'"), held, others)
 
     @admin.display(description=later("Runs in progress"))
     def runs_in_work(self, worker: Worker) -> str:
-        runs = workers.runs_of(worker, worker.reader)  # type: ignore[attr-defined]
-        return table([_("Run"), _("Agent"), _("Since")], [(link_to(run), run.agent, run.started_at) for run in runs])
+        runs = workers.list_worker_runs(worker, worker.reader)  # type: ignore[attr-defined]
+        return render_table(
+            [_("Run"), _("Agent"), _("Since")], [(render_run_link(run), run.agent, run.started_at) for run in runs]
+        )
 
 
-def link_to(run: Run) -> SafeString:
+def render_run_link(run: Run) -> SafeString:
     return format_html('<a href="{}">{}</a>', reverse("page:run", args=[run.pk]), str(run.pk)[-12:])
 
 
-def table(titles: list[str], rows: list[tuple[Any, ...]]) -> SafeString:
+def render_table(titles: list[str], rows: list[tuple[Any, ...]]) -> SafeString:
     head = format_html_join("", "<th scope='col'>{}</th>", ((t,) for t in titles))
     cells = [(format_html_join("", "<td>{}</td>", ((cell,) for cell in row)),) for row in rows]
     return format_html("<table><tr>{}</tr>{}</table>", head, format_html_join("", "<tr>{}</tr>", cells))

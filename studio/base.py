@@ -99,7 +99,7 @@ def by_name(request: HttpRequest, rows: QuerySet) -> tuple[list[Any], dict[str, 
     return page_rows, {"more": more, "search": " ".join(search.split())}
 
 
-def page(request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
+def render_shell_page(request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
     """A page inside the shell."""
     return render(request, f"muster/{template}", {**shell(request), "title": title, **context})
 
@@ -173,14 +173,14 @@ def item(request: HttpRequest, entry: tuple[str, str, str], counts: dict[str, in
     return {"name": name, "url": url, "icon": icon, "is_here": is_here, "count": counts.get(icon, 0)}
 
 
-def signed_in(view: Any = None, *, writes: str = roles.ACT) -> Any:
+def require_login(view: Any = None, *, writes: str = roles.ACT) -> Any:
     """Only for signed-in users; a refusal becomes a page that says why.
 
     A form needs a role on the site that allows `writes`; "" for what every person may do. Texts with a NUL character,
     which PostgreSQL cannot store, are refused.
     """
     if view is None:
-        return partial(signed_in, writes=writes)
+        return partial(require_login, writes=writes)
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -213,7 +213,7 @@ def form_page(request: HttpRequest) -> str:
     return origin._replace(scheme="", netloc="").geturl()
 
 
-def posted(back: str) -> Any:
+def redirect_unless_posted(back: str) -> Any:
     """For a form that is answered with a page: opening the address of that page again leads `back`."""
 
     def decorated(view: Any) -> Any:
@@ -256,7 +256,7 @@ def refusal_page(request: HttpRequest, error: MusterError) -> HttpResponse:
     return render(request, "muster/refused.html", context, status=error.status)
 
 
-def tell(request: HttpRequest, error: MusterError) -> None:
+def add_refusal_message(request: HttpRequest, error: MusterError) -> None:
     """Shows a refusal as a message on the page that is shown again."""
     sentences = [str(error)]
     for detail in error.details:
@@ -297,7 +297,7 @@ def keyset(request: HttpRequest, rows: QuerySet, size: int = PAGE) -> tuple[list
     return page_rows, query.urlencode()
 
 
-def read_number(text: str) -> int:
+def parse_small_number(text: str) -> int:
     """A small number that a page has sent; 0 if it is none."""
     # int() also reads digits of other scripts, which no page sends.
     is_number = text.isascii() and text.isdigit() and len(text) < 10

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from .base import page, signed_in
+from .base import render_shell_page, require_login
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FOLDERS = ("howto", "reference", "adr", ".")
@@ -36,12 +36,12 @@ class Document:
 
 
 @require_safe
-@signed_in
+@require_login
 def help_page(request: HttpRequest, name: str = START) -> HttpResponse:
     document = find_document(name)
     if document is None:
         raise Http404("There is no such page of the documentation.")
-    answer = page(request, "help.html", document.title, document=document, is_index=name == START)
+    answer = render_shell_page(request, "help.html", document.title, document=document, is_index=name == START)
     answer["Cache-Control"] = "private, max-age=300"
     return answer
 
@@ -61,7 +61,7 @@ def places() -> dict[str, str]:
 
 
 @cache
-def names() -> dict[str, str]:
+def get_help_names() -> dict[str, str]:
     return {path: name for name, path in places().items()}
 
 
@@ -79,7 +79,7 @@ def render_page(name: str) -> Document:
     title = name
     # A heading is three tokens: opening, words, closing. The page shows the title itself.
     if tokens and tokens[0].tag == "h1":
-        title = plain(tokens[1])
+        title = get_inline_text(tokens[1])
         tokens = tokens[3:]
     headings = anchors(tokens)
     for token in tokens:
@@ -94,7 +94,7 @@ def rewrite_links(token: Token, folder: str) -> None:
     for part in token.children or ():
         if part.type == "link_open":
             href = str(part.attrs.get("href", ""))
-            part.attrs["href"] = address(href, folder)
+            part.attrs["href"] = build_help_address(href, folder)
 
 
 @cache
@@ -125,7 +125,7 @@ def anchors(tokens: list[Token]) -> tuple[tuple[str, str], ...]:
     for opening, inline in pairwise(tokens):
         if opening.type != "heading_open":
             continue
-        words = plain(inline)
+        words = get_inline_text(inline)
         anchor = slug = make_slug(words)
         # The second heading of the same words is slug_1, as MkDocs counts.
         earlier_count = counts.get(slug, 0)
@@ -143,19 +143,19 @@ def make_slug(words: str) -> str:
     return re.sub(r"[-\s]+", "-", letters)
 
 
-def plain(inline: Token) -> str:
+def get_inline_text(inline: Token) -> str:
     """The text of a heading without its marks."""
     parts = inline.children or ()
     return "".join(part.content for part in parts if part.type in ("text", "code_inline"))
 
 
-def address(href: str, folder: str) -> str:
+def build_help_address(href: str, folder: str) -> str:
     """A link between files as an address of this app. A file that is not served leads to the start."""
     if re.match(r"[a-z]+:", href) or href.startswith(("#", "/")):
         return href
     path, _, anchor = href.partition("#")
     target = posixpath.normpath(posixpath.join(folder, path))
-    name = names().get(target)
+    name = get_help_names().get(target)
     if name is None:
         return reverse("page:help")
     url = reverse("page:help-page", args=[name])

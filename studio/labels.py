@@ -13,7 +13,7 @@ from django.utils.translation import gettext_noop as known
 from knowledge.models import Chunk
 from plumbing.texts import translate, translate_name
 from runs.models import Schedule
-from runs.rules.crontab_words import in_words
+from runs.rules.crontab_words import describe_crontab
 
 STATES = (
     known("queued"), known("ready"), known("running"), known("waiting"), known("succeeded"), known("partial"),
@@ -114,7 +114,7 @@ TIMES = re.compile(r" \((\d+) times\)$")
 NAMES = ("OpenAI", "Anthropic", "Google Gemini", "Ollama", "Gmail", "Microsoft Teams")
 
 
-def words(text: Any) -> str:
+def render_label(text: Any) -> str:
     """A state, kind or label as people read it; a word that is not listed, such as a name, stays as it is."""
     if isinstance(text, Promise) or not text:
         return str(text)
@@ -124,9 +124,9 @@ def words(text: Any) -> str:
 def timing(schedule: Schedule) -> str:
     """`Schedule.timing_in_words`, which the API gives in English, in the person's language."""
     if schedule.line:
-        return in_words(schedule.line, get_language())
+        return describe_crontab(schedule.line, get_language())
     if schedule.interval:
-        period = words(schedule.interval.period)
+        period = render_label(schedule.interval.period)
         return gettext("Every %(number)s %(period)s") % {"number": schedule.interval.every, "period": period}
     if schedule.clocked:
         moment = date_format(schedule.clocked.clocked_time, "DATETIME_FORMAT")

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from agents.exceptions import MusterError
 
-from .base import tell
+from .base import add_refusal_message
 
 MOST = 100
 
@@ -22,7 +22,7 @@ def decide_several(request: HttpRequest, decide: Callable[[str, str], object]) -
         try:
             decide(id, version)
         except MusterError as error:
-            tell(request, error)
+            add_refusal_message(request, error)
         else:
             decided_count += 1
     is_approval = request.POST.get("decision") == "approve"

@@ -20,7 +20,7 @@ from functions import store
 from functions.models import StoredFunction
 from runs.models import Approval, Run, Schedule
 
-from .base import page, signed_in, tell
+from .base import add_refusal_message, render_shell_page, require_login
 from .labels import in_language
 
 EXAMPLE = '''def loan_payment(principal: float, yearly_rate: float, years: int) -> dict:
@@ -90,8 +90,8 @@ class FunctionForm(NamedForm):
     def save(self) -> str:
         name = self.cleaned_data["name"]
         function = StoredFunction(owner=self.user, name=name, source=self.cleaned_data["source"])
-        store.save(function, user=self.user)
-        version = store.publish(function, user=self.user, note="First steps")
+        store.save_function(function, user=self.user)
+        version = store.publish_function(function, user=self.user, note="First steps")
         return _("“%(name)s” is live as version %(number)s. Agents can now be granted it as a tool.") % {
             "name": function, "number": version.number,
         }  # fmt: skip
@@ -162,8 +162,8 @@ class Login(LoginView):
         return answer
 
 
-@signed_in(writes="agents:write")
-def start(request: HttpRequest) -> HttpResponse:
+@require_login(writes="agents:write")
+def handle_start_step(request: HttpRequest) -> HttpResponse:
     """The page of the first steps. POST performs one and returns; errors are shown at their field."""
     roles.require(request.user, "agents:write")
     step = request.POST.get("step", "")
@@ -176,7 +176,7 @@ def start(request: HttpRequest) -> HttpResponse:
     for name in FORMS:
         forms_of_steps[name] = filled if name == step else empty(name, request.user)
     done = progress(request)
-    answer = page(request, "start.html", _("First steps"), forms=forms_of_steps, done=done, failed=step)
+    answer = render_shell_page(request, "start.html", _("First steps"), forms=forms_of_steps, done=done, failed=step)
     answer.status_code = 200 if filled is None else 422
     return answer
 
@@ -192,7 +192,7 @@ def save_form(request: HttpRequest, form: Any) -> bool:
             for detail in error.details:
                 form.add_error("source", describe_line(detail))
         else:
-            tell(request, error)
+            add_refusal_message(request, error)
         return False
     messages.success(request, message)
     return True

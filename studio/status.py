@@ -9,14 +9,14 @@ from django.utils.translation import gettext as _
 
 from runs.queue import carriers
 
-from .base import signed_in
+from .base import require_login
 
 # One look at the broker serves all pages for so long.
 HOLDS_S = 5.0
 last_look: tuple[float, bool] = (float("-inf"), False)
 
 
-@signed_in
+@require_login
 def status(request: HttpRequest) -> JsonResponse:
     """{"notice"}: empty while all is well. The broker's own words are for administrators (`/readyz`)."""
     words = _("The queue cannot be reached. Pages work, and what you send is stored; runs start when it is back.")

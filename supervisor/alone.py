@@ -19,7 +19,7 @@ def main(name: str, line: str, telling: str) -> None:
 
         notify = Notify(int(telling))
         if name == "worker":
-            programs.work(notify)
+            programs.run_worker(notify)
         else:
             programs.serve_web(socket.socket(fileno=int(line)), notify)
 

@@ -91,7 +91,7 @@ class LimitedRequest(WebRequest):
         if self.pieces > MAX_SMALL_PIECES and self.received < self.pieces * self.least_piece:
             # Each piece costs a call on the event loop, whatever its size. This error ends the parsing at once.
             self.is_refused = True
-            self.channel.transport.write(answer_of(self, *TOO_MANY_PIECES))
+            self.channel.transport.write(render_error_response(self, *TOO_MANY_PIECES))
             self.stop_lingering()
             raise _MalformedChunkedDataError("The body is sent in too many small pieces.")
         if self.is_refused:
@@ -121,7 +121,7 @@ class LimitedRequest(WebRequest):
         message = f"The body is larger than this site takes: {self.limit} bytes."
         hint = "Send less at a time; without an API key only small bodies are read."
         details = [{"code": "too_large", "limit": self.limit, "unit": "bytes"}]
-        answer = answer_of(self, "413 Content Too Large", "too_large", message, hint, details)
+        answer = render_error_response(self, "413 Content Too Large", "too_large", message, hint, details)
         self.channel.transport.write(answer)
         reactor = self.channel.factory.reactor
         self.lingering = reactor.callLater(LINGER_S, self.close)
@@ -171,7 +171,7 @@ def close_slow_senders(channels: WeakSet[Any], heads: SlowHeads) -> None:
         request = channel.requests[-1] if channel.requests else None
         if isinstance(request, LimitedRequest) and request.is_slow(now):
             request.is_refused = True
-            channel.transport.write(answer_of(request, *TOO_SLOW))
+            channel.transport.write(render_error_response(request, *TOO_SLOW))
             request.close()
 
 
@@ -189,9 +189,9 @@ TOO_SLOW = (
 )
 
 
-def answer_of(request: Any, status: str, code: str, message: str, hint: str, details: Any = ()) -> bytes:
+def render_error_response(request: Any, status: str, code: str, message: str, hint: str, details: Any = ()) -> bytes:
     """A whole HTTP response in the form of all errors, after which the connection is closed."""
-    request_id = request_id_of(request.requestHeaders)
+    request_id = get_request_id(request.requestHeaders)
     error = {"code": code, "message": message, "hint": hint, "details": list(details), "request_id": request_id}
     body = json.dumps({"error": error}).encode()
     head = (
@@ -201,7 +201,7 @@ def answer_of(request: Any, status: str, code: str, message: str, hint: str, det
     return head.encode() + body
 
 
-def request_id_of(headers: Any) -> str:
+def get_request_id(headers: Any) -> str:
     """`X-Request-ID` as received, or a new one."""
     header = headers.getRawHeaders(b"x-request-id", [b""])[-1]
     return header.decode() if GIVEN_ID.fullmatch(header) else uuid.uuid4().hex
@@ -212,7 +212,7 @@ def limit_of_body(request: Any) -> int:
     limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE + ROOM_BYTES
     if is_upload(request.requestHeaders):
         limit = max(limit, settings.FILE_BYTES + ROOM_BYTES)
-    if shows_credential(request.requestHeaders) or target_of(request).startswith(SIGNED):
+    if shows_credential(request.requestHeaders) or get_request_path(request).startswith(SIGNED):
         return limit
     return min(limit, STRANGERS_BYTES)
 
@@ -227,6 +227,6 @@ def is_upload(headers: Any) -> bool:
     return bool(kinds) and kinds[0].lower().startswith(b"multipart/form-data")
 
 
-def target_of(request: Any) -> bytes:
+def get_request_path(request: Any) -> bytes:
     """The path as the request line has it: Twisted parses it once the body is there."""
     return getattr(request.channel, "_path", b"") or b""

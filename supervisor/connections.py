@@ -15,9 +15,9 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Protocol
 from twisted.web.http_headers import Headers
 
-from plumbing.http.addresses import client_at, plain
+from plumbing.http.addresses import group_client_address, unwrap_mapped_address
 
-from .bodies import answer_of
+from .bodies import render_error_response
 from .reads import RestingServer
 
 TOO_MANY = (
@@ -50,13 +50,13 @@ class Connections:
         """By how many connections this address would be above its limit with one more."""
         if self.limit <= 0 or self.is_proxy(host):
             return 0
-        return max(0, self.open[client_at(host)] + 1 - self.limit)
+        return max(0, self.open[group_client_address(host)] + 1 - self.limit)
 
     def is_proxy(self, host: str) -> bool:
         if not self.proxies:
             return False
         try:
-            address = plain(ip_address(host))
+            address = unwrap_mapped_address(ip_address(host))
         except ValueError:
             return False
         return any(address in network for network in self.proxies)
@@ -74,17 +74,17 @@ def limit_connections(factory: Any, port: Any) -> Connections:
         return Refused(factory.reactor.callLater) if excess <= MOST_REFUSED else None
 
     factory.buildProtocol = build_within_limit
-    port.transport = counted(connections)
+    port.transport = make_counted_transport(connections)
     return connections
 
 
-def counted(connections: Connections) -> type[RestingServer]:
+def make_counted_transport(connections: Connections) -> type[RestingServer]:
     """The transport of accepted connections, which counts itself while it is open."""
 
     class CountedTransport(RestingServer):
         def __init__(self, sock: Any, protocol: Any, client: Any, *more: Any) -> None:
             super().__init__(sock, protocol, client, *more)
-            self.counted_as = client_at(client[0])
+            self.counted_as = group_client_address(client[0])
             connections.add(self.counted_as)
 
         def connectionLost(self, reason: Any) -> None:  # noqa: N802  (Twisted's names)
@@ -106,7 +106,7 @@ class Refused(Protocol):
 
     def connectionMade(self) -> None:  # noqa: N802
         self.requestHeaders = Headers()
-        self.transport.write(answer_of(self, *TOO_MANY))  # type: ignore[union-attr,call-arg]
+        self.transport.write(render_error_response(self, *TOO_MANY))  # type: ignore[union-attr,call-arg]
         self.timer = self.call_later(ANSWERED_S, self.transport.abortConnection)  # type: ignore[union-attr]
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802

@@ -16,19 +16,19 @@ def drain_on_stop(server: Any, port: Any, seconds: float) -> None:
     """
 
     def drain(*_: Any) -> None:
-        reactor.callFromThread(begin, server, port, time.monotonic() + seconds)  # type: ignore[attr-defined]
+        reactor.callFromThread(begin_draining, server, port, time.monotonic() + seconds)  # type: ignore[attr-defined]
 
     signal.signal(signal.SIGTERM, drain)
 
 
-def begin(server: Any, port: Any, until: float) -> None:
+def begin_draining(server: Any, port: Any, until: float) -> None:
     port.stopListening()
-    wait(server, until)
+    wait_until_drained(server, until)
 
 
-def wait(server: Any, until: float) -> None:
+def wait_until_drained(server: Any, until: float) -> None:
     if has_requests(server) and time.monotonic() < until:
-        reactor.callLater(LOOK_S, wait, server, until)  # type: ignore[attr-defined, arg-type]
+        reactor.callLater(LOOK_S, wait_until_drained, server, until)  # type: ignore[attr-defined, arg-type]
     else:
         server.stop()
 

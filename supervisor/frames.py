@@ -112,7 +112,7 @@ class ShortcutProtocol(WebSocketProtocol):
         if len(payload) > LONGEST:
             super().serverSend(content, binary)
         else:
-            write_now(self.transport, head_of(len(payload)) + payload)
+            write_now(self.transport, build_frame_head(len(payload)) + payload)
 
 
 def whole_text(data: bytes, at: int = 0) -> tuple[str, int] | None:
@@ -130,18 +130,18 @@ def whole_text(data: bytes, at: int = 0) -> tuple[str, int] | None:
     if len(data) < end:
         return None
     try:
-        return unmasked(data[start:end], data[start - 4 : start]).decode(), end
+        return unmask_payload(data[start:end], data[start - 4 : start]).decode(), end
     except UnicodeDecodeError:
         return None
 
 
-def unmasked(payload: bytes, mask: bytes) -> bytes:
+def unmask_payload(payload: bytes, mask: bytes) -> bytes:
     size = len(payload)
     pattern = (mask * (size // 4 + 1))[:size]
     return (int.from_bytes(payload, "big") ^ int.from_bytes(pattern, "big")).to_bytes(size, "big")
 
 
-def head_of(size: int) -> bytes:
+def build_frame_head(size: int) -> bytes:
     """The frame of an unmasked text."""
     return bytes((FINAL_TEXT, size)) if size < TWO_BYTES else bytes((FINAL_TEXT, TWO_BYTES)) + size.to_bytes(2, "big")
 

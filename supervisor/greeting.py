@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 
 from agents.models import ApiKey
 
-from .logs import say
+from .logs import print_if_open
 
 QUESTION = "Please calculate 240 * 12.5 / 100"
 AGENT = "assistant"
@@ -23,14 +23,18 @@ def greet(address: str, seconds: float, *, speak: bool) -> None:
     """Runs in a child. Creates the first administrator and the development key if they are missing."""
     admin, password = first_administrator()
     key, key_is_new = development_key(admin)  # a program that waits for the next line finds it in its file
-    say(f"\nMuster is ready at {address} after {seconds:.1f} s.")
+    print_if_open(f"\nMuster is ready at {address} after {seconds:.1f} s.")
     if speak:
         show_first_message(address, key)
-    say(f"  admin     {address}/admin/")
-    say(f"  login     {admin.get_username()} / {password} ({SHOWN_ONCE})" if password else f"  login     {admin}")
-    say(f"  key       {key} ({SHOWN_ONCE}; kept in {key_file()})" if key_is_new else f"  key       in {key_file()}")
-    say("  try       " + curl_line(address))
-    say("Ctrl-C stops everything.\n")
+    print_if_open(f"  admin     {address}/admin/")
+    print_if_open(
+        f"  login     {admin.get_username()} / {password} ({SHOWN_ONCE})" if password else f"  login     {admin}"
+    )
+    print_if_open(
+        f"  key       {key} ({SHOWN_ONCE}; kept in {key_file()})" if key_is_new else f"  key       in {key_file()}"
+    )
+    print_if_open("  try       " + curl_line(address))
+    print_if_open("Ctrl-C stops everything.\n")
 
 
 def first_administrator() -> tuple[Any, str]:
@@ -71,17 +75,17 @@ def curl_line(address: str) -> str:
 def show_first_message(address: str, key: str) -> None:
     """Ask the starter agent; a failure is reported and does not stop the service."""
     try:
-        answer = ask(address, key)
+        answer = send_first_message(address, key)
     except (urllib.error.URLError, TimeoutError, ValueError) as error:
-        say(f"  message   “{QUESTION}” was not answered: {error}; run `manage.py doctor` to find the cause.")
+        print_if_open(f"  message   “{QUESTION}” was not answered: {error}; run `manage.py doctor` to find the cause.")
         return
     reply = (answer.get("reply") or {}).get("text") or json.dumps(answer.get("error") or answer)
-    say(f"  message   {QUESTION}")
-    say(f"  reply     {reply}")
-    say(f"  run       {address}/runs/{run_of(answer)}/")
+    print_if_open(f"  message   {QUESTION}")
+    print_if_open(f"  reply     {reply}")
+    print_if_open(f"  run       {address}/runs/{read_run_id(answer)}/")
 
 
-def ask(address: str, key: str) -> dict[str, Any]:
+def send_first_message(address: str, key: str) -> dict[str, Any]:
     request = urllib.request.Request(  # noqa: S310  (our own address)
         f"{address}/api/v1/agents/{AGENT}/messages",
         data=json.dumps({"message": QUESTION}).encode(),
@@ -94,6 +98,6 @@ def ask(address: str, key: str) -> dict[str, Any]:
     return answer
 
 
-def run_of(answer: dict[str, Any]) -> str:
+def read_run_id(answer: dict[str, Any]) -> str:
     run = answer.get("run") or answer
     return run["id"] if isinstance(run, dict) else str(run)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from . import postgres, processes, valkey
-from .logs import Log, say
+from .logs import Log, print_if_open
 from .supervision import Child, Notify, Supervision
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,7 +54,7 @@ def become_small(supervision: Supervision, place: Place) -> None:
     try:
         supervision.turn(0)  # those that came before
         if not supervision.stopping and supervision.is_settled():
-            state = json.dumps(state_of(supervision, place))
+            state = json.dumps(describe_supervision(supervision, place))
             for descriptor in descriptors(supervision, place):
                 os.set_inheritable(descriptor, True)
             sys.stdout.flush()
@@ -63,7 +63,7 @@ def become_small(supervision: Supervision, place: Place) -> None:
     except OSError as error:
         for descriptor in descriptors(supervision, place):
             os.set_inheritable(descriptor, False)
-        say(f"muster: the supervisor keeps its memory, since it cannot be started anew: {error.strerror}")
+        print_if_open(f"muster: the supervisor keeps its memory, since it cannot be started anew: {error.strerror}")
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
@@ -73,7 +73,7 @@ def interpreter(module: str) -> list[str]:
     return [sys.executable, "-c", CODE.format(module=module), str(ROOT)]
 
 
-def state_of(supervision: Supervision, place: Place) -> dict[str, Any]:
+def describe_supervision(supervision: Supervision, place: Place) -> dict[str, Any]:
     children = [{name: getattr(child, name) for name in KEPT} for child in supervision.children]
     for kept, child in zip(children, supervision.children, strict=True):
         kept["rest"] = child.log.rest[-MOST:].decode("latin-1") if child.log else ""
@@ -95,21 +95,21 @@ def main(text: str, *argv: str) -> None:
     place = Place(**state["place"])
     supervision = Supervision(Path(place.logs) if place.logs else None)
     for kept in state["children"]:
-        supervision.children.append(adopted(supervision, place, kept))
+        supervision.children.append(adopt_child(supervision, place, kept))
     for descriptor in descriptors(supervision, place):
         os.set_inheritable(descriptor, False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     supervision.reap()
     try:
         supervision.watch()
-        say("muster: stopping")
+        print_if_open("muster: stopping")
     finally:
         if place.line > 2:
             os.close(place.line)  # a proxy then sends new requests to another web server
         supervision.stop()
 
 
-def adopted(supervision: Supervision, place: Place, kept: dict[str, Any]) -> Child:
+def adopt_child(supervision: Supervision, place: Place, kept: dict[str, Any]) -> Child:
     """A child that runs, with what is known of it."""
     rest, reading = kept.pop("rest"), kept.pop("output")
     name = kept["name"]
@@ -145,7 +145,7 @@ def program(name: str, work: Callable[[Notify], None], drain_s: float) -> Child:
 
 def server(name: str, place: Place) -> Child:
     """An embedded server. It holds the lock: no other `serve` may start while it still writes."""
-    become, answers, stop_signal = valkey_at(place) if name == "valkey" else postgres_at(place)
+    become, answers, stop_signal = build_valkey_server(place) if name == "valkey" else build_postgres_server(place)
 
     def become_with_lock(_notify: Notify) -> None:
         os.set_inheritable(place.lock, True)
@@ -154,11 +154,11 @@ def server(name: str, place: Place) -> Child:
     return Child(name, become_with_lock, stop_signal=stop_signal, death_signal=stop_signal, answers=answers)
 
 
-def valkey_at(place: Place) -> Server:
+def build_valkey_server(place: Place) -> Server:
     at = Path(place.valkey)
     return valkey.command(Path(place.data_dir) / "valkey", at), partial(valkey.is_ready, at), signal.SIGTERM
 
 
-def postgres_at(place: Place) -> Server:
-    cluster = postgres.cluster_of(Path(place.data_dir))
+def build_postgres_server(place: Place) -> Server:
+    cluster = postgres.get_cluster(Path(place.data_dir))
     return postgres.command(cluster), partial(postgres.is_ready, cluster), signal.SIGINT

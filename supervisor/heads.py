@@ -12,7 +12,7 @@ from typing import Any
 from twisted.web import http
 from twisted.web.http_headers import Headers
 
-from .bodies import LINGER_BYTES, LINGER_S, answer_of
+from .bodies import LINGER_BYTES, LINGER_S, render_error_response
 
 LINE_BYTES = 16_384  # of the request line, and of each header
 HEAD_BYTES = 2 * LINE_BYTES  # of all lines together, so that a long address leaves room for headers
@@ -112,7 +112,7 @@ class AnsweringChannel(http.HTTPChannel):
         if self.requests and getattr(self.requests[-1], "is_refused", False):
             self.loseConnection()  # it was answered already
             return
-        self.transport.write(answer_of(self, status, code, message, hint))  # type: ignore[call-arg]
+        self.transport.write(render_error_response(self, status, code, message, hint))  # type: ignore[call-arg]
         self.transport.loseWriteConnection()
         self.setTimeout(LINGER_S)
 

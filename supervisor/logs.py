@@ -30,14 +30,14 @@ class Log:
         try:
             self.file.write(whole)
         except OSError as error:  # a full disk must not stop the service; the terminal still shows the lines
-            say(f"muster: {self.path} cannot be written ({error.strerror})")
+            print_if_open(f"muster: {self.path} cannot be written ({error.strerror})")
         self.size += len(whole)
         if self.size > LARGEST and self.path.suffix == ".log":
             self.turn()
         for line in lines:
             self.last.append(line.decode(errors="replace"))
             if self.shown:
-                say(labelled(self.name, self.last[-1]))
+                print_if_open(label_line(self.name, self.last[-1]))
 
     def turn(self) -> None:
         self.file.close()
@@ -46,14 +46,14 @@ class Log:
         self.size = 0
 
 
-def labelled(name: str, line: str) -> str:
+def label_line(name: str, line: str) -> str:
     label = f"{name:>8}"
     if sys.stdout.isatty():
         label = f"\033[{COLOURS.get(name, 37)}m{label}\033[0m"
     return f"{label} | {line}"
 
 
-def say(line: str) -> None:
+def print_if_open(line: str) -> None:
     """Print to the terminal if it still exists: the service may outlive the window it was started
     in.
     """

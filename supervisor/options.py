@@ -6,7 +6,7 @@ import os
 VARIABLES = {"host": "MUSTER_HOST", "port": "MUSTER_PORT", "data_dir": "MUSTER_DATA_DIR"}
 
 
-def add_to(parser: argparse.ArgumentParser) -> None:
+def add_serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="Address to listen on; default MUSTER_HOST or 127.0.0.1.")
     parser.add_argument("--port", type=int, help="Port to listen on; default MUSTER_PORT or 8000.")
     parser.add_argument("--data-dir", help="Data directory; default MUSTER_DATA_DIR or var/.")
@@ -25,7 +25,7 @@ def into_environment(argv: list[str]) -> None:
     if argv[1:2] != ["serve"]:
         return
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
-    add_to(parser)
+    add_serve_options(parser)
     try:
         values, _ = parser.parse_known_args(argv[2:])
     except argparse.ArgumentError:

@@ -46,8 +46,8 @@ class PacedServer(Server):
     """Daphne with back-pressure for streamed answers and sockets."""
 
     async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.body" and pace_of(protocol) and not message.get("more_body"):
-            release(protocol)
+        if message["type"] == "http.response.body" and get_pace(protocol) and not message.get("more_body"):
+            release_producer(protocol)
         await super().handle_reply(protocol, message)
         if self.connections.get(protocol, {}).get("disconnected"):
             return
@@ -55,28 +55,28 @@ class PacedServer(Server):
             protocol.pace = Pace()
             protocol.transport.unregisterProducer()  # the HTTP channel's producer, from before the upgrade
             protocol.registerProducer(protocol.pace, True)
-        elif message.get("more_body") and pace_of(protocol) is None:
+        elif message.get("more_body") and get_pace(protocol) is None:
             protocol.pace = Pace()
             protocol.registerProducer(protocol.pace, True)
-        pace = pace_of(protocol)
+        pace = get_pace(protocol)
         if pace and not pace.free.is_set() and not await pace.is_kept():
-            release(protocol)
-            let_go(protocol)
+            release_producer(protocol)
+            abort_slow_client(protocol)
 
 
-def pace_of(protocol: Any) -> Pace | None:
+def get_pace(protocol: Any) -> Pace | None:
     """None, and no attribute in the memory of thousands of waiting requests, until something is streamed."""
     return getattr(protocol, "pace", None)
 
 
-def release(protocol: Any) -> None:
+def release_producer(protocol: Any) -> None:
     """A finished answer must not have a producer; a disconnected request has no channel any more."""
     protocol.pace = None
     if getattr(protocol, "channel", None) is not None:
         protocol.unregisterProducer()
 
 
-def let_go(protocol: Any) -> None:
+def abort_slow_client(protocol: Any) -> None:
     """The client may reconnect with the number of its last event."""
     channel = getattr(protocol, "channel", None)
     (channel or protocol).transport.abortConnection()

@@ -57,10 +57,10 @@ def home(data_dir: Path) -> Path:
     return inside if fits and can_be_inside else outside
 
 
-def prepare(data_dir: Path, **options: str) -> Cluster:
+def prepare_cluster(data_dir: Path, **options: str) -> Cluster:
     """Create the cluster if it is missing. `options` are settings for postgresql.conf."""
     make_private(home(data_dir))
-    cluster = cluster_of(data_dir, **options)
+    cluster = get_cluster(data_dir, **options)
     make_private(cluster.sockets)
     wait_for_earlier(cluster)
     if not (cluster.data / "PG_VERSION").exists():
@@ -68,7 +68,7 @@ def prepare(data_dir: Path, **options: str) -> Cluster:
     return cluster
 
 
-def cluster_of(data_dir: Path, **options: str) -> Cluster:
+def get_cluster(data_dir: Path, **options: str) -> Cluster:
     root = home(data_dir)
     return Cluster(root / "data", root / "run", programs(root), options)
 
@@ -76,11 +76,13 @@ def cluster_of(data_dir: Path, **options: str) -> Cluster:
 def wait_for_earlier(cluster: Cluster) -> None:
     """Processes of an earlier PostgreSQL that was killed need a moment to end; a new one refuses to start before."""
     until = time.monotonic() + STARTS_WITHIN
-    while time.monotonic() < until and any(works_in(process, cluster.data) for process in Path("/proc").glob("[0-9]*")):
+    while time.monotonic() < until and any(
+        has_working_directory(process, cluster.data) for process in Path("/proc").glob("[0-9]*")
+    ):
         time.sleep(0.05)
 
 
-def works_in(process: Path, directory: Path) -> bool:
+def has_working_directory(process: Path, directory: Path) -> bool:
     try:
         return (process / "cwd").readlink() == directory
     except OSError:  # it has ended, or belongs to another user

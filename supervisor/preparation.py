@@ -17,7 +17,7 @@ from django.db import DatabaseError, OperationalError, connection
 from agents import tables
 
 from . import postgres, processes, valkey
-from .logs import say
+from .logs import print_if_open
 
 STAMP = "prepared"
 
@@ -25,10 +25,10 @@ STAMP = "prepared"
 def is_done() -> bool:
     """True when this code has already prepared this embedded database."""
     stamp = settings.DATA_DIR / STAMP
-    return is_ours() and stamp.exists() and stamp.read_text() == fingerprint()
+    return is_embedded_database() and stamp.exists() and stamp.read_text() == fingerprint()
 
 
-def prepare() -> None:
+def prepare_site() -> None:
     """Runs in a child: the supervisor itself never opens a database connection."""
     if settings.EMBEDDED_POSTGRES:
         postgres.make_database(postgres.home(settings.DATA_DIR) / "run")
@@ -38,13 +38,13 @@ def prepare() -> None:
     except OperationalError as error:
         reason = " ".join(str(error).split())
         raise SystemExit(f"muster: the database cannot be reached ({reason}): check DATABASE_URL and start again.")
-    say("muster: preparing the database (the first time this takes a few seconds)")
+    print_if_open("muster: preparing the database (the first time this takes a few seconds)")
     output = StringIO()
     try:
         call_command("init_db", stdout=output)
     except CommandError as error:
         raise SystemExit(f"muster: {error}")
-    say(f"muster: {output.getvalue().strip().splitlines()[-1]}")
+    print_if_open(f"muster: {output.getvalue().strip().splitlines()[-1]}")
     (settings.DATA_DIR / STAMP).write_text(fingerprint())
 
 
@@ -52,14 +52,14 @@ def check_tables() -> None:
     """For a program that does not prepare its database. Runs in a child. One that does not answer may come."""
     connection.settings_dict["OPTIONS"].pop("pool", None)
     try:
-        reason = tables.refusal()
+        reason = tables.explain_table_problem()
     except DatabaseError:
         return
     if reason:
         raise SystemExit(f"muster: {reason}")
 
 
-def is_ours() -> bool:
+def is_embedded_database() -> bool:
     """Whether the database is embedded; an external one may have been restored or emptied in the
     meantime.
     """
@@ -90,7 +90,7 @@ def database_at_hand() -> Iterator[None]:
     if not settings.EMBEDDED_POSTGRES or postgres.is_ready(here):
         yield
         return
-    cluster = postgres.prepare(settings.DATA_DIR)
+    cluster = postgres.prepare_cluster(settings.DATA_DIR)
     (settings.DATA_DIR / "logs").mkdir(exist_ok=True)
     with (settings.DATA_DIR / "logs" / "postgres.log").open("ab") as log:
         child = processes.fork(postgres.command(cluster), output=log.fileno(), death_signal=signal.SIGINT)

@@ -69,7 +69,7 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
     server.run()
 
 
-def work(notify: Notify) -> None:
+def run_worker(notify: Notify) -> None:
     """The worker, until SIGTERM; it then finishes what it has begun. The main thread only waits for the signal."""
     spare_memory()
     requests: SimpleQueue[None] = SimpleQueue()  # unlike an Event, a signal handler may interrupt it

@@ -97,7 +97,7 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-def lock(directory: Path, address: str) -> int:
+def lock_data_directory(directory: Path, address: str) -> int:
     """Lock this data directory against other `serve` processes; the descriptor holds the lock until
     every process that has it exits.
     """

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import processes
-from .logs import Log, say
+from .logs import Log, print_if_open
 
 GOOD_LIFE = 30.0  # seconds after which a child that falls is restarted at once again
 LONGEST_PAUSE = 30.0
@@ -92,7 +92,7 @@ class Supervision:
                 self.start_again(child)
             if time.monotonic() > next_word:
                 next_word += PATIENCE_S
-                say(f"muster: still waiting for {', '.join(child.name for child in waiting)} to start")
+                print_if_open(f"muster: still waiting for {', '.join(child.name for child in waiting)} to start")
             if time.monotonic() > until:
                 raise StartFailed(last_words(waiting[0], f"was not ready within {STARTS_WITHIN:.0f} s"))
 
@@ -101,7 +101,7 @@ class Supervision:
         child.starts += 1
         if child.code not in KILLED or child.starts >= STARTS:
             raise StartFailed(last_words(child, "ended during start-up"))
-        say(f"muster: {child.name} {describe(child.code)} while it started; starting it again")
+        print_if_open(f"muster: {child.name} {describe(child.code)} while it started; starting it again")
         self.launch(child)
 
     def do(self, work: Callable[[], None]) -> int:
@@ -210,7 +210,7 @@ class Supervision:
             return
         pause = self.pause_after(child, code)
         self.pauses[child.name] = time.monotonic() + pause
-        say(f"muster: {child.name} {describe(code)}; restarting it" + (f" in {pause:.1f} s" if pause else ""))
+        print_if_open(f"muster: {child.name} {describe(code)}; restarting it" + (f" in {pause:.1f} s" if pause else ""))
 
     def pause_after(self, child: Child, code: int) -> float:
         """Seconds until it is started again: more for each fall in a row, unless somebody killed it."""

@@ -256,7 +256,7 @@ def start_valkey(data_dir: Path) -> None:
 
 
 def start_postgres(data_dir: Path) -> None:
-    cluster = postgres.prepare(data_dir, **FOR_TESTS)
+    cluster = postgres.prepare_cluster(data_dir, **FOR_TESTS)
     child = start(postgres.command(cluster), data_dir / "postgres.log")
     if not valkey.wait_until(
         lambda: postgres.is_ready(cluster), postgres.STARTS_WITHIN, still_alive=lambda: processes.is_alive(child)

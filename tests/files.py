@@ -11,4 +11,4 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)  # recognised as one; too short to be dra
 def stored(
     owner: Any, name: str = "a.txt", content: bytes = b"words", *, media_type: str = "", **more: Any
 ) -> StoredFile:
-    return storage.save(owner.pk, name, content, declared=media_type, **more)
+    return storage.save_file(owner.pk, name, content, declared=media_type, **more)

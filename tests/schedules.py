@@ -42,7 +42,7 @@ def make_schedule(alice, make_agent, worker):
 def tick(worker):
     def tick(now, *, work=True):
         with worker.capture(execute=True):
-            told = schedules.tick(now)
+            told = schedules.tick_schedules(now)
         if work:
             worker.work(limit=500)
         return told

@@ -103,10 +103,10 @@ def test_tools_that_callers_send_over_rest(people, make, worker, api, stub, djan
 def test_lists_of_skills(people, make, worker, stub):
     for person in people:
         skill = Skill(owner=person)
-        skill_store.save(
+        skill_store.save_skill(
             skill, skill_md(name="invoices", description=words_of(person)), {}, user=person, untrusted=False
         )
-        skill_store.publish(skill, user=person)
+        skill_store.publish_skill(skill, user=person)
         make(person, Tool.objects.get(owner=person, kind="skill"))
     for person in (*people, people[0]):
         stub.script(says("Fine."))
@@ -188,7 +188,7 @@ def test_profiles_for_the_router(people, make):
     for person in people:
         make(person, description=words_of(person))
     for person in (*people, people[0]):
-        (profile,) = profiles.profiles_for(person)
+        (profile,) = profiles.list_profiles(person)
         assert profile.description == words_of(person)
 
 
@@ -198,17 +198,17 @@ def test_a_profile_is_kept_under_the_hash_that_belongs_to_it(alice, make):
     old = (agent.pk, agent.live_hash)
     Agent.objects.filter(pk=agent.pk).update(description="After.")
     Agent.objects.get(pk=agent.pk).publish(author=alice)
-    assert profiles.made([old])[old].description == "After."
+    assert profiles.build_profiles([old])[old].description == "After."
     agent.rollback(1)
-    assert [profile.description for profile in profiles.profiles_for(alice)] == ["Before."]
+    assert [profile.description for profile in profiles.list_profiles(alice)] == ["Before."]
 
 
 def test_words_of_tools(people):
     tools = [make_tool(person) for person in people]
     for person, tool in zip(people, tools, strict=True):
-        entry = tool_search.entry_of(tool)
-        assert tool_search.entry_of(tool) is entry and words_of(person) in entry.about
-    assert tool_search.entry_of(tools[0]) is not tool_search.entry_of(tools[1])
+        entry = tool_search.build_entry(tool)
+        assert tool_search.build_entry(tool) is entry and words_of(person) in entry.about
+    assert tool_search.build_entry(tools[0]) is not tool_search.build_entry(tools[1])
 
 
 def test_vectors(people, stub):
@@ -242,9 +242,9 @@ def test_functions_and_their_results(people):
 
 def test_signatures(people):
     for person in (*people, people[0]):
-        assert reading.read(f"def who({person.username}: str) -> str:\n    return ''\n").input_schema["required"] == [
-            person.username
-        ]
+        assert reading.read_signature(f"def who({person.username}: str) -> str:\n    return ''\n").input_schema[
+            "required"
+        ] == [person.username]
 
 
 def test_schemas_expressions_and_prompts(people):
@@ -253,11 +253,11 @@ def test_schemas_expressions_and_prompts(people):
         assert schema.validate(rule, {person.username: 1}) == []
         assert schema.validate(rule, {"nobody": 1}) != []
         scope = {"input": {one.username: one.pk for one in people}}
-        assert mapping.search(f"input.{person.username}", scope) == person.pk
+        assert mapping.search_expression(f"input.{person.username}", scope) == person.pk
         assert prompts.render_prompt("Hello {{ name }}", {"name": person.username}) == f"Hello {person.username}"
         told = f"There is no tool “{person.username}”."
         assert person.username in texts.translate_into("de", told)
-        assert statements.tools_of(f'{{"lookup": "{person.username}"}}') == {"lookup": person.username}
+        assert statements.parse_device_tools(f'{{"lookup": "{person.username}"}}') == {"lookup": person.username}
 
 
 # -- servers, figures -------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_sessions_with_a_server_that_both_use(people, settings):
         connection = Connection.objects.create(name="fake", provider="mcp", base_url=fake.address)
         used = []
         for person in (*people, *people):
-            with sessions.opened(connection, person.pk, monotonic() + 20) as (kept, _):
+            with sessions.open_kept_session(connection, person.pk, monotonic() + 20) as (kept, _):
                 used.append(kept)
         sessions.drop_all(connection)
     assert used[0] is used[2] and used[1] is used[3] and used[0] is not used[1]
@@ -294,10 +294,10 @@ def test_counts_of_earlier_days(people, make):
     now = timezone.now().replace(hour=12)
     at = now - timedelta(days=2)
     agent = make(people[0])
-    first = earlier.first_id_at(at).int
+    first = earlier.build_first_id(at).int
     for number, person in enumerate((people[1], people[0])):
         Run.objects.create(
-            id=earlier.first_id_at(at).__class__(int=first + number),
+            id=earlier.build_first_id(at).__class__(int=first + number),
             principal=person, agent=agent, version=agent.published, created_at=at,
         )  # fmt: skip
     start, today = now - timedelta(days=5), now - timedelta(days=1)

@@ -27,7 +27,7 @@ def later(seconds: float) -> Iterator[None]:
         with connection.cursor() as cursor:
             cursor.execute(LATER.format(float(seconds)))
             cursor.execute("SET LOCAL search_path = public, pg_catalog")
-        with patch.object(clock.Reading, "last", (clock.now(), clock.seconds())):
+        with patch.object(clock.Reading, "last", (clock.now(), clock.read_steady_seconds())):
             yield
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL search_path TO DEFAULT")

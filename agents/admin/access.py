@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as later
 
 from agents import storage
 from agents.exceptions import MusterError
-from agents.membership import change_role, end, invite, keep_administrator, person_named
+from agents.membership import change_role, end_membership, invite, keep_administrator, person_named
 from agents.models import ApiKey, AuditEvent, Invitation, Membership, Secret, Team
 from agents.models.key import DECIDE, EVERYTHING, SCOPES
 from plumbing.texts import translate
@@ -64,12 +64,12 @@ class UserAdmin(SuperusersOnly, DjangoUserAdmin, ModelAdmin):
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         person = obj.pk
         super().delete_model(request, obj)
-        transaction.on_commit(lambda: storage.erase(person))
+        transaction.on_commit(lambda: storage.erase_stored_files(person))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:
         people = list(queryset.values_list("pk", flat=True))
         super().delete_queryset(request, queryset)
-        transaction.on_commit(lambda: storage.erase(*people))
+        transaction.on_commit(lambda: storage.erase_stored_files(*people))
 
 
 @admin.register(Group)
@@ -144,7 +144,7 @@ class TeamAdmin(OwnedAdmin):
                 for member in members:
                     change_role(member, member.role)
                 for row in formset.deleted_objects:
-                    end(row)
+                    end_membership(row)
         except MusterError as error:
             messages.error(request, translate(str(error)))
         formset.save_m2m()

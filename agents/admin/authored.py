@@ -158,7 +158,7 @@ class GrantInline(VisibleChoices, admin.TabularInline):
         return super().get_queryset(request).select_related("tool", "agent")
 
 
-def number(low: float, high: float, label: Any, words: Any) -> forms.FloatField:
+def build_number_field(low: float, high: float, label: Any, words: Any) -> forms.FloatField:
     """An optional number."""
     widget = forms.NumberInput(attrs={"step": "any"})
     return forms.FloatField(
@@ -167,10 +167,10 @@ def number(low: float, high: float, label: Any, words: Any) -> forms.FloatField:
 
 
 class AgentForm(VersionedForm):
-    temperature = number(0, 2, later("Temperature"), later("0 to 2; empty: the model's default."))
-    top_p = number(0, 1, later("Top p"), later("0 to 1"))
-    presence_penalty = number(-2, 2, later("Presence penalty"), later("−2 to 2"))
-    frequency_penalty = number(-2, 2, later("Frequency penalty"), later("−2 to 2"))
+    temperature = build_number_field(0, 2, later("Temperature"), later("0 to 2; empty: the model's default."))
+    top_p = build_number_field(0, 1, later("Top p"), later("0 to 1"))
+    presence_penalty = build_number_field(-2, 2, later("Presence penalty"), later("−2 to 2"))
+    frequency_penalty = build_number_field(-2, 2, later("Frequency penalty"), later("−2 to 2"))
     max_tokens = forms.IntegerField(required=False, min_value=1, max_value=1_000_000, label=later("Max tokens"))
 
     class Media:
@@ -265,7 +265,7 @@ def copy_agent(agent: Agent, user: Any) -> Agent:
     copy.team = None
     copy.published = None
     copy.live_hash = ""
-    copy.name = free_name(agent.name, user)
+    copy.name = find_free_agent_name(agent.name, user)
     # A name has at most one public card.
     copy.public_card = False
     copy.save()
@@ -277,7 +277,7 @@ def copy_agent(agent: Agent, user: Any) -> Agent:
     return copy
 
 
-def free_name(name: str, user: Any) -> str:
+def find_free_agent_name(name: str, user: Any) -> str:
     """The name with “-copy”, or “-copy2”, “-copy3”…, whichever this person does not use yet."""
     similar = Agent.objects.filter(owner=user, name__startswith=name[:50])
     existing = set(similar.values_list("name", flat=True))

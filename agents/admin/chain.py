@@ -74,7 +74,7 @@ class ChainAdmin(VersionedAdmin):
             return "–"
         # By its key: names differ between users.
         address = reverse("page:chain-picture", args=[chain.pk])
-        words = "; ".join(map(in_words, chain.steps.all()))
+        words = "; ".join(map(describe_step_place, chain.steps.all()))
         return format_html('<img src="{}" alt="{}">', address, words)
 
     @admin.display(description=later("What it does"))
@@ -86,7 +86,7 @@ class ChainAdmin(VersionedAdmin):
         return chain.step_total
 
 
-def in_words(step: ChainStep) -> str:
+def describe_step_place(step: ChainStep) -> str:
     """The place of a step. Its context keeps so general a text out of plumbing/texts.py."""
     if not step.needs:
         return pgettext("chain", "%(step)s after nothing") % {"step": step.key}

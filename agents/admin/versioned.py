@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
 
 from agents.definitions import files
-from agents.diff import as_text, side_by_side
+from agents.diff import render_spec, side_by_side
 from agents.exceptions import MusterError
 from plumbing.texts import translate
 
@@ -60,12 +60,12 @@ class VersionedAdmin(OwnedAdmin):
 
     def version_text(self, version: Any) -> str:
         """The text that a diff compares."""
-        return as_text(version.spec)
+        return render_spec(version.spec)
 
     def draft_text(self, row: Any) -> str:
         """The working row as the same text; "" if it cannot be read."""
         try:
-            return as_text(row.draft_spec().model_dump(mode="json"))
+            return render_spec(row.draft_spec().model_dump(mode="json"))
         except (AttributeError, MusterError, pydantic.ValidationError):
             return ""
 
@@ -120,7 +120,7 @@ class VersionedAdmin(OwnedAdmin):
     def export_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse:
         """A file that `manage.py apply_definitions` reads. Secrets are never in it."""
         kind = files.kinds()[self.definition_kind]
-        text = files.dump(kind.read(row) for row in queryset)
+        text = files.dump_definitions(kind.read(row) for row in queryset)
         name = f"{self.definition_kind}s.yaml" if queryset.count() > 1 else f"{queryset.first()}.yaml"
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return HttpResponse(text, content_type="application/yaml; charset=utf-8", headers=headers)

@@ -213,7 +213,7 @@ def team_named(name: str | None, owner: Any) -> Team | None:
     return team
 
 
-def share(row: Any, name: str | None) -> None:
+def share_definition(row: Any, name: str | None) -> None:
     """Set the team of a row, within its owner's rights. The site's own files may name any team."""
     team = team_named(name, row.owner)
     if row.owner is not None:
@@ -339,10 +339,10 @@ class AgentKind:
         """The working row with its grants. “default” is the provider that the site prefers."""
         check_schemas(definition, "input_schema", "output_schema")
         set_columns(row, definition, AGENT_COLUMNS)
-        row.provider = provider_named(definition.get("provider", "default"), owner)
+        row.provider = find_definition_provider(definition.get("provider", "default"), owner)
         if row.provider.kind != Provider.Kind.OFFLINE and not row.model_name:
             row.model_name = default_model(row.provider)
-        share(row, definition.get("team"))
+        share_definition(row, definition.get("team"))
         row.full_clean(exclude=["owner", "team", "published"])
         row.save()
         carry(row)
@@ -390,7 +390,7 @@ def live_grants(row: Agent, spec: AgentSpec) -> list[Any]:
     return entries
 
 
-def provider_named(name: str, owner: Any) -> Provider:
+def find_definition_provider(name: str, owner: Any) -> Provider:
     """The owner's provider of this name, else the site's. “default”: the site's first enabled one with a real model,
     else the offline one. Raises Invalid.
     """

@@ -21,8 +21,8 @@ from agents.documents import Plain, portions
 from agents.exceptions import Invalid, MusterError, TooLarge
 from agents.models import Starter
 from agents.models.team import check_name
-from agents.schema import check_schema, sha256_of
-from agents.unknown import refuse
+from agents.schema import check_schema, hash_json
+from agents.unknown import refuse_unknown_fields
 from plumbing.untrusted import apart
 
 Definition = dict[str, Any]
@@ -95,18 +95,18 @@ def kinds() -> dict[str, Kind]:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def load(path: Path) -> list[Definition]:
+def load_definition_files(path: Path) -> list[Definition]:
     """Every definition of a YAML file or folder, ordered so that each refers to earlier ones."""
     files = [path]
     if not path.is_file():
         files = sorted(file for file in path.rglob("*") if file.suffix in (".yaml", ".yml"))
     definitions: list[Definition] = []
     for file in files:
-        definitions += parse(file)
-    return in_order(definitions)
+        definitions += parse_definition_file(file)
+    return order_definitions(definitions)
 
 
-def in_order(definitions: list[Definition]) -> list[Definition]:
+def order_definitions(definitions: list[Definition]) -> list[Definition]:
     """The kinds in their order, and within them what others need first. Raises Invalid for a name that occurs twice."""
     names = Counter((definition["kind"], definition["name"]) for definition in definitions)
     for (kind, name), count in names.items():
@@ -153,7 +153,7 @@ def needs(definition: Definition) -> set[tuple[str, str]]:
     return targets
 
 
-def parse(file: Path) -> Iterator[Definition]:
+def parse_definition_file(file: Path) -> Iterator[Definition]:
     try:
         documents = list(yaml.load_all(file.read_text(), Loader=Plain))  # noqa: S506  (a SafeLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -161,14 +161,14 @@ def parse(file: Path) -> Iterator[Definition]:
     return each(documents, file)
 
 
-def read(text: str) -> list[Definition]:
+def read_definitions(text: str) -> list[Definition]:
     """Every definition of a text from a user, in order. It is read in a process with limits, some
     documents at a time. Raises Invalid with the line, TooLarge.
     """
     definitions: list[Definition] = []
     for lines_above, portion in portions(text, AT_ONCE):
         try:
-            documents = apart.read("definitions", portion)
+            documents = apart.run_reader_task("definitions", portion)
         except apart.TooMuch as error:
             raise TooLarge(f"These definitions take too long to read: {error}.", hint="Send fewer at a time.")
         except apart.Refused as error:
@@ -178,7 +178,7 @@ def read(text: str) -> list[Definition]:
         definitions += each(documents, "the text")
         if len(definitions) > MOST:
             raise TooLarge(f"These are more than {MOST} definitions.", hint="Send fewer at a time.")
-    return in_order(definitions)
+    return order_definitions(definitions)
 
 
 def each(documents: list[Any], source: Any) -> Iterator[Definition]:
@@ -217,10 +217,10 @@ def check_definition(definition: Any, file: Any) -> Definition:
 def refuse_unknown(definition: Definition, place: str = "") -> None:
     """Raises Invalid, naming each field that such a definition does not have."""
     unknown = kinds()[definition["kind"]].unknown(definition)
-    refuse(unknown, f"{place}{definition['kind']} {definition['name']} has a field that does not exist.")
+    refuse_unknown_fields(unknown, f"{place}{definition['kind']} {definition['name']} has a field that does not exist.")
 
 
-def dump(definitions: Iterable[Definition]) -> str:
+def dump_definitions(definitions: Iterable[Definition]) -> str:
     """YAML as a person would write it: long texts as blocks, keys in the order of the form."""
     return yaml.dump_all(definitions, Dumper=Readable, sort_keys=False, allow_unicode=True, width=110)
 
@@ -242,7 +242,7 @@ Readable.add_representer(str, block_text)
 # -- plan and apply ---------------------------------------------------------------------------------------------------
 
 
-def export(owner: Any, *, only: str | None = None) -> list[Definition]:
+def export_definitions(owner: Any, *, only: str | None = None) -> list[Definition]:
     """All of one owner's rows (None: the site's) as definitions."""
     definitions: list[Definition] = []
     for name, kind in kinds().items():
@@ -251,7 +251,7 @@ def export(owner: Any, *, only: str | None = None) -> list[Definition]:
     return definitions
 
 
-def plan(definitions: list[Definition], *, owner: Any) -> list[Change]:
+def plan_changes(definitions: list[Definition], *, owner: Any) -> list[Change]:
     """The changes that would be made, without making them."""
     kinds_by_name = kinds()
     return [compare(kinds_by_name[definition["kind"]], definition, owner) for definition in definitions]
@@ -284,7 +284,7 @@ def differing(kind: Kind, definition: Definition, now: Definition, owner: Any) -
     return fields
 
 
-def apply(
+def apply_changes(
     changes: list[Change], *, owner: Any, actor: Any, check: Callable[[Definition, Any], None] | None = None
 ) -> int:
     """Apply a plan in one transaction: everything or nothing. Returns how many rows were written.
@@ -343,7 +343,7 @@ def install_starters(folder: Path, *, actor: Any) -> list[Change]:
     """The starters of a new database. Written if new, or if newer and not edited since."""
     changes: list[Change] = []
     kinds_by_name = kinds()
-    for definition in load(folder):
+    for definition in load_definition_files(folder):
         kind = kinds_by_name[definition["kind"]]
         change = starter_change(kind, definition)
         if change is None:
@@ -352,7 +352,7 @@ def install_starters(folder: Path, *, actor: Any) -> list[Change]:
         with transaction.atomic():
             row = kind.write(definition, owner=None, actor=actor, row=kind.find(None, name))
             # How it was written, to tell later whether somebody edited it.
-            hashes = {"file_sha256": sha256_of(definition), "row_sha256": sha256_of(kind.read(row))}
+            hashes = {"file_sha256": hash_json(definition), "row_sha256": hash_json(kind.read(row))}
             Starter.objects.update_or_create(kind=kind.name, name=name, defaults=hashes)
         changes.append(change)
     return changes
@@ -365,10 +365,10 @@ def starter_change(kind: Kind, definition: Definition) -> Change | None:
     if installed is None:
         return Change(kind.name, name, "create") if row is None else None
     # An administrator deleted it, or nothing has changed.
-    if row is None or installed.file_sha256 == sha256_of(definition):
+    if row is None or installed.file_sha256 == hash_json(definition):
         return None
     # An author edited it, so it is theirs now.
-    if sha256_of(kind.read(row)) != installed.row_sha256:
+    if hash_json(kind.read(row)) != installed.row_sha256:
         return None
     return Change(kind.name, name, "change")
 

@@ -23,7 +23,7 @@ def first_served(provider: Provider) -> str:
     """The first model that the server lists."""
     url = f"{provider.base_url.rstrip('/')}/models"
     try:
-        names = served.ask(provider)
+        names = served.ask_for_models(provider)
     except served.NotServed as error:
         raise nameless(url, f"{error} {error.hint}".strip())
     if not names:

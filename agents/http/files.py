@@ -15,8 +15,8 @@ SANDBOX = {
 }
 
 
-def answer(row: StoredFile, content_type: str, *, as_attachment: bool) -> HttpResponse:
-    content = storage.read(row)
+def answer_with_file(row: StoredFile, content_type: str, *, as_attachment: bool) -> HttpResponse:
+    content = storage.read_stored_file(row)
     if content is None:
         raise NotFound("The content of this file was deleted.")
     disposition = content_disposition_header(as_attachment, row.name) or "attachment"

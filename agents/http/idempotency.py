@@ -36,8 +36,8 @@ class Repeated(Exception):
         self.response = response
 
 
-def remember(request: Any, view: Any) -> None:
-    """Remember a POST that has a key, until `settlement`. Raises what `begin` raises.
+def remember_request(request: Any, view: Any) -> None:
+    """Remember a POST that has a key, until `settlement`. Raises what `begin_request` raises.
 
     A view names in `keeps_keys` the actions or methods that find an earlier request themselves, and in
     `secret_answers` those whose answers contain what is shown only once.
@@ -49,7 +49,7 @@ def remember(request: Any, view: Any) -> None:
     key = read_key(request)
     if key:
         is_secret = is_among(view, request, "secret_answers")
-        request._request.idempotent = begin(request, key), is_secret
+        request._request.idempotent = begin_request(request, key), is_secret
 
 
 def remembers_keys(view: Any) -> bool:
@@ -71,7 +71,7 @@ def read_key(request: Any) -> str | None:
     return key or None
 
 
-def begin(request: Any, key: str) -> IdempotentRequest:
+def begin_request(request: Any, key: str) -> IdempotentRequest:
     """The row of a new request. Raises Repeated, IdempotencyMismatch, Conflict, ParseError."""
     request_hash = hash_request(request)
     row, is_new = IdempotentRequest.objects.claim(request.user, scope_key(request, key), request_hash)
@@ -125,7 +125,7 @@ def file_hash(value: Any) -> Any:
 
 
 def settlement(answer: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Middleware: what became of a request that `remember` has kept."""
+    """Middleware: what became of a request that `remember_request` has kept."""
 
     def settled(request: HttpRequest) -> HttpResponseBase:
         response = answer(request)
@@ -135,13 +135,13 @@ def settlement(answer: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[H
         row, is_secret = remembered
         # If this fails, the row says that the outcome is not known, which is true.
         with suppress(DatabaseError):
-            settle(row, response, is_secret=is_secret)
+            settle_request(row, response, is_secret=is_secret)
         return response
 
     return settled
 
 
-def settle(row: IdempotentRequest, response: Any, *, is_secret: bool) -> None:
+def settle_request(row: IdempotentRequest, response: Any, *, is_secret: bool) -> None:
     """An answer is kept; a refusal changed nothing, so its key can be used again. Except after CARRIED_OUT."""
     if response.status_code < 400 or error_code(response) in CARRIED_OUT:
         row.status = response.status_code

@@ -5,7 +5,7 @@ without a word, and an ignored filter would return everything.
 from collections.abc import Mapping
 from typing import Any
 
-from agents.unknown import extra, refuse, unknown_names
+from agents.unknown import extra, refuse_unknown_fields, unknown_names
 
 from .filters import Filters, Search, find_orderings
 
@@ -22,7 +22,7 @@ def check_known(request: Any, view: Any) -> None:
     if request.query_params:
         check_parameters(request, view)
     if reads_no_body(request, view) and request.data:
-        refuse(extra(request.data, ()) or {"body": "It must be empty."}, "This request takes no body.")
+        refuse_unknown_fields(extra(request.data, ()) or {"body": "It must be empty."}, "This request takes no body.")
 
 
 def check_parameters(request: Any, view: Any) -> None:
@@ -31,7 +31,7 @@ def check_parameters(request: Any, view: Any) -> None:
         return
     names = [name for name in request.query_params if name not in parameters]
     messages = unknown_names(names, "parameter", parameters, sent=request.query_params)
-    refuse(messages, "The address has a parameter that does not exist.", "parameter")
+    refuse_unknown_fields(messages, "The address has a parameter that does not exist.", "parameter")
 
 
 def find_for_action(table: Mapping[str, Any], request: Any, view: Any) -> list[Any]:

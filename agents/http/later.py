@@ -5,7 +5,7 @@
         return later(self, End(run.pk, seconds, place), lambda ended: Response(…))
 
 `config/handler.py` awaits the end on the event loop, then calls the function on a thread. Without an event
-loop (Django's test client) `later` waits on its thread.
+loop (Django's test client) `answer_later` waits on its thread.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class Awaited(Protocol):
 Finish = Callable[[Any], Response]
 
 
-def later(view: Any, awaited: Awaited, finish: Finish) -> HttpResponseBase:
+def answer_later(view: Any, awaited: Awaited, finish: Finish) -> HttpResponseBase:
     """The answer `finish(outcome)`, where `outcome` is what `awaited` brings, or None if the wait ended first. After a
     long wait the caller's key or login is checked again.
     """

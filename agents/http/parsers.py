@@ -36,7 +36,7 @@ class JSONParser(BaseParser):
         if len(raw) > limit:
             raise body_too_large(limit)
         try:
-            return read(raw)
+            return parse_json_body(raw)
         except ValueError as error:
             raise ParseError(f"The body is not JSON: {error}")
 
@@ -67,11 +67,11 @@ def body_too_large(limit: int) -> TooLarge:
     )
 
 
-def read(raw: bytes) -> Any:
+def parse_json_body(raw: bytes) -> Any:
     """The value of a JSON text; None for an empty one. Raises ValueError."""
     text = raw.decode("utf-8-sig") or "null"
     try:
-        value = json.loads(text, parse_constant=refuse)
+        value = json.loads(text, parse_constant=refuse_json_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply")
     except ValueError as error:
@@ -84,7 +84,7 @@ def read(raw: bytes) -> Any:
     if bracket_count > MAX_DEPTH and measure_depth(value, MAX_DEPTH) > MAX_DEPTH:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     if SUSPECT.search(raw):
-        check(value)
+        check_json_value(value)
     return value
 
 
@@ -93,17 +93,17 @@ def find_fault(value: Any) -> str:
     try:
         if measure_depth(value, MAX_DEPTH) > MAX_DEPTH:
             return f"it is nested deeper than {MAX_DEPTH} levels"
-        check(value)
+        check_json_value(value)
     except ValueError as error:
         return str(error)
     return ""
 
 
-def refuse(word: str) -> None:
+def refuse_json_constant(word: str) -> None:
     raise ValueError(f"{word} is not a JSON number")
 
 
-def check(value: Any) -> None:
+def check_json_value(value: Any) -> None:
     if isinstance(value, str):
         if LONE.search(value):
             raise ValueError("a text contains a NUL character or a lone surrogate")
@@ -112,8 +112,8 @@ def check(value: Any) -> None:
             raise ValueError("a number is too large")
     elif isinstance(value, list):
         for item in value:
-            check(item)
+            check_json_value(item)
     elif isinstance(value, dict):
         for key, item in value.items():
-            check(key)
-            check(item)
+            check_json_value(key)
+            check_json_value(item)

@@ -113,7 +113,7 @@ def find_addresses(request: Any) -> list[str]:
     if request.content_type != "application/json":
         return []
     try:
-        pending = [json_values.read(request._request.body)]
+        pending = [json_values.load_json(request._request.body)]
     except RawPostDataException:
         # An earlier check has read the body, and found nothing wrong with it.
         pending = [request.data]

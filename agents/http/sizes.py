@@ -57,7 +57,7 @@ def measure_text(text: str, most: int) -> int:
     """The bytes of a text as JSON, with its quotes. One that has more characters than `most` is not written."""
     if len(text) > most or (len(text) <= SHORT and text.isascii()):
         return len(text) + 2
-    return len(json_values.write(text))
+    return len(json_values.dump_json(text))
 
 
 # Of plumbing.stored_rows: the same values once more.

@@ -11,9 +11,9 @@ from django.conf import settings
 from rest_framework.throttling import BaseThrottle
 
 from agents.models import ApiKey
-from plumbing.broker.broadcast import channel_of
+from plumbing.broker.broadcast import name_channel
 from plumbing.broker.line import Line
-from plumbing.http.addresses import client_at
+from plumbing.http.addresses import group_client_address
 
 WINDOW_S = 60
 
@@ -45,7 +45,7 @@ class Rate(BaseThrottle):
         return until_next()
 
 
-def is_within(user: Any, key: Any, address: str) -> bool:
+def is_below_limits(user: Any, key: Any, address: str) -> bool:
     """Count one request or one frame of a socket; False if it exceeds the limit. A limit of 0 means
     no limit.
     """
@@ -58,7 +58,7 @@ def count_request(user: Any, key: Any, address: str) -> list[tuple[int, int]]:
     if user.pk:
         caller = f"k{key.pk}" if isinstance(key, ApiKey) else f"u{user.pk}"
         limits[caller] = settings.RATE_PER_KEY
-    limits[f"a{client_at(address)}"] = settings.RATE_PER_ADDRESS
+    limits[f"a{group_client_address(address)}"] = settings.RATE_PER_ADDRESS
     # A limit of 0 means no limit, and needs no count.
     names = [name for name, limit in limits.items() if limit > 0]
     if not names:
@@ -77,7 +77,7 @@ def count_in_windows(names: list[str]) -> list[int]:
     window = int(time() // WINDOW_S)
     commands: list[tuple[Any, ...]] = []
     for name in names:
-        key = channel_of("rate", name, window)
+        key = name_channel("rate", name, window)
         commands.append(("INCR", key))
         commands.append(("EXPIRE", key, 2 * WINDOW_S))
     try:
@@ -95,4 +95,4 @@ def client_address(request: Any) -> str:
 
 def find_client(request: Any) -> str:
     """Whose requests are counted together: an IPv4 address, or the IPv6 network of one home."""
-    return client_at(client_address(request))
+    return group_client_address(client_address(request))

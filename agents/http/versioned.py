@@ -17,7 +17,7 @@ from agents.models.tool import MOST_GRANTS
 
 from .grant_serializers import GrantSerializer, read_grants, replace_grants
 from .version_serializers import DiffSerializer, PublishedSerializer, PublishSerializer, RollbackSerializer
-from .viewsets import NamedViewSet, read, refusals
+from .viewsets import NamedViewSet, read_body, refusals
 
 NUMBER = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
 NUMBER_OR_DRAFT = {"oneOf": [NUMBER, {"type": "string", "enum": ["draft"]}]}
@@ -25,7 +25,7 @@ WITHOUT_FILTERS: dict[str, Any] = {"filterset_fields": None, "filterset_class": 
 WITHOUT_LISTS: dict[str, Any] = {"pagination_class": None, **WITHOUT_FILTERS}
 
 
-def versions_as(plural: str, listed: Any, whole: Any) -> Callable[[Any], Any]:
+def serve_versions(plural: str, listed: Any, whole: Any) -> Callable[[Any], Any]:
     """Class decorator: the serializers of a version in a list and alone, and their names in
     OpenAPI.
     """
@@ -41,7 +41,7 @@ def versions_as(plural: str, listed: Any, whole: Any) -> Callable[[Any], Any]:
 
 
 class VersionedViewSet(NamedViewSet):
-    """`heavy` names fields left out of a list of versions; `versions_as` sets the serializers."""
+    """`heavy` names fields left out of a list of versions; `serve_versions` sets the serializers."""
 
     heavy: tuple[str, ...] = ("spec",)
     # Publishing a function runs its tests.
@@ -61,7 +61,7 @@ class VersionedViewSet(NamedViewSet):
         """
         row = self.get_object()
         try:
-            body = read(self.publishing, request)
+            body = read_body(self.publishing, request)
             return published_response(self.freeze(row, body))
         except pydantic.ValidationError as error:
             message = _("The %(kind)s cannot be published.") % {"kind": kind_name(row)}
@@ -78,7 +78,7 @@ class VersionedViewSet(NamedViewSet):
     def rollback(self, request: Any, name: str) -> Response:
         """Make an earlier version live again."""
         row = self.get_object()
-        body = read(RollbackSerializer, request)
+        body = read_body(RollbackSerializer, request)
         return published_response(self.go_back(row, body["version"]))
 
     def go_back(self, row: Any, number: int) -> Any:
@@ -111,8 +111,8 @@ class VersionedViewSet(NamedViewSet):
         row = self.get_object()
         old_number, old = self.side(row, request, "from")
         new_number, new = self.side(row, request, "to")
-        old_text = diff.as_text(old)
-        new_text = diff.as_text(new)
+        old_text = diff.render_spec(old)
+        new_text = diff.render_spec(new)
         text = diff.diff_texts(old_text, new_text, version_label(old_number), version_label(new_number))
         body = {"from": old_number, "to": new_number, "changes": diff.changes(old, new), "text": text}
         return Response(DiffSerializer(body).data)
@@ -120,7 +120,7 @@ class VersionedViewSet(NamedViewSet):
     def side(self, row: Any, request: Any, name: str) -> tuple[int | None, dict[str, Any]]:
         """The number and the content of one side; None is the draft's number."""
         if request.query_params.get(name) != "draft":
-            number = read_number(request, name)
+            number = read_version_number(request, name)
             version = self.find_version(row, number)
             return number, self.contents(version)
         try:
@@ -192,7 +192,7 @@ def version_label(number: int | None) -> str:
     return "draft" if number is None else f"v{number}"
 
 
-def read_number(request: Any, name: str) -> int:
+def read_version_number(request: Any, name: str) -> int:
     text = request.query_params.get(name, "")
     is_number = text.isascii() and text.isdigit() and len(text) < 10
     if not is_number:

@@ -14,9 +14,9 @@ from rest_framework import views, viewsets
 from agents.exceptions import Conflict, NotFound
 from agents.models import AuditEvent
 from agents.models.team import SLUG, Owned, kind_name, the_one
-from agents.sharing import dependents, let_go
+from agents.sharing import dependents, release_unshared_uses
 
-from .idempotency import remember
+from .idempotency import remember_request
 from .known import check_known
 from .resources import Tagged
 from .throttles import client_address
@@ -30,7 +30,7 @@ class Checked:
     def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)  # type: ignore[misc]
         check_known(request, self)
-        remember(request, self)
+        remember_request(request, self)
 
 
 class APIView(Checked, views.APIView):
@@ -161,7 +161,7 @@ class NamedViewSet(ByName, Tagged, Audited, ModelViewSet):
         with refusals(self.model._meta.verbose_name_raw, self.request.user, is_deletion=True):
             self.audit("deleted", row)
             if isinstance(row, Owned):
-                let_go(row)
+                release_unshared_uses(row)
             row.delete()
 
 
@@ -178,7 +178,7 @@ def read_owner(request: Any) -> str | None:
     return owner
 
 
-def read(serializer_class: Any, request: Any) -> dict[str, Any]:
+def read_body(serializer_class: Any, request: Any) -> dict[str, Any]:
     """The validated body of a serializer without context. Raises ValidationError."""
     body = {} if request.data is None else request.data
     return shared_serializer(serializer_class).run_validation(body)

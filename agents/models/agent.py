@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from agents import prompts
 from agents.exceptions import Invalid
-from agents.schema import sha256_of
+from agents.schema import hash_json
 from agents.spec import GrantSpec
 
 from .agent_options import AgentOptions, AgentSpec
@@ -20,7 +20,7 @@ from .options import versioned_values
 from .provider import Provider
 from .team import OwnedQuerySet, check_name, is_capped, one_name_per_owner
 from .tool import Tool
-from .version import TriedVersion, earlier, make_version
+from .version import TriedVersion, find_earlier_version, make_version
 
 
 class AgentQuerySet(OwnedQuerySet):
@@ -136,7 +136,7 @@ class Agent(AgentOptions):
     def rollback(self, number: int) -> "AgentVersion":
         """Make an earlier version live again. Raises Invalid."""
         locked = Agent.objects.select_for_update().get(pk=self.pk)
-        version = earlier(locked, number)
+        version = find_earlier_version(locked, number)
         spec = version.read_spec()
         locked.point_to(version)
         offer_as_tool(locked, spec)
@@ -167,7 +167,7 @@ class Agent(AgentOptions):
         definitions = {grant.tool_id: live_definition(grant.tool) for grant in self.grants.all()}
         # A grant that the working row no longer has counts with the definition that was published.
         hashes = [[grant.tool_id, definitions.get(grant.tool_id, grant.definition_hash)] for grant in grants]
-        self.live_hash = sha256_of([self.published.sha256, hashes, self.provider_id, self.provider.revision])
+        self.live_hash = hash_json([self.published.sha256, hashes, self.provider_id, self.provider.revision])
         return self.live_hash != before
 
 
@@ -196,10 +196,10 @@ def parse_spec(version: AgentVersion) -> AgentSpec:
 
 def offer_as_tool(agent: Agent, spec: AgentSpec) -> "Tool | None":
     """The catalogue row through which other agents call this one as a minion."""
-    return offer(agent, Tool.Kind.AGENT, spec.description, minion_schema(spec), agent.timeout)
+    return list_as_tool(agent, Tool.Kind.AGENT, spec.description, minion_schema(spec), agent.timeout)
 
 
-def offer(row: Any, kind: str, description: str, schema: dict[str, Any], deadline_s: float) -> "Tool | None":
+def list_as_tool(row: Any, kind: str, description: str, schema: dict[str, Any], deadline_s: float) -> "Tool | None":
     """The catalogue row through which agents call this agent or chain; it has the same name.
 
     None if another tool has that name; a definition file can then offer the row under another name.
@@ -249,7 +249,7 @@ def live_definition(tool: Any) -> str:
     """The parts of a tool that a live agent depends on."""
     if not tool.enabled:
         return "disabled"
-    return sha256_of([tool.definition_hash, tool.deadline_s, tool.untrusted, *tool.record_fields])
+    return hash_json([tool.definition_hash, tool.deadline_s, tool.untrusted, *tool.record_fields])
 
 
 def grant_spec(grant: Any) -> GrantSpec:

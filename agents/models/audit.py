@@ -12,7 +12,7 @@ from plumbing.broker import broadcast
 
 def change_channel(kind: str) -> bytes:
     """The channel on which a change of a row of this kind is announced."""
-    return broadcast.channel_of("changed", kind)
+    return broadcast.name_channel("changed", kind)
 
 
 class AuditQuerySet(models.QuerySet):
@@ -49,7 +49,7 @@ class AuditEvent(models.Model):
     ) -> "AuditEvent":
         """Add one line, and announce the change. `subject` is the changed row; details must not contain a secret."""
         kind = subject._meta.model_name or ""
-        transaction.on_commit(partial(broadcast.publish, change_channel(kind), b""))
+        transaction.on_commit(partial(broadcast.publish_message, change_channel(kind), b""))
         # The site itself, which sets up its rows, has no account.
         person = actor if getattr(actor, "pk", None) else None
         person_name = person.get_username() if person else ""

@@ -9,16 +9,16 @@ from pydantic import ValidationError
 from agents.exceptions import Invalid
 from agents.graph import MAX_STEPS, Problem, cut_after, problems
 from agents.spec import ChainSpec, StepSpec
-from agents.unknown import extra, extra_within, refuse
+from agents.unknown import extra, find_unknown_fields, refuse_unknown_fields
 from plumbing.stored_rows import StoredRow
 
-from .agent import grant_spec, offer
+from .agent import grant_spec, list_as_tool
 from .chain_options import ChainOptions
 from .chain_targets import Targets
 from .options import versioned_values
 from .team import OwnedQuerySet, check_name, one_name_per_owner
 from .tool import Tool
-from .version import TriedVersion, earlier, make_version
+from .version import TriedVersion, find_earlier_version, make_version
 
 TARGETS = ("agent", "tool", "chain")
 STEP_FIELDS = frozenset(StepSpec.model_fields) - {"target_id"} | {*TARGETS}
@@ -116,7 +116,7 @@ class Chain(ChainOptions):
     def rollback(self, number: int) -> "ChainVersion":
         """Make an earlier version live again. Raises Invalid."""
         locked = Chain.objects.select_for_update().get(pk=self.pk)
-        version = earlier(locked, number)
+        version = find_earlier_version(locked, number)
         spec = version.read_spec()
         locked.point_to(version)
         offer_as_tool(locked, spec)
@@ -223,7 +223,7 @@ class ChainVersion(TriedVersion):
 
 def offer_as_tool(chain: Chain, spec: ChainSpec) -> Tool | None:
     """The catalogue row through which agents call this chain."""
-    return offer(chain, Tool.Kind.CHAIN, spec.description, tool_schema(spec), chain.timeout)
+    return list_as_tool(chain, Tool.Kind.CHAIN, spec.description, tool_schema(spec), chain.timeout)
 
 
 def tool_schema(spec: ChainSpec) -> dict[str, Any]:
@@ -253,14 +253,14 @@ def refuse_doubles(keys: list[Any]) -> None:
 
 def extra_in_step(step: dict[str, Any], place: str = "") -> dict[str, str]:
     """The fields that no step has, at every depth: where each is, and a message."""
-    return {**extra(step, STEP_FIELDS, place), **extra_within(StepSpec, step, place)}
+    return {**extra(step, STEP_FIELDS, place), **find_unknown_fields(StepSpec, step, place)}
 
 
 def read_step(step: dict[str, Any]) -> dict[str, Any]:
     """A step in readable form → the columns of ChainStep. `agent: x`, `tool: x`, `chain: x` set the
     target too.
     """
-    refuse(extra_in_step(step), f"Step “{step.get('key', '?')}” has a field that does not exist.")
+    refuse_unknown_fields(extra_in_step(step), f"Step “{step.get('key', '?')}” has a field that does not exist.")
     columns = dict(step)
     for kind in TARGETS:
         if kind in columns:

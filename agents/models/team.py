@@ -168,7 +168,7 @@ class Membership(StoredRow):
         return cls.objects.filter(user_id=user.pk, team_id=team_id).first()
 
 
-def open_to(user: Any, roles: Iterable[str], prefix: str = "") -> Q:
+def filter_open_rows(user: Any, roles: Iterable[str], prefix: str = "") -> Q:
     """Rows owned by this user, shared by a team in which they have one of these roles, or owned by
     the site.
     """
@@ -190,7 +190,7 @@ class OwnedQuerySet(models.QuerySet):
         """See: the user's own rows, those shared by their teams, and the site's."""
         if not user.is_authenticated:
             return self.none()
-        return self.filter(open_to(user, Membership.Role.values))
+        return self.filter(filter_open_rows(user, Membership.Role.values))
 
     def usable_by(self, user: Any) -> Self:
         """Use: the same, except for a team's viewers. Rows that start runs as their owner can only
@@ -199,7 +199,7 @@ class OwnedQuerySet(models.QuerySet):
         if not user.is_authenticated:
             return self.none()
         model: Any = self.model
-        return self.filter(open_to(user, model.USED_BY))
+        return self.filter(filter_open_rows(user, model.USED_BY))
 
     def editable_by(self, user: Any) -> Self:
         """Change, share and delete: only the owner; for rows without an owner, superusers."""
@@ -318,7 +318,7 @@ def others_among(owner_ids: Iterable[int | None], user_id: int) -> set[int]:
 
 
 def is_open(owner_id: int | None, team_id: int | None, user_id: int, roles: Iterable[str] = Membership.USERS) -> bool:
-    """`open_to` for one row: queries the database only for rows shared by a team."""
+    """`filter_open_rows` for one row: queries the database only for rows shared by a team."""
     if owner_id == user_id:
         return True
     if team_id is None:
@@ -329,7 +329,7 @@ def is_open(owner_id: int | None, team_id: int | None, user_id: int, roles: Iter
 Key = TypeVar("Key")
 
 
-def closed_to(places: Mapping[Key, tuple[int | None, int | None]], user_ids: Iterable[int]) -> set[Key]:
+def find_closed_rows(places: Mapping[Key, tuple[int | None, int | None]], user_ids: Iterable[int]) -> set[Key]:
     """The rows, by their owners and teams, that one of these people may not use. Asks the database once for each person
     and each team that shares some.
     """

@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from agents.schema import sha256_of
+from agents.schema import hash_json
 from plumbing.stored_rows import StoredRow
 
 from .options import option
@@ -87,7 +87,7 @@ class Tool(Owned):
         """Set `definition_hash` from the definition; call this after changing a tool, before
         saving.
         """
-        self.definition_hash = sha256_of(self.definition())
+        self.definition_hash = hash_json(self.definition())
         return self.definition_hash
 
 

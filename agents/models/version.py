@@ -108,7 +108,7 @@ def next_number(versions: Any) -> int:
     return (last_number or 0) + 1
 
 
-def earlier(row: Any, number: int) -> Any:
+def find_earlier_version(row: Any, number: int) -> Any:
     """The version with this number. Raises Invalid."""
     version = row.versions.filter(number=number).first()
     if version is None:

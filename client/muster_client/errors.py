@@ -120,7 +120,7 @@ KINDS: dict[int, type[APIError]] = {
 }
 
 
-def error_of(status: int, body: Any, headers: Mapping[str, str]) -> APIError:
+def build_api_error(status: int, body: Any, headers: Mapping[str, str]) -> APIError:
     """The error for an answer with this status."""
     kind = KINDS.get(status, ServerError if status >= 500 else APIError)
     return kind(status, body, headers=headers)

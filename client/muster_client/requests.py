@@ -45,7 +45,7 @@ def segment(value: object) -> str:
     return text
 
 
-def given(**values: Any) -> dict[str, Any]:
+def drop_unset(**values: Any) -> dict[str, Any]:
     """Without the values that were left out (None)."""
     return {name: value for name, value in values.items() if value is not None}
 

@@ -49,7 +49,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().init_connection_state()
         if clock.is_old():
             (read,) = self.connection.execute("SELECT STATEMENT_TIMESTAMP()").fetchone()
-            clock.keep(read)
+            clock.keep_reading(read)
 
     def _close(self) -> None:
         """A server that restarts breaks every connection: without a look at those that rest, each would fail a request.

@@ -69,4 +69,4 @@ from config.settings.runs import (
 )
 from config.settings.gateway import A2A_SIGNING_KEY, OAUTH2_PROVIDER
 
-removed.refuse(os.environ)
+removed.refuse_removed_settings(os.environ)

@@ -23,7 +23,7 @@ QUEUE_URL = brokers.queue_url(env.str("QUEUE_URL", default=""), BROKER_URL)
 # address and namespace of Temporal, for the carrier “temporal”
 TEMPORAL_URL = env.str("TEMPORAL_URL", default="localhost:7233/default")
 # how workers learn that a run is queued: list, postgres, celery (any broker of BROKER_URL) or temporal
-CARRIER = brokers.carrier(
+CARRIER = brokers.check_carrier_setting(
     env.str("MUSTER_CARRIER", default="list"),
     queue=QUEUE_URL,
     broker=BROKER_URL,

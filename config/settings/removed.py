@@ -26,7 +26,7 @@ REMOVED = {
 }
 
 
-def refuse(environment: Mapping[str, str]) -> None:
+def refuse_removed_settings(environment: Mapping[str, str]) -> None:
     """Raises ImproperlyConfigured."""
     lines = [f"{name} is no setting any more: {REMOVED[name]}." for name in sorted(REMOVED) if name in environment]
     if lines:

@@ -15,9 +15,9 @@ from django.utils.dateparse import parse_datetime
 
 from agents.exceptions import Unavailable
 from agents.tools import ToolError, ToolFailed, never
-from connectors.content import MAX_CHARS, clean, unreadable
+from connectors.content import MAX_CHARS, clean_untrusted_text, unreadable
 from connectors.exceptions import CursorExpired, MissingScope
-from connectors.logins.providers import service_of
+from connectors.logins.providers import get_cloud_service
 from connectors.models import Connection, DeliveredItem
 
 from . import ledger
@@ -136,7 +136,7 @@ class Connector:
 
     def require(self, access: str) -> None:
         """Raises MissingScope before anything is sent if the user did not grant this access."""
-        scopes = [one.scope for one in service_of(self.provider).scopes if one.access == access]
+        scopes = [one.scope for one in get_cloud_service(self.provider).scopes if one.access == access]
         granted = {scope.lower().rsplit("/", 1)[-1] for scope in self.connection.scopes}
         if granted and scopes and not any(scope.lower().rsplit("/", 1)[-1] in granted for scope in self.wider(scopes)):
             raise MissingScope(self.connection, access)
@@ -183,11 +183,11 @@ class Connector:
         """The next messages that no other call received. Repeating the same call returns the same
         messages.
         """
-        stream = ledger.stream_of(filters)
-        items = ledger.claimed(self.connection, call_id)
+        stream = ledger.build_stream_key(filters)
+        items = ledger.list_claimed_items(self.connection, call_id)
         if not items:
             self.discover(stream, filters)
-            items = ledger.claim(self.connection, stream, call_id, limit)
+            items = ledger.claim_oldest_items(self.connection, stream, call_id, limit)
         batch = self.read_all(items, filters, max_chars)
         batch.has_more = ledger.has_more(self.connection, stream)
         self.connection.mark_ok()
@@ -249,7 +249,7 @@ class Connector:
                 if is_silent and is_answering:
                     # The service answers for others: it is this message that it cannot give.
                     error = ToolFailed(str(error), code="unreadable")
-                outcomes[item.pk] = outcome_of(reading.message, error)
+                outcomes[item.pk] = choose_item_outcome(reading.message, error)
                 if reading.message is not None:
                     batch.messages.append(reading.message)
                 elif error is not None and error.code in OF_THE_ACCOUNT:
@@ -257,7 +257,7 @@ class Connector:
                 elif error is not None and not is_gone(error):
                     self.report(item, error, batch)
         finally:  # whatever happens, no message stays claimed by a call that has ended
-            ledger.settle(items, lambda item: outcomes.get(item.pk, (State.FOUND, "")))
+            ledger.record_item_outcomes(items, lambda item: outcomes.get(item.pk, (State.FOUND, "")))
         if stopped is not None and not batch.messages and not batch.errors:
             raise stopped
         return batch
@@ -350,11 +350,13 @@ def raw_headers(headers: Any) -> dict[str, str]:
     headers_by_name: dict[str, str] = {}
     for name, value in pairs[:HEADERS]:
         if isinstance(value, str):
-            headers_by_name.setdefault(clean(str(name)).lower()[:100], clean(value)[:1000])
+            headers_by_name.setdefault(
+                clean_untrusted_text(str(name)).lower()[:100], clean_untrusted_text(value)[:1000]
+            )
     return headers_by_name
 
 
-def outcome_of(message: dict[str, JSON] | None, error: ToolError | None) -> tuple[str, str]:
+def choose_item_outcome(message: dict[str, JSON] | None, error: ToolError | None) -> tuple[str, str]:
     """The ledger's entry for an item after the attempt to read it."""
     if error is None:
         return (State.DELIVERED, "") if message is not None else (State.GONE, "excluded by the filters")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from connectors.content import Attachment, Entry, clean, lost
+from connectors.content import Attachment, Entry, clean_untrusted_text, describe_loss
 
 from . import microsoft
 from .http import find_rows
@@ -26,14 +26,14 @@ def describe_attachments(row: dict[str, JSON]) -> tuple[list[Tree], list[Attachm
     files: list[Attachment] = []
     left_out: list[Entry] = []
     for one in find_rows(row, "attachments", key=""):
-        kind = microsoft.text_in(one, "contentType").lower()
-        name = microsoft.text_in(one, "name")
+        kind = microsoft.get_row_text(one, "contentType").lower()
+        name = microsoft.get_row_text(one, "name")
         if kind in REFERENCES:
             parts += describe_quote(one)
         elif "card" in kind or isinstance(one.get("content"), str) and one["content"].lstrip()[:1] == "{":
             parts += describe_card(one, name or kind, left_out)
         else:
-            files.append(Attachment(name, microsoft.text_in(one, "contentType"), 0))
+            files.append(Attachment(name, microsoft.get_row_text(one, "contentType"), 0))
     return parts, files, left_out
 
 
@@ -54,17 +54,17 @@ def describe_quote(one: dict[str, JSON]) -> list[Tree]:
 def sender_name(sender: JSON) -> str:
     held = sender if isinstance(sender, dict) else {}
     who = held.get("user") or held.get("application") or held.get("device") or {}
-    return microsoft.text_in(who, "displayName")
+    return microsoft.get_row_text(who, "displayName")
 
 
 def describe_card(one: dict[str, JSON], name: str, left_out: list[Entry]) -> list[Tree]:
     content = read_content(one)
     texts = [text for _, text in zip(range(MOST), find_texts(content), strict=False)]
     if not texts:
-        left_out.append(lost(name, "The text of this card cannot be read."))
+        left_out.append(describe_loss(name, "The text of this card cannot be read."))
         return []
     if len(texts) == MOST:
-        left_out.append(lost(name, f"Only the first {MOST} texts of this card are read."))
+        left_out.append(describe_loss(name, f"Only the first {MOST} texts of this card are read."))
     shown = "\n".join(dict.fromkeys(texts))
     return [{"kind": "text/html" if "</" in shown or "<br" in shown else "text/plain", "text": f"[card]\n{shown}"}]
 
@@ -91,10 +91,10 @@ def find_texts(value: JSON, depth: int = 0) -> Iterator[str]:
         return
     title, fact = value.get("title") or value.get("name"), value.get("value")
     if isinstance(title, str) and isinstance(fact, str):
-        yield f"{clean(title)}: {clean(fact)}"
+        yield f"{clean_untrusted_text(title)}: {clean_untrusted_text(fact)}"
     else:
         words = [value[name] for name in SHOWN if isinstance(value.get(name), str) and value[name].strip()]
-        yield from map(clean, words)
+        yield from map(clean_untrusted_text, words)
     for name, one in value.items():
         if isinstance(one, list | dict) and name not in ("data", "msteams", "tokenExchangeResource"):
             yield from find_texts(one, depth + 1)

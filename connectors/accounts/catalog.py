@@ -13,7 +13,7 @@ RECORDS = ["id", "thread_id", "place", "next"]  # what the service calls things;
 SLOW = {"fetch_new": 120.0, "search": 60.0}  # seconds
 
 
-def operation_of(provider: str, method: str) -> Operation:
+def get_connector_operation(provider: str, method: str) -> Operation:
     """Raises LookupError for anything that is not an operation of a connector, so a tool row cannot
     reach other methods.
     """
@@ -28,11 +28,13 @@ def offer_tools() -> int:
     changed.
     """
     return sum(
-        offer(provider, operation) for provider, connector in CONNECTORS.items() for operation in connector.operations()
+        save_operation_tool(provider, operation)
+        for provider, connector in CONNECTORS.items()
+        for operation in connector.operations()
     )
 
 
-def offer(provider: str, operation: Operation) -> bool:
+def save_operation_tool(provider: str, operation: Operation) -> bool:
     row = Tool.objects.filter(owner=None, name=f"{provider}_{operation.method}").first()
     tool = row or Tool(owner=None, name=f"{provider}_{operation.method}", kind=Tool.Kind.CONNECTOR)
     before = tool.definition_hash

@@ -10,8 +10,16 @@ from email.message import EmailMessage
 from typing import Any
 
 from agents.tools import RetryTool, ToolFailed
-from connectors.content import Message, address_list, clean, decode_mail, header_text, lost, sender_text
-from connectors.exceptions import CursorExpired, failed
+from connectors.content import (
+    Message,
+    address_list,
+    clean_untrusted_text,
+    decode_mail,
+    describe_loss,
+    header_text,
+    sender_text,
+)
+from connectors.exceptions import CursorExpired, build_tool_failure
 from connectors.models import DeliveredItem
 
 from . import addresses, mail
@@ -62,7 +70,7 @@ class Gmail(Connector):
                     raise
                 answered["errors"].append(describe_error(one, error))
         if answered["errors"] and not answered["messages"] and answered["errors"][0]["code"] == "service_unavailable":
-            raise failed("service_unavailable", answered["errors"][0]["message"])
+            raise build_tool_failure("service_unavailable", answered["errors"][0]["message"])
         return answered
 
     @mail.reads_one
@@ -77,14 +85,14 @@ class Gmail(Connector):
     @mail.sends
     def send(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
         raw = compose(to=to, cc=cc or [], subject=subject, text=text)
-        return sent(self.api.post(f"{ME}/messages/send", {"raw": raw}, access="send"))
+        return build_sent_answer(self.api.post(f"{ME}/messages/send", {"raw": raw}, access="send"))
 
     @mail.replies("Reply to a message, in its thread.")
     def reply(self, id: str, text: str, reply_all: bool = False) -> JSON:
-        original = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "metadata"})
-        raw = compose(**reply_headers(headers_of(original), reply_all, self.own_addresses()), text=text)
+        original = self.api.get(f"{ME}/messages/{check_gmail_id(id)}", params={"format": "metadata"})
+        raw = compose(**reply_headers(build_gmail_headers(original), reply_all, self.own_addresses()), text=text)
         body = {"raw": raw, "threadId": original.get("threadId")}
-        return sent(self.api.post(f"{ME}/messages/send", body, access="send"))
+        return build_sent_answer(self.api.post(f"{ME}/messages/send", body, access="send"))
 
     @mail.drafts
     def draft(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
@@ -98,7 +106,7 @@ class Gmail(Connector):
     )  # fmt: skip
     def label(self, id: str, add: list[str] | None = None, remove: list[str] | None = None) -> JSON:
         body = {"addLabelIds": add or [], "removeLabelIds": remove or []}
-        answer = self.api.post(f"{ME}/messages/{quoted(id)}/modify", body, access="write", may_repeat=True)
+        answer = self.api.post(f"{ME}/messages/{check_gmail_id(id)}/modify", body, access="write", may_repeat=True)
         return {"id": id, "labels": answer.get("labelIds", [])}
 
     def wider(self, scopes: list[str]) -> list[str]:
@@ -165,7 +173,7 @@ class Gmail(Connector):
             params |= {"labelId": labels[0], "historyTypes": ["messageAdded", "labelAdded"]}
         newest = last = history_id
         for page in self.pages(f"{ME}/history", params):
-            discovery.add(added_in(page))
+            discovery.add(iterate_added_ids(page))
             newest = str(page.get("historyId") or newest)
             last = next((row["id"] for row in reversed(find_rows(page, "history"))), last)
             if not page.get("nextPageToken"):
@@ -214,47 +222,49 @@ class Gmail(Connector):
     def message(self, id: str, max_chars: int) -> dict[str, JSON]:
         """One whole message; if it is too large, what Gmail returns without its body."""
         try:
-            raw = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "full"})
+            raw = self.api.get(f"{ME}/messages/{check_gmail_id(id)}", params={"format": "full"})
         except ToolFailed as error:
             if error.code != "too_large":
                 raise
-            raw = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "metadata"})
+            raw = self.api.get(f"{ME}/messages/{check_gmail_id(id)}", params={"format": "metadata"})
             return self.typed_safely(id, raw, max_chars, is_whole=False)
         return self.typed_safely(id, raw, max_chars)
 
     def typed_safely(self, id: str, raw: dict[str, JSON], max_chars: int, *, is_whole: bool = True) -> dict[str, JSON]:
         if not isinstance(raw.get("payload"), dict) and not isinstance(raw.get("snippet"), str):
-            raise failed("bad_answer", f"{self.api.title} sent an answer that is no message.")
+            raise build_tool_failure("bad_answer", f"{self.api.title} sent an answer that is no message.")
 
         def build() -> dict[str, JSON]:
             reading = self.read_payload(id, raw, max_chars) if is_whole else read_preview(raw, max_chars)
             return self.typed(id, raw, reading, is_whole=is_whole)
 
-        message = self.read_safely(build, id, sent_headers(raw), date=date_of(raw))
+        message = self.read_safely(build, id, sent_headers(raw), date=format_gmail_date(raw))
         if "headers" in message:  # the filters by label hold for it, too
-            message["labels"] = labels_of(raw)
+            message["labels"] = list_gmail_labels(raw)
         return message
 
     def typed(self, id: str, raw: dict[str, JSON], reading: Reading, *, is_whole: bool) -> dict[str, JSON]:
-        headers = headers_of(raw)
+        headers = build_gmail_headers(raw)
         fields = reading.as_fields()
         fields["is_cut"] = fields["is_cut"] or not is_whole
         return Message(
             id=id,
             thread_id=str(raw.get("threadId") or ""),
-            date=date_of(raw),
+            date=format_gmail_date(raw),
             sender=sender_text(headers.get("from", "")),
             to=address_list(headers.get("to", "")),
             cc=address_list(headers.get("cc", "")),
             subject=header_text(headers.get("subject", "")),
-            labels=labels_of(raw),
+            labels=list_gmail_labels(raw),
             note="" if is_whole else mail.TOO_LARGE,
             **fields,
         ).as_json()
 
     def headline(self, id: str) -> dict[str, JSON]:
-        raw = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "metadata"})
-        return self.read_safely(lambda: headline_of(id, raw), id, sent_headers(raw), date=date_of(raw))
+        raw = self.api.get(f"{ME}/messages/{check_gmail_id(id)}", params={"format": "metadata"})
+        return self.read_safely(
+            lambda: build_gmail_headline(id, raw), id, sent_headers(raw), date=format_gmail_date(raw)
+        )
 
     def read_payload(self, id: str, raw: dict[str, JSON], max_chars: int) -> Reading:
         payload = raw.get("payload")
@@ -270,7 +280,7 @@ class Gmail(Connector):
         content_type = headers.get("content-type", "")
         tree: Tree = {
             "kind": str(part.get("mimeType") or content_type.partition(";")[0]),
-            "name": clean(part.get("filename") or ""),
+            "name": clean_untrusted_text(part.get("filename") or ""),
             "disposition": headers.get("content-disposition", "").partition(";")[0].strip().lower(),
         }
         inner = part.get("parts") or []
@@ -302,8 +312,8 @@ class Gmail(Connector):
             data, why = self.fetch_text(id, body["attachmentId"], size)
             if why:
                 return {"size": size, "why": why}
-        text, why = read_data(data or "", charset_of(headers))
-        flow = parameters_of(headers.get("content-type", ""))
+        text, why = read_data(data or "", find_part_charset(headers))
+        flow = parse_header_parameters(headers.get("content-type", ""))
         is_flowed = flow.get("format", "").lower() == "flowed"
         return {"size": size, "text": text, "why": why, "is_flowed": is_flowed,
                 "joins": flow.get("delsp", "").lower() == "yes"}  # fmt: skip
@@ -313,7 +323,7 @@ class Gmail(Connector):
         if size >= ANSWER_LIMIT * 3 // 4:
             return "", f"This part of the message has {size} bytes, which is too much to be read."
         try:
-            where = f"{ME}/messages/{quoted(id)}/attachments/{quoted(str(attachment))}"
+            where = f"{ME}/messages/{check_gmail_id(id)}/attachments/{check_gmail_id(str(attachment))}"
             return str(self.api.get(where).get("data") or ""), ""
         except RetryTool:
             return "", "Gmail names a part of the message that cannot be asked for."
@@ -329,7 +339,7 @@ class Count:
     parts = 0
 
 
-def quoted(word: str) -> str:
+def check_gmail_id(word: str) -> str:
     """An id as one path segment. Raises RetryTool for an invalid one."""
     if not word or not all(letter.isalnum() or letter in "-_=." for letter in word) or word.strip(".") == "":
         raise RetryTool(f"“{word[:60]}” is not a message id.")
@@ -340,13 +350,13 @@ def plain_word(word: str) -> str:
     return "".join(letter for letter in word if letter.isalnum() or letter in "@.-_+")
 
 
-def added_in(page: dict[str, JSON]) -> Iterator[str]:
+def iterate_added_ids(page: dict[str, JSON]) -> Iterator[str]:
     for entry in find_rows(page, "history", key=""):
         for change in [*find_rows(entry, "messagesAdded", key=""), *find_rows(entry, "labelsAdded", key="")]:
             yield from find_ids({"message": [change.get("message")]}, "message")
 
 
-def headers_of(raw: dict[str, JSON]) -> dict[str, str]:
+def build_gmail_headers(raw: dict[str, JSON]) -> dict[str, str]:
     """Headers by lower-case name; of several with one name, the first."""
     return part_headers(raw.get("payload"))
 
@@ -356,7 +366,7 @@ def part_headers(part: JSON) -> dict[str, str]:
     rows = part.get("headers") if isinstance(part, dict) else None
     for row in rows if isinstance(rows, list) else []:
         if isinstance(row, dict) and isinstance(row.get("value"), str):
-            headers.setdefault(str(row.get("name") or "").lower(), clean(row["value"]))
+            headers.setdefault(str(row.get("name") or "").lower(), clean_untrusted_text(row["value"]))
     return headers
 
 
@@ -365,37 +375,37 @@ def sent_headers(raw: dict[str, JSON]) -> JSON:
     return payload.get("headers") if isinstance(payload, dict) else None
 
 
-def labels_of(raw: dict[str, JSON]) -> list[str]:
+def list_gmail_labels(raw: dict[str, JSON]) -> list[str]:
     labels = raw.get("labelIds")
     return [label for label in labels if isinstance(label, str)] if isinstance(labels, list) else []
 
 
-def headline_of(id: str, raw: dict[str, JSON]) -> dict[str, JSON]:
-    headers = headers_of(raw)
+def build_gmail_headline(id: str, raw: dict[str, JSON]) -> dict[str, JSON]:
+    headers = build_gmail_headers(raw)
     return {
-        "id": id, "thread_id": str(raw.get("threadId") or ""), "date": date_of(raw),
+        "id": id, "thread_id": str(raw.get("threadId") or ""), "date": format_gmail_date(raw),
         "from": sender_text(headers.get("from", "")), "subject": header_text(headers.get("subject", "")),
-        "snippet": snippet_of(raw)[:200], "labels": labels_of(raw),
+        "snippet": read_snippet(raw)[:200], "labels": list_gmail_labels(raw),
     }  # fmt: skip
 
 
-def snippet_of(raw: dict[str, JSON]) -> str:
+def read_snippet(raw: dict[str, JSON]) -> str:
     snippet = raw.get("snippet")
-    return clean(snippet) if isinstance(snippet, str) else ""
+    return clean_untrusted_text(snippet) if isinstance(snippet, str) else ""
 
 
-def date_of(raw: dict[str, JSON]) -> str:
+def format_gmail_date(raw: dict[str, JSON]) -> str:
     try:
         return datetime.fromtimestamp(int(raw["internalDate"]) / 1000, UTC).isoformat()
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return ""
 
 
-def charset_of(headers: dict[str, str]) -> str:
-    return parameters_of(headers.get("content-type", "")).get("charset", "")
+def find_part_charset(headers: dict[str, str]) -> str:
+    return parse_header_parameters(headers.get("content-type", "")).get("charset", "")
 
 
-def parameters_of(header: str) -> dict[str, str]:
+def parse_header_parameters(header: str) -> dict[str, str]:
     """The parameters of a header; none of a broken one."""
     letter = EmailMessage()
     try:
@@ -419,8 +429,8 @@ def read_data(data: str, charset: str) -> tuple[str, str]:
 def read_preview(raw: dict[str, JSON], max_chars: int, why: str = mail.TOO_LARGE) -> Reading:
     """The beginning of a message whose parts are not there."""
     size = raw.get("sizeEstimate") or 0
-    text = f"{snippet_of(raw)}\n[cut: the message has {size} bytes]"
-    return Reading(text=text[:max_chars], length=len(text), left_out=[lost("message", why)])
+    text = f"{read_snippet(raw)}\n[cut: the message has {size} bytes]"
+    return Reading(text=text[:max_chars], length=len(text), left_out=[describe_loss("message", why)])
 
 
 def compose(
@@ -432,9 +442,9 @@ def compose(
     copies = [one for one in addresses.read_recipients(cc or []) if one.key not in keys]
     letter = EmailMessage()
     try:
-        letter["To"] = [written(one) for one in receivers]
+        letter["To"] = [build_mail_address(one) for one in receivers]
         if copies:
-            letter["Cc"] = [written(one) for one in copies]
+            letter["Cc"] = [build_mail_address(one) for one in copies]
         letter["Subject"] = subject
         for name, value in (thread or {}).items():
             letter[name] = value
@@ -444,9 +454,9 @@ def compose(
         raise RetryTool(f"The addresses or the subject cannot be sent: {error}")
 
 
-def written(one: Recipient) -> Address:
+def build_mail_address(one: Recipient) -> Address:
     mailbox, _, domain = one.address.rpartition("@")
-    return Address(" ".join(clean(one.name).split()), mailbox.strip('"'), domain)
+    return Address(" ".join(clean_untrusted_text(one.name).split()), mailbox.strip('"'), domain)
 
 
 def reply_headers(headers: dict[str, str], reply_all: bool, own: list[str]) -> dict[str, Any]:
@@ -479,5 +489,5 @@ def without(people: list[Recipient], own: list[str]) -> list[Recipient]:
     return [one for one in people if not addresses.is_own(one, own)]
 
 
-def sent(answer: dict[str, JSON]) -> dict[str, JSON]:
+def build_sent_answer(answer: dict[str, JSON]) -> dict[str, JSON]:
     return {"id": answer.get("id"), "thread_id": answer.get("threadId"), "sent": True}

@@ -14,7 +14,7 @@ import httpx2
 from django.conf import settings
 
 from agents.tools import OutcomeUnknown, ToolError
-from connectors.exceptions import CursorExpired, MissingScope, ReconnectNeeded, Resting, Throttled, failed
+from connectors.exceptions import CursorExpired, MissingScope, ReconnectNeeded, Resting, Throttled, build_tool_failure
 from connectors.logins import tokens
 from connectors.models import Connection
 from plumbing.http import outbound
@@ -68,9 +68,9 @@ class Api:
             try:
                 status, headers, body = self.exchange(method, self.address(path), token, limit, more)
             except outbound.TooMuch as error:
-                raise failed("too_large", f"{self.title}: {error}")
+                raise build_tool_failure("too_large", f"{self.title}: {error}")
             except outbound.AddressRefused as error:
-                raise failed("private_address", str(error))
+                raise build_tool_failure("private_address", str(error))
             except httpx2.HTTPError as error:
                 self.after_broken_exchange(error, repeatable, last)
                 self._pause(BACKOFF_S[attempt])
@@ -82,7 +82,7 @@ class Api:
                 self.wait_or_give_up(status, headers, attempt, last)
                 continue
             return self.answer(status, body, access)
-        raise failed("service_unavailable", f"{self.title} does not answer.")
+        raise build_tool_failure("service_unavailable", f"{self.title} does not answer.")
 
     def exchange(
         self, method: str, url: str, token: str, limit: int, more: dict[str, Any]
@@ -99,7 +99,7 @@ class Api:
         if not path.startswith("http"):
             return f"{self._base_url}{path}"
         if urlsplit(path)[:2] != urlsplit(self._base_url)[:2]:
-            raise failed("bad_answer", f"{self.title} points to another host, which is not followed.")
+            raise build_tool_failure("bad_answer", f"{self.title} points to another host, which is not followed.")
         return path
 
     def after_broken_exchange(self, error: httpx2.HTTPError, repeatable: bool, last: bool) -> None:
@@ -110,7 +110,9 @@ class Api:
                 "request was carried out."
             )
         if last or isinstance(error, outbound.OverTime):
-            raise failed("service_unavailable", f"{self.title} cannot be reached: {describe_failure(error)}.")
+            raise build_tool_failure(
+                "service_unavailable", f"{self.title} cannot be reached: {describe_failure(error)}."
+            )
 
     def wait_or_give_up(self, status: int, headers: httpx2.Headers, attempt: int, last: bool) -> None:
         wait = retry_after(headers)
@@ -119,23 +121,23 @@ class Api:
         if wait is not None and wait > PATIENCE_S:
             raise Resting(self.title, wait, f"{self.title} answered {status}.")
         if last:
-            raise failed("service_unavailable", f"{self.title} answered {status}.", retry_after_s=wait)
+            raise build_tool_failure("service_unavailable", f"{self.title} answered {status}.", retry_after_s=wait)
         self._pause(wait if wait is not None else BACKOFF_S[attempt])
 
     def answer(self, status: int, body: bytes, access: str) -> Any:
         """The JSON of an answer, or the error it stands for."""
-        value = read_json(body)
+        value = parse_cloud_body(body)
         if status >= 300:
-            self.raise_for(status, error_in(value), access)
+            self.raise_for(status, parse_cloud_error(value), access)
         if value is None and body.strip() not in (b"", b"null"):
-            raise failed("bad_answer", f"{self.title} sent an answer that is not JSON.")
+            raise build_tool_failure("bad_answer", f"{self.title} sent an answer that is not JSON.")
         if value is None and not body.strip():
             return {}
         if not isinstance(value, dict):
-            raise failed("bad_answer", f"{self.title} sent an answer that is no object.")
+            raise build_tool_failure("bad_answer", f"{self.title} sent an answer that is no object.")
         if isinstance(value.get("error"), dict | str) and len(value) == 1:
-            reason = error_in(value).get("message") or "an error"
-            raise failed("bad_answer", f"{self.title} answered {status} with an error: {reason[:300]}")
+            reason = parse_cloud_error(value).get("message") or "an error"
+            raise build_tool_failure("bad_answer", f"{self.title} answered {status} with an error: {reason[:300]}")
         return value
 
     def raise_for(self, status: int, error: dict[str, str], access: str) -> None:
@@ -151,7 +153,7 @@ class Api:
             raise CursorExpired(reason)
         codes = {400: "refused", 403: "forbidden", 404: "not_found", 413: "too_large"}
         code = codes.get(status, "refused" if status < 500 else "service_unavailable")
-        raise failed(code, f"{self.title}: {reason}", status=status)
+        raise build_tool_failure(code, f"{self.title}: {reason}", status=status)
 
 
 def find_rows(answer: JSON, name: str, key: str = "id") -> list[dict[str, JSON]]:
@@ -165,7 +167,7 @@ def find_ids(answer: JSON, name: str) -> list[str]:
     return [row["id"] for row in find_rows(answer, name)]
 
 
-def read_json(body: bytes) -> Any:
+def parse_cloud_body(body: bytes) -> Any:
     """The value, or None if it is not JSON. Broken characters are replaced."""
     try:
         return httpx2.Response(200, content=body.decode("utf-8", "replace").encode()).json() if body.strip() else None
@@ -173,7 +175,7 @@ def read_json(body: bytes) -> Any:
         return None
 
 
-def error_in(value: Any) -> dict[str, str]:
+def parse_cloud_error(value: Any) -> dict[str, str]:
     """code and message of Google's and Microsoft's error bodies."""
     error = value.get("error") if isinstance(value, dict) else None
     if isinstance(error, str):

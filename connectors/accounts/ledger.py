@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from agents.schema import sha256_of
+from agents.schema import hash_json
 from connectors.models import Connection, DeliveredItem
 
 State = DeliveredItem.State
@@ -24,9 +24,9 @@ BATCH = 500
 LONGEST_ID = 512  # characters: a service that sends longer ones sends none
 
 
-def stream_of(filters: dict[str, Any]) -> str:
+def build_stream_key(filters: dict[str, Any]) -> str:
     """One key per set of filters; each has its own cursor."""
-    return sha256_of({key: value for key, value in filters.items() if value})[:16]
+    return hash_json({key: value for key, value in filters.items() if value})[:16]
 
 
 def note_found(connection: Connection, stream: str, ids: Iterable[str], place: str = "") -> int:
@@ -49,14 +49,14 @@ def save_cursor(connection: Connection, stream: str, cursor: dict[str, Any]) -> 
     connection.cursor = row.cursor
 
 
-def claimed(connection: Connection, call_id: str) -> list[DeliveredItem]:
+def list_claimed_items(connection: Connection, call_id: str) -> list[DeliveredItem]:
     """The items that this call was given before."""
     rows = connection.items.filter(claimed_by=call_id, state__in=[State.CLAIMED, State.DELIVERED])
     return list(rows.order_by("id"))
 
 
 @transaction.atomic
-def claim(
+def claim_oldest_items(
     connection: Connection, stream: str, call_id: str, limit: int, now: datetime | None = None
 ) -> list[DeliveredItem]:
     """Claim the oldest waiting items for this call; those that failed before come last, so that they stop no other."""
@@ -74,7 +74,7 @@ def skips_locked() -> bool:
     return database.features.has_select_for_update_skip_locked
 
 
-def settle(items: Iterable[DeliveredItem], outcome: Callable[[DeliveredItem], tuple[str, str]]) -> None:
+def record_item_outcomes(items: Iterable[DeliveredItem], outcome: Callable[[DeliveredItem], tuple[str, str]]) -> None:
     """Record the result of each item: (state, error). A failed one is retried, five times in all.
 
     An item that goes back to `found` was stopped by an error of its account; that attempt does not

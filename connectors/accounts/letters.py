@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.content import Attachment, Entry, clean, lost, mark_cut
+from connectors.content import Attachment, Entry, clean_untrusted_text, describe_loss, mark_cut
 from plumbing.untrusted import apart
 
 JSON = Any
@@ -31,7 +31,9 @@ class Reading:
         """The fields of a Message."""
         left_out = list(self.left_out)
         if self.is_cut:
-            left_out.append(lost("text", f"Only the first {len(self.text)} of {self.length} characters are here."))
+            left_out.append(
+                describe_loss("text", f"Only the first {len(self.text)} of {self.length} characters are here.")
+            )
         return {
             "text": mark_cut(self.text, self.length), "text_length": self.length, "is_cut": self.is_cut,
             "events": self.events, "left_out": left_out, "attachments": self.attachments,
@@ -42,26 +44,29 @@ def read_letter(tree: Tree, max_chars: int) -> Reading:
     """The message that these parts make. Raises Unavailable while the processes that read are busy."""
     left_out: list[Entry] = []
     try:
-        read = apart.read("letter", shorten(tree, LONGEST, left_out), max_chars)
+        read = apart.run_reader_task("letter", shorten(tree, LONGEST, left_out), max_chars)
     except (apart.TooMuch, apart.Refused):
-        left_out = [lost("message", f"{TOO_COMPLEX} Only the beginning of its parts was read.")]
+        left_out = [describe_loss("message", f"{TOO_COMPLEX} Only the beginning of its parts was read.")]
         read = read_beginning(tree, max_chars)
-    text = clean(read["text"])
+    text = clean_untrusted_text(read["text"])
     removed = len(read["text"]) - len(text)
     return Reading(
         text=text,
         length=read["length"] - removed,
         events=[clean_values(event) for event in read["events"]],
         left_out=[*left_out, *map(clean_values, read["left_out"])],
-        attachments=[Attachment(clean(one["name"]), clean(one["kind"]), one["size"] or 0) for one in read["attached"]],
+        attachments=[
+            Attachment(clean_untrusted_text(one["name"]), clean_untrusted_text(one["kind"]), one["size"] or 0)
+            for one in read["attached"]
+        ],
     )
 
 
 def read_beginning(tree: Tree, max_chars: int) -> dict[str, JSON]:
     try:
-        read: dict[str, JSON] = apart.read("letter", shorten(tree, SHORTER, []), max_chars)
+        read: dict[str, JSON] = apart.run_reader_task("letter", shorten(tree, SHORTER, []), max_chars)
     except (apart.TooMuch, apart.Refused):
-        nothing = lost("message", f"{TOO_COMPLEX} Nothing of its text is here.")
+        nothing = describe_loss("message", f"{TOO_COMPLEX} Nothing of its text is here.")
         return {"text": "", "length": 0, "events": [], "left_out": [nothing], "attached": find_files(tree)}
     return read
 
@@ -72,7 +77,7 @@ def shorten(part: Tree, limit: int, left_out: list[Entry]) -> Tree:
     changes: Tree = {}
     if isinstance(text, str) and len(text) > limit:
         why = f"Only the first {limit} of {len(text)} characters of this part are read."
-        left_out.append(lost(part.get("name") or part["kind"] or "text", why))
+        left_out.append(describe_loss(part.get("name") or part["kind"] or "text", why))
         changes["text"] = text[:limit]
     if part.get("parts"):
         changes["parts"] = [shorten(one, limit, left_out) for one in part["parts"]]
@@ -88,7 +93,7 @@ def find_files(part: Tree) -> list[Tree]:
 
 def clean_values(value: JSON) -> JSON:
     if isinstance(value, str):
-        return clean(value)
+        return clean_untrusted_text(value)
     if isinstance(value, list):
         return [clean_values(one) for one in value]
     return {name: clean_values(one) for name, one in value.items()} if isinstance(value, dict) else value

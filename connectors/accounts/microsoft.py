@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from agents.tools import RetryTool
-from connectors.content import clean, write_person
-from connectors.exceptions import failed
+from connectors.content import clean_untrusted_text, write_person
+from connectors.exceptions import build_tool_failure
 
 from .http import Api, find_rows
 from .letters import Tree
@@ -23,7 +23,7 @@ def pages(api: Api, path: str, params: dict[str, JSON] | None = None, **more: An
     for _ in range(MAX_PAGES):
         page = api.get(path, params=params, headers=STABLE, **more)
         if not isinstance(page.get("value"), list):
-            raise failed("bad_answer", f"{api.title} sent a page without its rows.")
+            raise build_tool_failure("bad_answer", f"{api.title} sent a page without its rows.")
         yield page
         path, params = next_link(page), None
         if not path or path in seen:
@@ -32,10 +32,10 @@ def pages(api: Api, path: str, params: dict[str, JSON] | None = None, **more: An
 
 
 def next_link(page: dict[str, JSON]) -> str:
-    return link_in(page, "@odata.nextLink")
+    return get_page_link(page, "@odata.nextLink")
 
 
-def link_in(page: dict[str, JSON], name: str) -> str:
+def get_page_link(page: dict[str, JSON], name: str) -> str:
     link = page.get(name)
     return link if isinstance(link, str) else ""
 
@@ -49,7 +49,7 @@ class Links:
 
     def note(self, page: dict[str, JSON]) -> None:
         self.asked.add(self.following)
-        self.delta = link_in(page, "@odata.deltaLink") or self.delta
+        self.delta = get_page_link(page, "@odata.deltaLink") or self.delta
         self.following = next_link(page)
 
     @property
@@ -58,7 +58,7 @@ class Links:
         return self.delta or ("" if self.following in self.asked else self.following)
 
 
-def rows(api: Api, path: str, params: dict[str, JSON] | None = None) -> Iterator[dict[str, JSON]]:
+def iterate_graph_rows(api: Api, path: str, params: dict[str, JSON] | None = None) -> Iterator[dict[str, JSON]]:
     """The objects with an id of all pages."""
     for page in pages(api, path, params):
         yield from find_rows(page, "value")
@@ -72,23 +72,23 @@ def describe_body(body: JSON) -> Tree:
     """Graph's body for the reader of mails."""
     held = body if isinstance(body, dict) else {}
     is_html = str(held.get("contentType") or "").lower() == "html"
-    return {"kind": "text/html" if is_html else "text/plain", "text": text_in(held, "content")}
+    return {"kind": "text/html" if is_html else "text/plain", "text": get_row_text(held, "content")}
 
 
-def text_in(row: JSON, name: str) -> str:
+def get_row_text(row: JSON, name: str) -> str:
     value = row.get(name) if isinstance(row, dict) else None
-    return clean(value) if isinstance(value, str) else ""
+    return clean_untrusted_text(value) if isinstance(value, str) else ""
 
 
-def objects_in(row: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
+def list_row_objects(row: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
     return find_rows(row, name, key="")
 
 
-def sort_by(rows: list[dict[str, JSON]], name: str) -> list[dict[str, JSON]]:
-    return sorted(rows, key=lambda row: text_in(row, name))
+def sort_rows(rows: list[dict[str, JSON]], name: str) -> list[dict[str, JSON]]:
+    return sorted(rows, key=lambda row: get_row_text(row, name))
 
 
-def id_in(row: JSON) -> str:
+def get_graph_id(row: JSON) -> str:
     return str(row.get("id") or "") if isinstance(row, dict) else ""
 
 
@@ -104,8 +104,8 @@ def segment(word: str) -> str:
     return word.replace("+", "%2B")
 
 
-def person(entry: JSON) -> str:
+def format_graph_person(entry: JSON) -> str:
     """Graph's emailAddress as a header shows it."""
     address = entry.get("emailAddress") if isinstance(entry, dict) else None
-    name, mail = " ".join(text_in(address, "name").split()), text_in(address, "address")
+    name, mail = " ".join(get_row_text(address, "name").split()), get_row_text(address, "address")
     return write_person(name, mail) if mail else name

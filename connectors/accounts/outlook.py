@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agents.tools import ToolFailed
-from connectors.content import Attachment, Entry, Message, clean, lost
+from connectors.content import Attachment, Entry, Message, clean_untrusted_text, describe_loss
 from connectors.models import DeliveredItem
 
 from . import addresses, mail, microsoft
@@ -47,7 +47,7 @@ class Outlook(Connector):
         return {"messages": [self.head(row) for row in find_rows(page, "value")[:limit]]}
 
     def head(self, row: dict[str, JSON]) -> dict[str, JSON]:
-        return self.read_safely(lambda: headline(row), microsoft.id_in(row), microsoft.raw_fields(row))
+        return self.read_safely(lambda: headline(row), microsoft.get_graph_id(row), microsoft.raw_fields(row))
 
     @mail.reads_one
     def read(self, id: str, max_chars: int = 8000) -> JSON:
@@ -55,8 +55,8 @@ class Outlook(Connector):
 
     @operation("List the mail folders.", effect="read", access="read")
     def folders(self) -> JSON:
-        rows = microsoft.rows(self.api, f"{ME}/mailFolders", {"$top": 100})
-        return {"folders": [{"id": row["id"], "name": microsoft.text_in(row, "displayName")} for row in rows]}
+        rows = microsoft.iterate_graph_rows(self.api, f"{ME}/mailFolders", {"$top": 100})
+        return {"folders": [{"id": row["id"], "name": microsoft.get_row_text(row, "displayName")} for row in rows]}
 
     @mail.sends
     def send(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
@@ -112,7 +112,7 @@ class Outlook(Connector):
         links = microsoft.Links()
         for page in microsoft.pages(self.api, path, params):
             fresh = [row for row in find_rows(page, "value") if not microsoft.is_removed(row)]
-            discovery.add(row["id"] for row in microsoft.sort_by(fresh, "receivedDateTime"))
+            discovery.add(row["id"] for row in microsoft.sort_rows(fresh, "receivedDateTime"))
             links.note(page)
         return {"link": links.cursor}
 
@@ -146,13 +146,13 @@ class Outlook(Connector):
             self.add_event(id, row, fields)
         return Message(
             id=id,
-            thread_id=microsoft.text_in(row, "conversationId"),
-            date=microsoft.text_in(row, "receivedDateTime"),
-            sender=microsoft.person(row.get("from")),
-            to=[microsoft.person(one) for one in microsoft.objects_in(row, "toRecipients")],
-            cc=[microsoft.person(one) for one in microsoft.objects_in(row, "ccRecipients")],
-            subject=microsoft.text_in(row, "subject"),
-            labels=[clean(one) for one in row.get("categories") or [] if isinstance(one, str)],
+            thread_id=microsoft.get_row_text(row, "conversationId"),
+            date=microsoft.get_row_text(row, "receivedDateTime"),
+            sender=microsoft.format_graph_person(row.get("from")),
+            to=[microsoft.format_graph_person(one) for one in microsoft.list_row_objects(row, "toRecipients")],
+            cc=[microsoft.format_graph_person(one) for one in microsoft.list_row_objects(row, "ccRecipients")],
+            subject=microsoft.get_row_text(row, "subject"),
+            labels=[clean_untrusted_text(one) for one in row.get("categories") or [] if isinstance(one, str)],
             note="" if is_whole else mail.TOO_LARGE,
             **fields,
         ).as_json()
@@ -167,16 +167,16 @@ class Outlook(Connector):
         try:
             for page in microsoft.pages(self.api, path, {"$select": "name,contentType,size"}):
                 for one in find_rows(page, "value", key=""):
-                    name = microsoft.text_in(one, "name")
+                    name = microsoft.get_row_text(one, "name")
                     size = one.get("size")
-                    kind = microsoft.text_in(one, "contentType")
+                    kind = microsoft.get_row_text(one, "contentType")
                     attachments.append(Attachment(name, kind, size if isinstance(size, int) else 0))
                     if "itemattachment" in str(one.get("@odata.type") or "").lower():
-                        left_out.append(lost(name or "attachment", "The attached message is not read."))
+                        left_out.append(describe_loss(name or "attachment", "The attached message is not read."))
         except ToolFailed as error:
             if error.code in OF_THE_ACCOUNT - {"service_unavailable"}:
                 raise
-            left_out.append(lost("attachments", f"The list of attachments could not be had: {error}"))
+            left_out.append(describe_loss("attachments", f"The list of attachments could not be had: {error}"))
         return attachments, left_out
 
     def add_event(self, id: str, row: dict[str, JSON], fields: dict[str, JSON]) -> None:
@@ -188,7 +188,10 @@ class Outlook(Connector):
             except ToolFailed as error:
                 if error.code in OF_THE_ACCOUNT - {"service_unavailable"}:
                     raise
-                fields["left_out"] = [*fields["left_out"], lost("event", f"The event could not be had: {error}")]
+                fields["left_out"] = [
+                    *fields["left_out"],
+                    describe_loss("event", f"The event could not be had: {error}"),
+                ]
         event = read_letter({"kind": "text/calendar", "text": write_calendar(row)}, 10_000)
         fields["events"] = event.events
         if event.text:
@@ -198,8 +201,8 @@ class Outlook(Connector):
 
 def preview(row: dict[str, JSON]) -> Reading:
     """The beginning of a message that is too large."""
-    text = f"{microsoft.text_in(row, 'bodyPreview')}\n[cut: the message is too large to be read]"
-    return Reading(text=text, length=len(text), left_out=[lost("message", mail.TOO_LARGE)])
+    text = f"{microsoft.get_row_text(row, 'bodyPreview')}\n[cut: the message is too large to be read]"
+    return Reading(text=text, length=len(text), left_out=[describe_loss("message", mail.TOO_LARGE)])
 
 
 def write_calendar(row: dict[str, JSON]) -> str:
@@ -211,24 +214,27 @@ def write_calendar(row: dict[str, JSON]) -> str:
     lines = [
         f"METHOD:{METHODS.get(str(row.get('meetingMessageType') or '').lower(), 'REQUEST')}",
         "BEGIN:VEVENT",
-        f"UID:{escape(microsoft.text_in(event, 'iCalUId') or microsoft.text_in(event, 'id'))}",
-        f"SUMMARY:{escape(microsoft.text_in(event, 'subject') or microsoft.text_in(row, 'subject'))}",
+        f"UID:{escape(microsoft.get_row_text(event, 'iCalUId') or microsoft.get_row_text(event, 'id'))}",
+        f"SUMMARY:{escape(microsoft.get_row_text(event, 'subject') or microsoft.get_row_text(row, 'subject'))}",
         write_moment("DTSTART", event.get("start") or row.get("startDateTime"), event, row),
         write_moment("DTEND", event.get("end") or row.get("endDateTime"), event, row),
-        f"LOCATION:{escape(microsoft.text_in(location, 'displayName'))}",
-        f"ORGANIZER:{escape(microsoft.person(organizer))}",
+        f"LOCATION:{escape(microsoft.get_row_text(location, 'displayName'))}",
+        f"ORGANIZER:{escape(microsoft.format_graph_person(organizer))}",
     ]
-    lines += [f"ATTENDEE:{escape(microsoft.person(one))}" for one in microsoft.objects_in(event, "attendees")]
+    lines += [
+        f"ATTENDEE:{escape(microsoft.format_graph_person(one))}"
+        for one in microsoft.list_row_objects(event, "attendees")
+    ]
     return "\n".join([*filter(None, lines), "END:VEVENT"])
 
 
 def write_moment(name: str, moment: JSON, event: dict[str, JSON], row: dict[str, JSON]) -> str:
-    time = microsoft.text_in(moment, "dateTime")
+    time = microsoft.get_row_text(moment, "dateTime")
     if not time:
         return ""
     if event.get("isAllDay") or row.get("isAllDay"):
         return f"{name}:{time[:10].replace('-', '')}"
-    zone = microsoft.text_in(moment, "timeZone")
+    zone = microsoft.get_row_text(moment, "timeZone")
     plain = time[:19].replace("-", "").replace(":", "")
     return f"{name}:{plain}Z" if zone == "UTC" else f"{name};TZID={escape(zone).replace(';', '')}:{plain}"
 
@@ -239,9 +245,9 @@ def escape(text: str) -> str:
 
 def headline(row: dict[str, JSON]) -> dict[str, JSON]:
     return {
-        "id": row["id"], "thread_id": microsoft.text_in(row, "conversationId"),
-        "date": microsoft.text_in(row, "receivedDateTime"), "from": microsoft.person(row.get("from")),
-        "subject": microsoft.text_in(row, "subject"), "snippet": microsoft.text_in(row, "bodyPreview")[:200],
+        "id": row["id"], "thread_id": microsoft.get_row_text(row, "conversationId"),
+        "date": microsoft.get_row_text(row, "receivedDateTime"), "from": microsoft.format_graph_person(row.get("from")),
+        "subject": microsoft.get_row_text(row, "subject"), "snippet": microsoft.get_row_text(row, "bodyPreview")[:200],
         "labels": row.get("categories") or [],
     }  # fmt: skip
 
@@ -253,11 +259,11 @@ def outgoing(to: list[str], cc: list[str] | None, subject: str, text: str) -> di
     return {
         "subject": subject,
         "body": {"contentType": "Text", "content": text},
-        "toRecipients": list(map(addressed, receivers)),
-        "ccRecipients": list(map(addressed, copies)),
+        "toRecipients": list(map(build_graph_recipient, receivers)),
+        "ccRecipients": list(map(build_graph_recipient, copies)),
     }
 
 
-def addressed(one: addresses.Recipient) -> dict[str, JSON]:
+def build_graph_recipient(one: addresses.Recipient) -> dict[str, JSON]:
     name = {"name": one.name} if one.name else {}
     return {"emailAddress": {"address": one.address, **name}}

@@ -56,11 +56,11 @@ class Teams(Connector):
         place=PLACE, id=WORD, max_chars=CHARS,
     )  # fmt: skip
     def read(self, place: str, id: str, max_chars: int = 8000) -> JSON:
-        path = f"{messages_of(place)}/{microsoft.segment(id)}"
+        path = f"{build_messages_path(place)}/{microsoft.segment(id)}"
         message = self.typed_safely(self.one(path), place, max_chars)
         if "/" not in place:
             return message
-        replies = microsoft.rows(self.api, f"{path}/replies", {"$top": 50})
+        replies = microsoft.iterate_graph_rows(self.api, f"{path}/replies", {"$top": 50})
         return {
             **message,
             "replies": [self.typed_safely(row, place, max_chars) for row in replies if not microsoft.is_removed(row)],
@@ -71,7 +71,7 @@ class Teams(Connector):
         place=PLACE, text=TEXT,
     )  # fmt: skip
     def send(self, place: str, text: str) -> JSON:
-        answer = self.api.post(messages_of(place), outgoing(text), access="send")
+        answer = self.api.post(build_messages_path(place), outgoing(text), access="send")
         return {"id": answer.get("id"), "sent": True}
 
     @operation(
@@ -81,7 +81,7 @@ class Teams(Connector):
     def reply(self, place: str, id: str, text: str) -> JSON:
         if "/" not in place:
             raise RetryTool("A chat has no replies: send a new message to it.")
-        path = f"{messages_of(place)}/{microsoft.segment(id)}/replies"
+        path = f"{build_messages_path(place)}/{microsoft.segment(id)}/replies"
         return {"id": self.api.post(path, outgoing(text), access="send").get("id"), "sent": True}
 
     def one(self, path: str) -> dict[str, JSON]:
@@ -92,11 +92,13 @@ class Teams(Connector):
 
     def head(self, hit: dict[str, JSON]) -> dict[str, JSON]:
         row = hit.get("resource") if isinstance(hit, dict) else None
-        return self.read_safely(lambda: found_by_search(hit), microsoft.id_in(row), microsoft.raw_fields(row))
+        return self.read_safely(lambda: found_by_search(hit), microsoft.get_graph_id(row), microsoft.raw_fields(row))
 
     def typed_safely(self, row: dict[str, JSON], place: str, max_chars: int) -> dict[str, JSON]:
         fields = microsoft.raw_fields(row)
-        return self.read_safely(lambda: typed(row, place, max_chars), microsoft.id_in(row), fields, place=place)
+        return self.read_safely(
+            lambda: build_teams_message(row, place, max_chars), microsoft.get_graph_id(row), fields, place=place
+        )
 
     def check(self) -> str:
         me = self.api.get(f"{V1}/me")
@@ -123,13 +125,17 @@ class Teams(Connector):
 
     def places(self, filters: dict[str, JSON]) -> list[str]:
         channels = filters.get("channels") or [f"{row['team_id']}/{row['channel_id']}" for row in self.all_channels()]
-        chats = [row["id"] for row in microsoft.rows(self.api, f"{V1}/me/chats")] if filters.get("chats") else []
+        chats = (
+            [row["id"] for row in microsoft.iterate_graph_rows(self.api, f"{V1}/me/chats")]
+            if filters.get("chats")
+            else []
+        )
         return [*channels, *chats]
 
     def walk_place(self, place: str, link: str, since: datetime, discovery: Discovery) -> str:
         if "/" not in place:
             return self.walk_chat(place, link, since, discovery)
-        path, params = link or f"{messages_of(place)}/delta", None
+        path, params = link or f"{build_messages_path(place)}/delta", None
         if not link:
             params = {"$filter": f"lastModifiedDateTime gt {stamp(since)}"}
         links = microsoft.Links()
@@ -145,36 +151,36 @@ class Teams(Connector):
         begin = max(since, read_time(last, since) - OVERLAP) if last else since
         params = {"$top": 50, "$orderby": "lastModifiedDateTime desc",
                   "$filter": f"lastModifiedDateTime gt {stamp(begin)}"}  # fmt: skip
-        fresh = list(microsoft.rows(self.api, messages_of(chat), params))
+        fresh = list(microsoft.iterate_graph_rows(self.api, build_messages_path(chat), params))
         discovery.add(identities(fresh, chat), chat)
-        dates = [date for row in fresh if (date := microsoft.text_in(row, "lastModifiedDateTime"))]
+        dates = [date for row in fresh if (date := microsoft.get_row_text(row, "lastModifiedDateTime"))]
         return max([*dates, last]) if dates or last else ""
 
     def fetch(self, item: DeliveredItem, filters: dict[str, JSON], max_chars: int) -> dict[str, JSON] | None:
         identity = item.external_id.rpartition("|")[2]
-        row = self.one(f"{messages_of(item.place)}/{microsoft.segment(identity)}")
+        row = self.one(f"{build_messages_path(item.place)}/{microsoft.segment(identity)}")
         if (row.get("messageType") or "message") != "message" or microsoft.is_removed(row):
             return None
         message = self.typed_safely(row, item.place, max_chars)
         return message if matches(message, filters) else None
 
     def all_channels(self) -> Iterator[dict[str, str]]:
-        for team in microsoft.rows(self.api, f"{V1}/me/joinedTeams"):
+        for team in microsoft.iterate_graph_rows(self.api, f"{V1}/me/joinedTeams"):
             yield from self.channels_of(team)
 
     def channels_of(self, team: dict[str, JSON]) -> Iterator[dict[str, str]]:
         try:
-            for row in microsoft.rows(self.api, f"{V1}/teams/{microsoft.segment(team['id'])}/channels"):
+            for row in microsoft.iterate_graph_rows(self.api, f"{V1}/teams/{microsoft.segment(team['id'])}/channels"):
                 yield {
-                    "team_id": team["id"], "team": microsoft.text_in(team, "displayName"),
-                    "channel_id": row["id"], "channel": microsoft.text_in(row, "displayName"),
+                    "team_id": team["id"], "team": microsoft.get_row_text(team, "displayName"),
+                    "channel_id": row["id"], "channel": microsoft.get_row_text(row, "displayName"),
                 }  # fmt: skip
         except ToolFailed as error:
             if error.code not in ("not_found", "forbidden"):  # a team that was just archived must not hide the others
                 raise
 
 
-def messages_of(place: str) -> str:
+def build_messages_path(place: str) -> str:
     team, _, channel = place.rpartition("/")
     if team:
         return f"{V1}/teams/{microsoft.segment(team)}/channels/{microsoft.segment(channel)}/messages"
@@ -184,7 +190,7 @@ def messages_of(place: str) -> str:
 def identities(rows: list[dict[str, JSON]], place: str) -> list[str]:
     """Ids are unique only within their place. Oldest first."""
     fresh = [row for row in rows if not microsoft.is_removed(row)]
-    return [f"{place}|{row['id']}" for row in microsoft.sort_by(fresh, "createdDateTime")]
+    return [f"{place}|{row['id']}" for row in microsoft.sort_rows(fresh, "createdDateTime")]
 
 
 def stamp(at: datetime) -> str:
@@ -200,7 +206,7 @@ def read_time(text: str, default: datetime) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def typed(row: dict[str, JSON], place: str, max_chars: int) -> dict[str, JSON]:
+def build_teams_message(row: dict[str, JSON], place: str, max_chars: int) -> dict[str, JSON]:
     parts, files, left_out = cards.describe_attachments(row)
     tree: Tree = {"kind": "multipart/mixed", "parts": [microsoft.describe_body(row.get("body")), *parts]}
     fields = read_letter(tree, max_chars).as_fields()
@@ -208,11 +214,11 @@ def typed(row: dict[str, JSON], place: str, max_chars: int) -> dict[str, JSON]:
     fields["left_out"] = [*fields["left_out"], *left_out]
     return Message(
         id=row["id"],
-        thread_id=microsoft.text_in(row, "replyToId") or row["id"],
-        date=microsoft.text_in(row, "createdDateTime"),
+        thread_id=microsoft.get_row_text(row, "replyToId") or row["id"],
+        date=microsoft.get_row_text(row, "createdDateTime"),
         sender=cards.sender_name(row.get("from")),
         to=[],
-        subject=microsoft.text_in(row, "subject"),
+        subject=microsoft.get_row_text(row, "subject"),
         place=place,
         **fields,
     ).as_json()
@@ -222,12 +228,12 @@ def found_by_search(hit: dict[str, JSON]) -> dict[str, JSON]:
     held = hit.get("resource")
     row = held if isinstance(held, dict) else {}
     channel = row.get("channelIdentity")
-    team = microsoft.text_in(channel, "teamId")
-    place = f"{team}/{microsoft.text_in(channel, 'channelId')}" if team else microsoft.text_in(row, "chatId")
+    team = microsoft.get_row_text(channel, "teamId")
+    place = f"{team}/{microsoft.get_row_text(channel, 'channelId')}" if team else microsoft.get_row_text(row, "chatId")
     return {
-        "id": microsoft.text_in(row, "id"), "place": place, "date": microsoft.text_in(row, "createdDateTime"),
-        "from": cards.sender_name(row.get("from")) or microsoft.person(row.get("from")),
-        "snippet": microsoft.text_in(hit, "summary")[:300],
+        "id": microsoft.get_row_text(row, "id"), "place": place, "date": microsoft.get_row_text(row, "createdDateTime"),
+        "from": cards.sender_name(row.get("from")) or microsoft.format_graph_person(row.get("from")),
+        "snippet": microsoft.get_row_text(hit, "summary")[:300],
     }  # fmt: skip
 
 

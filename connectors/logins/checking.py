@@ -22,13 +22,13 @@ def check_logins(now: datetime | None = None) -> int:
     """
     now = now or timezone.now()
     Authorization.objects.filter(expires_at__lt=now - timedelta(days=1)).delete()
-    due = [row for row in waiting(now) if row.refresh_token]
+    due = [row for row in list_due_logins(now) if row.refresh_token]
     for row in due:
-        check(row, now)
+        check_login(row, now)
     return len(due)
 
 
-def waiting(now: datetime) -> list[Connection]:
+def list_due_logins(now: datetime) -> list[Connection]:
     """Linked accounts without a known problem; broken ones wait for their owner."""
     stale = Q(checked_at=None) | Q(checked_at__lt=now - UNUSED)
     unwarned = Q(login_ends_at__lt=now + WARN) & ~Q(health=Connection.Health.EXPIRING)
@@ -36,7 +36,7 @@ def waiting(now: datetime) -> list[Connection]:
     return list(rows.filter(Q(provider__in=ACCOUNTS) | ~Q(login={})).order_by("checked_at", "pk")[:A_RUN])
 
 
-def check(row: Connection, now: datetime) -> None:
+def check_login(row: Connection, now: datetime) -> None:
     try:
         tokens.access_token(row)
         row.mark_ok(now)

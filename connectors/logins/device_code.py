@@ -15,17 +15,17 @@ from agents.exceptions import Conflict, Invalid, NotFound, Unavailable
 from connectors.models import Authorization, Connection
 from plumbing.http.failures import describe_failure
 
-from .oauth import configured, digest, save_login
-from .providers import Service, service_of
-from .tokens import OAuthRefused, after, post
+from .oauth import build_state_hash, get_configured_service, save_login
+from .providers import Service, get_cloud_service
+from .tokens import OAuthRefused, after, send_token_request
 
 
-def begin(user: Any, provider: str, *, access: Iterable[str] = (), name: str = "") -> dict[str, Any]:
+def start_device_login(user: Any, provider: str, *, access: Iterable[str] = (), name: str = "") -> dict[str, Any]:
     """Start a login: the code, the address to enter it at, and the id for polling. Raises Invalid."""
-    service = configured(provider)
+    service = get_configured_service(provider)
     scopes = service.scopes_for(access or ["read"])
     try:
-        answer = post(service.login, "device", scope=" ".join(scopes))
+        answer = send_token_request(service.login, "device", scope=" ".join(scopes))
     except OAuthRefused as refused:
         raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")
     except httpx2.HTTPError as error:
@@ -35,7 +35,7 @@ def begin(user: Any, provider: str, *, access: Iterable[str] = (), name: str = "
         )
     expires_at = after(timezone.now(), answer.get("expires_in", 900)) or timezone.now()
     authorization = Authorization.objects.create(
-        user=user, provider=provider, state_hash=digest(secrets.token_urlsafe(32)), scopes=scopes, name=name,
+        user=user, provider=provider, state_hash=build_state_hash(secrets.token_urlsafe(32)), scopes=scopes, name=name,
         device_code=str(answer["device_code"]), interval_s=int(answer.get("interval", 5)), expires_at=expires_at,
     )  # fmt: skip
     uri = answer.get("verification_uri") or answer.get("verification_url", "")
@@ -54,7 +54,7 @@ def poll(user: Any, provider: str, authorization_id: int) -> Connection | None:
 
     Raises NotFound, Conflict, Invalid, Unavailable.
     """
-    service = service_of(provider)
+    service = get_cloud_service(provider)
     rows = Authorization.objects.visible_to(user).filter(pk=authorization_id, provider=provider)
     authorization = rows.exclude(device_code="").first()
     if authorization is None:
@@ -65,7 +65,7 @@ def poll(user: Any, provider: str, authorization_id: int) -> Connection | None:
     if not may_poll(authorization, now):
         return None
     try:
-        token = post(
+        token = send_token_request(
             service.login,
             "token",
             grant_type="urn:ietf:params:oauth:grant-type:device_code",

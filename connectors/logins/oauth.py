@@ -20,9 +20,9 @@ from agents.models import AuditEvent
 from connectors.models import Authorization, Connection
 from plumbing.http.failures import describe_failure
 
-from .providers import Login, Service, service_of
-from .server_login import ServerLogin, found
-from .tokens import NO_CLIENT, OAuthRefused, login_of, post, take_token
+from .providers import Login, Service, get_cloud_service
+from .server_login import ServerLogin, fetch_server_login
+from .tokens import NO_CLIENT, OAuthRefused, get_token_login, send_token_request, take_token
 
 AUTHORIZATION_S = 600  # a login must be completed within ten minutes
 
@@ -30,19 +30,24 @@ AUTHORIZATION_S = 600  # a login must be completed within ten minutes
 # -- authorise -----------------------------------------------------------------------------------------------------
 
 
-def begin(
+def start_oauth_login(
     user: Any, provider: str, *, access: Iterable[str] = (), name: str = "", connection: Connection | None = None
 ) -> tuple[str, Authorization]:
     """The address where the user agrees, and the row that waits for the callback. Raises Invalid,
     Unavailable.
     """
-    login, scopes = asked(user, provider, access, connection)
+    login, scopes = choose_asked_login(user, provider, access, connection)
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
     authorization = Authorization.objects.create(
-        user=user, provider=provider, state_hash=digest(state), verifier=verifier, name=name, connection=connection,
+        user=user,
+        provider=provider,
+        state_hash=build_state_hash(state),
+        verifier=verifier,
+        name=name,
+        connection=connection,
         scopes=scopes,
         expires_at=timezone.now() + timedelta(seconds=AUTHORIZATION_S),
-    )  # fmt: skip
+    )
     query = {
         "response_type": "code",
         "client_id": login.client_id,
@@ -60,7 +65,7 @@ def begin(
     return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", authorization
 
 
-def asked(
+def choose_asked_login(
     user: Any, provider: str, access: Iterable[str], connection: Connection | None
 ) -> tuple[Login | ServerLogin, list[str]]:
     """The login and its scopes: the site's client for a cloud service, or the login that an MCP
@@ -73,9 +78,9 @@ def asked(
                 code="connection_missing",
                 hint="Add the server first, then give its name as `connection`.",
             )
-        login = found(connection, user, redirect_uri(provider))
+        login = fetch_server_login(connection, user, redirect_uri(provider))
         return login, list(login.scopes)
-    service = configured(provider)
+    service = get_configured_service(provider)
     return service.login, wanted_scopes(service, access, connection)
 
 
@@ -85,8 +90,8 @@ def wanted_scopes(service: Service, access: Iterable[str], connection: Connectio
     return list(dict.fromkeys([*service.scopes_for(access if access else () if before else ["read"]), *before]))
 
 
-def configured(provider: str) -> Service:
-    service = service_of(provider)
+def get_configured_service(provider: str) -> Service:
+    service = get_cloud_service(provider)
     if not service.is_configured:
         family = service.login.family
         raise Invalid(
@@ -101,7 +106,7 @@ def redirect_uri(provider: str) -> str:
     return f"{settings.PUBLIC_URL.rstrip('/')}/api/v1/connections/{provider}/callback"
 
 
-def digest(state: str) -> str:
+def build_state_hash(state: str) -> str:
     return hashlib.sha256(state.encode()).hexdigest()
 
 
@@ -112,7 +117,7 @@ def challenge(verifier: str) -> str:
 # -- callback ------------------------------------------------------------------------------------------------------
 
 
-def complete(
+def finish_oauth_login(
     user: Any, provider: str, *, state: str, code: str = "", error: str = "", iss: str = ""
 ) -> Connection:  # fmt: skip
     """The connection that a callback creates or renews. A state is valid once, for the user it was
@@ -121,18 +126,20 @@ def complete(
     Raises NotFound (unknown state or another user's), Conflict (used or expired), Invalid (refused
     by the service, or `iss` names another service).
     """
-    authorization = Authorization.objects.visible_to(user).filter(state_hash=digest(state), provider=provider).first()
+    authorization = (
+        Authorization.objects.visible_to(user).filter(state_hash=build_state_hash(state), provider=provider).first()
+    )
     if authorization is None:
         raise NotFound("This login was not started here.", hint="Start again from the connections page.")
     if not authorization.use_up(timezone.now()):
         raise Conflict("This login was already used, or took longer than ten minutes.", hint="Start again.")
-    login, title = begun(authorization)
+    login, title = get_started_login(authorization)
     if isinstance(login, ServerLogin) and (iss or login.names_issuer) and iss != login.issuer:
         raise Invalid("The answer came from another service than the one that was asked.", code="login_refused")
     if error or not code:
         raise Invalid(f"The login was not completed: {(error or 'no code came')[:200]}.", code="login_refused")
     try:
-        token = post(
+        token = send_token_request(
             login,
             "token",
             grant_type="authorization_code",
@@ -152,11 +159,11 @@ def complete(
     return save_login(authorization, token)
 
 
-def begun(authorization: Authorization) -> tuple[Login | ServerLogin, str]:
+def get_started_login(authorization: Authorization) -> tuple[Login | ServerLogin, str]:
     """The service of this login, and its display name."""
     if authorization.provider == Connection.Provider.MCP:
-        return login_of(authorization.connection), authorization.connection.name
-    service = service_of(authorization.provider)
+        return get_token_login(authorization.connection), authorization.connection.name
+    service = get_cloud_service(authorization.provider)
     return service.login, service.title
 
 
@@ -166,7 +173,7 @@ def save_login(authorization: Authorization, token: dict[str, Any]) -> Connectio
     connection = authorization.connection or Connection(
         owner=authorization.user,
         provider=authorization.provider,
-        name=free_name(authorization.user, authorization.name or authorization.provider),
+        name=choose_connection_name(authorization.user, authorization.name or authorization.provider),
     )
     take_token(connection, token, scopes=authorization.scopes)
     connection.health, connection.last_error, connection.enabled = Connection.Health.OK, "", True
@@ -176,7 +183,7 @@ def save_login(authorization: Authorization, token: dict[str, Any]) -> Connectio
     return connection
 
 
-def free_name(user: Any, base: str) -> str:
+def choose_connection_name(user: Any, base: str) -> str:
     existing = set(Connection.objects.filter(owner=user, name__startswith=base).values_list("name", flat=True))
     names = [base, *(f"{base}-{number}" for number in range(2, len(existing) + 3))]
     return next(name for name in names if name not in existing)
@@ -197,12 +204,12 @@ def revoke(connection: Connection) -> bool:
 
 def tell_revoked(connection: Connection) -> bool:
     """Ask the service to revoke the login. False if it cannot, or did not answer."""
-    login = login_of(connection)
+    login = get_token_login(connection)
     token = connection.refresh_token or connection.access_token
     if not login.url("revoke") or not token:
         return False
     try:
-        post(login, "revoke", token=token)
+        send_token_request(login, "revoke", token=token)
     except (OAuthRefused, httpx2.HTTPError):
         return False  # the user sees a warning; our copy is deleted in any case
     return True

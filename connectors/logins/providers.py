@@ -142,7 +142,7 @@ SERVICES: dict[str, Service] = {
 }  # fmt: skip
 
 
-def service_of(provider: str) -> Service:
+def get_cloud_service(provider: str) -> Service:
     """Raises NotFound for a provider without a login."""
     if service := SERVICES.get(provider):
         return service

@@ -18,8 +18,8 @@ import httpx2
 from django.conf import settings
 
 from agents.exceptions import Invalid, Unavailable
-from connectors.mcp.http import parameter_of
-from connectors.mcp.messages import INITIALIZE, LEGACY, host_of
+from connectors.mcp.http import find_challenge_parameter
+from connectors.mcp.messages import INITIALIZE, LEGACY, get_url_host
 from connectors.models import Connection
 from connectors.remote import bound_secret
 from plumbing.http import outbound
@@ -76,7 +76,7 @@ class ServerLogin:
         return form | ({"client_secret": self.client_secret} if self.method == POST else {}), {}
 
 
-def kept(connection: Connection) -> ServerLogin:
+def get_stored_login(connection: Connection) -> ServerLogin:
     """The login found when it was started. Raises Invalid if there is none."""
     row = connection.login
     if not row.get("client_id"):
@@ -87,7 +87,7 @@ def kept(connection: Connection) -> ServerLogin:
     return ServerLogin(**same, scopes=tuple(row["scopes"]), client_secret=connection.login_secret)
 
 
-def found(connection: Connection, user: Any, redirect_uri: str) -> ServerLogin:
+def fetch_server_login(connection: Connection, user: Any, redirect_uri: str) -> ServerLogin:
     """Discover the server's login and register as a client. Stored in the row. Raises Invalid,
     Unavailable.
     """
@@ -103,11 +103,11 @@ def found(connection: Connection, user: Any, redirect_uri: str) -> ServerLogin:
             f"The server's login service cannot be reached: {describe_failure(error)}.",
             hint="Try again. If it lasts, check the address of the server.",
         )
-    keep(connection, login)
+    save_server_login(connection, login)
     return login
 
 
-def keep(connection: Connection, login: ServerLogin) -> None:
+def save_server_login(connection: Connection, login: ServerLogin) -> None:
     """A login started at one service must not be completed at another, which would receive its
     code.
     """
@@ -132,15 +132,17 @@ class Search:
 
     def login(self) -> ServerLogin:
         challenge = self.challenge()
-        resource = self.resource(parameter_of(challenge, "resource_metadata"))
-        service = self.service(first(resource.get("authorization_servers")))
+        resource = self.resource(find_challenge_parameter(challenge, "resource_metadata"))
+        service = self.service(get_first_text(resource.get("authorization_servers")))
         doors = {what: self.door(service.get(name), name) for what, name in DOORS.items() if service.get(name)}
         if not {"authorize", "token"} <= doors.keys():
             raise unfit("does not name an authorization endpoint")
-        if "S256" not in words(service.get("code_challenge_methods_supported")):
+        if "S256" not in filter_text_values(service.get("code_challenge_methods_supported")):
             raise unfit("does not support PKCE (S256), which protects a login from being stolen")
-        scope_names = parameter_of(challenge, "scope").split() or words(resource.get("scopes_supported"))
-        more = ["offline_access"] if "offline_access" in words(service.get("scopes_supported")) else []
+        scope_names = find_challenge_parameter(challenge, "scope").split() or filter_text_values(
+            resource.get("scopes_supported")
+        )
+        more = ["offline_access"] if "offline_access" in filter_text_values(service.get("scopes_supported")) else []
         scopes = tuple(dict.fromkeys([*scope_names, *more, *self._connection.login.get("more_scopes", [])]))
         client_id, secret, method = self.client(service, doors, scopes)
         return ServerLogin(
@@ -163,7 +165,7 @@ class Search:
     def resource(self, address: str) -> JSON:
         """The server's protected resource metadata; {} if it has none."""
         name = "oauth-protected-resource"
-        places = [address, well_known(self._url, name), well_known(origin_of(self._url), name)]
+        places = [address, well_known(self._url, name), well_known(get_url_origin(self._url), name)]
         for url in dict.fromkeys(filter(None, places)):
             if metadata := self.document(url):
                 if not covers(str(metadata.get("resource", "")), self._url):
@@ -173,7 +175,7 @@ class Search:
 
     def service(self, issuer: str) -> JSON:
         """The metadata of the login service. Older servers are their own login service."""
-        issuer = issuer or origin_of(self._url)
+        issuer = issuer or get_url_origin(self._url)
         for url in descriptions(issuer):
             if metadata := self.document(url):
                 if str(metadata.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
@@ -189,10 +191,10 @@ class Search:
         """Client id, secret and authentication method: from the configuration, from an earlier
         login, or registered now.
         """
-        methods = words(service.get("token_endpoint_auth_methods_supported")) or [BASIC]
+        methods = filter_text_values(service.get("token_endpoint_auth_methods_supported")) or [BASIC]
         if client_id := self._connection.config.get("client_id"):
-            secret = bound_secret(self._connection, self._user.pk, host_of(doors["token"]))
-            return str(client_id), secret.value if secret else "", fitting(methods) if secret else NONE
+            secret = bound_secret(self._connection, self._user.pk, get_url_host(doors["token"]))
+            return str(client_id), secret.value if secret else "", choose_auth_method(methods) if secret else NONE
         before = self._connection.login
         same = (before.get("issuer"), before.get("redirect_uri")) == (service["issuer"], self._redirect_uri)
         if same and before.get("client_id"):
@@ -203,18 +205,18 @@ class Search:
                 hint=f"Register {self._redirect_uri} there, then set config.client_id to the client's id "
                     "and secret_name to its secret.",
             )  # fmt: skip
-        return self.registered(doors["register"], fitting(methods), scopes)
+        return self.registered(doors["register"], choose_auth_method(methods), scopes)
 
     def registered(self, url: str, method: str, scopes: Iterable[str]) -> tuple[str, str, str]:
         metadata = {
             "client_name": "Muster", "redirect_uris": [self._redirect_uri], "response_types": ["code"],
             "grant_types": ["authorization_code", "refresh_token"], "token_endpoint_auth_method": method,
-            "application_type": "native" if host_of(self._redirect_uri) in LOOPBACK else "web",
+            "application_type": "native" if get_url_host(self._redirect_uri) in LOOPBACK else "web",
         }  # fmt: skip
         if scope := " ".join(scopes):
             metadata["scope"] = scope
         with self._client.stream("POST", url, json=metadata) as response:
-            answer = parsed(outbound.read_body(response, ANSWER_LIMIT))
+            answer = parse_json_object(outbound.read_body(response, ANSWER_LIMIT))
             if not response.is_success or not isinstance(answer.get("client_id"), str):
                 why = str(answer.get("error_description") or answer.get("error") or response.status_code)
                 raise unfit(f"refuses to register this site: {why[:200]}")
@@ -232,14 +234,14 @@ class Search:
         with self._client.stream(
             "GET", url, headers={"Accept": "application/json", "MCP-Protocol-Version": LEGACY}
         ) as response:
-            return parsed(outbound.read_body(response, ANSWER_LIMIT)) if response.status_code == 200 else {}
+            return parse_json_object(outbound.read_body(response, ANSWER_LIMIT)) if response.status_code == 200 else {}
 
     def door(self, url: Any, name: str) -> str:
         """The address, if requests may go there: over TLS, or to an allowed private host."""
         allowed = settings.PRIVATE_HOSTS_ALLOWED
         if not isinstance(url, str) or (reason := url_refusal(url, allowed)):
             raise unfit(f"returned an unusable address for {name}: {reason if isinstance(url, str) else url}")
-        if urlsplit(url).scheme != "https" and not host_refusal(host_of(url), ()):
+        if urlsplit(url).scheme != "https" and not host_refusal(get_url_host(url), ()):
             raise unfit(f"is not protected by TLS: {url[:200]}")
         return url
 
@@ -252,7 +254,7 @@ def unfit(why: str) -> Invalid:
     )
 
 
-def fitting(methods: list[str]) -> str:
+def choose_auth_method(methods: list[str]) -> str:
     for method in METHODS:
         if method in methods:
             return method
@@ -278,14 +280,14 @@ def descriptions(issuer: str) -> Iterator[str]:
 
 
 def well_known(url: str, name: str) -> str:
-    return f"{origin_of(url)}/.well-known/{name}{urlsplit(url).path.rstrip('/')}"
+    return f"{get_url_origin(url)}/.well-known/{name}{urlsplit(url).path.rstrip('/')}"
 
 
-def origin_of(url: str) -> str:
+def get_url_origin(url: str) -> str:
     return urlunsplit((*urlsplit(url)[:2], "", "", ""))
 
 
-def parsed(body: bytes) -> JSON:
+def parse_json_object(body: bytes) -> JSON:
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -293,9 +295,9 @@ def parsed(body: bytes) -> JSON:
     return answer if isinstance(answer, dict) else {}
 
 
-def words(value: Any) -> list[str]:
+def filter_text_values(value: Any) -> list[str]:
     return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
 
 
-def first(value: Any) -> str:
-    return next(iter(words(value)), "")
+def get_first_text(value: Any) -> str:
+    return next(iter(filter_text_values(value)), "")

@@ -14,14 +14,14 @@ from django.utils import timezone
 
 from agents.models import AuditEvent
 from agents.tools import ToolFailed
-from connectors.exceptions import ReconnectNeeded, failed
+from connectors.exceptions import ReconnectNeeded, build_tool_failure
 from connectors.models import Connection
 from plumbing import waits
 from plumbing.http import outbound
 from plumbing.http.failures import describe_failure
 
-from .providers import Login, service_of
-from .server_login import ServerLogin, kept
+from .providers import Login, get_cloud_service
+from .server_login import ServerLogin, get_stored_login
 
 REFRESH_S = 30  # how long a refresh may take before another worker may try
 GLANCE_S = 0.05  # how often a worker checks whether another worker's refresh is done
@@ -50,9 +50,11 @@ def access_token(connection: Connection, *, refused: str = "") -> str:
         if take_lease(connection):
             return refresh(connection, refused)
         elif monotonic() > end:
-            raise failed("login_unavailable", "The login is being renewed, but the renewal does not finish.")
+            raise build_tool_failure(
+                "login_unavailable", "The login is being renewed, but the renewal does not finish."
+            )
         else:
-            waits.pause(GLANCE_S)
+            waits.sleep_until(GLANCE_S)
             connection.refresh_from_db()
     return connection.access_token
 
@@ -80,16 +82,16 @@ def refresh(connection: Connection, refused: str = "") -> str:
     """
     connection.refresh_from_db()
     if connection.token_lives(timezone.now(), refused):
-        release(connection)
+        release_refresh_lease(connection)
         return connection.access_token
     try:
-        login = login_of(connection)
-        token = post(login, "token", grant_type="refresh_token", refresh_token=connection.refresh_token)
+        login = get_token_login(connection)
+        token = send_token_request(login, "token", grant_type="refresh_token", refresh_token=connection.refresh_token)
     except OAuthRefused as error:
-        raise refusal(connection, error)
+        raise record_login_refusal(connection, error)
     except httpx2.HTTPError as error:
-        release(connection)
-        raise failed("login_unavailable", f"The login cannot be renewed now: {describe_failure(error)}.")
+        release_refresh_lease(connection)
+        raise build_tool_failure("login_unavailable", f"The login cannot be renewed now: {describe_failure(error)}.")
     take_token(connection, token)
     connection.save(
         update_fields=[
@@ -101,25 +103,25 @@ def refresh(connection: Connection, refused: str = "") -> str:
     return connection.access_token
 
 
-def login_of(connection: Connection) -> Login | ServerLogin:
+def get_token_login(connection: Connection) -> Login | ServerLogin:
     """The login that issues this connection's tokens. Raises Invalid, NotFound if it has none."""
-    return kept(connection) if connection.offers_tools else service_of(connection.provider).login
+    return get_stored_login(connection) if connection.offers_tools else get_cloud_service(connection.provider).login
 
 
-def refusal(connection: Connection, error: OAuthRefused) -> ToolFailed:
+def record_login_refusal(connection: Connection, error: OAuthRefused) -> ToolFailed:
     """Record a dead login once; other errors may be temporary."""
     if error.code == NO_CLIENT and connection.login:
         connection.forget_client()
     elif error.code not in DEAD:
-        release(connection)
-        return failed("login_unavailable", f"The login cannot be renewed now: {error}")
+        release_refresh_lease(connection)
+        return build_tool_failure("login_unavailable", f"The login cannot be renewed now: {error}")
     connection.mark_broken(f"The login has expired ({error.code}): {error}")
     connection.forget_tokens(keeps_scopes=True)
     AuditEvent.record("connection.broken", connection, reason=error.code)
     return ReconnectNeeded(connection, "The login has expired or was revoked.")
 
 
-def release(connection: Connection) -> None:
+def release_refresh_lease(connection: Connection) -> None:
     connection.refreshing_until = None
     Connection.objects.filter(pk=connection.pk).update(refreshing_until=None)
 
@@ -147,7 +149,7 @@ def after(now: datetime, seconds: Any) -> datetime | None:
         return None
 
 
-def post(login: Login | ServerLogin, what: str, **form: str) -> dict[str, Any]:
+def send_token_request(login: Login | ServerLogin, what: str, **form: str) -> dict[str, Any]:
     """One form request of the client. Raises OAuthRefused, httpx2.HTTPError."""
     url = login.url(what)
     more, headers = login.credentials()
@@ -157,10 +159,10 @@ def post(login: Login | ServerLogin, what: str, **form: str) -> dict[str, Any]:
         client.stream("POST", url, data=form | more, headers=headers) as response,
     ):
         body = outbound.read_body(response, ANSWER_LIMIT)
-        return read_answer(response, body, what)
+        return parse_token_answer(response, body, what)
 
 
-def read_answer(response: httpx2.Response, body: bytes, what: str) -> dict[str, Any]:
+def parse_token_answer(response: httpx2.Response, body: bytes, what: str) -> dict[str, Any]:
     try:
         answer = httpx2.Response(200, content=body).json() if body.strip() else {}
     except (ValueError, RecursionError):

@@ -56,5 +56,5 @@ class Ear:
             except (McpFailed, McpRefused):
                 break
             without_news = 0 if heard else without_news + 1
-            waits.pause(max(LEAST_PAUSE_S, self._stream.position.retry_s), self._is_stopped.is_set)
+            waits.sleep_until(max(LEAST_PAUSE_S, self._stream.position.retry_s), self._is_stopped.is_set)
         self.stop()

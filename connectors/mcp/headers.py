@@ -17,12 +17,12 @@ class BadMark(ValueError):
     """An `x-mcp-header` of a tool's schema breaks the rules, so the tool must not be used over HTTP."""
 
 
-def of_message(message: dict[str, JSON]) -> dict[str, str]:
+def build_message_headers(message: dict[str, JSON]) -> dict[str, str]:
     method, params = message.get("method"), message.get("params") or {}
     if not isinstance(method, str):
         return {}
     name = params.get(NAMED[method]) if method in NAMED else None
-    return {"Mcp-Method": method, **({"Mcp-Name": encoded(name)} if isinstance(name, str) else {})}
+    return {"Mcp-Method": method, **({"Mcp-Name": encode_header_text(name)} if isinstance(name, str) else {})}
 
 
 def of_arguments(schema: JSON, arguments: dict[str, JSON]) -> dict[str, str]:
@@ -33,7 +33,7 @@ def of_arguments(schema: JSON, arguments: dict[str, JSON]) -> dict[str, str]:
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
         if value is not None:
-            headers[f"Mcp-Param-{name}"] = encoded(text_of(value))
+            headers[f"Mcp-Param-{name}"] = encode_header_text(format_header_value(value))
     return headers
 
 
@@ -53,7 +53,7 @@ def marks(schema: JSON) -> dict[str, tuple[str, ...]]:
         if name.lower() in map(str.lower, paths):
             raise BadMark(f"Two properties have the header “{name}”.")
         paths[name] = path
-    if reached != count(schema):
+    if reached != count_header_marks(schema):
         raise BadMark("A header belongs to a property that cannot be reached through `properties` alone.")
     return paths
 
@@ -67,16 +67,18 @@ def properties(schema: JSON, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple
             yield from properties(rule, (*path, name))
 
 
-def count(value: JSON) -> int:
+def count_header_marks(value: JSON) -> int:
     """Marks anywhere in a schema. A property that is itself called `x-mcp-header` has an object as its value."""
     if isinstance(value, list):
-        return sum(map(count, value))
+        return sum(map(count_header_marks, value))
     if not isinstance(value, dict):
         return 0
-    return sum(count(one) for one in value.values()) + (MARK in value and not isinstance(value[MARK], dict))
+    return sum(count_header_marks(one) for one in value.values()) + (
+        MARK in value and not isinstance(value[MARK], dict)
+    )
 
 
-def text_of(value: JSON) -> str:
+def format_header_value(value: JSON) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and abs(value) > SAFE_INTEGER:
@@ -84,7 +86,7 @@ def text_of(value: JSON) -> str:
     return str(value)
 
 
-def encoded(text: str) -> str:
+def encode_header_text(text: str) -> str:
     """The text as a header value: Base64 if it is not plain ASCII."""
     looks_encoded = text.startswith("=?base64?") and text.endswith("?=")
     if PLAIN.fullmatch(text) and not looks_encoded:

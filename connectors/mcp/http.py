@@ -93,7 +93,7 @@ class HttpTransport:
     def posted(self, message: Message, headers: dict[str, str]) -> Iterator[httpx2.Response]:
         more = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json", **headers}
         if self.version == MODERN:
-            more |= metadata.of_message(message)
+            more |= metadata.build_message_headers(message)
         with self._accepted("POST", more, json.dumps(message)) as response:
             yield response
 
@@ -142,7 +142,7 @@ class HttpTransport:
 
     def _refuse(self, response: httpx2.Response) -> None:
         """Raises SessionLost, McpRefused for a JSON-RPC error that rejects the request, else McpFailed."""
-        error = error_in(response)
+        error = read_rpc_error(response)
         if self.session_id and is_session_lost(response.status_code, error):
             raise SessionLost
         if error is not None and response.status_code < 500:
@@ -152,7 +152,9 @@ class HttpTransport:
     def _login_refused(self, response: httpx2.Response) -> McpFailed:
         challenge = response.headers.get("www-authenticate", "")[:4000]
         if "insufficient_scope" in challenge:
-            return LoginWanted("The login does not grant this access.", parameter_of(challenge, "scope").split())
+            return LoginWanted(
+                "The login does not grant this access.", find_challenge_parameter(challenge, "scope").split()
+            )
         if self._bearer or (not self._headers and challenge.lower().startswith("bearer")):
             return LoginWanted("The server requires a login.", [])
         return McpFailed("login_refused", "The server refused the secret, or requires one.", was_sent=False)
@@ -174,7 +176,7 @@ class OwnStream:
         if self.position.event_id:
             headers["Last-Event-ID"] = self.position.event_id
         request = self._client.build_request("GET", self._transport._url, headers=headers)
-        with errors(), outbound.close_with(self._sockets):
+        with errors(), outbound.close_together(self._sockets):
             with outbound.until(seconds):
                 response = self._client.send(request, stream=True)
             is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
@@ -250,7 +252,7 @@ class HttpExchange:
         without_news = 0
         while without_news < RECONNECTS:
             before = self._position.event_id
-            pause(self._position.retry_s, self._until)
+            pause_for_server(self._position.retry_s, self._until)
             try:
                 yield from self._next_part()
             except (Broken, SliceOver):
@@ -312,16 +314,16 @@ def errors() -> Iterator[None]:
         raise Broken(f"The connection to the server broke: {describe_failure(error)}.")
 
 
-def pause(seconds: float, until: float) -> None:
+def pause_for_server(seconds: float, until: float) -> None:
     """Wait as long as the server asked. Raises McpFailed if that is longer than the call may take."""
     if monotonic() + seconds >= until:
         raise McpFailed("timeout", "The server did not answer in time.")
-    waits.pause(seconds, outbound.asked_whether_cancelled())
+    waits.sleep_until(seconds, outbound.asked_whether_cancelled())
     with errors():
         outbound.check_cancelled()
 
 
-def error_in(response: httpx2.Response) -> Any:
+def read_rpc_error(response: httpx2.Response) -> Any:
     """The JSON-RPC error of a refusal, or None."""
     try:
         value = json.loads(outbound.read_body(response, ERROR_LIMIT))
@@ -338,7 +340,7 @@ def is_session_lost(status: int, error: Any) -> bool:
     return status == 400 and error is not None and "session" in str(error.get("message", "")).lower()
 
 
-def parameter_of(challenge: str, name: str) -> str:
+def find_challenge_parameter(challenge: str, name: str) -> str:
     """One parameter of a WWW-Authenticate header, or ""."""
     match = re.search(rf'\b{name}=(?:"([^"]*)"|([^\s,]+))', challenge)
     return (match.group(1) or match.group(2) or "") if match else ""

@@ -61,7 +61,7 @@ def notification(method: str, params: dict[str, JSON] | None = None) -> Message:
     return {"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}
 
 
-def result_of(message: Message) -> dict[str, JSON]:
+def get_rpc_result(message: Message) -> dict[str, JSON]:
     if message.get("error") is not None:  # some servers write `"error": null` beside a result
         raise McpRefused(message["error"])
     result = message.get("result")
@@ -99,5 +99,5 @@ def is_answer(message: Message, identity: JSON) -> bool:
     return message["id"] == identity or message["id"] == str(identity)
 
 
-def host_of(url: str) -> str:
+def get_url_host(url: str) -> str:
     return urlsplit(url).hostname or ""

@@ -16,7 +16,7 @@ from plumbing.waits import never
 from . import headers as metadata
 from .ears import Ear
 from .exceptions import InputRequired, McpFailed, McpRefused, SessionLost
-from .http import HttpTransport, pause
+from .http import HttpTransport, pause_for_server
 from .messages import (
     CAPABILITIES,
     CLIENT,
@@ -29,10 +29,10 @@ from .messages import (
     Left,
     Message,
     Transport,
+    get_rpc_result,
     is_answer,
     notification,
     request,
-    result_of,
 )
 from .sse import Position
 
@@ -109,7 +109,7 @@ class Session:
                 raise McpFailed("bad_answer", "The server's list of tools is not a list.")
             tools += [tool for tool in rows if isinstance(tool, dict)]
             if not page.get("nextCursor"):
-                self.list_ttl_s = seconds_of(page.get("ttlMs"))
+                self.list_ttl_s = convert_milliseconds(page.get("ttlMs"))
                 return tools
             params = {"cursor": page["nextCursor"]}
         raise McpFailed("bad_answer", f"The server's list of tools has more than {MAX_PAGES} pages.")
@@ -155,7 +155,7 @@ class Session:
                 str(n): {"method": "elicitation/create", "params": one} for n, one in enumerate(elicitations[:5])
             }
             raise InputRequired(requests, None)
-        return settled(result)
+        return get_final_result(result)
 
     def _call_as_task(self, params: dict[str, JSON], until: float, listener: Listener) -> dict[str, JSON]:
         """The result of a task of the server (2025-11-25), once it has one."""
@@ -167,7 +167,7 @@ class Session:
         identity = {"taskId": task["taskId"]}
         try:
             while task.get("status") == "working":
-                pause(poll_seconds(task), until)
+                pause_for_server(poll_seconds(task), until)
                 task = self.request("tasks/get", identity, until)
             if task.get("status") == "cancelled":
                 raise McpRefused({"message": str(task.get("statusMessage") or "The server cancelled the task.")})
@@ -207,7 +207,7 @@ class Session:
         except SessionLost:
             raise McpFailed("session_lost", "The server closed the session while the person was asked.")
         going_on = Open(state["request"], transport.resumed(stream, until), listener)
-        return settled(self._answer(going_on, until))
+        return get_final_result(self._answer(going_on, until))
 
     def request(
         self,
@@ -222,7 +222,7 @@ class Session:
         identity = next(self._ids)
         meta: dict[str, JSON] = {} if listener is NOBODY else {"progressToken": identity}
         if self.era == MODERN:
-            meta |= described(MODERN)
+            meta |= build_client_meta(MODERN)
         message = request(identity, method, {**params, **({"_meta": meta} if meta else {})})
         if listener is not NOBODY:
             self._listen(until)
@@ -255,7 +255,7 @@ class Session:
     def _read_answer(self, begun: Open, until: float) -> dict[str, JSON]:
         for came in begun.exchange:
             if is_answer(came, begun.identity):
-                return result_of(came)
+                return get_rpc_result(came)
             try:
                 self._attend(came, begun, until)
             except SessionLost as error:
@@ -264,7 +264,7 @@ class Session:
 
     def _attend(self, came: Message, begun: Open, until: float) -> None:
         """Notifications and requests that arrive before the answer."""
-        method, params = came.get("method"), params_of(came)
+        method, params = came.get("method"), get_params(came)
         if method == "notifications/tools/list_changed":
             self.tools_changed = True
         elif method == "notifications/progress" and params.get("progressToken") == begun.identity:
@@ -274,7 +274,7 @@ class Session:
         if "id" not in came or "method" not in came or self.era == MODERN:
             return
         if method != "elicitation/create":
-            self.send({"jsonrpc": "2.0", "id": came["id"], **reply_to(method)}, until)
+            self.send({"jsonrpc": "2.0", "id": came["id"], **build_server_reply(method)}, until)
             return
         result, question = find_answer(came, begun)
         if result is not None:
@@ -302,11 +302,11 @@ class Session:
         if method == "notifications/tools/list_changed":
             self.tools_changed = True
         elif method == "notifications/message" and newest is not None:
-            newest.listener.on_log(params_of(came))
+            newest.listener.on_log(get_params(came))
         if "id" not in came or "method" not in came:
             return
         if method != "elicitation/create":
-            self._reply({"jsonrpc": "2.0", "id": came["id"], **reply_to(method)})
+            self._reply({"jsonrpc": "2.0", "id": came["id"], **build_server_reply(method)})
             return
         result: JSON = {"action": "cancel"}
         if newest is not None and newest.stopped_by is None:
@@ -346,7 +346,7 @@ class Session:
 # -- opening ---------------------------------------------------------------------------------------------------------
 
 
-def opened(make: Callable[[], Transport], until: float, era: str = "") -> Session:
+def open_server_session(make: Callable[[], Transport], until: float, era: str = "") -> Session:
     """A session in the era that the server speaks; `era` is the one it spoke before. Raises McpFailed, McpRefused."""
     session = Session(make(), MODERN)
     try:
@@ -369,24 +369,24 @@ def is_modern(session: Session, until: float) -> bool:
             return False
         if error.code != VERSION_REFUSED:
             raise
-        return chosen(error.data.get("supported"))
+        return has_modern_version(error.data.get("supported"))
     except McpFailed as error:
         if error.code not in NO_ANSWER or monotonic() >= until:
             raise
         return False
     meta = answer.get("_meta")
     session.server = (meta.get(f"{PREFIX}/serverInfo") if isinstance(meta, dict) else None) or {}
-    session.capabilities = capabilities_in(answer)
-    return chosen(answer.get("supportedVersions"))
+    session.capabilities = get_capabilities(answer)
+    return has_modern_version(answer.get("supportedVersions"))
 
 
-def chosen(supported: JSON) -> bool:
+def has_modern_version(supported: JSON) -> bool:
     """Whether the newest of the server's versions that Muster speaks is the modern one."""
     versions = set(map(str, supported)) if isinstance(supported, list) else set()
     if MODERN in versions:
         return True
     if versions and not versions & LEGACY_VERSIONS:
-        raise unsupported(", ".join(sorted(versions)))
+        raise refuse_server_versions(", ".join(sorted(versions)))
     return False
 
 
@@ -397,14 +397,14 @@ def initialize(session: Session, make: Callable[[], Transport], until: float) ->
     answer = session.request("initialize", INITIALIZE, until)
     version = answer.get("protocolVersion")
     if version not in LEGACY_VERSIONS:
-        raise unsupported(str(version))
+        raise refuse_server_versions(str(version))
     session.server = answer.get("serverInfo") or {}
-    session.capabilities = capabilities_in(answer)
+    session.capabilities = get_capabilities(answer)
     session.transport.version = version
     session.send(notification("notifications/initialized"), until)
 
 
-def unsupported(versions: str) -> McpFailed:
+def refuse_server_versions(versions: str) -> McpFailed:
     message = f"The server speaks no version of MCP that Muster speaks: {versions[:200]}."
     return McpFailed("unsupported_version", message, was_sent=False)
 
@@ -412,7 +412,7 @@ def unsupported(versions: str) -> McpFailed:
 # -- parts of messages -----------------------------------------------------------------------------------------------
 
 
-def described(version: str) -> dict[str, JSON]:
+def build_client_meta(version: str) -> dict[str, JSON]:
     """What each request of the newest version says about the client."""
     return {
         f"{PREFIX}/protocolVersion": version,
@@ -421,7 +421,7 @@ def described(version: str) -> dict[str, JSON]:
     }
 
 
-def settled(result: dict[str, JSON]) -> dict[str, JSON]:
+def get_final_result(result: dict[str, JSON]) -> dict[str, JSON]:
     """The final result. Raises InputRequired where the server asks first."""
     if result.get("resultType") != "input_required":
         return result
@@ -431,7 +431,7 @@ def settled(result: dict[str, JSON]) -> dict[str, JSON]:
     raise InputRequired(requests, {"more": {"requestState": state} if isinstance(state, str) else {}})
 
 
-def parked(stream: Left, identity: JSON, requests: dict[str, JSON]) -> dict[str, JSON]:
+def serialize_left_stream(stream: Left, identity: JSON, requests: dict[str, JSON]) -> dict[str, JSON]:
     """Where a call of an earlier version was left, as JSON."""
     values: dict[str, Any] = asdict(stream)
     event_id = values.pop("position")["event_id"]
@@ -443,7 +443,7 @@ def find_answer(came: Message, begun: Open) -> tuple[JSON, InputRequired | None]
 
     The request's stream is left where it can be continued once the person has answered.
     """
-    params = params_of(came)
+    params = get_params(came)
     result = begun.listener.answer(params)
     if result is not None:
         return result, None
@@ -451,27 +451,27 @@ def find_answer(came: Message, begun: Open) -> tuple[JSON, InputRequired | None]
     if stream is None and not begun.listener.may_repeat:
         return {"action": "cancel"}, None  # nobody could go on with this call after a wait
     key = str(came["id"])
-    state = None if stream is None else parked(stream, begun.identity, {key: came["id"]})
+    state = None if stream is None else serialize_left_stream(stream, begun.identity, {key: came["id"]})
     return None, InputRequired({key: {"method": "elicitation/create", "params": params}}, state)
 
 
-def params_of(message: Message) -> dict[str, JSON]:
+def get_params(message: Message) -> dict[str, JSON]:
     params = message.get("params")
     return params if isinstance(params, dict) else {}
 
 
-def capabilities_in(answer: dict[str, JSON]) -> dict[str, JSON]:
+def get_capabilities(answer: dict[str, JSON]) -> dict[str, JSON]:
     capabilities = answer.get("capabilities")
     return capabilities if isinstance(capabilities, dict) else {}
 
 
 def poll_seconds(task: dict[str, JSON]) -> float:
     """How long the server asks to wait before the next look at a task."""
-    interval_s = seconds_of(task.get("pollInterval"))
+    interval_s = convert_milliseconds(task.get("pollInterval"))
     return FIRST_POLL_S if interval_s is None else min(max(interval_s, LEAST_POLL_S), MOST_POLL_S)
 
 
-def reply_to(method: JSON) -> dict[str, JSON]:
+def build_server_reply(method: JSON) -> dict[str, JSON]:
     """Our answer to a server's own request. Muster shows servers no folders and runs no models for them."""
     if method == "ping":
         return {"result": {}}
@@ -482,6 +482,6 @@ def reply_to(method: JSON) -> dict[str, JSON]:
     return {"error": {"code": METHOD_MISSING, "message": "This client does not do that."}}
 
 
-def seconds_of(milliseconds: JSON) -> float | None:
+def convert_milliseconds(milliseconds: JSON) -> float | None:
     is_number = isinstance(milliseconds, (int, float)) and not isinstance(milliseconds, bool)
     return max(0.0, milliseconds / 1000) if is_number else None

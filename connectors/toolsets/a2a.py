@@ -21,8 +21,8 @@ from django.conf import settings
 from agents.exceptions import Invalid
 from agents.models import Tool
 from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
-from connectors.content import clean, cut
-from connectors.exceptions import failed
+from connectors.content import clean_untrusted_text, cut_marked_text
+from connectors.exceptions import build_tool_failure
 from connectors.models import Connection, RemoteTask, RemoteTool
 from connectors.remote import Listing, Offered, secret_header, take_offers
 from connectors.timing import seconds_left
@@ -30,7 +30,7 @@ from plumbing import clock, waits
 from plumbing.http import outbound
 from plumbing.http.failures import describe_failure
 
-from .mcp import source_of
+from .mcp import load_tool_source
 
 log = logging.getLogger(__name__)
 CARD = "/.well-known/agent-card.json"
@@ -63,37 +63,39 @@ JSON = Any
 
 def read_agent(connection: Connection, user_id: int | None) -> Listing:
     """Read the agent's card and update the catalogue. Raises ToolFailed."""
-    card = card_of(connection, user_id)
+    card = fetch_agent_card(connection, user_id)
     connection.mark_ok()
-    return take_offers(connection, [offered(card, connection)], kind=Tool.Kind.A2A)
+    return take_offers(connection, [build_card_offer(card, connection)], kind=Tool.Kind.A2A)
 
 
-def card_of(connection: Connection, user_id: int | None) -> dict[str, JSON]:
+def fetch_agent_card(connection: Connection, user_id: int | None) -> dict[str, JSON]:
     answer = exchange(connection, user_id, "GET", connection.base_url.rstrip("/") + CARD)
     if answer.status != 200 or not isinstance(answer.body, dict):
         connection.mark_broken("Its card cannot be read.")
-        raise failed("card_missing", f"The agent's card cannot be read: its address answered {answer.status}.")
+        raise build_tool_failure(
+            "card_missing", f"The agent's card cannot be read: its address answered {answer.status}."
+        )
     return answer.body
 
 
-def offered(card: dict[str, JSON], connection: Connection) -> Offered:
+def build_card_offer(card: dict[str, JSON], connection: Connection) -> Offered:
     """The whole card is part of the definition, so that any change of it asks for approval again."""
     plain = {name: value for name, value in card.items() if name != "signatures"}
     skills = [one for one in card.get("skills") or () if isinstance(one, dict)]
     lines = [str(card.get("description", "")), *(f"- {one.get('name')}: {one.get('description')}" for one in skills)]
-    address = address_in(card)
+    address = find_card_address(card)
     return Offered(
         name=str(card.get("name", "")),
-        description=clean("\n".join(lines)),
+        description=clean_untrusted_text("\n".join(lines)),
         input_schema=INPUT,
         output_schema=None,
         effect=Tool.Effect.DESTRUCTIVE,  # what another agent does is not known
         details={"url": address, "card": plain},
-        problem=problem_of(address, connection),
+        problem=find_address_problem(address, connection),
     )
 
 
-def address_in(card: dict[str, JSON]) -> str:
+def find_card_address(card: dict[str, JSON]) -> str:
     for one in card.get("supportedInterfaces") or ():
         version = str(one.get("protocolVersion", "")) if isinstance(one, dict) else ""
         if version.split(".")[0] == "1" and one.get("protocolBinding") == "JSONRPC":
@@ -101,15 +103,15 @@ def address_in(card: dict[str, JSON]) -> str:
     return ""
 
 
-def problem_of(address: str, connection: Connection) -> str:
+def find_address_problem(address: str, connection: Connection) -> str:
     if not address:
         return "The agent does not speak A2A 1.0 over JSON-RPC."
-    if origin_of(address) != origin_of(connection.base_url):
+    if split_url_origin(address) != split_url_origin(connection.base_url):
         return "The card names an address at another host than its own."  # it would get the secret
     return ""
 
 
-def origin_of(url: str) -> tuple[JSON, ...]:
+def split_url_origin(url: str) -> tuple[JSON, ...]:
     try:
         parts = urlsplit(url)
         return parts.scheme, parts.hostname, parts.port
@@ -124,7 +126,7 @@ class A2aToolset:
     """Executes tools of kind a2a."""
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
-        connection, remote = source_of(tool, context.user_id)
+        connection, remote = load_tool_source(tool, context.user_id)
         row = RemoteTask.objects.filter(pk=call.id).first()
         if row is None:
             self.check_pin(tool, connection, remote, context)
@@ -145,7 +147,9 @@ class A2aToolset:
         read_agent(connection, context.user_id)
         remote.refresh_from_db()
         if remote.is_changed or remote.pinned_hash != tool.source.get("pin") or not remote.is_offered:
-            raise failed("definition_changed", f"The card of “{tool.name}” has changed; a user must approve it again.")
+            raise build_tool_failure(
+                "definition_changed", f"The card of “{tool.name}” has changed; a user must approve it again."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,26 +184,26 @@ class Talk:
 
     def followed(self, call: ToolCall, row: RemoteTask, task: dict[str, JSON]) -> ToolResult:
         for pause in (*LOOKS_S, None):
-            state = state_of(task)
+            state = get_remote_state(task)
             if state in ENDED:
                 row.close()
-                return result_of(task, self.context)
+                return build_remote_result(task, self.context)
             if state == "TASK_STATE_INPUT_REQUIRED":
                 task = self.answered(call, row, task)
                 continue
             if pause is None:
                 break
-            waits.pause(pause)
+            waits.sleep_until(pause)
             if self.context.is_cancelled():
                 self.cancel(row)
-                raise failed("cancelled", "The run was cancelled, and the agent was informed.")
+                raise build_tool_failure("cancelled", "The run was cancelled, and the agent was informed.")
             task = self.look(row)
         raise self.wait(row)
 
     def wait(self, row: RemoteTask) -> ToolFailed | CallPending:
         if self.context.run_id is None:
             self.cancel(row)
-            return failed("timeout", "The agent needs longer than a call outside of a run can wait.")
+            return build_tool_failure("timeout", "The agent needs longer than a call outside of a run can wait.")
         pause = WAITS_S[min(row.waits, len(WAITS_S) - 1)]
         row.waits += 1
         row.save(update_fields=["waits"])
@@ -209,7 +213,7 @@ class Talk:
         """Ask the person what the agent asks, and send the answer. Raises CallPending, ToolFailed."""
         if self.context.ask is None or row.answers >= MAX_QUESTIONS:
             self.cancel(row)
-            raise failed("input_refused", "The agent asks a question that cannot be answered here.")
+            raise build_tool_failure("input_refused", "The agent asks a question that cannot be answered here.")
         try:
             answer = self.context.ask(
                 key=str(row.answers), kind="form", prompt=self.prompt_of(task), schema=FORM, timeout_s=ANSWER_S
@@ -230,7 +234,7 @@ class Talk:
     def prompt_of(self, task: dict[str, JSON]) -> str:
         """Who asks, then the agent's own words, so that they cannot pass for ours."""
         host = urlsplit(self.url).hostname
-        message = clean(text_in((task.get("status") or {}).get("message")))[:4000]
+        message = clean_untrusted_text(get_remote_text((task.get("status") or {}).get("message")))[:4000]
         return f"The agent “{self.connection.name}” ({host}) asks, and gets your answer:\n\n{message}"
 
     def send(self, row: RemoteTask, id: str, parts: list[JSON], **more: JSON) -> dict[str, JSON]:
@@ -246,16 +250,16 @@ class Talk:
         if isinstance(result.get("message"), dict):  # an agent may answer without a task
             task = {"id": "-", "status": {"state": ENDED[0], "message": result["message"]}}
         if not isinstance(task, dict) or not isinstance(task.get("id"), str):
-            raise failed("bad_answer", "The agent's answer is neither a task nor a message.")
+            raise build_tool_failure("bad_answer", "The agent's answer is neither a task nor a message.")
         row.task = task["id"][:200]
         row.save(update_fields=["task"])
         return task
 
     def cancel(self, row: RemoteTask) -> None:
-        cancel(row, self.connection, self.url, self.context.user_id)
+        cancel_remote_task(row, self.connection, self.url, self.context.user_id)
 
     def ask(self, method: str, params: dict[str, JSON]) -> dict[str, JSON]:
-        return asked(self.connection, self.url, self.context.user_id, method, params)
+        return call_remote_agent(self.connection, self.url, self.context.user_id, method, params)
 
 
 def cancel_left(row: RemoteTask, user_id: int | None) -> None:
@@ -263,13 +267,13 @@ def cancel_left(row: RemoteTask, user_id: int | None) -> None:
     remote = row.connection.remote_tools.first()
     if remote is None or not row.connection.enabled or not row.task:
         return row.close()
-    cancel(row, row.connection, remote.offered["details"]["url"], user_id)
+    cancel_remote_task(row, row.connection, remote.offered["details"]["url"], user_id)
 
 
-def cancel(row: RemoteTask, connection: Connection, url: str, user_id: int | None) -> None:
+def cancel_remote_task(row: RemoteTask, connection: Connection, url: str, user_id: int | None) -> None:
     """If the agent cannot be reached, the row stays open and the next look tries again."""
     try:
-        asked(connection, url, user_id, "CancelTask", {"id": row.task})
+        call_remote_agent(connection, url, user_id, "CancelTask", {"id": row.task})
     except (ToolFailed, OutcomeUnknown) as error:
         log.info("The task %s of %s was not cancelled: %s", row.task, connection.pk, error)
         if error.code == Away.code:
@@ -277,7 +281,7 @@ def cancel(row: RemoteTask, connection: Connection, url: str, user_id: int | Non
     row.close()
 
 
-def asked(
+def call_remote_agent(
     connection: Connection, url: str, user_id: int | None, method: str, params: dict[str, JSON]
 ) -> dict[str, JSON]:
     """The result of one request. Raises ToolFailed, OutcomeUnknown."""
@@ -290,10 +294,10 @@ def asked(
     if method == "GetTask" and answer.status in BUSY:
         raise Away(f"{connection.name} answered {answer.status}.")
     error = reply.get("error") if isinstance(reply.get("error"), dict) else {}
-    message = clean(str(error.get("message", f"it answered {answer.status}")))[:1000]
+    message = clean_untrusted_text(str(error.get("message", f"it answered {answer.status}")))[:1000]
     if method == "GetTask" and error.get("code") == NO_TASK:
         raise OutcomeUnknown(f"The agent does not know the task any more: {message}")
-    raise failed("remote_error", f"The agent refused the request: {message}")
+    raise build_tool_failure("remote_error", f"The agent refused the request: {message}")
 
 
 # -- HTTP ------------------------------------------------------------------------------------------------------------
@@ -317,7 +321,11 @@ class Answer:
 
 def exchange(connection: Connection, user_id: int | None, method: str, url: str, body: JSON = None) -> Answer:
     """Raises ToolFailed, OutcomeUnknown."""
-    headers = {"A2A-Version": VERSION, "Accept": "application/json", **secret_of(connection, user_id, url)}
+    headers = {
+        "A2A-Version": VERSION,
+        "Accept": "application/json",
+        **build_agent_secret_header(connection, user_id, url),
+    }
     try:
         with (
             outbound.until(FETCH_S),
@@ -326,9 +334,9 @@ def exchange(connection: Connection, user_id: int | None, method: str, url: str,
         ):
             content = outbound.read_body(response, ANSWER_LIMIT)
     except outbound.AddressRefused as error:
-        raise failed("private_address", str(error))
+        raise build_tool_failure("private_address", str(error))
     except outbound.TooMuch as error:
-        raise failed("too_large", f"{connection.name}: {error}")
+        raise build_tool_failure("too_large", f"{connection.name}: {error}")
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as error:
         connection.mark_broken("The agent cannot be reached.")
         raise Unreached(f"{connection.name} cannot be reached: {describe_failure(error)}.")
@@ -343,51 +351,51 @@ def exchange(connection: Connection, user_id: int | None, method: str, url: str,
         return Answer(response.status_code, None)
 
 
-def secret_of(connection: Connection, user_id: int | None, url: str) -> dict[str, str]:
+def build_agent_secret_header(connection: Connection, user_id: int | None, url: str) -> dict[str, str]:
     try:
         return secret_header(connection, user_id, urlsplit(url).hostname or "")
     except Invalid as error:
-        raise failed(error.code, f"{error} {error.hint}".strip())
+        raise build_tool_failure(error.code, f"{error} {error.hint}".strip())
 
 
 # -- what the agent said ---------------------------------------------------------------------------------------------
 
 
-def state_of(task: dict[str, JSON]) -> str:
+def get_remote_state(task: dict[str, JSON]) -> str:
     status = task.get("status")
     return str(status.get("state", "")) if isinstance(status, dict) else ""
 
 
-def result_of(task: dict[str, JSON], context: ToolContext) -> ToolResult:
+def build_remote_result(task: dict[str, JSON], context: ToolContext) -> ToolResult:
     """The artifacts and the last message; everything in it is untrusted."""
     status = task.get("status") or {}
-    words = text_in(status.get("message"))
-    state = state_of(task)
+    words = get_remote_text(status.get("message"))
+    state = get_remote_state(task)
     if state != ENDED[0]:
         message = f"the agent's task ended as {state.removeprefix('TASK_STATE_').lower()}: {words[:1000]}"
         return ToolResult(ok=False, error={"code": "remote_failed", "message": message}, untrusted=True)
-    parts = [part for one in task.get("artifacts") or () if isinstance(one, dict) for part in parts_in(one)]
+    parts = [part for one in task.get("artifacts") or () if isinstance(one, dict) for part in list_remote_parts(one)]
     text = "\n".join(filter(None, [*(part["text"] for part in parts if isinstance(part.get("text"), str)), words]))
-    value: dict[str, JSON] = {"text": cut(text, TEXT_LIMIT)[0]}
+    value: dict[str, JSON] = {"text": cut_marked_text(text, TEXT_LIMIT)[0]}
     if isinstance(task.get("contextId"), str):
         value["context"] = task["contextId"][:200]
     if data := [part["data"] for part in parts if "data" in part]:
         value["data"] = data
-    if files := [file_of(part, context) for part in parts if "raw" in part or "url" in part]:
+    if files := [store_remote_file(part, context) for part in parts if "raw" in part or "url" in part]:
         value["files"] = files
     return ToolResult(ok=True, value=value, untrusted=True)
 
 
-def parts_in(message: JSON) -> list[dict[str, JSON]]:
+def list_remote_parts(message: JSON) -> list[dict[str, JSON]]:
     parts = message.get("parts") if isinstance(message, dict) else None
     return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
 
 
-def text_in(message: JSON) -> str:
-    return "\n".join(part["text"] for part in parts_in(message) if isinstance(part.get("text"), str))
+def get_remote_text(message: JSON) -> str:
+    return "\n".join(part["text"] for part in list_remote_parts(message) if isinstance(part.get("text"), str))
 
 
-def file_of(part: dict[str, JSON], context: ToolContext) -> dict[str, JSON]:
+def store_remote_file(part: dict[str, JSON], context: ToolContext) -> dict[str, JSON]:
     """Bytes become a file of the run; an address is only named."""
     name, kind = str(part.get("filename") or "file"), str(part.get("mediaType") or "")
     if "raw" not in part:

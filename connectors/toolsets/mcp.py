@@ -9,16 +9,16 @@ from typing import Any
 
 from agents.models import Tool
 from agents.models.team import is_open
-from agents.schema import drop_unusable_patterns, sha256_of
+from agents.schema import drop_unusable_patterns, hash_json
 from agents.tools import CallPending, RetryTool, ToolCall, ToolContext, ToolResult, ToolSpec
 from connectors.attachments import with_files_stored
-from connectors.content import clean
-from connectors.exceptions import failed
+from connectors.content import clean_untrusted_text
+from connectors.exceptions import build_tool_failure
 from connectors.mcp import headers
 from connectors.mcp.exceptions import InputRequired, McpFailed, McpRefused, SessionLost
 from connectors.mcp.session import Listener, Session
 from connectors.models import Connection, RemoteTool
-from connectors.remote import Listing, Offered, problem_of, take_offers
+from connectors.remote import Listing, Offered, find_offer_problem, take_offers
 from connectors.timing import seconds_left
 from plumbing.http import outbound
 
@@ -26,10 +26,10 @@ from . import mcp_questions as questions
 from . import mcp_reading as reading
 from . import sessions
 from .mcp_questions import Round
-from .mcp_results import Heard, result_of
+from .mcp_results import Heard, build_mcp_result
 from .sessions import Kept, drop_all
 
-__all__ = ["McpToolset", "drop_all", "list_tools"]
+__all__ = ["McpToolset", "drop_all", "fetch_server_tools"]
 
 LISTED_S = 60.0  # how long a list of tools is used before it is read again; a server may say: less
 LEAST_S = 5.0
@@ -40,7 +40,7 @@ JSON = Any
 # -- the catalogue -------------------------------------------------------------------------------------------------
 
 
-def list_tools(connection: Connection, user_id: int | None) -> Listing:
+def fetch_server_tools(connection: Connection, user_id: int | None) -> Listing:
     """Read the server's tools and update the catalogue. Raises ToolFailed."""
     until = monotonic() + LIST_S
     try:
@@ -68,9 +68,9 @@ def hash_definitions(offers: list[Offered]) -> dict[str, str]:
     for offer in offers:
         problem = offer.problem
         if counts[offer.name] > 1:  # only then: a check of the schema takes time
-            problem = problem_of(offer, set(hashes))
+            problem = find_offer_problem(offer, set(hashes))
         if not problem:
-            hashes[offer.name] = sha256_of(offer.definition())
+            hashes[offer.name] = hash_json(offer.definition())
     return hashes
 
 
@@ -85,7 +85,7 @@ def read_offer(tool: dict[str, JSON], *, is_http: bool = True, session: Session 
     words = tool.get("description") or tool.get("title") or ""
     return Offered(
         name=str(tool.get("name", "")),
-        description=clean(str(words)),
+        description=clean_untrusted_text(str(words)),
         input_schema=drop_unusable_patterns({"type": "object", **schema}),
         output_schema=output,
         effect=claimed_effect(tool.get("annotations")),
@@ -131,7 +131,7 @@ class McpToolset:
     """Executes tools of kind mcp."""
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
-        connection, remote = source_of(tool, context.user_id)
+        connection, remote = load_tool_source(tool, context.user_id)
         until = monotonic() + seconds_left(tool, context)
         heard = Heard(context.emit, monotonic)
         making = Making(tool, call, connection, remote.offered.get("details") or {}, context, until, heard)
@@ -146,22 +146,22 @@ class McpToolset:
             raise
         remote.count((monotonic() - started) * 1000)
         connection.mark_ok()
-        return result_of(answer, tool, heard.printed, with_files_stored(answer, tool, context))
+        return build_mcp_result(answer, tool, heard.printed, with_files_stored(answer, tool, context))
 
     def answer(self, making: "Making") -> dict[str, JSON]:
         """The server's answer; a question of it to the person is asked, and the call continued later."""
         connection, context = making.connection, making.context
-        rounds = questions.rounds_of(context)
+        rounds = questions.list_earlier_rounds(context)
         try:
             while True:
-                results = [questions.results_of(one, connection, context) for one in rounds]  # or CallPending
+                results = [questions.build_round_results(one, connection, context) for one in rounds]  # or CallPending
                 try:
                     return making.read(making.go_on(rounds, results))
                 except InputRequired as error:
                     rounds.append(questions.next_round(error, rounds))
                     making.leave(rounds[-1])
         except McpRefused as error:
-            raise failed("tool_refused", f"The server refused the call: {error}")
+            raise build_tool_failure("tool_refused", f"The server refused the call: {error}")
         except headers.BadMark as error:
             raise RetryTool(str(error))
 
@@ -188,7 +188,7 @@ class Making:
         if not self.method:
             return answer
         try:
-            return reading.answer_of(self.method, answer)
+            return reading.build_reading_answer(self.method, answer)
         except McpFailed as error:
             raise sessions.unusable(self.connection, error)
 
@@ -219,7 +219,7 @@ class Making:
         arguments = self.call.arguments
         with self.doubtful():
             if self.method:
-                params = {**reading.params_of(self.method, arguments), **(more or {})}
+                params = {**reading.check_reading_params(self.method, arguments), **(more or {})}
                 return kept.session.call(self.method, params, self.until, listener=listener)
             return kept.session.call_tool(
                 self.tool.source["tool"], arguments, self.until, schema=self.tool.input_schema, listener=listener,
@@ -229,7 +229,7 @@ class Making:
     def resume(self, state: dict[str, JSON], answers: dict[str, JSON], listener: Listener) -> dict[str, JSON]:
         """Read the rest of a stream that was left, in the session that it belongs to."""
         try:
-            with sessions.resumed(self.connection, self.context.user_id) as session, self.doubtful():
+            with sessions.resume_left_session(self.connection, self.context.user_id) as session, self.doubtful():
                 return session.resume_call(state, answers, self.until, listener)
         except McpFailed as error:
             raise sessions.unusable(self.connection, error)
@@ -237,7 +237,7 @@ class Making:
     def leave(self, request_round: Round) -> None:
         """The session of a stream that was left must not be ended at the server."""
         if request_round.state is not None and "session_id" in request_round.state:
-            sessions.leave(self.connection, request_round.state["session_id"])
+            sessions.remove_left_session(self.connection, request_round.state["session_id"])
 
     @contextmanager
     def doubtful(self) -> Iterator[None]:
@@ -260,9 +260,9 @@ def check_pin(tool: ToolSpec, connection: Connection, kept: Kept, until: float) 
             take_offers(connection, offers, kind=Tool.Kind.MCP)
     now = kept.hashes.get(name)
     if now is None:
-        raise failed("not_offered", f"The server no longer offers “{name}”.")
+        raise build_tool_failure("not_offered", f"The server no longer offers “{name}”.")
     if now != pin:
-        raise failed(
+        raise build_tool_failure(
             "definition_changed", f"The server has changed “{name}”; a user must approve it again.", offered=now
         )
 
@@ -275,14 +275,14 @@ def is_fresh(kept: Kept) -> bool:
     return monotonic() - kept.listed_at <= (LISTED_S if ttl is None else max(LEAST_S, min(ttl, LISTED_S)))
 
 
-def source_of(tool: ToolSpec, user_id: int) -> tuple[Connection, RemoteTool]:
+def load_tool_source(tool: ToolSpec, user_id: int) -> tuple[Connection, RemoteTool]:
     """The connection of a tool, if this user may use it. Raises ToolFailed."""
     connection = Connection.objects.filter(pk=tool.source.get("connection"), enabled=True).first()
     if connection is None or not may_use(connection, user_id):
-        raise failed("connection_missing", f"You have no connection for “{tool.name}”.")
+        raise build_tool_failure("connection_missing", f"You have no connection for “{tool.name}”.")
     remote = connection.remote_tools.filter(remote_name=tool.source.get("tool")).first()
     if remote is None:
-        raise failed("not_offered", f"“{tool.name}” is no longer offered.")
+        raise build_tool_failure("not_offered", f"“{tool.name}” is no longer offered.")
     return connection, remote
 
 

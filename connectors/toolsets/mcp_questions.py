@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agents import schema
-from agents.schema import sha256_of
+from agents.schema import hash_json
 from agents.tools import ToolContext, ToolFailed
-from connectors.content import clean
-from connectors.exceptions import failed
+from connectors.content import clean_untrusted_text
+from connectors.exceptions import build_tool_failure
 from connectors.mcp.exceptions import InputRequired
-from connectors.mcp.messages import host_of
+from connectors.mcp.messages import get_url_host
 from connectors.models import Connection
 
 ANSWER_S = 24 * 3600.0  # how long a question to the person stays open
@@ -40,7 +40,7 @@ class Round:
         return {"number": self.number, "asked": self.asked, "state": self.state}
 
 
-def rounds_of(context: ToolContext) -> list[Round]:
+def list_earlier_rounds(context: ToolContext) -> list[Round]:
     """The earlier rounds of this call; none for a call that starts."""
     rows = {row["number"]: Round(**row) for row in (context.asked() if context.asked else [])}
     return [rows[number] for number in sorted(rows)]
@@ -49,31 +49,35 @@ def rounds_of(context: ToolContext) -> list[Round]:
 def next_round(error: InputRequired, before: list[Round]) -> Round:
     """What the server asks now. Raises ToolFailed for what is not answered, and for endless questions."""
     if len(before) >= MAX_ROUNDS or len(error.requests) > MAX_QUESTIONS:
-        raise failed("too_many_questions", f"The server asks more than {MAX_ROUNDS} times, or too much at once.")
+        raise build_tool_failure(
+            "too_many_questions", f"The server asks more than {MAX_ROUNDS} times, or too much at once."
+        )
     requests = {}
     for key, request in error.requests.items():
         if not isinstance(request, dict):
-            raise failed("bad_answer", "The server's question cannot be read.")
-        requests[str(key)[:100]] = readable(request)
+            raise build_tool_failure("bad_answer", "The server's question cannot be read.")
+        requests[str(key)[:100]] = parse_server_request(request)
     return Round(before[-1].number + 1 if before else 0, requests, error.state)
 
 
-def readable(request: dict[str, JSON]) -> dict[str, JSON]:
+def parse_server_request(request: dict[str, JSON]) -> dict[str, JSON]:
     """A request that Muster answers, with what is needed of it. Raises ToolFailed."""
     method, params = request.get("method"), request.get("params")
     if method == "roots/list":
         return {"method": method}
     if method != "elicitation/create":
-        raise failed("input_refused", "The server asks for a model's answer (sampling), which Muster does not give it.")
+        raise build_tool_failure(
+            "input_refused", "The server asks for a model's answer (sampling), which Muster does not give it."
+        )
     if not isinstance(params, dict):
-        raise failed("bad_answer", "The server's question cannot be read.")
-    if why := refusal(params):
-        raise failed("input_refused", f"The server's question to the person was refused: {why}.")
+        raise build_tool_failure("bad_answer", "The server's question cannot be read.")
+    if why := find_question_refusal(params):
+        raise build_tool_failure("input_refused", f"The server's question to the person was refused: {why}.")
     kept = {name: params[name] for name in ("message", "requestedSchema", "url") if name in params}
     return {"method": method, "params": kept}
 
 
-def refusal(params: dict[str, JSON]) -> str:
+def find_question_refusal(params: dict[str, JSON]) -> str:
     """Why a person cannot be asked this, or ""."""
     if params.get("mode", "form") == "url":
         url = params.get("url")
@@ -96,17 +100,17 @@ def is_web_address(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and len(url) <= LONGEST
 
 
-def results_of(request_round: Round, connection: Connection, context: ToolContext) -> dict[str, JSON]:
+def build_round_results(request_round: Round, connection: Connection, context: ToolContext) -> dict[str, JSON]:
     """The result for each request of a round. Raises CallPending while the person has not answered."""
     return {
         key: {"roots": []}
         if request["method"] == "roots/list"
-        else result_of(key, request, request_round, connection, context)
+        else build_question_result(key, request, request_round, connection, context)
         for key, request in request_round.asked.items()
     }
 
 
-def result_of(
+def build_question_result(
     key: str, request: dict[str, JSON], request_round: Round, connection: Connection, context: ToolContext
 ) -> dict[str, JSON]:
     params = request["params"]
@@ -116,7 +120,7 @@ def result_of(
         answer = context.ask(
             key=f"{request_round.number}:{key}",
             kind="form",
-            prompt=prompt_of(params, connection),
+            prompt=render_question_prompt(params, connection),
             schema=params.get("requestedSchema", NO_FIELDS),
             arguments={"url": params["url"]} if "url" in params else {},
             timeout_s=ANSWER_S,
@@ -129,19 +133,19 @@ def result_of(
     return {"action": "accept"} if "url" in params else {"action": "accept", "content": answer.value}
 
 
-def prompt_of(params: dict[str, JSON], connection: Connection) -> str:
+def render_question_prompt(params: dict[str, JSON], connection: Connection) -> str:
     """Who asks, then the server's own words, so that they cannot pass for ours."""
-    place = host_of(connection.base_url) or "a program on the server"
-    message = clean(str(params.get("message", "")))[:LONGEST]
+    place = get_url_host(connection.base_url) or "a program on the server"
+    message = clean_untrusted_text(str(params.get("message", "")))[:LONGEST]
     start = f"The MCP server “{connection.name}” ({place}) asks, and gets your answer:\n\n{message}"
     if "url" in params:
-        start += f"\n\nOpen this page of {host_of(params['url'])}, then confirm: {params['url']}"
+        start += f"\n\nOpen this page of {get_url_host(params['url'])}, then confirm: {params['url']}"
     return start
 
 
 def fresh(context: ToolContext) -> Answering:
     """Every question is new: the person must be asked (None), unless that cannot be."""
-    return lambda params: {"action": "cancel"} if context.ask is None or refusal(params) else None
+    return lambda params: {"action": "cancel"} if context.ask is None or find_question_refusal(params) else None
 
 
 def replay(rounds: list[Round], result_sets: list[dict[str, JSON]], context: ToolContext) -> Answering:
@@ -149,14 +153,14 @@ def replay(rounds: list[Round], result_sets: list[dict[str, JSON]], context: Too
     answers: dict[str, list[JSON]] = {}
     for request_round, results in zip(rounds, result_sets, strict=True):
         for key, result in results.items():
-            answers.setdefault(identity_of(request_round.asked[key].get("params", {})), []).append(result)
+            answers.setdefault(build_question_hash(request_round.asked[key].get("params", {})), []).append(result)
 
     def answer(params: dict[str, JSON]) -> dict[str, JSON] | None:
-        remaining = answers.get(identity_of(params))
+        remaining = answers.get(build_question_hash(params))
         return remaining.pop(0) if remaining else fresh(context)(params)
 
     return answer
 
 
-def identity_of(params: dict[str, JSON]) -> str:
-    return sha256_of([params.get("message"), params.get("requestedSchema"), params.get("url")])
+def build_question_hash(params: dict[str, JSON]) -> str:
+    return hash_json([params.get("message"), params.get("requestedSchema"), params.get("url")])

@@ -8,7 +8,7 @@ from time import monotonic
 
 from agents.models import Tool
 from agents.tools import RetryTool
-from connectors.content import clean
+from connectors.content import clean_untrusted_text
 from connectors.mcp.exceptions import McpFailed, McpRefused
 from connectors.mcp.session import JSON, Session
 from connectors.remote import Offered
@@ -69,7 +69,7 @@ def find_offers(session: Session, lists: dict[str, bool], until: float, *, again
             lists[method] = has_rows(session, method, until, before=lists.get(method, True))
     methods = [method for method in LISTS if lists[method]]
     methods += [method for method, needed in READS.items() if any(lists[one] for one in needed)]
-    return [offer_for(method) for method in methods]
+    return [build_reading_offer(method) for method in methods]
 
 
 def has_rows(session: Session, method: str, until: float, *, before: bool) -> bool:
@@ -86,7 +86,7 @@ def has_rows(session: Session, method: str, until: float, *, before: bool) -> bo
     return isinstance(rows, list) and bool(rows)
 
 
-def offer_for(method: str) -> Offered:
+def build_reading_offer(method: str) -> Offered:
     return Offered(
         name=method,
         description=DESCRIPTIONS[method],
@@ -97,7 +97,7 @@ def offer_for(method: str) -> Offered:
     )
 
 
-def params_of(method: str, arguments: dict[str, JSON]) -> dict[str, JSON]:
+def check_reading_params(method: str, arguments: dict[str, JSON]) -> dict[str, JSON]:
     """Raises RetryTool for a value that the method does not have."""
     for name in ("cursor", "uri", "name"):
         if name in arguments and not isinstance(arguments[name], str):
@@ -105,27 +105,27 @@ def params_of(method: str, arguments: dict[str, JSON]) -> dict[str, JSON]:
     return {name: arguments[name] for name in SCHEMAS[method]["properties"] if name in arguments}
 
 
-def answer_of(method: str, result: dict[str, JSON]) -> dict[str, JSON]:
+def build_reading_answer(method: str, result: dict[str, JSON]) -> dict[str, JSON]:
     """What the server sent, in the form of a tool's answer."""
     if method in LISTS:
-        return {"structuredContent": page_of(method, result)}
+        return {"structuredContent": build_listing_page(method, result)}
     if method == "resources/read":
-        contents = rows_in(result, "contents")
+        contents = list_answer_rows(result, "contents")
         return {"content": [{"type": "resource", "resource": one} for one in contents]}
     content: list[JSON] = []
     if isinstance(result.get("description"), str):
         content.append({"type": "text", "text": result["description"][:LONGEST]})
-    for message in rows_in(result, "messages"):
+    for message in list_answer_rows(result, "messages"):
         content.append({"type": "text", "text": f"{str(message.get('role', ''))[:40]}:"})
         parts = message.get("content")
         content += parts if isinstance(parts, list) else [parts]
     return {"content": content}
 
 
-def page_of(method: str, result: dict[str, JSON]) -> dict[str, JSON]:
+def build_listing_page(method: str, result: dict[str, JSON]) -> dict[str, JSON]:
     field = LISTS[method]
-    rows = rows_in(result, field)
-    page: dict[str, JSON] = {field: [row_of(row) for row in rows[:MOST]]}
+    rows = list_answer_rows(result, field)
+    page: dict[str, JSON] = {field: [clean_listed_row(row) for row in rows[:MOST]]}
     if len(rows) > MOST:
         page["left_out"] = len(rows) - MOST
     if isinstance(result.get("nextCursor"), str) and result["nextCursor"]:
@@ -133,25 +133,25 @@ def page_of(method: str, result: dict[str, JSON]) -> dict[str, JSON]:
     return page
 
 
-def row_of(row: dict[str, JSON]) -> dict[str, JSON]:
+def clean_listed_row(row: dict[str, JSON]) -> dict[str, JSON]:
     texts = {name: row[name] for name in TEXTS if row.get(name) and isinstance(row[name], str)}
-    shown: dict[str, JSON] = {name: text_of(text) for name, text in texts.items()}
+    shown: dict[str, JSON] = {name: clean_listed_text(text) for name, text in texts.items()}
     if isinstance(row.get("size"), int):
         shown["size"] = row["size"]
-    if arguments := rows_in(row, "arguments", is_optional=True):
-        shown["arguments"] = [argument_of(one) for one in arguments[:MOST]]
+    if arguments := list_answer_rows(row, "arguments", is_optional=True):
+        shown["arguments"] = [clean_prompt_argument(one) for one in arguments[:MOST]]
     return shown
 
 
-def argument_of(row: dict[str, JSON]) -> dict[str, JSON]:
-    return {**row_of({**row, "arguments": None}), "required": row.get("required") is True}
+def clean_prompt_argument(row: dict[str, JSON]) -> dict[str, JSON]:
+    return {**clean_listed_row({**row, "arguments": None}), "required": row.get("required") is True}
 
 
-def text_of(text: str) -> str:
-    return clean(text)[:LONGEST]
+def clean_listed_text(text: str) -> str:
+    return clean_untrusted_text(text)[:LONGEST]
 
 
-def rows_in(result: dict[str, JSON], field: str, *, is_optional: bool = False) -> list[dict[str, JSON]]:
+def list_answer_rows(result: dict[str, JSON], field: str, *, is_optional: bool = False) -> list[dict[str, JSON]]:
     rows = result.get(field)
     if not isinstance(rows, list):
         if is_optional:

@@ -5,14 +5,14 @@ from typing import Any
 
 from agents import schema
 from agents.tools import ToolResult, ToolSpec
-from connectors.content import clean, cut
+from connectors.content import clean_untrusted_text, cut_marked_text
 
 TEXT_LIMIT = 200_000
 MESSAGE_LIMIT = 4000
 JSON = Any
 
 
-def result_of(
+def build_mcp_result(
     answer: dict[str, JSON], tool: ToolSpec, printed: str = "", stored: dict[str, JSON] | None = None
 ) -> ToolResult:
     """The answer as untrusted content; long text is cut and marked. `stored` is the answer with its files stored.
@@ -21,7 +21,7 @@ def result_of(
     server sent must match it.
     """
     stored = answer if stored is None else stored
-    shown = write_content(stored.get("content"))
+    shown = render_answer_content(stored.get("content"))
     structured = stored.get("structuredContent")
     if answer.get("isError"):
         message = shown
@@ -32,23 +32,23 @@ def result_of(
     if tool.output_schema is None:
         value = shown if structured is None else structured
         return ToolResult(ok=True, value=value, printed=printed, untrusted=True)
-    if problems := schema.validate(tool.output_schema, value_of(answer)):
+    if problems := schema.validate(tool.output_schema, read_output_value(answer)):
         return ToolResult(ok=False, error=mismatch(problems), printed=printed, untrusted=True)
-    return ToolResult(ok=True, value=value_of(stored), printed=printed, untrusted=True)
+    return ToolResult(ok=True, value=read_output_value(stored), printed=printed, untrusted=True)
 
 
-def value_of(answer: dict[str, JSON]) -> JSON:
+def read_output_value(answer: dict[str, JSON]) -> JSON:
     """What a tool with an output schema answers."""
     structured = answer.get("structuredContent")
-    return json_of(write_content(answer.get("content"))) if structured is None else structured
+    return parse_json_text(render_answer_content(answer.get("content"))) if structured is None else structured
 
 
-def write_content(parts: JSON) -> str:
+def render_answer_content(parts: JSON) -> str:
     """The parts of an answer as one text, which is cut and marked if it is long."""
     if not isinstance(parts, list):
         return ""
-    texts = [write_part(part) for part in parts]
-    return cut("\n".join(filter(None, texts)), TEXT_LIMIT)[0]
+    texts = [render_answer_part(part) for part in parts]
+    return cut_marked_text("\n".join(filter(None, texts)), TEXT_LIMIT)[0]
 
 
 def mismatch(problems: list[dict[str, JSON]]) -> dict[str, JSON]:
@@ -59,7 +59,7 @@ def mismatch(problems: list[dict[str, JSON]]) -> dict[str, JSON]:
     }
 
 
-def json_of(text: str) -> JSON:
+def parse_json_text(text: str) -> JSON:
     """Servers may send structured content as text only."""
     try:
         return json.loads(text)
@@ -67,22 +67,22 @@ def json_of(text: str) -> JSON:
         return text
 
 
-def write_part(part: JSON) -> str:
+def render_answer_part(part: JSON) -> str:
     """A content part as text. Links are written out; images and sounds are named with their size."""
     if not isinstance(part, dict):
         return ""
     if part.get("type") == "text":
-        return clean(str(part.get("text", "")))
+        return clean_untrusted_text(str(part.get("text", "")))
     resource = part["resource"] if isinstance(part.get("resource"), dict) else {}
     if isinstance(resource.get("text"), str):
-        return clean(resource["text"])
+        return clean_untrusted_text(resource["text"])
     if part.get("type") == "resource_link":
         named = [str(part.get(name)) for name in ("title", "name", "uri", "description") if part.get(name)]
-        return clean(f"[resource: {' · '.join(named)}]")[:MESSAGE_LIMIT]
+        return clean_untrusted_text(f"[resource: {' · '.join(named)}]")[:MESSAGE_LIMIT]
     kind = str(part.get("mimeType") or resource.get("mimeType") or part.get("type") or "content")[:100]
     data = part.get("data") or resource.get("blob")
     size = f", {len(data) * 3 // 4} bytes" if isinstance(data, str) else ""
-    return clean(f"[left out: {kind}{size}]")
+    return clean_untrusted_text(f"[left out: {kind}{size}]")
 
 
 class Heard:
@@ -105,27 +105,27 @@ class Heard:
         if self._emit is None or now < self._next or self._told >= self.LINES:
             return
         self._next, self._told = now + self.PAUSE_S, self._told + 1
-        message = clean(str(params.get("message") or ""))[: self.LINE_LIMIT]
-        self._emit("tool.progress", {"message": message, "fraction": fraction_of(params)})
+        message = clean_untrusted_text(str(params.get("message") or ""))[: self.LINE_LIMIT]
+        self._emit("tool.progress", {"message": message, "fraction": find_progress_fraction(params)})
 
     def log(self, params: dict[str, JSON]) -> None:
         if len(self._lines) >= self.LINES:
             return
         data = params.get("data")
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-        self._lines.append(f"{str(params.get('level', 'info'))[:20]}: {clean(text)[: self.LINE_LIMIT]}")
+        self._lines.append(f"{str(params.get('level', 'info'))[:20]}: {clean_untrusted_text(text)[: self.LINE_LIMIT]}")
 
     @property
     def printed(self) -> str:
         return "\n".join(self._lines)
 
 
-def fraction_of(params: dict[str, JSON]) -> float | None:
+def find_progress_fraction(params: dict[str, JSON]) -> float | None:
     done, total = params.get("progress"), params.get("total")
-    if not is_number(done) or not is_number(total) or total <= 0:
+    if not is_json_number(done) or not is_json_number(total) or total <= 0:
         return None
     return min(1.0, max(0.0, done / total))
 
 
-def is_number(value: JSON) -> bool:
+def is_json_number(value: JSON) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)

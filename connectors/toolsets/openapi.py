@@ -17,17 +17,17 @@ from agents.models import Tool
 from agents.schema import drop_unusable_patterns
 from agents.tools import OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
 from connectors.accounts.http import retry_after
-from connectors.content import cut, decode
-from connectors.exceptions import Throttled, failed, later
+from connectors.content import cut_marked_text, decode
+from connectors.exceptions import Throttled, build_throttled_wait, build_tool_failure
 from connectors.models import Connection, RemoteTool
-from connectors.remote import Listing, Offered, forget_approvals, looked_over, secret_header, take_offers
+from connectors.remote import Listing, Offered, compare_offered_tools, forget_approvals, secret_header, take_offers
 from connectors.timing import seconds_left
 from plumbing.http import outbound
 from plumbing.http.failures import describe_failure
 from plumbing.untrusted import apart
 from plumbing.untrusted.openapi import MAX_TEXT
 
-from .mcp import source_of
+from .mcp import load_tool_source
 from .openapi_requests import build_request
 
 log = logging.getLogger(__name__)
@@ -52,12 +52,14 @@ def import_document(
     operation) in place of those that the methods suggest; what changes later is switched off until it is
     approved. Raises Invalid.
     """
-    where, operations = read_document(text or fetched(url), only, base_url or connection.base_url, url)
+    where, operations = parse_openapi_document(
+        text or fetch_openapi_text(url), only, base_url or connection.base_url, url
+    )
     offers = list(operations)
     if unknown := set(effects or {}) - {offered.name for offered in offers}:
         raise Invalid(f"The document has no operation “{min(unknown)[:256]}”.", code="unknown_operation")
     if where != connection.base_url:
-        move(connection, where)
+        save_server_address(connection, where)
     return take_offers(connection, offers, kind=Tool.Kind.HTTP, by=by, effects=effects)
 
 
@@ -67,20 +69,20 @@ def preview_document(
     """{"base_url", "usable", "total", "operations"}: what an import would bring, with the effect of each, and why
     some cannot become tools. Stores nothing. Raises Invalid.
     """
-    where, offers = read_document(text or fetched(url), only, base_url or connection.base_url, url)
-    operations = looked_over(connection, offers)
+    where, offers = parse_openapi_document(text or fetch_openapi_text(url), only, base_url or connection.base_url, url)
+    operations = compare_offered_tools(connection, offers)
     usable = sum(one["state"] != "refused" for one in operations)
     return {"base_url": where, "usable": usable, "total": len(operations), "operations": operations}
 
 
-def read_document(
+def parse_openapi_document(
     text: str, only: list[str] | None = None, base_url: str = "", found_at: str = ""
 ) -> tuple[str, Iterator[Offered]]:
     """The base address and the operations (or the named ones) of a document. Raises Invalid."""
     if len(text) > MAX_TEXT:
         raise Invalid(f"The document is longer than {MAX_TEXT} characters.", code="too_large")
     try:
-        facts = apart.read("openapi", text, only, base_url, found_at)
+        facts = apart.run_reader_task("openapi", text, only, base_url, found_at)
     except apart.Refused as error:
         raise Invalid(str(error), code=error.code or "malformed_document", hint=error.hint)
     except apart.TooMuch:
@@ -96,7 +98,7 @@ def read_offer(text: str) -> Offered:
     return Offered(**facts, output_schema=None)
 
 
-def move(connection: Connection, where: str) -> None:
+def save_server_address(connection: Connection, where: str) -> None:
     """Neither the secret nor the approvals of an earlier server are kept."""
     if connection.base_url:
         connection.secret_name = ""
@@ -128,10 +130,10 @@ def check_service(connection: Connection) -> None:
 
 def mark_unreachable(connection: Connection, code: str, message: str) -> ToolError:
     connection.mark_broken(message)
-    return failed(code, message)
+    return build_tool_failure(code, message)
 
 
-def fetched(url: str) -> str:
+def fetch_openapi_text(url: str) -> str:
     try:
         with (
             outbound.client(settings.PRIVATE_HOSTS_ALLOWED, follow_redirects=True) as client,
@@ -152,7 +154,7 @@ class HttpToolset:
     """Executes tools of kind http."""
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
-        connection, remote = source_of(tool, context.user_id)
+        connection, remote = load_tool_source(tool, context.user_id)
         self.check_pin(tool, remote)
         started, error = monotonic(), ""
         try:
@@ -162,7 +164,7 @@ class HttpToolset:
             return result
         except Throttled as problem:
             error = str(problem)
-            raise later(problem, context)
+            raise build_throttled_wait(problem, context)
         except ToolError as problem:
             error = str(problem)
             raise
@@ -171,9 +173,9 @@ class HttpToolset:
 
     def check_pin(self, tool: ToolSpec, remote: RemoteTool) -> None:
         if remote.is_changed or remote.pinned_hash != tool.source.get("pin") or not remote.is_offered:
-            raise failed("definition_changed", f"“{tool.name}” has changed; a user must approve it again.")
+            raise build_tool_failure("definition_changed", f"“{tool.name}” has changed; a user must approve it again.")
         if "parameters" not in remote.offered["details"]:  # an import of before 27 November 2026
-            raise failed(
+            raise build_tool_failure(
                 "definition_changed",
                 f"An earlier version of Muster imported “{tool.name}”: import the document again and approve it.",
             )
@@ -187,7 +189,7 @@ class HttpToolset:
         try:
             headers = secret_header(connection, user_id, urlsplit(address).hostname or "")
         except Invalid as error:
-            raise failed(error.code, f"{error} {error.hint}".strip())
+            raise build_tool_failure(error.code, f"{error} {error.hint}".strip())
         request["headers"] |= headers
         try:
             with (
@@ -196,15 +198,15 @@ class HttpToolset:
             ):
                 body = outbound.read_body(response, ANSWER_LIMIT)
         except outbound.AddressRefused as error:
-            raise failed("private_address", str(error))
+            raise build_tool_failure("private_address", str(error))
         except outbound.TooMuch as error:
-            raise failed("too_large", f"{connection.name}: {error}")
+            raise build_tool_failure("too_large", f"{connection.name}: {error}")
         except httpx2.HTTPError as error:
             raise broken(connection, tool, error)
         connection.mark_ok()
         if response.status_code == 429 and (wait := retry_after(response.headers)):
             raise Throttled(connection.name, wait)
-        return result_of(response, body)
+        return build_service_result(response, body)
 
 
 def broken(connection: Connection, tool: ToolSpec, error: httpx2.HTTPError) -> ToolError:
@@ -213,33 +215,35 @@ def broken(connection: Connection, tool: ToolSpec, error: httpx2.HTTPError) -> T
     never_sent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
     if never_sent or tool.is_repeatable:
         code = "timeout" if isinstance(error, httpx2.TimeoutException) else "service_unavailable"
-        return failed(code, f"{connection.name} cannot be reached: {describe_failure(error)}.")
+        return build_tool_failure(code, f"{connection.name} cannot be reached: {describe_failure(error)}.")
     return OutcomeUnknown(
         f"{connection.name} closed the connection; it is unknown whether the request was carried out."
     )
 
 
-def result_of(response: httpx2.Response, body: bytes) -> ToolResult:
+def build_service_result(response: httpx2.Response, body: bytes) -> ToolResult:
     """JSON as it is, else text; an error of the service becomes the tool's error, with its message."""
-    text = decode(body, response.charset_encoding or "") if is_text(response) else ""
-    shown = cut(text, TEXT_LIMIT)[0]
+    text = decode(body, response.charset_encoding or "") if is_text_response(response) else ""
+    shown = cut_marked_text(text, TEXT_LIMIT)[0]
     status = response.status_code
     if status >= 300:
         message = f"the service answered {status}: {shown[:1000]}"
         return ToolResult(ok=False, error={"code": "http_error", "status": status, "message": message}, untrusted=True)
-    return ToolResult(ok=True, value={"status": status, "body": json_in(response, body, shown)}, untrusted=True)
+    return ToolResult(
+        ok=True, value={"status": status, "body": parse_service_body(response, body, shown)}, untrusted=True
+    )
 
 
-def json_in(response: httpx2.Response, body: bytes, text: str) -> JSON:
+def parse_service_body(response: httpx2.Response, body: bytes, text: str) -> JSON:
     if "json" in response.headers.get("content-type", "") and len(text) < TEXT_LIMIT:
         try:
             return json.loads(body)
         except (ValueError, RecursionError):
             return text
     kind = response.headers.get("content-type", "unknown content")
-    return text if is_text(response) else f"[left out: {kind}, {len(body)} bytes]"
+    return text if is_text_response(response) else f"[left out: {kind}, {len(body)} bytes]"
 
 
-def is_text(response: httpx2.Response) -> bool:
+def is_text_response(response: httpx2.Response) -> bool:
     kind = response.headers.get("content-type", "text/plain")
     return kind.startswith("text/") or any(word in kind for word in ("json", "xml", "javascript", "urlencoded"))

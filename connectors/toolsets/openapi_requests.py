@@ -179,7 +179,7 @@ def write_body(body: dict[str, JSON], value: JSON, headers: dict[str, str]) -> d
     """{"content"} or {"files"}; the content type is added to the headers. Raises RetryTool."""
     kind = body["kind"]
     if kind == "multipart":
-        return {"files": write_parts(body["parts"], require_fields(value))}
+        return {"files": build_multipart_fields(body["parts"], require_fields(value))}
     headers["Content-Type"] = body["media"]
     if kind == "form":
         return {"content": write_form(body["parts"], require_fields(value)).encode()}
@@ -212,7 +212,7 @@ def write_form(parts: dict[str, JSON], fields: dict[str, JSON]) -> str:
     return "&".join(filter(None, written))
 
 
-def write_parts(parts: dict[str, JSON], fields: dict[str, JSON]) -> list[tuple[str, JSON]]:
+def build_multipart_fields(parts: dict[str, JSON], fields: dict[str, JSON]) -> list[tuple[str, JSON]]:
     """The parts of a multipart form: of a list one for each item, of an object its JSON; a file comes in base64."""
     written: list[tuple[str, JSON]] = []
     for name, value in list_fields(fields):

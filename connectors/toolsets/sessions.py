@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 from django.conf import settings
 
 from agents.exceptions import Invalid
-from agents.schema import sha256_of
+from agents.schema import hash_json
 from agents.tools import OutcomeUnknown, ToolFailed
-from connectors.exceptions import ReconnectNeeded, failed
+from connectors.exceptions import ReconnectNeeded, build_tool_failure
 from connectors.logins import tokens
 from connectors.mcp import session as sessions
 from connectors.mcp.exceptions import LoginWanted, McpFailed, McpRefused, SessionLost
 from connectors.mcp.http import HttpTransport
-from connectors.mcp.messages import LEGACY, Transport, host_of
+from connectors.mcp.messages import LEGACY, Transport, get_url_host
 from connectors.mcp.programs import ProgramTransport, command_refusal
 from connectors.mcp.session import Session
 from connectors.models import Connection
@@ -76,7 +76,7 @@ def use(connection: Connection, user_id: int | None, until: float, work: Callabl
     OutcomeUnknown, and McpRefused as it came.
     """
     for is_last in (False, True):
-        with opened(connection, user_id, until) as (kept, key):
+        with open_kept_session(connection, user_id, until) as (kept, key):
             try:
                 with kept.turn(until):
                     return work(kept)
@@ -92,13 +92,13 @@ def use(connection: Connection, user_id: int | None, until: float, work: Callabl
 
 
 @contextmanager
-def opened(connection: Connection, user_id: int | None, until: float) -> Iterator[tuple[Kept, Key]]:
+def open_kept_session(connection: Connection, user_id: int | None, until: float) -> Iterator[tuple[Kept, Key]]:
     """The open session of this person with this connection, else a new one: what a server keeps in a session is of
     the person who used it. It is not closed while it is in use. Raises ToolFailed.
     """
-    headers = headers_of(connection, user_id)
+    headers = build_secret_headers(connection, user_id)
     identity = [user_id, connection.base_url, connection.config, headers, connection.token_version]
-    key = (os.getpid(), connection.pk, sha256_of(identity))
+    key = (os.getpid(), connection.pk, hash_json(identity))
     with _guard:
         over = idle_ones()
         kept = _kept.get(key)
@@ -107,17 +107,17 @@ def opened(connection: Connection, user_id: int | None, until: float) -> Iterato
     for session in over:
         session.close()
     if kept is None:
-        kept = made(connection, headers, key, until)
+        kept = create_kept_session(connection, headers, key, until)
     try:
         yield kept, key
     finally:
         end_use(kept)
 
 
-def made(connection: Connection, headers: dict[str, str], key: Key, until: float) -> Kept:
-    place = connection.base_url or sha256_of(connection.config.get("command"))
+def create_kept_session(connection: Connection, headers: dict[str, str], key: Key, until: float) -> Kept:
+    place = connection.base_url or hash_json(connection.config.get("command"))
     try:
-        session = begun(partial(transport, connection, headers), until, _eras.pop(place, ""))
+        session = open_era_session(partial(transport, connection, headers), until, _eras.pop(place, ""))
     except (McpFailed, McpRefused) as error:
         raise unusable(connection, error)
     fresh = Kept(session, is_shared=bool(connection.base_url))
@@ -132,22 +132,22 @@ def made(connection: Connection, headers: dict[str, str], key: Key, until: float
     return kept
 
 
-def begun(make: Callable[[], Transport], until: float, era: str) -> Session:
+def open_era_session(make: Callable[[], Transport], until: float, era: str) -> Session:
     """A session in the known era; if the server refuses it, it is asked again which one it speaks."""
     try:
-        return sessions.opened(make, until, era)
+        return sessions.open_server_session(make, until, era)
     except McpRefused:
         if not era:
             raise
-    return sessions.opened(make, until)
+    return sessions.open_server_session(make, until)
 
 
 @contextmanager
-def resumed(connection: Connection, user_id: int | None) -> Iterator[Session]:
+def resume_left_session(connection: Connection, user_id: int | None) -> Iterator[Session]:
     """A session of an earlier version, to be attached to one that was left. It is not ended afterwards:
     other calls may wait in it. Raises ToolFailed.
     """
-    used = HttpTransport(*http_options(connection, headers_of(connection, user_id)))
+    used = HttpTransport(*http_options(connection, build_secret_headers(connection, user_id)))
     session = Session(used, LEGACY)
     try:
         yield session
@@ -170,14 +170,14 @@ def end_use(kept: Kept) -> None:
         kept.session.close()
 
 
-def headers_of(connection: Connection, user_id: int | None) -> dict[str, str]:
+def build_secret_headers(connection: Connection, user_id: int | None) -> dict[str, str]:
     """The headers with the user's secret. A login uses a token instead. Raises ToolFailed."""
     if connection.uses_oauth or connection.config.get("client_id"):
         return {}
     try:
-        return secret_header(connection, user_id, host_of(connection.base_url))
+        return secret_header(connection, user_id, get_url_host(connection.base_url))
     except Invalid as error:
-        raise failed(error.code, f"{error} {error.hint}".strip())
+        raise build_tool_failure(error.code, f"{error} {error.hint}".strip())
 
 
 def transport(connection: Connection, headers: dict[str, str]) -> Transport:
@@ -190,17 +190,17 @@ def transport(connection: Connection, headers: dict[str, str]) -> Transport:
 
 
 def http_options(connection: Connection, headers: dict[str, str]) -> tuple[Any, ...]:
-    bearer = partial(token_for, connection.pk) if connection.uses_oauth else None
+    bearer = partial(get_current_token, connection.pk) if connection.uses_oauth else None
     return connection.base_url, headers, settings.PRIVATE_HOSTS_ALLOWED, bearer
 
 
-def token_for(connection_id: int, refused: str) -> str:
+def get_current_token(connection_id: int, refused: str) -> str:
     """The current token of the login: a session outlives many tokens. Raises ReconnectNeeded,
     ToolFailed.
     """
     connection = Connection.objects.filter(pk=connection_id).first()
     if connection is None:
-        raise failed("connection_missing", "This connection was deleted.")
+        raise build_tool_failure("connection_missing", "This connection was deleted.")
     if not connection.is_linked:
         raise ReconnectNeeded(connection, "The server requires a login.")
     return tokens.access_token(connection, refused=refused)
@@ -210,7 +210,7 @@ def unusable(connection: Connection, error: McpFailed | McpRefused) -> ToolFaile
     """The failure for the run; the connection's health is noted."""
     message = f"{connection.name}: {error}"
     if isinstance(error, McpRefused):
-        return failed("tool_refused", message)
+        return build_tool_failure("tool_refused", message)
     if isinstance(error, LoginWanted):
         connection.want_login(error.scopes)
         return ReconnectNeeded(connection, str(error))
@@ -218,13 +218,13 @@ def unusable(connection: Connection, error: McpFailed | McpRefused) -> ToolFaile
         connection.mark_broken(str(error))
     if error.is_in_doubt:
         return OutcomeUnknown(f"{message} It is unknown whether the call was carried out.")
-    return failed(error.code, message)
+    return build_tool_failure(error.code, message)
 
 
 # -- closing ---------------------------------------------------------------------------------------------------------
 
 
-def leave(connection: Connection, session_id: str) -> None:
+def remove_left_session(connection: Connection, session_id: str) -> None:
     """Forget a session and do not end it at the server: a call in it waits for a person."""
     with _guard:
         for key, kept in list(_kept.items()):

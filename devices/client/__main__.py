@@ -48,13 +48,13 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--code", required=True)
     one.add_argument("--name", default=platform.node()[:100] or "device", help="name of this machine on the server")
     one.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    one.set_defaults(act=pair)
+    one.set_defaults(act=pair_command)
     one = commands.add_parser("run", help="connect and serve tool calls until stopped")
     one.add_argument("--root", action="append", default=[], metavar="[NAME=]DIR", help="share a folder for reading")
     one.add_argument(
         "--approve", action="append", default=[], metavar="TOOL=allow|ask|deny", help="“default” means any"
     )
-    one.set_defaults(act=run)
+    one.set_defaults(act=run_command)
     one = commands.add_parser("status", help="show the identity of this device, and its calls by run")
     one.set_defaults(act=status)
     one = commands.add_parser("review", help="show suggestions of agents; correct, approve or reject them")
@@ -66,21 +66,21 @@ def parser() -> argparse.ArgumentParser:
     return command_line
 
 
-def pair(home: Home, options: argparse.Namespace) -> int:
+def pair_command(home: Home, options: argparse.Namespace) -> int:
     if not options.yes:
-        preview = pairing.preview(options.server, options.code)
-        account, server = preview["account"], pairing.checked(options.server)
+        preview = pairing.preview_pairing(options.server, options.code)
+        account, server = preview["account"], pairing.check_server_address(options.server)
         question = f"Pair “{options.name}” with the account {account} at {server}? [y/N] "
         if input(question).strip().lower() not in ("y", "yes"):
             print("Nothing was paired.")
             return 1
-    identity = pairing.pair(home, options.server, options.code, options.name)
+    identity = pairing.pair_device(home, options.server, options.code, options.name)
     print(f"Paired with {identity.account} at {identity.server} as device {identity.device}.")
     print(f"Share folders in {home.path / 'config.toml'} or with --root, then: muster-device run")
     return 0
 
 
-def run(home: Home, options: argparse.Namespace) -> int:
+def run_command(home: Home, options: argparse.Namespace) -> int:
     from .connection import Client  # its libraries are not needed to pair or to review
 
     config = with_options(home.config(), options)
@@ -135,15 +135,15 @@ def status(home: Home, options: argparse.Namespace) -> int:
 def review_suggestions(home: Home, options: argparse.Namespace) -> int:
     store = Store(home.database)
     if options.decision is None:
-        print("\n".join(review.listed(store, options.search)).rstrip() or "No suggestions.")
+        print("\n".join(review.list_suggestion_lines(store, options.search)).rstrip() or "No suggestions.")
         return 0
     if not options.ids:
         raise Fatal("give ids from the list, or “all”")
     if options.decision == "edit":
-        print("\n".join(review.shown(review.edit(store, options.ids[0], options.ids[1:]))))
+        print("\n".join(review.render_suggestion(review.edit_suggestion(store, options.ids[0], options.ids[1:]))))
         return 0
     is_yes = options.decision == "approve"
-    count, missing = review.decide(store, options.ids, approve=is_yes, reason=options.reason)
+    count, missing = review.decide_suggestions(store, options.ids, approve=is_yes, reason=options.reason)
     print(f"{count} {'approved' if is_yes else 'rejected'}")
     for id in missing:
         print(f"there is no open suggestion {id}", file=sys.stderr)

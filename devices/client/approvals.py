@@ -32,9 +32,9 @@ class Approvals:
             raise ToolRefused(DENIED, f"“{call.name}” must be approved at the device, but its terminal is not in use")
         try:
             async with asyncio.timeout(seconds), self.turn:
-                answer = await read_line(question_of(call))
+                answer = await read_line(build_approval_question(call))
         except TimeoutError:
-            say("  (too late: the call has expired)")
+            print_line("  (too late: the call has expired)")
             raise ToolRefused(DENIED, "it was not approved at the device in time")
         if answer.strip().lower() not in ("y", "yes"):
             raise ToolRefused(DENIED, "the user refused it at the device")
@@ -44,7 +44,7 @@ def can_ask() -> bool:
     return sys.stdin is not None and not sys.stdin.closed and (sys.stdin.isatty() or "MUSTER_DEVICE_ASK" in os.environ)
 
 
-def question_of(call: ToolCall) -> str:
+def build_approval_question(call: ToolCall) -> str:
     who = call.run_context.get("agent") or "an agent"
     arguments = json.dumps(call.args, ensure_ascii=False)
     if (more := len(arguments) - MAX_SHOWN) > 0:
@@ -52,7 +52,7 @@ def question_of(call: ToolCall) -> str:
     return f"\n{printable(f'{who} wants {call.name} {arguments}')}\nAllow it? [y/N] "
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     print(text, flush=True)
 
 

@@ -96,7 +96,7 @@ class Client:
                 check_final(error, refusals)
                 failures = 0 if time.monotonic() - started > STEADY_S else failures + 1
                 wait = random.uniform(0, min(LONGEST_S, FIRST_S * 2 ** min(failures, 16)))  # noqa: S311
-                reason = "the server refuses this device's credential" if is_refused else reason_of(error)
+                reason = "the server refuses this device's credential" if is_refused else explain_disconnect(error)
                 log.info("not connected: %s; trying again in %.1f s", reason, wait)
                 await self.pause(wait)
 
@@ -161,7 +161,7 @@ class Client:
             async with asyncio.timeout(self.heartbeat_s * protocol.MISSED_BEATS + 1):
                 text = await socket.recv()
             try:
-                frame = protocol.parse(text, protocol.FROM_SERVER)
+                frame = protocol.parse_frame(text, protocol.FROM_SERVER)
             except BadFrame as error:
                 log.warning("a frame was ignored: %s", error)
                 continue
@@ -270,7 +270,7 @@ def find_proxy(url: str) -> str | None:
     return proxy
 
 
-def reason_of(error: BaseException) -> str:
+def explain_disconnect(error: BaseException) -> str:
     """For the log. The client cannot tell a proxy that is in the way from a server that is starting."""
     if isinstance(error, sqlite3.Error):
         return f"the records of this device cannot be written: {error}"

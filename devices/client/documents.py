@@ -47,7 +47,7 @@ def pdf_pages(file: BinaryIO, first: int = 0) -> Iterator[str]:
             raise ToolRefused("unsupported", "the PDF is protected by a password")
         length = 0
         for page in reader.pages[first:MAX_PAGES]:
-            stopping.check()
+            stopping.raise_if_stopped()
             text = page.extract_text() or ""
             yield text
             length += len(text)
@@ -71,7 +71,7 @@ def docx_text(file: BinaryIO) -> str:
         document = docx.Document(io.BytesIO(file.read()))
         lines = [paragraph.text for paragraph in document.paragraphs]
         for table in document.tables:
-            stopping.check()
+            stopping.raise_if_stopped()
             lines += ["\t".join(cell.text for cell in row.cells) for row in table.rows]
         return "\n".join(lines)[:MAX_TEXT]
     except ToolRefused:

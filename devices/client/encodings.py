@@ -39,7 +39,7 @@ def choose_encoding(requested: str, head: bytes) -> str:
     mark = find_mark(head)
     if not requested:
         return mark[1] if mark else "utf-8"
-    name = name_of(requested)
+    name = find_encoding_name(requested)
     if name not in OF_FAMILY:
         return name
     if mark and mark[1].startswith(name.removesuffix("-sig")):
@@ -47,7 +47,7 @@ def choose_encoding(requested: str, head: bytes) -> str:
     return OF_FAMILY[name]
 
 
-def name_of(requested: str) -> str:
+def find_encoding_name(requested: str) -> str:
     """The usual name of an encoding of text."""
     try:
         codec = codecs.lookup(requested)
@@ -119,7 +119,7 @@ def decode_part(read: Read, data: bytes, start: int, encoding: str, *, is_last: 
     """Text in which bytes that are no UTF-8 are escaped, and how many bytes it takes: what is not complete at the end
     is left for the next part. Raises ToolRefused.
     """
-    decoder = codecs.getincrementaldecoder(encoding)(errors_of(encoding))
+    decoder = codecs.getincrementaldecoder(encoding)(choose_error_handler(encoding))
     try:
         if encoding.startswith(WITH_STATES):
             for at in range(0, start, READ_AT_ONCE):
@@ -131,10 +131,10 @@ def decode_part(read: Read, data: bytes, start: int, encoding: str, *, is_last: 
 
 
 def decode_whole(data: bytes, encoding: str) -> str:
-    return data.decode(encoding, errors_of(encoding))
+    return data.decode(encoding, choose_error_handler(encoding))
 
 
-def errors_of(encoding: str) -> str:
+def choose_error_handler(encoding: str) -> str:
     return "surrogateescape" if encoding == "utf-8" else "replace"
 
 
@@ -145,4 +145,4 @@ def show_letters(raw: str) -> str:
 
 def count_bytes(raw: str, encoding: str) -> int:
     """How many bytes of the file this text was."""
-    return len(raw.encode(encoding, errors_of(encoding)))
+    return len(raw.encode(encoding, choose_error_handler(encoding)))

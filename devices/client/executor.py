@@ -108,10 +108,12 @@ class Executor:
                 result = await self.result_of(running, started + seconds_left(call))
         except sqlite3.Error as error:  # nothing ran: a call is in the journal before it is made
             log.error("call %s: the journal cannot be written: %s", call.id, error)  # noqa: TRY400  (one line)
-            result = refused(call.id, "tool_failed", f"this device cannot write its journal: {error}")
+            result = build_refused_result(call.id, "tool_failed", f"this device cannot write its journal: {error}")
         except Exception as error:  # an error in the client must not leave the call without an answer
             log.exception("call %s failed", call.id)
-            result = refused(call.id, "tool_broken", f"internal error of the client: {type(error).__name__}")
+            result = build_refused_result(
+                call.id, "tool_broken", f"internal error of the client: {type(error).__name__}"
+            )
         finally:
             self.running.pop(call.id, None)
         outcome = "ok" if result.ok else (result.error or {}).get("code")
@@ -124,15 +126,15 @@ class Executor:
         tool = TOOLS.get(call.name)
         is_offered = tool is None and self.bridge.has(call.name)
         if tool is None and not is_offered:
-            return refused(call.id, "unknown_tool", f"this device has no tool “{call.name}”")
+            return build_refused_result(call.id, "unknown_tool", f"this device has no tool “{call.name}”")
         if tool and (problems := schema.problems(tool.input_schema, call.args)):
-            return refused(call.id, "invalid_arguments", "; ".join(problems[:5]))
+            return build_refused_result(call.id, "invalid_arguments", "; ".join(problems[:5]))
         try:
             await self.permit(running, is_offered=is_offered, until=until)
         except ToolRefused as refusal:
-            return refused(call.id, refusal.code, str(refusal))
+            return build_refused_result(call.id, refusal.code, str(refusal))
         if running.stop.is_set():
-            return refused(call.id, CANCELLED, running.reason)
+            return build_refused_result(call.id, CANCELLED, running.reason)
         is_repeatable = tool is not None  # reads, and record tools that commit together with their journal entry
         self.journal.begin(call, repeatable=is_repeatable)
         await self.send(ToolAck(call.id))
@@ -168,7 +170,9 @@ class Executor:
     async def run(self, running: Running, tool: Tool, until: float) -> ToolResult:
         """Runs in a thread of its own, which is abandoned if it does not stop on request."""
         if self.abandoned >= MAX_ABANDONED:
-            return refused(running.call.id, "too_busy", "too many tools on this device do not stop; restart the client")
+            return build_refused_result(
+                running.call.id, "too_busy", "too many tools on this device do not stop; restart the client"
+            )
         loop = asyncio.get_running_loop()
         came: asyncio.Future[ToolResult | None] = loop.create_future()
 
@@ -176,7 +180,7 @@ class Executor:
             stopping.watch(running.stop)
             result = self.execute(running, tool)
             with contextlib.suppress(RuntimeError):  # the event loop has closed: nothing waits any more
-                loop.call_soon_threadsafe(answer, came, result)
+                loop.call_soon_threadsafe(resolve_future, came, result)
 
         threading.Thread(target=work, name=f"tool-{tool.name}", daemon=True).start()
         return await self.wait(running, came, until)
@@ -196,10 +200,10 @@ class Executor:
             if came.done() and (result := came.result()) is not None:
                 return result
             if not running.claim():
-                return await came or stopped(running)
+                return await came or build_stopped_result(running)
             self.abandoned += not came.done()
             came.add_done_callback(lambda _: self.returned())
-            return stopped(running)
+            return build_stopped_result(running)
         except asyncio.CancelledError:
             running.stop.set()
             raise
@@ -213,12 +217,12 @@ class Executor:
         try:
             if tool.works_on == "workspace":
                 value = tool.function(self.workspace, **call.args)
-                return fitting(call.id, value) if running.claim() else None
+                return build_fitting_result(call.id, value) if running.claim() else None
             with self.store.transaction():
                 context = call.run_context
                 is_untrusted = bool(context.get("untrusted"))
                 records = self.store.for_agent(str(context.get("agent") or ""), is_untrusted=is_untrusted)
-                result = fitting(call.id, tool.function(records, **call.args))
+                result = build_fitting_result(call.id, tool.function(records, **call.args))
                 if not running.claim():
                     raise Stopped  # rolls back: the call was reported as not carried out
                 self.journal.finish(result)
@@ -227,11 +231,11 @@ class Executor:
         except Stopped:
             return None
         except ToolRefused as refusal:
-            return refused(call.id, refusal.code, str(refusal)) if running.claim() else None
+            return build_refused_result(call.id, refusal.code, str(refusal)) if running.claim() else None
         except Exception as error:  # any exception of a tool becomes its answer
             log.exception("tool %s raised", tool.name)
             message = f"{type(error).__name__}: {error}"[:500]
-            return refused(call.id, "tool_failed", message) if running.claim() else None
+            return build_refused_result(call.id, "tool_failed", message) if running.claim() else None
 
     async def run_offered(self, running: Running, until: float) -> ToolResult:
         """A tool of a mounted MCP server."""
@@ -240,14 +244,14 @@ class Executor:
             remaining_s = until - time.monotonic()
             if remaining_s <= 0 or running.stop.is_set():
                 calling.cancel()
-                return stopped(running)
+                return build_stopped_result(running)
             await asyncio.wait([calling], timeout=min(remaining_s, 0.1))
         try:
-            return fitting(running.call.id, calling.result())
+            return build_fitting_result(running.call.id, calling.result())
         except ToolRefused as refusal:
-            return refused(running.call.id, refusal.code, str(refusal))
+            return build_refused_result(running.call.id, refusal.code, str(refusal))
         except Exception as error:  # an error of the MCP server becomes the tool's answer
-            return refused(running.call.id, "tool_failed", f"{type(error).__name__}: {error}"[:500])
+            return build_refused_result(running.call.id, "tool_failed", f"{type(error).__name__}: {error}"[:500])
 
     async def close(self, grace_s: float) -> None:
         """Give running calls a moment to finish, then stop them."""
@@ -261,28 +265,28 @@ class Executor:
             await asyncio.wait(tasks, timeout=2)
 
 
-def answer(came: "asyncio.Future[ToolResult | None]", result: ToolResult | None) -> None:
+def resolve_future(came: "asyncio.Future[ToolResult | None]", result: ToolResult | None) -> None:
     if not came.done():
         came.set_result(result)
 
 
-def stopped(running: Running) -> ToolResult:
+def build_stopped_result(running: Running) -> ToolResult:
     if running.reason:
-        return refused(running.call.id, CANCELLED, running.reason)
-    return refused(running.call.id, DEADLINE, "the tool did not finish before the call's deadline")
+        return build_refused_result(running.call.id, CANCELLED, running.reason)
+    return build_refused_result(running.call.id, DEADLINE, "the tool did not finish before the call's deadline")
 
 
-def refused(id: str, code: str, message: str) -> ToolResult:
+def build_refused_result(id: str, code: str, message: str) -> ToolResult:
     return ToolResult(id, False, None, {"code": code, "message": sendable(message)})
 
 
-def fitting(id: str, value: JSON) -> ToolResult:
+def build_fitting_result(id: str, value: JSON) -> ToolResult:
     """A result that fits into a frame; a larger one becomes an error that says so."""
     result = ToolResult(id, True, value)
     try:
         protocol.encode(result)
     except BadFrame as error:
-        return refused(id, error.code, f"the tool's answer cannot be sent: {error}; ask for less")
+        return build_refused_result(id, error.code, f"the tool's answer cannot be sent: {error}; ask for less")
     return result
 
 

@@ -132,10 +132,10 @@ def expand(path: str | Path) -> Path:
 
 def read_config(values: Mapping[str, JSON]) -> Config:
     """Raises ValueError."""
-    roots = table(values, "roots")
-    approvals = table(values, "approvals")
-    modes = {name: mode_of(mode) for name, mode in approvals.items()}
-    servers = table(table(values, "mcp"), "servers")
+    roots = read_table(values, "roots")
+    approvals = read_table(values, "approvals")
+    modes = {name: check_mode(mode) for name, mode in approvals.items()}
+    servers = read_table(read_table(values, "mcp"), "servers")
     return Config(
         roots={str(name): str(expand(str(path))) for name, path in roots.items()},
         approvals={name: mode for name, mode in modes.items() if name not in ("default", "offered")},
@@ -158,14 +158,14 @@ def read_server(name: str, values: JSON) -> McpServer:
     return McpServer(name, values["command"], list(arguments), dict(environment))
 
 
-def table(values: Mapping[str, JSON], name: str) -> dict[str, JSON]:
+def read_table(values: Mapping[str, JSON], name: str) -> dict[str, JSON]:
     section = values.get(name, {})
     if not isinstance(section, dict):
         raise ValueError(f"[{name}] must be a table")
     return section
 
 
-def mode_of(mode: JSON) -> str:
+def check_mode(mode: JSON) -> str:
     if mode not in MODES:
         raise ValueError(f"an approval must be allow, ask or deny, not {mode!r}")
     return str(mode)

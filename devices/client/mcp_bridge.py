@@ -74,7 +74,7 @@ class Bridge:
         async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
             await session.initialize()
             listed = await session.list_tools()
-            mounted.tools = dict(offer_of(server.name, tool) for tool in listed.tools)
+            mounted.tools = dict(build_mcp_offer(server.name, tool) for tool in listed.tools)
             mounted.session = session
             mounted.ready.set()
             while True:
@@ -87,7 +87,7 @@ class Bridge:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def offers(self) -> tuple[Offer, ...]:
-        return tuple(fitting(offer for mounted in self.mounted for _, offer in mounted.tools.values()))
+        return tuple(filter_fitting_offers(offer for mounted in self.mounted for _, offer in mounted.tools.values()))
 
     def has(self, name: str) -> bool:
         return any(name in mounted.tools for mounted in self.mounted)
@@ -127,13 +127,13 @@ def is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def offer_of(server: str, tool: Any) -> tuple[str, tuple[str, Offer]]:
+def build_mcp_offer(server: str, tool: Any) -> tuple[str, tuple[str, Offer]]:
     name = re.sub(r"[^a-z0-9_-]+", "-", f"{server}-{tool.name}".lower()).strip("-_")[:64].strip("-_")
     description, schema = tool.description or "", dict(tool.inputSchema)
     return name, (tool.name, Offer(name, description, schema, tool_hash(name, description, schema)))
 
 
-def fitting(offers: Iterable[Offer]) -> Iterator[Offer]:
+def filter_fitting_offers(offers: Iterable[Offer]) -> Iterator[Offer]:
     """The tools that fit into one hello: a single invalid definition must not break the connection."""
     room = ROOM
     for offer in offers:

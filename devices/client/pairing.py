@@ -15,33 +15,33 @@ from .home import Home, Identity
 JSON = Any
 
 
-def preview(server: str, code: str) -> dict[str, JSON]:
+def preview_pairing(server: str, code: str) -> dict[str, JSON]:
     """The account that the code belongs to: {account, server}. The code stays valid. Raises Fatal."""
-    return post(server, {"code": code, "preview": True})
+    return post_pairing(server, {"code": code, "preview": True})
 
 
-def pair(home: Home, server: str, code: str, name: str) -> Identity:
+def pair_device(home: Home, server: str, code: str, name: str) -> Identity:
     """Use the code and store the credential. Raises Fatal."""
-    answer = post(server, {"code": code, "name": name, "platform": platform_name()})
-    identity = Identity(checked(server), answer["device"], answer["credential"], answer["account"], name)
+    answer = post_pairing(server, {"code": code, "name": name, "platform": platform_name()})
+    identity = Identity(check_server_address(server), answer["device"], answer["credential"], answer["account"], name)
     home.keep_identity(identity)
     return identity
 
 
-def post(server: str, body: dict[str, JSON]) -> dict[str, JSON]:
-    url = f"{checked(server)}/api/v1/devices/pair"
+def post_pairing(server: str, body: dict[str, JSON]) -> dict[str, JSON]:
+    url = f"{check_server_address(server)}/api/v1/devices/pair"
     data = json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310  (scheme checked)
     try:
         with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310
             return dict(json.load(response))
     except urllib.error.HTTPError as error:
-        raise Fatal(reason_of(error))
+        raise Fatal(read_refusal_reason(error))
     except (OSError, ValueError, http.client.HTTPException) as error:  # also of an address of a proxy that is none
         raise Fatal(f"{server} cannot be reached: {getattr(error, 'reason', error)}")
 
 
-def reason_of(error: urllib.error.HTTPError) -> str:
+def read_refusal_reason(error: urllib.error.HTTPError) -> str:
     try:
         problem = json.load(error)["error"]
         return f"{problem['message']} {problem.get('hint', '')}".strip()
@@ -49,7 +49,7 @@ def reason_of(error: urllib.error.HTTPError) -> str:
         return f"the server answered {error.code}; is this the address of a Muster site?"
 
 
-def checked(server: str) -> str:
+def check_server_address(server: str) -> str:
     """The server's address without a path. TLS is required unless the server is this machine.
     Raises Fatal.
     """

@@ -49,16 +49,16 @@ class Records(Protocol):
         ...
 
 
-def mark_of(is_untrusted: bool) -> dict[str, JSON]:
+def build_untrusted_mark(is_untrusted: bool) -> dict[str, JSON]:
     """A record created or changed after untrusted text was read keeps the mark permanently."""
     return {"untrusted": 1} if is_untrusted else {}
 
 
-def missing(kind: str, id: str) -> ToolRefused:
+def refuse_missing(kind: str, id: str) -> ToolRefused:
     return ToolRefused("not_found", f"there is no {kind} with the id “{id[:80]}”")
 
 
-def rejected(record: Record) -> ToolRefused:
+def refuse_rejected(record: Record) -> ToolRefused:
     why = f": {record['reason']}" if record.get("reason") else ""
     return ToolRefused("rejected", f"the person rejected this {record['kind']}{why}; leave it as it is")
 
@@ -67,31 +67,31 @@ def is_found(record: Record, search: str | None, assignee: str | None) -> bool:
     """Whether a record has these words in its texts, and this person among its assignees."""
     if assignee and fold_text(assignee.strip()) not in map(fold_text, record.get("assignees") or []):
         return False
-    texts = fold_text("\n".join(texts_in(without(record, SET_BY_STORE)))) if search else ""
+    texts = fold_text("\n".join(collect_record_texts(drop_fields(record, SET_BY_STORE)))) if search else ""
     return all(word in texts for word in fold_text(search or "").split())
 
 
-def texts_in(value: JSON) -> list[str]:
+def collect_record_texts(value: JSON) -> list[str]:
     if isinstance(value, str):
         return [value]
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for one in values for text in texts_in(one)]
+    return [text for one in values for text in collect_record_texts(one)]
 
 
-def title_of(text: str) -> str:
+def check_title(text: str) -> str:
     title = text.strip()
     if not title or len(title) > MAX_TITLE:
         raise ToolRefused("invalid_arguments", f"a title must have 1 to {MAX_TITLE} characters")
     return title
 
 
-def text_of(text: str) -> str:
+def check_text(text: str) -> str:
     if len(text) > MAX_TEXT:
         raise ToolRefused("too_large", f"a text can have at most {MAX_TEXT} characters")
     return text
 
 
-def day_of(text: str) -> str:
+def check_day(text: str) -> str:
     """YYYY-MM-DD, or empty for none."""
     try:
         return date.fromisoformat(text).isoformat() if text else ""
@@ -99,7 +99,7 @@ def day_of(text: str) -> str:
         raise ToolRefused("invalid_arguments", f"“{text[:40]}” is not a date such as 2026-01-31")
 
 
-def given(**values: JSON) -> dict[str, JSON]:
+def keep_given_values(**values: JSON) -> dict[str, JSON]:
     """The arguments that were given: None means “no change”."""
     changes = {name: value for name, value in values.items() if value is not None}
     if not changes:
@@ -107,7 +107,7 @@ def given(**values: JSON) -> dict[str, JSON]:
     return changes
 
 
-def names_of(people: list[str]) -> list[str]:
+def check_people(people: list[str]) -> list[str]:
     """Names or addresses of people, each once."""
     names = list(dict.fromkeys(" ".join(name.split()) for name in people))
     if len(names) > MAX_NAMES or not all(0 < len(name) <= MAX_NAME for name in names):
@@ -115,7 +115,7 @@ def names_of(people: list[str]) -> list[str]:
     return names
 
 
-def source_of(text: str) -> str:
+def check_source(text: str) -> str:
     if len(text) > MAX_TITLE:
         raise ToolRefused("invalid_arguments", f"a source can have at most {MAX_TITLE} characters")
     return text.strip()
@@ -126,7 +126,7 @@ def equals(**values: JSON) -> dict[str, JSON]:
     return {name: value for name, value in values.items() if value}
 
 
-def within(limit: int) -> int:
+def clamp_limit(limit: int) -> int:
     return max(1, min(limit, 500))
 
 
@@ -136,5 +136,5 @@ def check_project(records: Records, project_id: str) -> str:
     return project_id
 
 
-def without(record: Record, names: Collection[str]) -> Record:
+def drop_fields(record: Record, names: Collection[str]) -> Record:
     return {name: value for name, value in record.items() if name not in names}

@@ -16,24 +16,24 @@ HIDDEN = {*SET_BY_STORE, CHANGE, "untrusted", "isRejected", "reason"}
 NOTE = "written after an agent read text from other people: check names, amounts and links"
 
 
-def listed(store: Store, search: str = "") -> list[str]:
+def list_suggestion_lines(store: Store, search: str = "") -> list[str]:
     """Every suggestion with its whole content, as lines for the terminal."""
     records = [record for record in store.suggestions() if is_found(record, search, None)]
-    return [line for record in records for line in (*shown(record), "")]
+    return [line for record in records for line in (*render_suggestion(record), "")]
 
 
-def shown(record: Record) -> list[str]:
+def render_suggestion(record: Record) -> list[str]:
     """One suggestion, or one suggested change with what is there now."""
     change = record.get(CHANGE)
     head = f"{record['id']}  {record['kind']}{'  change of an approved record' if change else ''}"
     marked = [f"  ! {NOTE}"] if record.get("untrusted") or (change or {}).get("untrusted") else []
-    fields = fields_of(record)
+    fields = get_visible_fields(record)
     lines = [line for name, value in fields.items() for line in entry(name, value)]
-    lines += [line for name, value in fields_of(change or {}).items() for line in entry(f"→ {name}", value)]
+    lines += [line for name, value in get_visible_fields(change or {}).items() for line in entry(f"→ {name}", value)]
     return [head, *marked, *lines]
 
 
-def fields_of(record: Record) -> Record:
+def get_visible_fields(record: Record) -> Record:
     return {name: value for name, value in record.items() if name not in HIDDEN and value not in ("", [], None)}
 
 
@@ -44,14 +44,15 @@ def entry(name: str, value: JSON) -> list[str]:
     return [f"  {printable(name)}: {first}", *(f"    {line}" for line in rest)]
 
 
-def edit(store: Store, id: str, assignments: Iterable[str]) -> Record:
+def edit_suggestion(store: Store, id: str, assignments: Iterable[str]) -> Record:
     """Change fields of a suggestion (NAME=VALUE) by the rules of the tools. Raises Fatal."""
     record = next((one for one in store.suggestions() if one["id"] == id), None)
     tool = TOOLS.get(f"update_{record['kind']}") if record else None
     if record is None or tool is None:
         raise Fatal(f"there is no suggestion {printable(id)} that can be edited")
     values = {
-        name: value_of(tool.input_schema, name, text) for name, _, text in (one.partition("=") for one in assignments)
+        name: parse_assignment(tool.input_schema, name, text)
+        for name, _, text in (one.partition("=") for one in assignments)
     }
     arguments = {**values, f"{record['kind']}_id": id}
     if problems := schema.problems(tool.input_schema, arguments):
@@ -63,7 +64,7 @@ def edit(store: Store, id: str, assignments: Iterable[str]) -> Record:
     return store.get(record["kind"], id)
 
 
-def value_of(shape: dict[str, JSON], name: str, text: str) -> JSON:
+def parse_assignment(shape: dict[str, JSON], name: str, text: str) -> JSON:
     """Lists are written as JSON or as words between commas."""
     if "array" not in shape["properties"].get(name, {}).get("type", ""):
         return text
@@ -73,7 +74,7 @@ def value_of(shape: dict[str, JSON], name: str, text: str) -> JSON:
         return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def decide(store: Store, ids: list[str], *, approve: bool, reason: str = "") -> tuple[int, list[str]]:
+def decide_suggestions(store: Store, ids: list[str], *, approve: bool, reason: str = "") -> tuple[int, list[str]]:
     """The number of decided suggestions, and the ids that do not exist. “all” means every open
     suggestion.
     """

@@ -69,14 +69,14 @@ def faults(schema: dict[str, JSON], arguments: dict[str, JSON]) -> list[tuple[st
     missing = [(name, f"“{name}” is missing") for name in schema.get("required", ()) if name not in arguments]
     unknown = [(name, f"there is no argument “{name}”") for name in arguments if name not in properties]
     wrong = [
-        (name, f"“{name}” must be {wanted(properties[name])}")
+        (name, f"“{name}” must be {describe_type(properties[name])}")
         for name, value in arguments.items()
         if name in properties and not fits(properties[name], value)
     ]
     return missing + unknown + wrong
 
 
-def wanted(schema: dict[str, JSON]) -> str:
+def describe_type(schema: dict[str, JSON]) -> str:
     if "enum" in schema:
         return "one of " + ", ".join(str(word) for word in schema["enum"])
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]

@@ -13,7 +13,7 @@ def watch(event: threading.Event) -> None:
     _stop.set(event)
 
 
-def check() -> None:
+def raise_if_stopped() -> None:
     """Raises Stopped when the call was cancelled or is past its deadline."""
     event = _stop.get()
     if event is not None and event.is_set():

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .records import CHANGE, SET_BY_STORE, Record, is_found, mark_of, missing, rejected
+from .records import CHANGE, SET_BY_STORE, Record, build_untrusted_mark, is_found, refuse_missing, refuse_rejected
 
 JSON = Any
 KEEP_S = 14 * 86_400  # finished journal entries are deleted after this time
@@ -91,7 +91,7 @@ class Store:
     # -- records (the tools' side; see records.py) ---------------------------------------------------------------
 
     def add(self, kind: str, values: dict[str, JSON], *, by_agent: bool = True) -> Record:
-        now, id = rfc3339(), uuid.uuid4().hex
+        now, id = format_now(), uuid.uuid4().hex
         row = (id, kind, values.get("project_id", ""), json.dumps(values), int(by_agent), int(not by_agent), now, now)
         with self.transaction() as db:
             db.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
@@ -107,8 +107,8 @@ class Store:
         with self.lock:
             row = self.db.execute("SELECT * FROM records WHERE kind = ? AND id = ?", (kind, id)).fetchone()
         if row is None:
-            raise missing(kind, id)
-        return record_of(row)
+            raise refuse_missing(kind, id)
+        return build_record(row)
 
     def all(
         self, kind: str, *, limit: int, search: str | None = None, assignee: str | None = None, **equal: JSON
@@ -122,7 +122,7 @@ class Store:
                 f"SELECT * FROM records WHERE {where} ORDER BY updated_at DESC, rowid DESC",  # noqa: S608
                 values,
             )
-            records = (record for record in map(record_of, rows) if is_found(record, search, assignee))
+            records = (record for record in map(build_record, rows) if is_found(record, search, assignee))
             return list(islice(records, limit))
 
     def for_agent(self, agent: str, *, is_untrusted: bool = False) -> "AgentsRecords":
@@ -139,7 +139,7 @@ class Store:
             rows = self.db.execute(
                 f"SELECT * FROM records WHERE {UNDECIDED} ORDER BY created_at, rowid"  # noqa: S608
             ).fetchall()
-        return [record_of(row) for row in rows]
+        return [build_record(row) for row in rows]
 
     def approve(self, id: str) -> bool:
         """Approve a suggestion, or carry out a suggested change."""
@@ -170,7 +170,7 @@ class Store:
         with self.transaction() as db:
             db.execute(
                 "UPDATE records SET data = ?, project_id = ?, updated_at = ? WHERE id = ?",
-                (json.dumps(data), data.get("project_id", ""), rfc3339(), id),
+                (json.dumps(data), data.get("project_id", ""), format_now(), id),
             )
 
 
@@ -180,7 +180,7 @@ class AgentsRecords:
     """
 
     def __init__(self, store: Store, agent: str, *, is_untrusted: bool) -> None:
-        self.store, self.author, self.mark = store, agent, mark_of(is_untrusted)
+        self.store, self.author, self.mark = store, agent, build_untrusted_mark(is_untrusted)
         self.get, self.all = store.get, store.all
 
     def add(self, kind: str, values: dict[str, JSON]) -> Record:
@@ -190,13 +190,13 @@ class AgentsRecords:
         with self.store.transaction():
             record = self.store.get(kind, id)
             if record.get("isRejected"):
-                raise rejected(record)
+                raise refuse_rejected(record)
             if self.mark and record["isApproved"]:
                 return self.store.change(kind, id, {CHANGE: {**record.get(CHANGE, {}), **values, **self.mark}})
             return self.store.change(kind, id, {**values, **self.mark})
 
 
-def record_of(row: sqlite3.Row) -> Record:
+def build_record(row: sqlite3.Row) -> Record:
     return {
         "id": row["id"],
         "kind": row["kind"],
@@ -205,5 +205,5 @@ def record_of(row: sqlite3.Row) -> Record:
     }
 
 
-def rfc3339() -> str:
+def format_now() -> str:
     return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -57,11 +57,11 @@ class Workspace:
             if looks_absolute(path):
                 raise ToolRefused("outside", "paths are relative to the shared folder, not absolute")
             hint = ": folders are separated by “/”" if "\\" in path else ""
-            raise ToolRefused("not_found", f"there is no “{shown(path)}”{hint}")
+            raise ToolRefused("not_found", f"there is no “{format_path(path)}”{hint}")
         except PermissionError:
-            raise ToolRefused("unreadable", f"this account may not read “{shown(path)}”")
+            raise ToolRefused("unreadable", f"this account may not read “{format_path(path)}”")
         except OSError as error:
-            raise ToolRefused("unreadable", f"“{shown(path)}” cannot be opened: {error.strerror}")
+            raise ToolRefused("unreadable", f"“{format_path(path)}” cannot be opened: {error.strerror}")
         try:
             yield Opened(fd, os.fstat(fd))
         finally:
@@ -80,11 +80,11 @@ class Workspace:
 
     def is_top(self, path: str) -> bool:
         """Whether a path means the list of several roots."""
-        return len(self.roots) != 1 and not parts_of(path)
+        return len(self.roots) != 1 and not split_path(path)
 
     def place(self, path: str) -> tuple[str, list[str]]:
         """The root's real path, and the parts below it."""
-        parts = parts_of(path)
+        parts = split_path(path)
         if len(self.roots) == 1:
             return next(iter(self.roots.values())), parts
         if not parts or parts[0] not in self.roots:
@@ -94,7 +94,7 @@ class Workspace:
         return self.roots[parts[0]], parts[1:]
 
 
-def parts_of(path: str) -> list[str]:
+def split_path(path: str) -> list[str]:
     """Components of a relative path. Raises ToolRefused for a path that is invalid or could lead
     outside.
     """
@@ -131,7 +131,7 @@ def walk(root: str, parts: list[str]) -> int:
             name, info = find_name(chain[-1], name)
             if stat.S_ISLNK(info.st_mode):
                 links += 1
-                follow(root, chain, pending, os.readlink(name, dir_fd=chain[-1]), links)
+                follow_link(root, chain, pending, os.readlink(name, dir_fd=chain[-1]), links)
             elif stat.S_ISDIR(info.st_mode):
                 chain.append(os.open(name, DIRECTORY, dir_fd=chain[-1]))
             else:
@@ -159,7 +159,7 @@ def find_spelling(directory: int, name: str) -> str | None:
     composed = unicodedata.normalize("NFC", name)
     with os.scandir(directory) as entries:
         for entry in entries:
-            stopping.check()
+            stopping.raise_if_stopped()
             if not entry.name.isascii() and unicodedata.normalize("NFC", entry.name) == composed:
                 return entry.name
     return None
@@ -171,7 +171,7 @@ def climb(chain: list[int]) -> None:
     os.close(chain.pop())
 
 
-def follow(root: str, chain: list[int], pending: deque[str], target: str, links: int) -> None:
+def follow_link(root: str, chain: list[int], pending: deque[str], target: str, links: int) -> None:
     """Replace a link by its target; an absolute target must lie below the root."""
     if links > MAX_LINKS:
         raise ToolRefused("outside", "the links in this path form a loop")
@@ -188,15 +188,15 @@ def open_file(name: str, directory: int, info: os.stat_result, pending: deque[st
     if any(part not in ("", ".") for part in pending):
         raise ToolRefused("not_found", "a part of this path is a file, not a folder")
     if not stat.S_ISREG(info.st_mode):
-        raise ToolRefused("not_a_file", f"“{shown(name)}” is {kind_of(info.st_mode)}, not a file")
+        raise ToolRefused("not_a_file", f"“{format_path(name)}” is {name_file_kind(info.st_mode)}, not a file")
     fd = os.open(name, FILE, dir_fd=directory)
     if not stat.S_ISREG(os.fstat(fd).st_mode):  # swapped since the check
         os.close(fd)
-        raise ToolRefused("not_a_file", f"“{shown(name)}” is not a file")
+        raise ToolRefused("not_a_file", f"“{format_path(name)}” is not a file")
     return fd
 
 
-def kind_of(mode: int) -> str:
+def name_file_kind(mode: int) -> str:
     kinds = {
         stat.S_IFDIR: "a folder",
         stat.S_IFLNK: "a link",
@@ -208,6 +208,6 @@ def kind_of(mode: int) -> str:
     return kinds.get(stat.S_IFMT(mode), "something else")
 
 
-def shown(path: str) -> str:
+def format_path(path: str) -> str:
     """A path as text for messages."""
     return sendable(path[:200])

@@ -27,7 +27,7 @@ def new_id() -> Any:
     return uuid7()
 
 
-def digest_of(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -95,7 +95,7 @@ class Device(StoredRow):
         """A new credential and its secret, which is shown once and stored as a hash."""
         prefix, secret = "dc_" + secrets.token_hex(6), secrets.token_urlsafe(32)
         row = DeviceCredential.objects.create(
-            device=self, prefix=prefix, digest=digest_of(secret), generation=generation
+            device=self, prefix=prefix, digest=hash_secret(secret), generation=generation
         )
         return row, f"{prefix}.{secret}"
 
@@ -152,7 +152,7 @@ class DeviceCredential(StoredRow):
         with transaction.atomic():
             credentials = cls.objects.select_for_update(of=("device",)).select_related("device__owner")
             row = credentials.filter(prefix=prefix[:20]).first()
-            if row is None or not hmac.compare_digest(row.digest, digest_of(secret)):
+            if row is None or not hmac.compare_digest(row.digest, hash_secret(secret)):
                 return None
             device = row.device
             if row.revoked_at or device.revoked_at or not device.owner.is_active:
@@ -234,7 +234,10 @@ class Pairing(StoredRow):
             pass
         secret = letters(8)
         row = cls.objects.create(
-            owner=owner, locator=locator, digest=digest_of(secret), expires_at=now + timedelta(minutes=PAIRING_MINUTES)
+            owner=owner,
+            locator=locator,
+            digest=hash_secret(secret),
+            expires_at=now + timedelta(minutes=PAIRING_MINUTES),
         )
         return row, f"{locator}-{secret[:4]}-{secret[4:]}"
 
@@ -248,7 +251,7 @@ class Pairing(StoredRow):
             row = cls.objects.select_for_update(of=("self",)).select_related("owner").filter(locator=plain[:4]).first()
             if row is None or row.used_at or row.expires_at <= now or row.tries >= PAIRING_TRIES:
                 return None
-            if hmac.compare_digest(row.digest, digest_of(plain[4:])) and row.owner.is_active:
+            if hmac.compare_digest(row.digest, hash_secret(plain[4:])) and row.owner.is_active:
                 return row
             row.tries += 1
             row.save(update_fields=["tries"])

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from devices.client.folding import fold_text
-from devices.client.records import texts_in
+from devices.client.records import collect_record_texts
 from plumbing.stored_rows import StoredRow
 
 from .device import PersonalQuerySet, new_id
@@ -83,7 +83,7 @@ class Record(StoredRow):
 
     def index(self) -> None:
         """Set what the search and the filter by assignee read."""
-        text = "\n".join(texts_in(self.data))
+        text = "\n".join(collect_record_texts(self.data))
         self.words = fold_text(text).replace("\0", "")
         names = [fold_name(name) for name in self.data.get("assignees") or []]
         self.people = EDGE + EDGE.join(names) + EDGE if names else ""

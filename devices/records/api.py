@@ -14,7 +14,7 @@ from agents.http import viewsets
 from agents.http.resources import version_seen
 from agents.http.strict import OBJECT, without_echo
 from agents.http.throttles import client_address
-from agents.http.viewsets import read
+from agents.http.viewsets import read_body
 from devices.models import Record
 
 from . import review
@@ -81,7 +81,7 @@ class RecordViewSet(AllRecords):
     @extend_schema(request=CREATED, responses={201: RecordSerializer}, parameters=[COLLECTION], examples=[TASK])
     def create(self, request: Any, collection: str) -> Response:
         """Create a record of your own; it needs no approval. Comments are created at their record."""
-        record = review.create(request.user, self.shape.kind, self.body(), source=client_address(request))
+        record = review.create_own_record(request.user, self.shape.kind, self.body(), source=client_address(request))
         return self.answer(record, status=201)
 
     @extend_schema(
@@ -92,12 +92,12 @@ class RecordViewSet(AllRecords):
         seen, source = version_seen(request), client_address(request)
         row = self.get_object()
         body = without_echo(self.body(), RecordSerializer(row).data, RecordSerializer.Meta.fields)
-        return self.answer(review.edit(row, body, by=request.user, expected=seen, source=source))
+        return self.answer(review.edit_record(row, body, by=request.user, expected=seen, source=source))
 
     @extend_schema(parameters=[COLLECTION, MATCH], responses={204: None, **STALE})
     def destroy(self, request: Any, collection: str, pk: Any) -> Response:
         """Delete a record with its comments and its history."""
-        review.remove(
+        review.remove_record(
             self.get_object(), by=request.user, expected=version_seen(request), source=client_address(request)
         )
         return Response(status=204)
@@ -107,15 +107,17 @@ class RecordViewSet(AllRecords):
     def approve(self, request: Any, collection: str, pk: Any) -> Response:
         """Approve a suggestion with its comments, or carry out a suggested change. 409 if nothing waits."""
         seen, source = version_seen(request), client_address(request)
-        return self.answer(review.approve(self.get_object(), by=request.user, expected=seen, source=source))
+        return self.answer(review.approve_record(self.get_object(), by=request.user, expected=seen, source=source))
 
     @extend_schema(request=ReasonSerializer, responses={200: RecordSerializer, **STALE}, parameters=[COLLECTION, MATCH])
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def reject(self, request: Any, collection: str, pk: Any) -> Response:
         """Keep a suggestion as rejected, with a reason, or refuse a suggested change. 409 if nothing waits."""
-        reason = read(ReasonSerializer, request)["reason"]
+        reason = read_body(ReasonSerializer, request)["reason"]
         seen, source = version_seen(request), client_address(request)
-        return self.answer(review.reject(self.get_object(), reason, by=request.user, expected=seen, source=source))
+        return self.answer(
+            review.reject_record(self.get_object(), reason, by=request.user, expected=seen, source=source)
+        )
 
     @extend_schema(responses=RecordSerializer(many=True), parameters=[COLLECTION])
     @action(detail=True, filterset_class=None)
@@ -127,7 +129,7 @@ class RecordViewSet(AllRecords):
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def add_comment(self, request: Any, collection: str, pk: Any) -> Response:
         """Comment on this record, in your own name."""
-        text = read(CommentSerializer, request)["text"]
+        text = read_body(CommentSerializer, request)["text"]
         return self.answer(
             review.comment(self.get_object(), text, by=request.user, source=client_address(request)), 201
         )

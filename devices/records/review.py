@@ -9,15 +9,15 @@ from django.db import transaction
 
 from agents.exceptions import Conflict, Invalid, NotFound
 from agents.models import AuditEvent
-from agents.unknown import extra, refuse
+from agents.unknown import extra, refuse_unknown_fields
 from devices.client import schema
 from devices.client.exceptions import ToolRefused
-from devices.client.records import text_of
+from devices.client.records import check_text
 from devices.client.tools import Tool
 from devices.models import Record, RecordChange
 
 from .shapes import COMMENT, SHAPES
-from .storage import Author, PersonsRecords, check_version, differences, save
+from .storage import Author, PersonsRecords, check_version, differences, save_record
 
 JSON = Any
 Action, Review = RecordChange.Action, Record.Review
@@ -25,15 +25,17 @@ MAX_REASON = 500
 
 
 @transaction.atomic
-def create(user: Any, kind: str, values: dict[str, JSON], *, source: str = "") -> Record:
+def create_own_record(user: Any, kind: str, values: dict[str, JSON], *, source: str = "") -> Record:
     """A record of the person's own, approved at once. Raises Invalid."""
-    row = call(SHAPES[kind].create, PersonsRecords(user.pk, Author(user.get_username())), values)
+    row = call_record_tool(SHAPES[kind].create, PersonsRecords(user.pk, Author(user.get_username())), values)
     AuditEvent.record("record.created", row, actor=user, source=source)
     return row
 
 
 @transaction.atomic
-def edit(row: Record, values: dict[str, JSON], *, by: Any, expected: int | None = None, source: str = "") -> Record:
+def edit_record(
+    row: Record, values: dict[str, JSON], *, by: Any, expected: int | None = None, source: str = ""
+) -> Record:
     """Change fields of a record or of a suggestion. Raises Invalid, PreconditionFailed.
 
     An edit of a suggestion does not approve it.
@@ -51,7 +53,7 @@ def comment(row: Record, text: str, *, by: Any, source: str = "") -> Record:
     about = "task_id" if row.kind == "task" else "record_id"
     records = PersonsRecords(row.owner_id, Author(by.get_username()))
     try:
-        records.add(COMMENT, {about: str(row.pk), "text": text_of(text.strip()), "author": by.get_username()})
+        records.add(COMMENT, {about: str(row.pk), "text": check_text(text.strip()), "author": by.get_username()})
     except ToolRefused as refusal:
         raise Invalid(str(refusal), code=refusal.code)
     AuditEvent.record("record.commented", row, actor=by, source=source)
@@ -59,19 +61,19 @@ def comment(row: Record, text: str, *, by: Any, source: str = "") -> Record:
 
 
 @transaction.atomic
-def approve(row: Record, *, by: Any, expected: int | None = None, source: str = "") -> Record:
+def approve_record(row: Record, *, by: Any, expected: int | None = None, source: str = "") -> Record:
     """Approve a suggestion, or carry out a suggested change: once. A rejected suggestion can be
     approved later.
 
     Raises Conflict if there is nothing to decide, and PreconditionFailed if the person has seen an
     older version.
     """
-    row = locked(row, expected)
+    row = lock_record(row, expected)
     if row.suggested is not None:
         row = carry_out(row, by)
     elif row.review != Review.APPROVED:
         row.review, row.reason = Review.APPROVED, ""
-        save(row, Action.APPROVED, Author(by.get_username()), {})
+        save_record(row, Action.APPROVED, Author(by.get_username()), {})
         approve_comments(row, by)
     else:
         raise Conflict(
@@ -94,18 +96,18 @@ def approve_comments(row: Record, by: Any) -> None:
     """Comments stand on the page of their record: they have been seen with it."""
     for one in row.comments.filter(review=Review.SUGGESTED):
         one.review = Review.APPROVED
-        save(one, Action.APPROVED, Author(by.get_username()), {})
+        save_record(one, Action.APPROVED, Author(by.get_username()), {})
 
 
 @transaction.atomic
-def reject(row: Record, reason: str = "", *, by: Any, expected: int | None = None, source: str = "") -> Record:
+def reject_record(row: Record, reason: str = "", *, by: Any, expected: int | None = None, source: str = "") -> Record:
     """Keep a suggestion as rejected, or refuse a suggested change: the record stays as it is.
 
     Raises Conflict, PreconditionFailed.
     """
     if len(reason) > MAX_REASON:
         raise Invalid(f"A reason can have at most {MAX_REASON} characters.", code="too_long")
-    row = locked(row, expected)
+    row = lock_record(row, expected)
     fields: dict[str, list[JSON]] = {}
     if row.suggested is not None:
         fields = differences(row.data, row.suggested)
@@ -115,15 +117,15 @@ def reject(row: Record, reason: str = "", *, by: Any, expected: int | None = Non
     else:
         hint = "Delete it if you do not want it." if row.review == Review.APPROVED else "GET it to see why."
         raise Conflict(f"This {row.kind} has already been {row.review}.", code="nothing_to_decide", hint=hint)
-    save(row, Action.REJECTED, Author(by.get_username()), fields, note_text=reason)
+    save_record(row, Action.REJECTED, Author(by.get_username()), fields, note_text=reason)
     AuditEvent.record("record.rejected", row, actor=by, source=source, version=row.version)
     return row
 
 
 @transaction.atomic
-def remove(row: Record, *, by: Any, expected: int | None = None, source: str = "") -> None:
+def remove_record(row: Record, *, by: Any, expected: int | None = None, source: str = "") -> None:
     """Delete a record with its comments and its history. Raises Conflict for a project in use."""
-    row = locked(row, expected)
+    row = lock_record(row, expected)
     if row.kind == "project":
         used = Record.objects.filter(owner_id=row.owner_id, data__project_id=str(row.pk)).count()
         if used:
@@ -144,13 +146,13 @@ def update(row: Record, values: dict[str, JSON], records: PersonsRecords, action
     if shape is None:
         raise Invalid("A comment cannot be changed.", code="not_editable", hint="Delete it and write another.")
     records.action = action
-    return call(shape.update, records, values, **{shape.id_argument: str(row.pk)})
+    return call_record_tool(shape.update, records, values, **{shape.id_argument: str(row.pk)})
 
 
-def call(tool: Tool, records: PersonsRecords, values: dict[str, JSON], **ids: str) -> Record:
+def call_record_tool(tool: Tool, records: PersonsRecords, values: dict[str, JSON], **ids: str) -> Record:
     """Run a writing tool with the person's own values. Raises Invalid, one detail for each problem."""
     fields = tool.input_schema["properties"].keys() - ids.keys()
-    refuse(extra(values, fields), "The record has a field that does not exist.")
+    refuse_unknown_fields(extra(values, fields), "The record has a field that does not exist.")
     if faults := schema.faults(tool.input_schema, {**values, **ids}):
         details = [{"field": name, "code": "invalid", "message": message} for name, message in faults]
         raise Invalid("The values are not valid.", hint="See details.", details=details)
@@ -161,7 +163,7 @@ def call(tool: Tool, records: PersonsRecords, values: dict[str, JSON], **ids: st
     return records.written
 
 
-def locked(row: Record, expected: int | None) -> Record:
+def lock_record(row: Record, expected: int | None) -> Record:
     current = Record.objects.select_for_update().filter(pk=row.pk).first()
     if current is None:
         raise NotFound("This record was deleted in the meantime.")

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from agents.exceptions import PreconditionFailed
-from devices.client.records import CHANGE, mark_of, missing, rejected
+from devices.client.records import CHANGE, build_untrusted_mark, refuse_missing, refuse_rejected
 from devices.client.records import Record as RecordDict
 from devices.models import Record, RecordChange
 
@@ -48,7 +48,7 @@ class PersonsRecords:
         self.owner_id = owner_id
         self.by = by
         self.author = by.name
-        self.mark = mark_of(by.is_untrusted)
+        self.mark = build_untrusted_mark(by.is_untrusted)
         self.expected = expected
         self.action: str = Action.CHANGED
         self.written: Record | None = None
@@ -56,7 +56,7 @@ class PersonsRecords:
     def add(self, kind: str, values: dict[str, JSON]) -> RecordDict:
         row = self.written_before() or self.create(kind, {**values, **self.mark})
         self.written = row
-        return shown(row)
+        return serialize_record(row)
 
     def change(self, kind: str, id: str, values: dict[str, JSON]) -> RecordDict:
         """Raises PreconditionFailed if the person has seen an older version."""
@@ -64,10 +64,10 @@ class PersonsRecords:
         if not self.written_before():
             self.write(row, {**values, **self.mark})
         self.written = row
-        return shown(row)
+        return serialize_record(row)
 
     def get(self, kind: str, id: str) -> RecordDict:
-        return shown(self.find(kind, id))
+        return serialize_record(self.find(kind, id))
 
     def all(
         self, kind: str, *, limit: int, search: str | None = None, assignee: str | None = None, **equal: JSON
@@ -77,14 +77,14 @@ class PersonsRecords:
         rows = rows.exclude(review=Record.Review.REJECTED)
         rows = rows.containing(search) if search else rows
         rows = rows.assigned_to(assignee) if assignee else rows
-        return [shown(row) for row in rows[:limit]]
+        return [serialize_record(row) for row in rows[:limit]]
 
     def find(self, kind: str, id: str, *, for_change: bool = False) -> Record:
         rows = Record.objects.filter(owner_id=self.owner_id, kind=kind)
         try:
             row = (rows.select_for_update() if for_change else rows).get(pk=UUID(id))
         except (Record.DoesNotExist, ValueError):
-            raise missing(kind, id)
+            raise refuse_missing(kind, id)
         if for_change:
             check_version(row, self.expected)
         return row
@@ -105,20 +105,20 @@ class PersonsRecords:
             row.about_id = UUID(values.get("task_id") or values["record_id"])
         row.index()
         row.save()
-        note(row, Action.CREATED, self.by, {name: [None, value] for name, value in values.items() if value})
+        note_change(row, Action.CREATED, self.by, {name: [None, value] for name, value in values.items() if value})
         return row
 
     def write(self, row: Record, values: dict[str, JSON]) -> None:
         if self.by.is_agent and row.review == Record.Review.REJECTED:
-            raise rejected(shown(row))
+            raise refuse_rejected(serialize_record(row))
         if self.by.is_agent and self.by.is_untrusted and row.review == Record.Review.APPROVED:
             fields = differences({**row.data, **(row.suggested or {})}, values)
             row.suggested = {**(row.suggested or {}), **values}
-            save(row, Action.SUGGESTED, self.by, fields)
+            save_record(row, Action.SUGGESTED, self.by, fields)
             return
         fields = differences(row.data, values)
         row.data = {**row.data, **values}
-        save(row, self.action, self.by, fields)
+        save_record(row, self.action, self.by, fields)
 
 
 def check_version(row: Record, expected: int | None) -> None:
@@ -135,30 +135,30 @@ def differences(old: dict[str, JSON], new: dict[str, JSON]) -> dict[str, list[JS
     return {name: [old.get(name), value] for name, value in new.items() if old.get(name) != value}
 
 
-def save(row: Record, action: str, by: Author, fields: dict[str, list[JSON]], *, note_text: str = "") -> None:
+def save_record(row: Record, action: str, by: Author, fields: dict[str, list[JSON]], *, note_text: str = "") -> None:
     """Store a changed row as its next version, with the entry in its history."""
     row.version += 1
     row.index()
     row.save()
-    note(row, action, by, fields, note_text)
+    note_change(row, action, by, fields, note_text)
 
 
-def note(row: Record, action: str, by: Author, fields: dict[str, list[JSON]], text: str = "") -> None:
+def note_change(row: Record, action: str, by: Author, fields: dict[str, list[JSON]], text: str = "") -> None:
     RecordChange.objects.create(
         record=row, action=action, version=row.version, author=by.name[:150], is_agent=by.is_agent,
         run_id=by.run_id, call_id=by.call_id, note=text,
-        fields={name: [shortened(before), shortened(after)] for name, (before, after) in fields.items()},
+        fields={name: [shorten_value(before), shorten_value(after)] for name, (before, after) in fields.items()},
     )  # fmt: skip
 
 
-def shortened(value: JSON) -> JSON:
+def shorten_value(value: JSON) -> JSON:
     """What the history keeps of a value: an agent that rewrites a long note must not fill the disk."""
     if not isinstance(value, str) or len(value) <= KEPT:
         return value
     return f"{value[:KEPT]}\n[cut: {len(value) - KEPT} more characters]"
 
 
-def shown(row: Record) -> RecordDict:
+def serialize_record(row: Record) -> RecordDict:
     """A record as the tools show it."""
     is_rejected = row.review == Record.Review.REJECTED
     return {

@@ -16,12 +16,12 @@ def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult:
         raise ToolFailed("; ".join(problems), code="invalid_arguments")
     try:
         with transaction.atomic():
-            records = PersonsRecords(context.user_id, author_of(call, context))
+            records = PersonsRecords(context.user_id, build_author(call, context))
             return ToolResult(ok=True, value=tool.function(records, **call.arguments))
     except ToolRefused as refusal:
         raise ToolFailed(str(refusal), code=refusal.code)
 
 
-def author_of(call: ToolCall, context: ToolContext) -> Author:
+def build_author(call: ToolCall, context: ToolContext) -> Author:
     name = context.agent or context.chain or "an agent"
     return Author(name, run_id=context.run_id, call_id=call.id, is_untrusted=context.is_untrusted)

@@ -47,8 +47,10 @@ class ArgumentsForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.schema = schema
         required = schema.get("required", [])
-        for name, part in in_order(schema.get("properties", {}), order):
-            self.fields[PREFIX + name] = field_for(name, part if isinstance(part, dict) else {}, name in required)
+        for name, part in sort_properties(schema.get("properties", {}), order):
+            self.fields[PREFIX + name] = build_form_field(
+                name, part if isinstance(part, dict) else {}, name in required
+            )
         if not self.fields:
             self.fields["arguments"] = JsonField(rows=6, label=later("Arguments"), help_text=later("A JSON object."))
 
@@ -66,7 +68,7 @@ class ArgumentsForm(forms.Form):
         return value == "" and name in self.schema.get("required", [])
 
 
-def in_order(properties: dict[str, Any], order: Iterable[str]) -> list[tuple[str, Any]]:
+def sort_properties(properties: dict[str, Any], order: Iterable[str]) -> list[tuple[str, Any]]:
     """The arguments in the order of the signature; PostgreSQL does not keep the order of an
     object's keys.
     """
@@ -74,7 +76,7 @@ def in_order(properties: dict[str, Any], order: Iterable[str]) -> list[tuple[str
     return [(name, properties[name]) for name in [*names, *(name for name in properties if name not in names)]]
 
 
-def field_for(name: str, schema: dict[str, Any], is_required: bool) -> forms.Field:
+def build_form_field(name: str, schema: dict[str, Any], is_required: bool) -> forms.Field:
     kind = schema.get("type")
     initial = schema.get("default")
     common: dict[str, Any] = {"label": name, "help_text": schema.get("description", ""), "initial": initial}

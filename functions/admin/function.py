@@ -17,7 +17,7 @@ from agents.admin.authored import OWNER_FILTERS, SHARING
 from agents.admin.fields import JsonField, NamedForm, make_fieldsets, translate_choices
 from agents.admin.owned import shorten
 from agents.admin.versioned import describe_error
-from agents.diff import as_text
+from agents.diff import render_spec
 from agents.exceptions import Forbidden, MusterError
 from agents.models import Tool
 from functions import catalogue, checks, store
@@ -127,7 +127,7 @@ class FunctionForm(VersionedForm):
             store.forget_derived(function, before)
         try:
             checks.require_permissions(function, before, self.user)
-            refusals = checks.check(function, user=self.user)
+            refusals = checks.check_function(function, user=self.user)
         except Forbidden as error:
             field = error.details[0]["limit"] if error.details else "safe_mode"
             self.add_error(field, f"{translate(str(error))} {translate(error.hint)}")
@@ -194,29 +194,31 @@ class FunctionAdmin(TryPages, VersionedAdmin):
     def save_model(self, request: HttpRequest, obj: StoredFunction, form: Any, change: bool) -> None:
         if not change and not request.user.is_superuser:
             obj.owner = request.user  # type: ignore[assignment]
-        store.save(obj, user=request.user, source=address(request))
+        store.save_function(obj, user=request.user, source=get_remote_address(request))
 
     def publish_row(self, request: HttpRequest, row: StoredFunction, note: str) -> FunctionVersion:
         override = bool(request.POST.get("override"))
-        return store.publish(row, user=request.user, note=note, override=override, source=address(request))
+        return store.publish_function(
+            row, user=request.user, note=note, override=override, source=get_remote_address(request)
+        )
 
     def rollback_row(self, request: HttpRequest, row: StoredFunction, number: int) -> FunctionVersion:
-        return store.rollback(row, number, user=request.user, source=address(request))
+        return store.rollback_function(row, number, user=request.user, source=get_remote_address(request))
 
     def version_text(self, version: FunctionVersion) -> str:
-        return as_text(version.whole())
+        return render_spec(version.whole())
 
     def draft_text(self, row: StoredFunction) -> str:
-        return as_text({**FunctionSpec.of(row).model_dump(mode="json"), "source": row.source})
+        return render_spec({**FunctionSpec.of(row).model_dump(mode="json"), "source": row.source})
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        store.delete(obj, user=request.user, source=address(request))
+        store.delete_function(obj, user=request.user, source=get_remote_address(request))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Deletes the function with its versions and tests. Executions are kept; a function in use
         cannot be deleted.
         """
-        used = [in_words(one) for function in objs for one in catalogue.used_by(function, request.user)]
+        used = [describe_use(one) for function in objs for one in catalogue.find_function_uses(function, request.user)]
         names = [_("%(function)s, its versions and its tests") % {"function": function} for function in objs]
         return names, {_("functions"): len(names)}, set(), used
 
@@ -228,7 +230,7 @@ class FunctionAdmin(TryPages, VersionedAdmin):
     def deprecate_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for function in queryset:
             try:
-                store.deprecate(function, True, user=request.user, source=address(request))
+                store.deprecate(function, True, user=request.user, source=get_remote_address(request))
             except MusterError as error:
                 messages.error(request, describe_error(error))
 
@@ -240,11 +242,11 @@ class FunctionAdmin(TryPages, VersionedAdmin):
             return redirect(reverse("admin:functions_storedfunction_change", args=[object_id]))
 
 
-def in_words(use: dict[str, Any]) -> str:
+def describe_use(use: dict[str, Any]) -> str:
     """What uses a function, such as “agent clerk”; others' agents and chains have no name."""
     name = use["name"] or _("(you cannot see it)")
     return f"{translate_name(use['kind'])} {name}"
 
 
-def address(request: HttpRequest) -> str:
+def get_remote_address(request: HttpRequest) -> str:
     return request.META.get("REMOTE_ADDR", "")

@@ -46,7 +46,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         if function is None or not (request.user.is_superuser or function.may_edit(request.user)):
             messages.error(request, _("This function was deleted, or you may not change it."))
             return redirect(reverse("admin:functions_execution_changelist"))
-        test = testing.test_from(execution, free_test_name(function, execution.arguments))
+        test = testing.build_test(execution, free_test_name(function, execution.arguments))
         test.save()
         self.audit(request, "test_added", function, test=test.name)
         messages.success(request, now_a_test(test))

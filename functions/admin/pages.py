@@ -14,11 +14,11 @@ from django.utils.translation import gettext_lazy as later
 from agents.admin.base import row_action
 from agents.admin.versioned import describe_error
 from agents.exceptions import MusterError
-from agents.models.version import earlier
+from agents.models.version import find_earlier_version
 from functions import callers, store, testing
-from functions.execution import Ready, checked, execute, ready, run
+from functions.execution import Ready, check_arguments, execute_function, ready, run_in_sandbox
 from functions.models import Execution, FunctionTest, StoredFunction
-from functions.reading import read
+from functions.reading import read_signature
 from functions.signature import SourceProblem
 
 from .fields import ArgumentsForm
@@ -47,7 +47,7 @@ class TryPages:
         require_use(function, request)
         sent = request.POST if request.method == "POST" else None
         chooser = VersionForm(function, sent or request.GET or None)
-        version = chosen(function, chooser)
+        version = choose_version(function, chooser)
         form = ArgumentsForm(version.spec.input_schema, sent, order=parameters(version))
         answer = None
         if sent is not None and form.is_valid():
@@ -56,23 +56,23 @@ class TryPages:
 
     def tried(self, request: HttpRequest, function: StoredFunction, version: Ready, arguments: Any) -> Any:
         try:
-            answer = answered(request, version, arguments)
+            answer = answer_trial(request, version, arguments)
         except MusterError as error:
             return {"refused": describe_error(error), "details": error.details}
         if "keep" in request.POST and self.has_change_permission(request, function):  # type: ignore[attr-defined]
-            test = testing.test_from(answer, "")
+            test = testing.build_test(answer, "")
             test.function = function
             test.name = free_test_name(function, arguments)
             test.save()
             self.audit(request, "test_added", function, test=test.name)  # type: ignore[attr-defined]
             messages.success(request, now_a_test(test))
-        return {"row": answer, "result": shown(answer.result), "arguments": shown(arguments)}
+        return {"row": answer, "result": format_json(answer.result), "arguments": format_json(arguments)}
 
     @row_action(description=later("Run tests"), url_path="tests")
     def show_tests(self, request: HttpRequest, function: StoredFunction) -> HttpResponse:
         require_use(function, request)
         chooser = VersionForm(function, request.GET or None)
-        verdicts = testing.run_tests(chosen(function, chooser), function.tests.all(), request.user)
+        verdicts = testing.run_tests(choose_version(function, chooser), function.tests.all(), request.user)
         passed = sum(verdict.ok for verdict in verdicts)
         return self.page(request, function, "tests", chooser=chooser, verdicts=verdicts, passed=passed)
 
@@ -82,9 +82,11 @@ class TryPages:
         chooser = ReplayForm(function, request.GET if "limit" in request.GET else None)
         answer = None
         if chooser.is_bound and chooser.is_valid():
-            answer = testing.replay(function, chosen(function, chooser), request.user, chooser.cleaned_data["limit"])
+            answer = testing.replay(
+                function, choose_version(function, chooser), request.user, chooser.cleaned_data["limit"]
+            )
             for one in answer["differing"]:
-                one.update({key: shown(one[key]) for key in ("arguments", "before", "after")})
+                one.update({key: format_json(one[key]) for key in ("arguments", "before", "after")})
         return self.page(request, function, "replay", chooser=chooser, answer=answer)
 
     def page(self, request: HttpRequest, function: StoredFunction, name: str, **context: Any) -> HttpResponse:
@@ -109,31 +111,31 @@ def require_use(function: StoredFunction, request: HttpRequest) -> None:
         raise PermissionDenied
 
 
-def chosen(function: StoredFunction, chooser: forms.Form) -> Ready:
+def choose_version(function: StoredFunction, chooser: forms.Form) -> Ready:
     """The draft, or the selected version."""
     number = chooser.cleaned_data.get("version") if chooser.is_bound and chooser.is_valid() else ""
     if not number:
         return store.draft(function)
-    version = earlier(function, int(number))
+    version = find_earlier_version(function, int(number))
     return ready(version.pk, version.sha256)
 
 
 def parameters(version: Ready) -> list[str]:
     """The arguments in the order of the signature."""
     try:
-        return list(read(version.source, version.spec.entry).input_schema["properties"])
+        return list(read_signature(version.source, version.spec.entry).input_schema["properties"])
     except SourceProblem:
         return []
 
 
-def answered(request: HttpRequest, version: Ready, arguments: Any) -> Execution:
+def answer_trial(request: HttpRequest, version: Ready, arguments: Any) -> Execution:
     """A call of a version is stored as an execution; a call of a draft is only shown."""
     caller = callers.alone(request.user, version)
     if version.id is not None:
-        row = execute(version, arguments, caller)
+        row = execute_function(version, arguments, caller)
     else:
-        values = checked(version.spec, arguments)
-        outcome = run(version, values, caller)
+        values = check_arguments(version.spec, arguments)
+        outcome = run_in_sandbox(version, values, caller)
         row = Execution(
             arguments=values, status=outcome.status, result=outcome.result, printed=outcome.printed,
             error=outcome.error.as_dict() if outcome.error else None, wall_ms=outcome.wall_ms, cpu_ms=outcome.cpu_ms,
@@ -154,5 +156,5 @@ def free_test_name(function: StoredFunction, arguments: Any) -> str:
     return next(name for name in names if name not in existing)
 
 
-def shown(value: Any) -> str:
+def format_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -97,7 +97,7 @@ def close() -> None:
 
 def import_hint(name: str) -> str:
     """The hint for a module that is not on the list of available modules."""
-    return requirements.hint_for(name, _libraries.offered) or modules.hint_for(name)
+    return requirements.find_library_hint(name, _libraries.offered) or modules.find_import_hint(name)
 
 
 def offer(libraries: Libraries) -> None:
@@ -143,7 +143,7 @@ def _examine_soon(pool: Pool) -> None:
     """
 
     def examine() -> None:
-        report = selftest.run()
+        report = selftest.run_selftest()
         # without findings no process could be started, which each call reports itself
         if report.findings and not report.ok:
             pool.refuse_everything(f"the sandbox is not secure on this machine: {' '.join(report.problems)}")

@@ -80,7 +80,7 @@ def main():
 """
 
 
-def source_of(attack: Attack, numbers: dict[str, int]) -> str:
+def build_attack_source(attack: Attack, numbers: dict[str, int]) -> str:
     """The attack as a function, with this machine's system call numbers."""
     calls = ("socket", "mmap", "ptrace", "mount", "io_uring_setup")
     return _PRELUDE.format(numbers={name: numbers[name] for name in calls}, body=attack.body)

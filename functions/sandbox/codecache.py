@@ -34,5 +34,5 @@ def cache_key(source: str, entry: str, imports: tuple[str, ...], safe_mode: bool
     return source, entry, imports, safe_mode, repr(expect) if expect else ""
 
 
-def size_of(key: CodeKey, entry: Compiled) -> int:
+def measure_compiled(key: CodeKey, entry: Compiled) -> int:
     return 1000 + sys.getsizeof(key[0]) + len(entry.bytecode) + len(entry.order)

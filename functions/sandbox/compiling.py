@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 from .codecache import Compiled
-from .libraries import CORE, FILES, NONE, Libraries, profile_of
+from .libraries import CORE, FILES, NONE, Libraries, build_profile_name
 from .limits import Limits
-from .orders import encoded
+from .orders import encode_order
 from .outcome import Refusal
 
 COMPILER = Compiled(profile="compiler", order=b'"operation": "compile"')
@@ -39,7 +39,7 @@ def interpreter(libraries: frozenset[str]) -> Compiled:
     order = {"operation": "run", "entry": "main", "imports": [], "safe_mode": False, "is_async": False,
              "takes_ctx": True}  # fmt: skip
     bytecode = marshal.dumps(compile(_INTERPRETER, "<interpreter>", "exec"))
-    return Compiled((), bytecode, profile_of(libraries, FILES), encoded(order)[1:-1])
+    return Compiled((), bytecode, build_profile_name(libraries, FILES), encode_order(order)[1:-1])
 
 
 def is_too_much(answer: Compiled) -> bool:
@@ -60,7 +60,7 @@ def unreadable(why: str) -> Compiled:
     return Compiled(refusals=(_whole("syntax", f"the source cannot be read: {why}", "Send the source as text."),))
 
 
-def compiled(reply: Any, question: dict[str, Any], libraries: Libraries = NONE) -> Compiled:
+def parse_compiled(reply: Any, question: dict[str, Any], libraries: Libraries = NONE) -> Compiled:
     """The compiler child's answer, converted to our own types. Its bytecode stays bytes and is
     never loaded here.
     """
@@ -75,12 +75,12 @@ def compiled(reply: Any, question: dict[str, Any], libraries: Libraries = NONE) 
         return Compiled(refusals=(_whole(_TOO_MUCH, "the compiler's answer is not valid", "Simplify the source."),))
     profile = "extended" if reply.get("profile") == "extended" else CORE
     if required:
-        profile, question = profile_of(required), question | {"imports": [*question["imports"], *packages]}
+        profile, question = build_profile_name(required), question | {"imports": [*question["imports"], *packages]}
     learnt: dict[str, Any] = {name: reply.get(name) is True for name in ("is_async", "takes_ctx")}
     readers = reply.get("readers")
     if readers and isinstance(readers, dict):
         learnt = learnt | {"readers": readers}
-    order = encoded(question | learnt | {"operation": "run"})[1:-1]
+    order = encode_order(question | learnt | {"operation": "run"})[1:-1]
     return Compiled((), bytecode, profile, order)
 
 

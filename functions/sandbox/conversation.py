@@ -216,16 +216,16 @@ class Conversation:
                 return "memory", FunctionError("MemoryError", f"used more than {self._limits.memory_mb} MB")
             return "crash", FunctionError(
                 "Crash",
-                f"the interpreter crashed ({name_of(number)}), for example because of endless recursion in C code",
+                f"the interpreter crashed ({name_signal(number)}), for example because of endless recursion in C code",
             )
         if number == signal.SIGKILL and usage.peak_kb >= _NEAR_LIMIT * self._limits.memory_mb * 1024:
             return "memory", FunctionError(
                 "OutOfMemory", "the system ran out of memory and killed the function's process"
             )
-        return "crash", FunctionError("Signal", f"the function's process was killed by {name_of(number)}")
+        return "crash", FunctionError("Signal", f"the function's process was killed by {name_signal(number)}")
 
 
-def name_of(number: int) -> str:
+def name_signal(number: int) -> str:
     """The name of a signal; signals between SIGRTMIN and SIGRTMAX have no name."""
     try:
         return signal.Signals(number).name

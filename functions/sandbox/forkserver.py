@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .libraries import ENVIRONMENT, NONE, Libraries, required_by
+from .libraries import ENVIRONMENT, NONE, Libraries, list_profile_libraries
 
 _HERE = Path(__file__).parent
 _START_S = 20.0
@@ -250,7 +250,7 @@ def _launch(
 
         paths.append(str(Path(RestrictedPython.__file__).parent.parent))
         paths.append(str(_HERE.parent.parent))  # they use the application's framework-independent modules
-    required = required_by(profile)
+    required = list_profile_libraries(profile)
     packages = libraries.modules_of(required)
     if required:
         paths.append(libraries.directory)

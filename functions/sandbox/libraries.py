@@ -38,7 +38,7 @@ class Libraries:
 NONE = Libraries()
 
 
-def offered_in(directory: Path, allowed: Iterable[str], interpreter: Iterable[str] = ()) -> Libraries:
+def find_offered_libraries(directory: Path, allowed: Iterable[str], interpreter: Iterable[str] = ()) -> Libraries:
     """The libraries that are both installed in the directory and on the operator's lists."""
     try:
         manifest = json.loads((directory / MANIFEST).read_text())
@@ -49,11 +49,11 @@ def offered_in(directory: Path, allowed: Iterable[str], interpreter: Iterable[st
 
 
 def _those(installed: dict[str, tuple[str, ...]], allowed: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    chosen = {normalized(name) for name in allowed}
+    chosen = {normalize_package_name(name) for name in allowed}
     return {name: modules for name, modules in installed.items() if name in chosen}
 
 
-def normalized(name: str) -> str:
+def normalize_package_name(name: str) -> str:
     """The normalised name, as package indexes compare it: `Python_Dateutil` is `python-dateutil`."""
     return _SEPARATORS.sub("-", name.strip()).lower()
 
@@ -62,11 +62,11 @@ CORE = "core"  # the profile of a fork server for functions that import little
 FILES = "files"  # the profile of the interpreter
 
 
-def profile_of(names: Iterable[str], kind: str = "extended") -> str:
+def build_profile_name(names: Iterable[str], kind: str = "extended") -> str:
     """The profile of a fork server that has loaded these libraries."""
     return "+".join((kind, *sorted(names)))
 
 
-def required_by(profile: str) -> list[str]:
+def list_profile_libraries(profile: str) -> list[str]:
     """The libraries in a profile's name."""
     return profile.split("+")[1:]

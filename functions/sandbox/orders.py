@@ -17,7 +17,7 @@ class BadArguments(Exception):
 def call_order(arguments: Mapping[str, Any] | None, context: Mapping[str, Any] | None, limits: Limits) -> bytes:
     """The parts that differ between calls. Raises BadArguments."""
     values = arguments if type(arguments) is dict else dict(arguments or {})
-    order = encoded({"arguments": values, "context": context})
+    order = encode_order({"arguments": values, "context": context})
     if len(order) > limits.input_kb * 1024:
         raise BadArguments(f"the arguments have {len(order) // 1024} kB of JSON; the maximum is {limits.input_kb} kB")
     return order
@@ -35,7 +35,7 @@ def next_job(order: bytes) -> bytes:
     return frame(JOB, b"\0\0\0\0" + order)
 
 
-def encoded(value: dict[str, Any]) -> bytes:
+def encode_order(value: dict[str, Any]) -> bytes:
     """JSON for a child. Raises BadArguments."""
     try:
         return write_json(value).encode()

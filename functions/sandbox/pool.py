@@ -14,7 +14,7 @@ from cachetools import LRUCache
 
 from .callbacks import Callbacks
 from .cancellation import Cancellation
-from .codecache import CodeKey, Compiled, cache_key, size_of
+from .codecache import CodeKey, Compiled, cache_key, measure_compiled
 from .compiling import (
     COMPILE_LIMITS,
     COMPILER,
@@ -22,9 +22,9 @@ from .compiling import (
     READ_LIMITS,
     READER,
     UNPACK_LIMITS,
-    compiled,
     interpreter,
     is_too_much,
+    parse_compiled,
     too_much,
     unreadable,
 )  # fmt: skip
@@ -32,9 +32,9 @@ from .conversation import Conversation
 from .ending import Ending
 from .forkserver import ForkServer, NoChild, SandboxUnavailable
 from .kept import KeptChild, KeptChildren, Key
-from .libraries import CORE, FILES, NONE, Libraries, profile_of
+from .libraries import CORE, FILES, NONE, Libraries, build_profile_name
 from .limits import Limits
-from .orders import BadArguments, call_order, encoded, first_job, next_job
+from .orders import BadArguments, call_order, encode_order, first_job, next_job
 from .outcome import FunctionError, Outcome, Refusal
 from .servers import MOST_WITH_LIBRARIES, ForkServers
 from .slots import Loan, Slots
@@ -172,7 +172,7 @@ class Pool:
         A set with a library that is not offered is left out.
         """
         offered = self._servers.libraries.offered.keys()
-        profiles = [profile_of(names) for names in map(set, sets) if names and names <= offered]
+        profiles = [build_profile_name(names) for names in map(set, sets) if names and names <= offered]
         for profile in profiles[:MOST_WITH_LIBRARIES]:
             self._servers.warm_now(profile)
 
@@ -182,7 +182,7 @@ class Pool:
 
     def warm_interpreter(self) -> None:
         """Start the fork server of the interpreter, with its libraries."""
-        self._servers.warm_now(profile_of(self._servers.libraries.interpreter, FILES))
+        self._servers.warm_now(build_profile_name(self._servers.libraries.interpreter, FILES))
 
     def keeps(self, reuse: str) -> bool:
         """Whether a process of this run waits for its next call."""
@@ -219,7 +219,7 @@ class Pool:
             program = self._compile_in_child(question, more, owner)
             if not is_too_much(program):  # the machine may only have been busy
                 with self._cache_lock:
-                    self._cache[key] = program, size_of(key, program)
+                    self._cache[key] = program, measure_compiled(key, program)
         return program
 
     def _compile_in_child(self, question: dict[str, Any], more: dict[str, Any], owner: str | None) -> Compiled:
@@ -229,7 +229,7 @@ class Pool:
             return unreadable(str(error))
         if not outcome.ok:
             return too_much(outcome.status)
-        answer = compiled(outcome.result, question, self._servers.libraries)
+        answer = parse_compiled(outcome.result, question, self._servers.libraries)
         self._servers.warm(answer.profile)
         return answer
 
@@ -245,7 +245,7 @@ class Pool:
 
     def _ask(self, whom: Compiled, question: dict[str, Any], limits: Limits, owner: str | None) -> Outcome:
         """The answer of one of our own programs in a child with the usual limits."""
-        call = _Call(whom, encoded(question), limits, Callbacks(None, None, limits), "reduced", None)
+        call = _Call(whom, encode_order(question), limits, Callbacks(None, None, limits), "reduced", None)
         self._readers.take(self._queue_s, owner)
         try:
             outcome = self._call(call)

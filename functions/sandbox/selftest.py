@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .attacks import ATTACKS, Attack, source_of
+from .attacks import ATTACKS, Attack, build_attack_source
 from .inside.calls import AUDIT_ARCH, NUMBERS
 from .inside.confine import CORE, STRONG
 from .limits import POLICY_VERSION, Limits
@@ -76,15 +76,15 @@ class Report:
 _remembered: Report | None = None
 
 
-def run(*, fresh: bool = False) -> Report:
+def run_selftest(*, fresh: bool = False) -> Report:
     """The report of this boot, created now if there is none yet (or if `fresh`)."""
     global _remembered
     if _remembered is None or fresh:
-        _remembered = (None if fresh else cached()) or _remember(_examine())
+        _remembered = (None if fresh else read_cached_report()) or _remember(_examine())
     return _remembered
 
 
-def cached() -> Report | None:
+def read_cached_report() -> Report | None:
     """The report stored by an earlier process of this boot and this user, if any. Costs one file
     read.
     """
@@ -138,7 +138,7 @@ def _layers(present: tuple[str, ...]) -> list[Finding]:
 
 
 def _attempt(pool: Pool, attack: Attack) -> Finding:
-    source = source_of(attack, NUMBERS[platform.machine()])
+    source = build_attack_source(attack, NUMBERS[platform.machine()])
     limits = Limits(timeout_s=attack.timeout_s, memory_mb=64, output_kb=64)
     outcome = pool.execute(source, safe_mode=False, limits=limits)
     if outcome.status in attack.statuses:

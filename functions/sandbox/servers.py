@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 
 from .forkserver import Child, ForkServer, LateChild, NoChild, SandboxUnavailable
-from .libraries import NONE, Libraries, required_by
+from .libraries import NONE, Libraries, list_profile_libraries
 
 SPARES_MAX = 16
 _FEW_SPARES = {"compiler": 1, "reader": 1}
@@ -148,7 +148,7 @@ class ForkServers:
         """Replace an old server: one zygote has one hash seed and one address layout. A server with
         libraries is started before the old one ends, because loading them takes a second.
         """
-        if required_by(server.profile):
+        if list_profile_libraries(server.profile):
             threading.Thread(target=self._replace, args=(server,), daemon=True).start()
         else:
             self.drop(server)
@@ -167,7 +167,7 @@ class ForkServers:
         """Start the server of a profile with libraries in the background, so that it is ready for
         the first call.
         """
-        if required_by(profile) and profile not in self.by_profile:
+        if list_profile_libraries(profile) and profile not in self.by_profile:
             threading.Thread(target=self.warm_now, args=(profile,), daemon=True).start()
 
     def warm_now(self, profile: str) -> None:
@@ -196,10 +196,10 @@ class ForkServers:
         """
         now = time.monotonic()
         servers = [server for profile, server in list(self.by_profile.items()) if profile not in self._kept]
-        with_libraries = [server for server in servers if required_by(server.profile)]
+        with_libraries = [server for server in servers if list_profile_libraries(server.profile)]
         with_libraries.sort(key=lambda server: -server.used_at)
         for server in servers:
             is_one_too_many = server in with_libraries[MOST_WITH_LIBRARIES:]
-            idle_s = _IDLE_S if required_by(server.profile) else REST_S
+            idle_s = _IDLE_S if list_profile_libraries(server.profile) else REST_S
             if is_one_too_many or (server.running <= 0 and now - server.used_at > idle_s):
                 self.drop(server)

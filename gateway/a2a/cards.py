@@ -30,15 +30,15 @@ KEY = "muster_key"  # name of the security scheme
 Described = tuple[dict[str, JSON], datetime | None]  # a card, and when it last changed
 
 
-def described(user: Any, name: str) -> Described:
+def build_user_card(user: Any, name: str) -> Described:
     """The card as this user sees it. Raises NotFound, NotPublished."""
     usable = Agent.objects.usable_by(user).published()
     if name == ROUTER and not usable.filter(name=ROUTER).exists():
-        agents = nearest(usable, user)
+        agents = list_nearest_agents(usable, user)
         return router_card(agents), last_change(agents)
     agent = Agent.objects.select_related("published").for_use(user, name)
-    checks.version_of(agent, None)
-    return card_of(agent), last_change([agent])
+    checks.find_requested_version(agent, None)
+    return build_agent_card(agent), last_change([agent])
 
 
 def public(name: str) -> Described | None:
@@ -48,7 +48,7 @@ def public(name: str) -> Described | None:
     kept = Q(owner=None) | Q(owner__is_active=True)
     rows = Agent.objects.published().filter(kept, public_card=True).select_related("published")
     if agent := rows.filter(name=name).first():
-        return card_of(agent), last_change([agent])
+        return build_agent_card(agent), last_change([agent])
     agents = list(rows.order_by("name")[:MOST_SKILLS]) if name == ROUTER else []
     return (router_card(agents), last_change(agents)) if agents else None
 
@@ -57,7 +57,7 @@ def last_change(agents: list[Agent]) -> datetime | None:
     return max((agent.published.created_at for agent in agents if agent.published), default=None)
 
 
-def nearest(usable: Any, user: Any) -> list[Agent]:
+def list_nearest_agents(usable: Any, user: Any) -> list[Agent]:
     """The agents that the names mean to this user."""
     agents: dict[str, Agent] = {}
     for agent in usable.select_related("owner", "published").order_by("name").nearest_first(user):
@@ -65,10 +65,10 @@ def nearest(usable: Any, user: Any) -> list[Agent]:
     return sorted(agents.values(), key=lambda one: one.name)[:MOST_SKILLS]
 
 
-def card_of(agent: Agent) -> dict[str, JSON]:
+def build_agent_card(agent: Agent) -> dict[str, JSON]:
     """The card of an agent that has a published version."""
     published: Any = agent.published
-    skill = skill_of(agent)
+    skill = build_agent_skill(agent)
     if examples := published.spec.get("examples"):
         skill["examples"] = examples
     return card(agent.name, skill["description"], str(published.number), [skill])
@@ -76,13 +76,13 @@ def card_of(agent: Agent) -> dict[str, JSON]:
 
 def router_card(agents: list[Agent]) -> dict[str, JSON]:
     """The card of this server: the router chooses one of the agents, which are its skills."""
-    skills = [skill_of(agent, f" Its own card: {card_url(agent.name)}") for agent in agents]
+    skills = [build_agent_skill(agent, f" Its own card: {card_url(agent.name)}") for agent in agents]
     description = "Chooses the agent that fits a message."
     nothing = {"id": ROUTER, "name": ROUTER, "description": description, "tags": ["router"]}
     return card(ROUTER, description, "1", skills or [nothing])
 
 
-def skill_of(agent: Agent, more: str = "") -> dict[str, JSON]:
+def build_agent_skill(agent: Agent, more: str = "") -> dict[str, JSON]:
     """From the published version, since a draft is nobody else's business."""
     published: Any = agent.published
     return {
@@ -98,7 +98,8 @@ def card(name: str, description: str, version: str, skills: list[JSON]) -> dict[
         "name": name,
         "description": description,
         "supportedInterfaces": [
-            {"url": url_of(name), "protocolBinding": binding, "protocolVersion": number} for binding, number in BINDINGS
+            {"url": build_a2a_url(name), "protocolBinding": binding, "protocolVersion": number}
+            for binding, number in BINDINGS
         ],
         "version": version,
         "capabilities": {"streaming": True, "pushNotifications": True, "extendedAgentCard": True},
@@ -115,7 +116,7 @@ def with_older_fields(card: dict[str, JSON]) -> dict[str, JSON]:
     return {
         **card,
         "protocolVersion": "0.3",
-        "url": url_of(card["name"]),
+        "url": build_a2a_url(card["name"]),
         "preferredTransport": "JSONRPC",
         "supportsAuthenticatedExtendedCard": True,
         "security": [{KEY: []}],
@@ -123,23 +124,23 @@ def with_older_fields(card: dict[str, JSON]) -> dict[str, JSON]:
     }
 
 
-def url_of(name: str) -> str:
+def build_a2a_url(name: str) -> str:
     return f"{settings.PUBLIC_URL}/a2a/{name}"
 
 
 def card_url(name: str) -> str:
-    return f"{url_of(name)}/.well-known/agent-card.json"
+    return f"{build_a2a_url(name)}/.well-known/agent-card.json"
 
 
-def etag_of(card: dict[str, JSON]) -> str:
-    plain = json_values.write({**card, "signatures": None}, sort_keys=True)
+def build_card_etag(card: dict[str, JSON]) -> str:
+    plain = json_values.dump_json({**card, "signatures": None}, sort_keys=True)
     return f'"{hashlib.sha256(plain).hexdigest()[:32]}"'
 
 
 # -- signatures ------------------------------------------------------------------------------------------------------
 
 
-def signed(card: dict[str, JSON]) -> dict[str, JSON]:
+def sign_agent_card(card: dict[str, JSON]) -> dict[str, JSON]:
     """The card with a signature (JWS, ES256), if the site has a key for it."""
     if not settings.A2A_SIGNING_KEY:
         return card
@@ -161,6 +162,6 @@ def public_key() -> dict[str, JSON]:
 def as_jwk(pem: str) -> dict[str, JSON]:
     private: Any = load_pem_private_key(pem.encode(), password=None)
     jwk = ECAlgorithm.to_jwk(private.public_key(), as_dict=True)
-    plain = json_values.write({name: jwk[name] for name in ("crv", "kty", "x", "y")}, sort_keys=True)
+    plain = json_values.dump_json({name: jwk[name] for name in ("crv", "kty", "x", "y")}, sort_keys=True)
     thumbprint = jwt.utils.base64url_encode(hashlib.sha256(plain).digest()).decode()
     return {**jwk, "kid": thumbprint, "use": "sig", "alg": "ES256"}

@@ -37,14 +37,14 @@ class CardView(A2AView):
         card, changed_at = self.card(request, agent)
         reach = "private" if request.user.is_authenticated else "public"
         headers = {
-            "ETag": cards.etag_of(card),
+            "ETag": cards.build_card_etag(card),
             "Cache-Control": f"{reach}, max-age={MAX_AGE_S}",
             "Vary": "Authorization, Cookie, A2A-Version",
         }
         if changed_at:
             headers["Last-Modified"] = http_date(changed_at.timestamp())
         is_older = self.is_older or request.headers.get("A2A-Version", "").startswith(legacy.VERSION)
-        shown = cards.signed(card)
+        shown = cards.sign_agent_card(card)
         response = Response(cards.with_older_fields(shown) if is_older else shown, headers=headers)
         return get_conditional_response(request._request, etag=headers["ETag"], response=response)
 
@@ -53,7 +53,7 @@ class CardView(A2AView):
         if not request.user.is_authenticated:
             return cards.public(agent) or self.permission_denied(request)
         try:
-            return cards.described(request.user, agent)
+            return cards.build_user_card(request.user, agent)
         except (NotFound, Forbidden):
             if card := cards.public(agent):
                 return card

@@ -62,7 +62,7 @@ def in_their_form(
         kind = KINDS.get(error_data["code"]) or BY_STATUS.get(response.status_code) or internal(response.status_code)
         message = " ".join(filter(None, [error_data["message"], error_data.get("hint")]))
         response.status_code = kind.status if not is_rpc or kind.status in STANDS else 200
-        response.data = form(kind, message, list(details_of(kind, error_data)))
+        response.data = form(kind, message, list(iterate_error_details(kind, error_data)))
         return response
 
     return handler
@@ -72,7 +72,7 @@ def internal(status: int) -> Kind:
     return Kind(-32603, 500, "INTERNAL") if status >= 500 else Kind(-32602, 400, "INVALID_ARGUMENT")
 
 
-def details_of(kind: Kind, error: dict[str, JSON]) -> Any:
+def iterate_error_details(kind: Kind, error: dict[str, JSON]) -> Any:
     reason, domain = (kind.reason, DOMAIN) if kind.reason else (error["code"].upper(), "muster")
     info = {"reason": reason, "domain": domain, "metadata": {"requestId": str(error.get("request_id", ""))}}
     yield {"@type": "type.googleapis.com/google.rpc.ErrorInfo", **info}

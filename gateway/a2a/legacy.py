@@ -46,7 +46,7 @@ def converters() -> Any:
     return SimpleNamespace(to=conversions, types=types)
 
 
-def request_in(method: str, params: JSON) -> JSON:
+def convert_old_request(method: str, params: JSON) -> JSON:
     """The parameters of an older method as those of the newer one. Raises Invalid."""
     old, to = converters().types, converters().to
     kinds: dict[str, tuple[Any, Any, Any]] = {
@@ -91,15 +91,17 @@ def request_in(method: str, params: JSON) -> JSON:
         raise Invalid(f"The parameters do not match {method}.", code="invalid_params", details=details)
 
 
-def answer_in(method: str) -> Callable[[JSON], JSON]:
+def choose_answer_converter(method: str) -> Callable[[JSON], JSON]:
     """How an answer of the newer method looks in the older form."""
     to = converters().to
     if method == "message/send":
-        return lambda value: dumped(to.to_compat_send_message_response(ParseDict(value, SendMessageResponse()), "1"))
+        return lambda value: serialize_old_result(
+            to.to_compat_send_message_response(ParseDict(value, SendMessageResponse()), "1")
+        )
     if method in ("message/stream", "tasks/resubscribe"):
-        return lambda value: dumped(to.to_compat_stream_response(ParseDict(value, StreamResponse()), "1"))
+        return lambda value: serialize_old_result(to.to_compat_stream_response(ParseDict(value, StreamResponse()), "1"))
     if method in ("tasks/get", "tasks/cancel"):
-        return lambda value: plain(to.to_compat_task(ParseDict(value, Task())))
+        return lambda value: serialize_old_model(to.to_compat_task(ParseDict(value, Task())))
     if method == "agent/getAuthenticatedExtendedCard":
         return cards.with_older_fields
     if method.endswith("/delete"):
@@ -109,15 +111,15 @@ def answer_in(method: str) -> Callable[[JSON], JSON]:
     return old_config
 
 
-def plain(row: Any) -> JSON:
+def serialize_old_model(row: Any) -> JSON:
     return row.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def dumped(response: Any) -> JSON:
+def serialize_old_result(response: Any) -> JSON:
     """The result inside of an older JSON-RPC answer."""
-    return plain(response)["result"]
+    return serialize_old_model(response)["result"]
 
 
 def old_config(value: JSON) -> JSON:
     row = ParseDict(value, TaskPushNotificationConfig())
-    return plain(converters().to.to_compat_task_push_notification_config(row))
+    return serialize_old_model(converters().to.to_compat_task_push_notification_config(row))

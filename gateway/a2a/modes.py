@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agents.exceptions import Invalid
-from gateway.reading import as_text, file_url
+from gateway.reading import file_url, render_result_value
 from runs.models import Run
 
 from .errors import A2AError
@@ -26,10 +26,10 @@ def read_modes(sent: Iterable[str]) -> list[str]:
     """Raises Invalid, and A2AError if the client takes neither text nor JSON."""
     sent = list(sent)
     if len(sent) > MOST:
-        raise refused(f"at most {MOST} media types")
+        raise refuse_output_modes(f"at most {MOST} media types")
     modes = [OLDER.get(mode, mode.partition(";")[0].strip().lower()) for mode in sent]
     if not all(SHAPE.fullmatch(mode) for mode in modes):
-        raise refused("media types, such as text/plain")
+        raise refuse_output_modes("media types, such as text/plain")
     if modes and not takes(modes, TEXT) and not takes(modes, DATA):
         raise A2AError(
             f"This agent answers with {TEXT} or {DATA}, and you accept neither.",
@@ -39,12 +39,12 @@ def read_modes(sent: Iterable[str]) -> list[str]:
     return modes
 
 
-def refused(expected: str) -> Invalid:
+def refuse_output_modes(expected: str) -> Invalid:
     detail = {"field": "configuration.acceptedOutputModes", "code": "invalid", "message": expected}
     return Invalid("“acceptedOutputModes” is not valid.", code="invalid_params", details=[detail])
 
 
-def modes_of(run: Run) -> list[str]:
+def get_output_modes(run: Run) -> list[str]:
     return run.metadata.get(MODES) or []
 
 
@@ -62,7 +62,7 @@ def tailor(artifact: dict[str, JSON], modes: list[str]) -> dict[str, JSON]:
 
 def tailor_part(part: dict[str, JSON], artifact: dict[str, JSON], modes: list[str]) -> dict[str, JSON]:
     if "data" in part:
-        return part if takes(modes, DATA) else {"text": as_text(part["data"])}
+        return part if takes(modes, DATA) else {"text": render_result_value(part["data"])}
     if "text" in part:
         return part if takes(modes, TEXT) else {"data": part["text"], "mediaType": DATA}
     if takes(modes, part["mediaType"]):

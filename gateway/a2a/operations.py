@@ -38,7 +38,7 @@ from runs.rules.task_states import WORKING
 
 from . import cards, modes, pushes, requests
 from .errors import A2AError
-from .tasks import MESSAGE_ID, listed, reply_message, task_json, task_named
+from .tasks import MESSAGE_ID, build_tasks_page, reply_message, task_json, task_named
 
 JSON = Any
 Awaited = tuple[waiting.End, Callable[[JSON], Any]]  # the answer, made of the data of run.finished if it has come
@@ -64,17 +64,23 @@ class Call:
 # -- messages --------------------------------------------------------------------------------------------------------
 
 
-def send(call: Call, params: JSON, place: Place) -> Awaited:
+def answer_send_message(call: Call, params: JSON, place: Place) -> Awaited:
     """SendMessage: the task once it has ended or asks for something."""
-    body = read_message(params)
-    turn = started(call, body)
-    return turns.end_of(turn, LONGEST_WAIT_S, place, paused), lambda ended: answered(body, turn, ended)
+    body = parse_send_request(params)
+    turn = start_or_resume_task(call, body)
+    return turns.build_turn_end(turn, LONGEST_WAIT_S, place, build_approval_pause), lambda ended: build_send_answer(
+        body, turn, ended
+    )
 
 
 def send_now(call: Call, params: JSON) -> JSON:
     """The same for a client that does not wait."""
-    body = read_message(params)
-    return {"task": task_json(task_of(started(call, body).run), history=history_in(body.configuration))}
+    body = parse_send_request(params)
+    return {
+        "task": task_json(
+            load_task_run(start_or_resume_task(call, body).run), history=parse_history_length(body.configuration)
+        )
+    }
 
 
 def is_immediate(params: JSON) -> bool:
@@ -84,12 +90,12 @@ def is_immediate(params: JSON) -> bool:
 
 def send_streaming(call: Call, params: JSON) -> tuple[JSON, Turn]:
     """The task as it begins; of one that exists, as it is, and what happens after that."""
-    body = read_message(params)
-    turn = started(call, body, is_watched=True)
-    history = history_in(body.configuration)
+    body = parse_send_request(params)
+    turn = start_or_resume_task(call, body, is_watched=True)
+    history = parse_history_length(body.configuration)
     if turn.after == 0 and turn.run.status == Run.Status.QUEUED:
         return task_json(turn.run, history=history), turn
-    run = task_of(turn.run)
+    run = load_task_run(turn.run)
     task = task_json(run, history=history)
     if turn.after == 0:
         return task, Turn(run, run.last_event)
@@ -98,71 +104,73 @@ def send_streaming(call: Call, params: JSON) -> tuple[JSON, Turn]:
     return task, Turn(run, turn.after)
 
 
-def paused() -> Pause:
+def build_approval_pause() -> Pause:
     return Pause(for_approvals=True)
 
 
-def read_message(params: JSON) -> SendMessageRequest:
+def parse_send_request(params: JSON) -> SendMessageRequest:
     """Raises Invalid, A2AError."""
-    body = requests.read(SendMessageRequest, params)
+    body = requests.parse_a2a_params(SendMessageRequest, params)
     requests.identifier(body.message.message_id, "message.messageId")
     if body.message.role != Role.ROLE_USER:
         raise Invalid("The role of a message that is sent is ROLE_USER.", code="invalid_params")
     requests.check_types(body.message)
-    history_in(body.configuration)
+    parse_history_length(body.configuration)
     modes.read_modes(body.configuration.accepted_output_modes)
     return body
 
 
-def history_in(body: Any) -> int | None:
+def parse_history_length(body: Any) -> int | None:
     number = body.history_length if body.HasField("history_length") else None
     if number is not None and number < 0:
         raise Invalid("“historyLength” must be 0 or more.", code="invalid_params")
     return number
 
 
-def answered(body: SendMessageRequest, turn: Turn, ended: JSON) -> JSON:
-    run = apply_end(turn.run, ended) if ended else task_of(turn.run)
-    task = task_json(run, history=history_in(body.configuration))
+def build_send_answer(body: SendMessageRequest, turn: Turn, ended: JSON) -> JSON:
+    run = apply_end(turn.run, ended) if ended else load_task_run(turn.run)
+    task = task_json(run, history=parse_history_length(body.configuration))
     message = reply_message(run, task) if turn.after == 0 else None
     return {"message": message} if message else {"task": task}
 
 
-def task_of(run: Run) -> Run:
+def load_task_run(run: Run) -> Run:
     return Run.objects.select_related(*turns.RUN_JOINS).get(pk=run.pk)
 
 
-def started(call: Call, body: SendMessageRequest, *, is_watched: bool = False) -> Turn:
+def start_or_resume_task(call: Call, body: SendMessageRequest, *, is_watched: bool = False) -> Turn:
     if body.message.task_id:
-        turn = continued(call, body.message)
+        turn = resume_waiting_task(call, body.message)
         pushes.keep_asked(turn.run, body)
         keep_modes(turn.run, body)
         return turn
-    digest = schema.sha256_of([call.agent, requests.as_json(body.message)])
+    digest = schema.hash_json([call.agent, requests.serialize_protobuf(body.message)])
     key = f"a2a:{digest}"  # of the id and the content: an id that is used for something else is another message
     if earlier := intake.earlier_run(call.user, key, digest):
         if not earlier.is_done:  # the client did not get the answer and sends the message again
             pushes.keep_asked(earlier, body)
             return Turn(earlier)
         Run.objects.filter(pk=earlier.pk).update(idempotency_key=None)
-    return begun(call, body, idempotency_key=key, request_hash=digest, is_watched=is_watched)
+    return start_new_task(call, body, idempotency_key=key, request_hash=digest, is_watched=is_watched)
 
 
-def begun(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
+def start_new_task(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
     message = body.message
-    agent = agent_of(call)
+    agent = find_addressed_agent(call)
     pushes.check_asked(body)
-    parts = requests.parts_of(call.user, message)  # before the transaction: files are scanned, names resolved
+    parts = requests.build_message_parts(
+        call.user, message
+    )  # before the transaction: files are scanned, names resolved
     with transaction.atomic():
         session = find_or_open_session(call, message.context_id) if message.context_id else None
         session = referenced_session(call, message, session)
-        turn = turns.begin(
+        turn = turns.start_turn(
             user=call.user,
             key=call.key,
             agent=agent,
             parts=parts,
             session=session,
-            input=requests.input_of(message, schema_of(agent)),
+            input=requests.find_schema_input(message, find_input_schema(agent)),
             metadata={MESSAGE_ID: message.message_id, **modes_asked(body)},
             **more,
         )
@@ -171,7 +179,7 @@ def begun(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
 
 
 def find_or_open_session(call: Call, context: str) -> Session:
-    return requests.session_of(call.user, context) or requests.opened(call.user, context)
+    return requests.find_context_session(call.user, context) or requests.open_context_session(call.user, context)
 
 
 def referenced_session(call: Call, message: Message, session: Session | None) -> Session | None:
@@ -208,18 +216,18 @@ def keep_modes(run: Run, body: SendMessageRequest) -> None:
         run.save(update_fields=["metadata"])
 
 
-def agent_of(call: Call) -> Agent | None:
+def find_addressed_agent(call: Call) -> Agent | None:
     """None, so that the router chooses, at the router's address."""
     agent = turns.agent_named(call.user, call.agent)
     return intake.NAMED.for_use(call.user, agent) if isinstance(agent, str) else agent
 
 
-def schema_of(agent: Agent | None) -> JSON:
+def find_input_schema(agent: Agent | None) -> JSON:
     """The input schema of the agent, if it has one."""
     return agent.published.read_spec().input_schema if agent and agent.published else None
 
 
-def continued(call: Call, message: Message) -> Turn:
+def resume_waiting_task(call: Call, message: Message) -> Turn:
     """Answer what a task waits for. Raises A2AError, Invalid, Forbidden, AlreadyAnswered."""
     run = task_named(call.user, call.agent, message.task_id)
     if message.context_id and message.context_id not in (run.session.name_for_a2a, str(run.session_id)):
@@ -228,11 +236,11 @@ def continued(call: Call, message: Message) -> Turn:
     if run.is_done:
         raise A2AError("The task has ended.", code="unsupported_operation", hint="Send a message without taskId.")
     inputs = list(InputRequest.objects.open().filter(run=run))
-    decisions = decided(call, run, message)
+    decisions = list_decided_approvals(call, run, message)
     if not inputs and not decisions:
         raise not_waiting(run)
-    results, declined = requests.answers_in(message, inputs) if inputs and not decisions else ({}, [])
-    return turns.answer(call.user, results, declined=declined, decisions=decisions, source="a2a")
+    results, declined = requests.parse_task_answers(message, inputs) if inputs and not decisions else ({}, [])
+    return turns.answer_waiting_run(call.user, results, declined=declined, decisions=decisions, source="a2a")
 
 
 def not_waiting(run: Run) -> A2AError:
@@ -245,9 +253,9 @@ def not_waiting(run: Run) -> A2AError:
     return A2AError("The task is working and takes no message now.", code="unsupported_operation", hint="Wait for it.")
 
 
-def decided(call: Call, run: Run, message: Message) -> list[tuple[Approval, dict[str, JSON]]]:
+def list_decided_approvals(call: Call, run: Run, message: Message) -> list[tuple[Approval, dict[str, JSON]]]:
     """The approvals that this message decides. Raises Forbidden for a key that may not."""
-    decisions = requests.decisions_in(message)
+    decisions = requests.parse_a2a_decisions(message)
     if decisions and call.key is not None and not call.key.allows(DECIDE):
         raise Forbidden(f"This key lacks the scope {DECIDE}.", hint="Decide it in Muster.")
     rows = Approval.objects.visible_to(call.user).select_related("run").open().filter(run=run).in_bulk(decisions)
@@ -260,59 +268,59 @@ def decided(call: Call, run: Run, message: Message) -> list[tuple[Approval, dict
 
 
 def get_task(call: Call, params: JSON) -> JSON:
-    body = requests.read(GetTaskRequest, params)
-    history = history_in(body)
+    body = requests.parse_a2a_params(GetTaskRequest, params)
+    history = parse_history_length(body)
     return task_json(task_named(call.user, call.agent, body.id), history=history)
 
 
 def list_tasks(call: Call, params: JSON) -> JSON:
-    body = requests.read(ListTasksRequest, params)
+    body = requests.parse_a2a_params(ListTasksRequest, params)
     if params.get("status") and not body.status:  # a word that is not a state would list everything
         detail = {"field": "status", "code": "invalid", "message": f"one of {', '.join(TaskState.keys()[1:])}"}
         raise Invalid("“status” is not a state of a task.", code="invalid_params", details=[detail])
-    return listed(call.user, call.agent, body)
+    return build_tasks_page(call.user, call.agent, body)
 
 
 def cancel_task(call: Call, params: JSON, place: Place) -> Awaited:
     """A run that is being executed ends a moment later, so this waits a little. Raises RunFinished."""
-    run = task_named(call.user, call.agent, requests.read(CancelTaskRequest, params).id)
-    endings.cancel(run, by=call.user, reason="cancelled by its A2A client")
-    return waiting.End(run.pk, CANCEL_WAIT_S, place), lambda ended: task_json(task_of(run))
+    run = task_named(call.user, call.agent, requests.parse_a2a_params(CancelTaskRequest, params).id)
+    endings.cancel_run(run, by=call.user, reason="cancelled by its A2A client")
+    return waiting.End(run.pk, CANCEL_WAIT_S, place), lambda ended: task_json(load_task_run(run))
 
 
 def subscribe(call: Call, params: JSON) -> tuple[JSON, Turn]:
     """The task as it is, then what happens in it."""
-    run = task_named(call.user, call.agent, requests.read(SubscribeToTaskRequest, params).id)
+    run = task_named(call.user, call.agent, requests.parse_a2a_params(SubscribeToTaskRequest, params).id)
     if run.is_done:
         raise A2AError("The task has ended.", code="unsupported_operation", hint="Get it.")
     return task_json(run), Turn(run, run.last_event)
 
 
 def extended_card(call: Call, params: JSON) -> JSON:
-    return cards.signed(cards.described(call.user, call.agent)[0])
+    return cards.sign_agent_card(cards.build_user_card(call.user, call.agent)[0])
 
 
 # -- push notifications ----------------------------------------------------------------------------------------------
 
 
 def create_push(call: Call, params: JSON) -> JSON:
-    body = requests.read(TaskPushNotificationConfig, params)
-    return pushes.keep(task_named(call.user, call.agent, body.task_id), body)
+    body = requests.parse_a2a_params(TaskPushNotificationConfig, params)
+    return pushes.save_push_config(task_named(call.user, call.agent, body.task_id), body)
 
 
 def get_push(call: Call, params: JSON) -> JSON:
-    body = requests.read(GetTaskPushNotificationConfigRequest, params)
+    body = requests.parse_a2a_params(GetTaskPushNotificationConfigRequest, params)
     return pushes.config_named(task_named(call.user, call.agent, body.task_id), body.id)
 
 
 def list_pushes(call: Call, params: JSON) -> JSON:
-    body = requests.read(ListTaskPushNotificationConfigsRequest, params)
-    return {"configs": pushes.configs_of(task_named(call.user, call.agent, body.task_id)), "nextPageToken": ""}
+    body = requests.parse_a2a_params(ListTaskPushNotificationConfigsRequest, params)
+    return {"configs": pushes.list_push_configs(task_named(call.user, call.agent, body.task_id)), "nextPageToken": ""}
 
 
 def delete_push(call: Call, params: JSON) -> JSON:
-    body = requests.read(DeleteTaskPushNotificationConfigRequest, params)
-    pushes.delete(task_named(call.user, call.agent, body.task_id), body.id)
+    body = requests.parse_a2a_params(DeleteTaskPushNotificationConfigRequest, params)
+    pushes.delete_push_config(task_named(call.user, call.agent, body.task_id), body.id)
     return {}
 
 
@@ -327,7 +335,7 @@ OPERATIONS: dict[str, Callable[[Call, JSON], JSON]] = {
     "DeleteTaskPushNotificationConfig": delete_push,
 }
 WAITING: dict[str, Callable[[Call, JSON, Place], Awaited]] = {
-    "SendMessage": send,
+    "SendMessage": answer_send_message,
     "CancelTask": cancel_task,
 }
 STREAMS: dict[str, Callable[[Call, JSON], tuple[JSON, Turn]]] = {

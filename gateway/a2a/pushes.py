@@ -10,7 +10,7 @@ from django.db import transaction
 
 from agents.exceptions import Conflict, Invalid
 from agents.models import AuditEvent
-from agents.schema import sha256_of
+from agents.schema import hash_json
 from plumbing.http.addresses import url_refusal
 from runs.models import Run, Webhook
 
@@ -25,7 +25,7 @@ LONGEST = 4000  # characters of a token or of credentials
 def check_asked(body: Any) -> None:
     """Resolves the name of the address, which takes time, so not in a transaction. Raises Invalid."""
     if body.configuration.HasField("task_push_notification_config"):
-        check(body.configuration.task_push_notification_config)
+        check_push_address(body.configuration.task_push_notification_config)
 
 
 def keep_asked(run: Run, body: Any, *, is_checked: bool = False) -> None:
@@ -33,27 +33,27 @@ def keep_asked(run: Run, body: Any, *, is_checked: bool = False) -> None:
     if body.configuration.HasField("task_push_notification_config"):
         config = body.configuration.task_push_notification_config
         if not is_checked:
-            check(config)
-        write(run, config)
+            check_push_address(config)
+        store_push_row(run, config)
 
 
-def check(config: Any) -> None:
+def check_push_address(config: Any) -> None:
     if refusal := url_refusal(config.url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
-        raise refused("url", refusal)
+        raise refuse_push_config("url", refusal)
 
 
-def keep(run: Run, config: Any) -> JSON:
+def save_push_config(run: Run, config: Any) -> JSON:
     """Create a configuration, or replace the one with its id. Without an id, the same configuration
     is the same row. Raises Invalid, Conflict.
     """
-    check(config)
-    return write(run, config)
+    check_push_address(config)
+    return store_push_row(run, config)
 
 
 @transaction.atomic
-def write(run: Run, config: Any) -> JSON:
-    credentials = credentials_in(config)
-    label = identifier(config.id, "id") if config.id else sha256_of([config.url, credentials])[:32]
+def store_push_row(run: Run, config: Any) -> JSON:
+    credentials = parse_push_credentials(config)
+    label = identifier(config.id, "id") if config.id else hash_json([config.url, credentials])[:32]
     others = of_task(run).exclude(label=label)
     if others.count() >= MOST:
         raise Conflict(
@@ -62,10 +62,10 @@ def write(run: Run, config: Any) -> JSON:
     fields = {"url": config.url, "credentials": json.dumps(credentials), "enabled": not run.is_done}
     row, _ = Webhook.objects.update_or_create(run=run, label=label, owner_id=run.principal_id, defaults=fields)
     AuditEvent.record("webhook.created", row, actor=run.principal, source="a2a", run=str(run.pk))
-    return as_json(row)
+    return serialize_push_config(row)
 
 
-def credentials_in(config: Any) -> dict[str, str]:
+def parse_push_credentials(config: Any) -> dict[str, str]:
     """What the client wants to be sent in headers. Raises Invalid."""
     credentials = {
         "token": config.token,
@@ -74,11 +74,11 @@ def credentials_in(config: Any) -> dict[str, str]:
     }
     for field, text in credentials.items():
         if len(text) > LONGEST or not text.isascii() or not (text.isprintable() or not text):
-            raise refused(field, f"it is sent in a header: at most {LONGEST} printable ASCII characters")
+            raise refuse_push_config(field, f"it is sent in a header: at most {LONGEST} printable ASCII characters")
     return {field: text for field, text in credentials.items() if text}
 
 
-def refused(field: str, why: str) -> Invalid:
+def refuse_push_config(field: str, why: str) -> Invalid:
     details = [{"field": field, "code": "invalid", "message": why}]
     return Invalid(f"The push notification config cannot be used: {why}", code="invalid_params", details=details)
 
@@ -87,8 +87,8 @@ def of_task(run: Run) -> Any:
     return Webhook.objects.filter(run=run).order_by("id")
 
 
-def configs_of(run: Run) -> list[JSON]:
-    return [as_json(row) for row in of_task(run)]
+def list_push_configs(run: Run) -> list[JSON]:
+    return [serialize_push_config(row) for row in of_task(run)]
 
 
 def config_named(run: Run, label: str) -> JSON:
@@ -96,17 +96,17 @@ def config_named(run: Run, label: str) -> JSON:
     row = of_task(run).filter(label=label).first()
     if row is None:
         raise A2AError("The task has no such push notification config.", code="task_not_found")
-    return as_json(row)
+    return serialize_push_config(row)
 
 
-def delete(run: Run, label: str) -> None:
+def delete_push_config(run: Run, label: str) -> None:
     """Deleting it twice has the same effect."""
     for row in of_task(run).filter(label=label):
         AuditEvent.record("webhook.deleted", row, actor=run.principal, source="a2a", run=str(run.pk))
         row.delete()
 
 
-def as_json(row: Webhook) -> JSON:
+def serialize_push_config(row: Webhook) -> JSON:
     """Without the credentials, which are never shown again."""
     credentials = json.loads(row.credentials) if row.credentials else {}
     config = {"id": row.label, "taskId": str(row.run_id), "url": row.url}

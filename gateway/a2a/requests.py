@@ -31,7 +31,7 @@ LONGEST_ID = 200
 MOST_VALUES = 10_000  # in the parameters of a request
 
 
-def read(kind: type[T], params: JSON, *, is_complete: bool = True) -> T:
+def parse_a2a_params(kind: type[T], params: JSON, *, is_complete: bool = True) -> T:
     """The parameters of a request as this type of the specification. Raises Invalid."""
     if not isinstance(params, dict):
         raise Invalid("The parameters must be an object.", code="invalid_params")
@@ -105,54 +105,54 @@ def check_types(message: Message) -> None:
             )
 
 
-def parts_of(user: Any, message: Message) -> list[dict[str, JSON]]:
+def build_message_parts(user: Any, message: Message) -> list[dict[str, JSON]]:
     """The content parts; a file becomes a file of the person."""
-    return [part_of(user, part) for part in message.parts]
+    return [build_message_part(user, part) for part in message.parts]
 
 
-def part_of(user: Any, part: Part) -> dict[str, JSON]:
+def build_message_part(user: Any, part: Part) -> dict[str, JSON]:
     kind = part.WhichOneof("content")
     if kind == "text":
         return {"type": "text", "text": part.text}
     if kind == "url":
         return {"type": "image", "url": part.url, "media_type": part.media_type.lower()}
     if kind == "data":
-        return {"type": "text", "text": json_values.write(data_of(part)).decode()}
-    file = storage.save(user.pk, part.filename or "file", part.raw, declared=part.media_type)
+        return {"type": "text", "text": json_values.dump_json(parse_data_part(part)).decode()}
+    file = storage.save_file(user.pk, part.filename or "file", part.raw, declared=part.media_type)
     return {"type": "file", "file": str(file.pk)}
 
 
-def data_of(part: Part) -> JSON:
-    return whole(MessageToDict(part.data))
+def parse_data_part(part: Part) -> JSON:
+    return convert_whole_floats(MessageToDict(part.data))
 
 
-def whole(value: JSON) -> JSON:
+def convert_whole_floats(value: JSON) -> JSON:
     """Protobuf keeps every number as a float."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     if isinstance(value, list):
-        return [whole(one) for one in value]
-    return {name: whole(one) for name, one in value.items()} if isinstance(value, dict) else value
+        return [convert_whole_floats(one) for one in value]
+    return {name: convert_whole_floats(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
-def input_of(message: Message, schema: JSON) -> JSON:
+def find_schema_input(message: Message, schema: JSON) -> JSON:
     """The input of an agent that has a schema: the first data part."""
-    return next((data_of(part) for part in message.parts if part.HasField("data")), None) if schema else None
+    return next((parse_data_part(part) for part in message.parts if part.HasField("data")), None) if schema else None
 
 
-def text_of(message: Message) -> str:
+def get_message_text(message: Message) -> str:
     return "\n".join(part.text for part in message.parts if part.HasField("text"))
 
 
 # -- contexts --------------------------------------------------------------------------------------------------------
 
 
-def session_of(user: Any, context: str) -> Session | None:
+def find_context_session(user: Any, context: str) -> Session | None:
     """The user's session with this id, or the one that a client named so."""
-    return Session.objects.visible_to(user).filter(pk__in=pks_of(user, context)).first()
+    return Session.objects.visible_to(user).filter(pk__in=list_context_ids(user, context)).first()
 
 
-def pks_of(user: Any, context: str) -> list[UUID]:
+def list_context_ids(user: Any, context: str) -> list[UUID]:
     named = uuid5(CONTEXTS, f"{user.pk}:{context}")
     try:
         return [UUID(context), named]
@@ -160,7 +160,7 @@ def pks_of(user: Any, context: str) -> list[UUID]:
         return [named]
 
 
-def opened(user: Any, context: str) -> Session:
+def open_context_session(user: Any, context: str) -> Session:
     """A session under the client's own name."""
     identifier(context, "message.contextId")
     fields = {"owner": user, "metadata": {A2A_CONTEXT: context}, "variables": {"agent_depth": 0}}
@@ -170,17 +170,17 @@ def opened(user: Any, context: str) -> Session:
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-def answers_in(message: Message, open: Iterable[InputRequest]) -> tuple[dict[UUID, JSON], list[UUID]]:
+def parse_task_answers(message: Message, open: Iterable[InputRequest]) -> tuple[dict[UUID, JSON], list[UUID]]:
     """Results by the ids of calls, and calls that get no answer.
 
     A data part {"inputs": {id: {"result"}, {"answer"} or {"error"}}} names the inputs; any other
     message answers the only one that is open. Raises Invalid.
     """
     requests = {request.pk: request for request in open}
-    named = next((data_of(part) for part in message.parts if part.HasField("data")), None)
+    named = next((parse_data_part(part) for part in message.parts if part.HasField("data")), None)
     inputs = named.get("inputs") if isinstance(named, dict) else None
     if isinstance(inputs, Mapping):
-        return results_in(inputs, requests)
+        return parse_named_results(inputs, requests)
     if len(requests) != 1:
         raise Invalid(
             f"The task waits for {len(requests)} answers.",
@@ -191,7 +191,7 @@ def answers_in(message: Message, open: Iterable[InputRequest]) -> tuple[dict[UUI
     return {request.call_id: plain_answer(message, named, request)}, []
 
 
-def results_in(
+def parse_named_results(
     answers: Mapping[str, JSON], requests: Mapping[UUID, InputRequest]
 ) -> tuple[dict[UUID, JSON], list[UUID]]:
     by_name = {str(pk): request for pk, request in requests.items()}
@@ -215,21 +215,21 @@ def plain_answer(message: Message, data: JSON, request: InputRequest) -> JSON:
     """A data part as it is; a text, or the value that it writes down if only that fits the schema."""
     if data is not None:
         return data
-    text = text_of(message)
+    text = get_message_text(message)
     if request.schema is None or request.schema.get("type") == "string":
         return text
     try:
-        return parsers.read(text.encode()) if text else text
+        return parsers.parse_json_body(text.encode()) if text else text
     except ValueError:
         return text
 
 
-def decisions_in(message: Message) -> dict[UUID, dict[str, JSON]]:
+def parse_a2a_decisions(message: Message) -> dict[UUID, dict[str, JSON]]:
     """Decisions on approvals by their ids: {"approvals": {id: {"decision", "note"?, "arguments"?}}}.
 
     Only a data part decides, never a text such as “yes”. Raises Invalid.
     """
-    named = next((data_of(part) for part in message.parts if part.HasField("data")), None)
+    named = next((parse_data_part(part) for part in message.parts if part.HasField("data")), None)
     approvals = named.get("approvals") if isinstance(named, dict) else None
     if not isinstance(approvals, Mapping):
         return {}
@@ -254,5 +254,5 @@ def raw(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def as_json(message: Message) -> JSON:
+def serialize_protobuf(message: Message) -> JSON:
     return MessageToDict(message)

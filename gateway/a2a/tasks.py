@@ -24,11 +24,11 @@ from plumbing.statements import Select
 from runs.models import Approval, Artifact, InputRequest, Message, Run, RunEvent
 from runs.models.session import FINISH
 from runs.rules import task_states
-from runs.rules.task_states import state_of
+from runs.rules.task_states import choose_task_state
 
 from .errors import A2AError
-from .modes import DATA, TEXT, modes_of, tailor, takes
-from .requests import pks_of, raw
+from .modes import DATA, TEXT, get_output_modes, tailor, takes
+from .requests import list_context_ids, raw
 
 JSON = Any
 MESSAGE_ID = "a2a_message"  # where a run's metadata keeps the client's id of the message
@@ -39,7 +39,7 @@ HISTORY = 100  # messages, unless the client asks for fewer
 PAGE, LONGEST_PAGE = 50, 100
 
 
-def tasks_of(user: Any, agent: str) -> QuerySet[Run]:
+def build_tasks_query(user: Any, agent: str) -> QuerySet[Run]:
     """The user's own runs of this agent; under the router's name those of all agents."""
     rows = Run.objects.visible_to(user).filter(parent=None, session__isnull=False).select_related(*RUN_JOINS)
     return rows if agent == ROUTER else rows.filter(agent__name=agent)
@@ -48,7 +48,7 @@ def tasks_of(user: Any, agent: str) -> QuerySet[Run]:
 def task_named(user: Any, agent: str, id: str) -> Run:
     """Raises A2AError (task_not_found), also for a task of somebody else."""
     try:
-        run = tasks_of(user, agent).filter(pk=UUID(id)).first()
+        run = build_tasks_query(user, agent).filter(pk=UUID(id)).first()
     except ValueError:
         run = None
     if run is None:
@@ -73,19 +73,19 @@ class Shown:
         self.history = HISTORY if history is None else min(history, HISTORY)
         self.with_artifacts, self.is_inline = with_artifacts, is_inline
         waiting = [run for run in runs if run.status == Run.Status.WAITING]
-        requests = rows_of(runs if self.history else waiting, REQUESTS, requests_in)
+        requests = load_run_rows(runs if self.history else waiting, REQUESTS, build_requests_query)
         self.inputs = by_run(request for request in requests if request.status == OPEN)
         self.answers = by_run(request for request in requests if request.status == ANSWERED)
         self.approvals = by_run(Approval.objects.open().filter(run__in=waiting).order_by("id")) if waiting else {}
         self.messages: dict[UUID, list[Message]] = {}
         self.files: dict[UUID, list[StoredFile]] = {}
         if self.history or with_artifacts:
-            self.messages = by_run(rows_of(runs, MESSAGES, messages_in))
+            self.messages = by_run(load_run_rows(runs, MESSAGES, build_messages_query))
         if with_artifacts:
-            self.files = files_of(runs)
+            self.files = load_made_files(runs)
 
     def task(self, run: Run) -> dict[str, JSON]:
-        task: dict[str, JSON] = {**ids_of(run), "status": self.status(run)}
+        task: dict[str, JSON] = {**build_task_ids(run), "status": self.status(run)}
         task["id"] = task.pop("taskId")
         if self.with_artifacts:
             task["artifacts"] = list(self.artifacts(run))
@@ -103,8 +103,8 @@ class Shown:
         return [message for _, message in sorted(entries, key=lambda entry: entry[0])]
 
     def status(self, run: Run) -> dict[str, JSON]:
-        state = state_of(run.status, run.waiting_for, run.error)
-        status: dict[str, JSON] = {"state": state, "timestamp": stamp(updated_at(run))}
+        state = choose_task_state(run.status, run.waiting_for, run.error)
+        status: dict[str, JSON] = {"state": state, "timestamp": stamp(get_change_time(run))}
         questions = [*self.inputs.get(run.pk, ()), *self.approvals.get(run.pk, ())]
         if questions and run.status == Run.Status.WAITING:
             status["message"] = asking(run, [asked_json(one) for one in questions])
@@ -113,7 +113,7 @@ class Shown:
         return status
 
     def artifacts(self, run: Run) -> Iterable[dict[str, JSON]]:
-        modes = modes_of(run)
+        modes = get_output_modes(run)
         has_output = isinstance(run.output, dict | list)
         reply = next((one for one in reversed(self.messages.get(run.pk, ())) if one.role == "assistant"), None)
         has_reply = run.is_done and reply is not None and bool(reply.text)
@@ -125,29 +125,29 @@ class Shown:
             yield tailor(reply_artifact(reply.text, reply.metadata.get(FINISH, "")), modes)
 
 
-def rows_of(runs: Sequence[Run], of_one: Select, of_many: Callable[[Any], QuerySet[Any]]) -> Iterable[Any]:
+def load_run_rows(runs: Sequence[Run], of_one: Select, of_many: Callable[[Any], QuerySet[Any]]) -> Iterable[Any]:
     """Rows of these runs: of one, which every message asks for, by a compiled statement."""
     if len(runs) == 1:
         return of_one.all(run=runs[0].pk)
     return of_many(Q(run__in=runs)) if runs else ()
 
 
-def requests_in(within: Q) -> QuerySet[InputRequest]:
+def build_requests_query(within: Q) -> QuerySet[InputRequest]:
     return InputRequest.objects.filter(within, status__in=(OPEN, ANSWERED)).order_by("id")
 
 
-def messages_in(within: Q) -> QuerySet[Message]:
+def build_messages_query(within: Q) -> QuerySet[Message]:
     return Message.objects.filter(within, role__in=["user", "assistant"]).order_by("seq")
 
 
-def made_in(within: Q) -> QuerySet[Artifact]:
+def build_artifacts_query(within: Q) -> QuerySet[Artifact]:
     return Artifact.objects.filter(within).select_related("file", "run").order_by("id")
 
 
 ID = UUIDField()
-REQUESTS = Select(lambda at: requests_in(Q(run=at.run)), run=ID)
-MESSAGES = Select(lambda at: messages_in(Q(run=at.run)), run=ID)
-MADE = Select(lambda at: made_in(Q(run=at.run) | Q(run__root=at.run)), run=ID)
+REQUESTS = Select(lambda at: build_requests_query(Q(run=at.run)), run=ID)
+MESSAGES = Select(lambda at: build_messages_query(Q(run=at.run)), run=ID)
+MADE = Select(lambda at: build_artifacts_query(Q(run=at.run) | Q(run__root=at.run)), run=ID)
 
 
 def by_run(rows: Iterable[Any]) -> dict[Any, list[Any]]:
@@ -157,15 +157,15 @@ def by_run(rows: Iterable[Any]) -> dict[Any, list[Any]]:
     return groups
 
 
-def files_of(runs: Sequence[Run]) -> dict[UUID, list[StoredFile]]:
+def load_made_files(runs: Sequence[Run]) -> dict[UUID, list[StoredFile]]:
     """The files that these runs and the runs below them made."""
     files = defaultdict(list)
-    for row in rows_of(runs, MADE, lambda within: made_in(within | Q(run__root__in=runs))):
+    for row in load_run_rows(runs, MADE, lambda within: build_artifacts_query(within | Q(run__root__in=runs))):
         files[row.run.root_pk].append(row.file)
     return files
 
 
-def ids_of(run: Run) -> dict[str, str]:
+def build_task_ids(run: Run) -> dict[str, str]:
     return {"taskId": str(run.pk), "contextId": run.session.name_for_a2a if run.session else ""}
 
 
@@ -173,7 +173,7 @@ def stamp(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def updated_at(run: Run) -> datetime:
+def get_change_time(run: Run) -> datetime:
     """When it ended, or when something last happened in it."""
     time = run.finished_at or getattr(run, "changed_at", None)
     return (
@@ -187,8 +187,8 @@ def updated_at(run: Run) -> datetime:
 def message_json(run: Run, message: Message, first: Message) -> dict[str, JSON]:
     id = run.metadata.get(MESSAGE_ID) if message is first else None
     role = "ROLE_USER" if message.role == "user" else "ROLE_AGENT"
-    parts = [part_json(part) for part in message.content if part.get("text") or part.get("type") != "text"]
-    return {"messageId": id or str(message.pk), **ids_of(run), "role": role, "parts": parts}
+    parts = [serialize_a2a_part(part) for part in message.content if part.get("text") or part.get("type") != "text"]
+    return {"messageId": id or str(message.pk), **build_task_ids(run), "role": role, "parts": parts}
 
 
 def answer_json(run: Run, request: InputRequest) -> dict[str, JSON]:
@@ -196,7 +196,7 @@ def answer_json(run: Run, request: InputRequest) -> dict[str, JSON]:
     return {**message_by_agent(run, f"{request.pk}-answer", [part]), "role": "ROLE_USER"}
 
 
-def part_json(part: dict[str, JSON]) -> dict[str, JSON]:
+def serialize_a2a_part(part: dict[str, JSON]) -> dict[str, JSON]:
     if part["type"] == "text":
         return {"text": part["text"]}
     if part["type"] == "file":
@@ -216,7 +216,7 @@ def output_artifact(output: JSON) -> dict[str, JSON]:
 
 
 def file_artifact(file: StoredFile, *, is_inline: bool) -> dict[str, JSON]:
-    content = storage.read(file) if is_inline and file.size <= INLINE else None
+    content = storage.read_stored_file(file) if is_inline and file.size <= INLINE else None
     part = {"url": file_url(file.pk)} if content is None else {"raw": raw(content)}
     part |= {"filename": file.name, "mediaType": file.media_type}
     return {"artifactId": str(file.pk), "name": file.name, "parts": [part]}
@@ -237,7 +237,7 @@ def reply_message(run: Run, task: dict[str, JSON]) -> dict[str, JSON] | None:
 
 
 def message_by_agent(run: Run, id: str, parts: list[dict[str, JSON]]) -> dict[str, JSON]:
-    return {"messageId": f"{run.pk.hex}-{id}", **ids_of(run), "role": "ROLE_AGENT", "parts": parts}
+    return {"messageId": f"{run.pk.hex}-{id}", **build_task_ids(run), "role": "ROLE_AGENT", "parts": parts}
 
 
 def error_message(run: Run, error: dict[str, JSON]) -> dict[str, JSON]:
@@ -262,10 +262,10 @@ def asked_json(row: InputRequest | Approval) -> dict[str, JSON]:
         question = {
             "kind": row.kind, "name": row.name, "prompt": row.prompt, "schema": row.schema, "arguments": row.arguments,
         }  # fmt: skip
-    return asked_in({"id": str(row.pk), "expires_at": row.expires_at.isoformat(), **question})
+    return build_a2a_question({"id": str(row.pk), "expires_at": row.expires_at.isoformat(), **question})
 
 
-def asked_in(data: dict[str, JSON]) -> dict[str, JSON]:
+def build_a2a_question(data: dict[str, JSON]) -> dict[str, JSON]:
     """From the data of the events input.requested and approval.requested."""
     question = {"id": data["id"], "expiresAt": data["expires_at"], "arguments": data["arguments"]}
     if "tool" in data:
@@ -280,23 +280,23 @@ LAST_EVENT = RunEvent.objects.filter(run=OuterRef("pk")).order_by("-seq").values
 UPDATED = Coalesce("finished_at", Subquery(LAST_EVENT), "created_at")
 
 
-def listed(user: Any, agent: str, query: Any) -> dict[str, JSON]:
+def build_tasks_page(user: Any, agent: str, query: Any) -> dict[str, JSON]:
     """A page of the user's tasks, those that changed last first. `query`: a ListTasksRequest."""
     size = query.page_size if query.HasField("page_size") else PAGE
     history = query.history_length if query.HasField("history_length") else 0
     check_numbers(size, history)
-    rows: Any = filtered(tasks_of(user, agent), user, query).annotate(changed_at=UPDATED)
+    rows: Any = filter_tasks(build_tasks_query(user, agent), user, query).annotate(changed_at=UPDATED)
     if query.HasField("status_timestamp_after"):
         rows = rows.filter(changed_at__gte=query.status_timestamp_after.ToDatetime(UTC))
     total = rows.count()
     if query.page_token:
-        at, pk = cursor_in(query.page_token)
+        at, pk = parse_task_cursor(query.page_token)
         rows = rows.filter(Q(changed_at__lt=at) | Q(changed_at=at, pk__lt=pk))
     runs, has_more = read_page(rows.order_by("-changed_at", "-pk"), size)
     tasks = list(within_bytes(tasks_json(runs, history=history, with_artifacts=query.include_artifacts)))
     return {
         "tasks": tasks,
-        "nextPageToken": cursor_of(runs[len(tasks) - 1]) if has_more or len(tasks) < len(runs) else "",
+        "nextPageToken": build_task_cursor(runs[len(tasks) - 1]) if has_more or len(tasks) < len(runs) else "",
         "pageSize": size,
         "totalSize": total,
     }
@@ -320,9 +320,9 @@ def check_numbers(size: int, history: int) -> None:
         raise Invalid("The parameters are not valid.", code="invalid_params", details=details)
 
 
-def filtered(rows: QuerySet[Run], user: Any, query: Any) -> QuerySet[Run]:
+def filter_tasks(rows: QuerySet[Run], user: Any, query: Any) -> QuerySet[Run]:
     if query.context_id:
-        rows = rows.filter(session_id__in=pks_of(user, query.context_id))
+        rows = rows.filter(session_id__in=list_context_ids(user, query.context_id))
     if query.status:
         rows = rows.filter(with_state(TaskState.Name(query.status)))
     return rows
@@ -344,14 +344,14 @@ def with_state(state: str) -> Q:
     return condition & ~refused if state == task_states.FAILED else condition
 
 
-def cursor_of(run: Any) -> str:
-    return base64.urlsafe_b64encode(json_values.write([run.changed_at, run.pk])).decode()
+def build_task_cursor(run: Any) -> str:
+    return base64.urlsafe_b64encode(json_values.dump_json([run.changed_at, run.pk])).decode()
 
 
-def cursor_in(token: str) -> tuple[datetime, UUID]:
+def parse_task_cursor(token: str) -> tuple[datetime, UUID]:
     """Raises Invalid."""
     try:
-        at, pk = json_values.read(base64.urlsafe_b64decode(token.encode()))
+        at, pk = json_values.load_json(base64.urlsafe_b64decode(token.encode()))
         return datetime.fromisoformat(at), UUID(pk)
     except (ValueError, TypeError, binascii.Error):
         detail = {"field": "pageToken", "code": "invalid", "message": "it is not a token of this list"}

@@ -13,11 +13,11 @@ from gateway.turns import Turn
 from runs.events.frames import Frame
 from runs.models import Run
 from runs.rules import task_states
-from runs.rules.task_states import state_of
+from runs.rules.task_states import choose_task_state
 
-from .modes import DATA, modes_of, tailor, takes
+from .modes import DATA, get_output_modes, tailor, takes
 from .modes import TEXT as TYPE_OF_TEXT
-from .tasks import asked_in, asking, error_message, ids_of, output_artifact, reply_artifact
+from .tasks import asking, build_a2a_question, build_task_ids, error_message, output_artifact, reply_artifact
 
 JSON = Any
 
@@ -32,7 +32,7 @@ class Updates:
         self.reading = Reading(for_approvals=False)
         self.asked: dict[str, dict[str, JSON]] = {}  # what the task waits for
         self.is_begun = False  # the reply's current text
-        self.modes = modes_of(run)
+        self.modes = get_output_modes(run)
         self.takes_text = takes(self.modes, TYPE_OF_TEXT)
         self.said = ""  # where a client takes no text: it gets the reply as a whole
 
@@ -46,14 +46,14 @@ class Updates:
             self.asked.pop(data["id"], None)
         elif frame.type == "run.waiting":
             message = asking(self.run, list(self.asked.values())) if self.asked else None
-            yield self.status(state_of("waiting", data["waiting_for"]), at, message)
+            yield self.status(choose_task_state("waiting", data["waiting_for"]), at, message)
         elif frame.type == "artifact.created":
             part = {"url": file_url(data["file"]), "filename": data["name"], "mediaType": data["media_type"]}
             yield self.artifact({"artifactId": data["file"], "name": data["name"], "parts": [part]}, lastChunk=True)
 
     def of_step(self, step: Step, at: str | None) -> Iterator[dict[str, JSON]]:
         if step.kind in (QUESTION, APPROVAL):
-            self.asked[step.data["id"]] = asked_in(step.data)
+            self.asked[step.data["id"]] = build_a2a_question(step.data)
         elif step.kind == BEGIN:
             self.is_begun, self.said = False, ""
         elif step.kind in (TEXT, REPLACED) and not self.takes_text:
@@ -76,21 +76,23 @@ class Updates:
         if self.said and not has_output:
             yield self.artifact(reply_artifact(self.said, self.reading.cut), lastChunk=True)
         error = data.get("error")
-        yield self.status(state_of(data["status"], error=error), at, error_message(self.run, error) if error else None)
+        yield self.status(
+            choose_task_state(data["status"], error=error), at, error_message(self.run, error) if error else None
+        )
 
     def text(self, text: str, **more: bool) -> dict[str, JSON]:
         return self.artifact(reply_artifact(text), **more)
 
     def artifact(self, artifact: dict[str, JSON], **more: bool) -> dict[str, JSON]:
         flags = {name: value for name, value in more.items() if value}
-        return {"artifactUpdate": {**ids_of(self.run), "artifact": tailor(artifact, self.modes), **flags}}
+        return {"artifactUpdate": {**build_task_ids(self.run), "artifact": tailor(artifact, self.modes), **flags}}
 
     def status(self, state: str, at: str | None, message: JSON = None) -> dict[str, JSON]:
         status = {"state": state, **({"timestamp": at} if at else {}), **({"message": message} if message else {})}
-        return {"statusUpdate": {**ids_of(self.run), "status": status}}
+        return {"statusUpdate": {**build_task_ids(self.run), "status": status}}
 
 
-async def stream_of(
+async def stream_task_updates(
     first: dict[str, JSON], turn: Turn, *, is_subscription: bool = False
 ) -> AsyncIterator[dict[str, JSON] | None]:
     """The task, then its updates until it ends or waits for its caller; None for a heartbeat.
@@ -101,7 +103,7 @@ async def stream_of(
     if first["status"]["state"] == task_states.INPUT_REQUIRED and not is_subscription:
         return
     updates = Updates(turn.run)
-    async for frame in turns.follow(turn, updates.reading.pause):
+    async for frame in turns.stream_turn_frames(turn, updates.reading.pause):
         if frame.type == "heartbeat":
             yield None
             continue

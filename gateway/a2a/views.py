@@ -9,17 +9,17 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
 from agents.http.known import ANYTHING
-from agents.http.later import later
+from agents.http.later import answer_later
 from agents.http.parsers import JSONParser
 from agents.http.viewsets import APIView
-from gateway.sse import HEARTBEAT, sse, streamed
-from runs.events.places import WAITS, stream_for
+from gateway.sse import HEARTBEAT, build_sse_response, sse
+from runs.events.places import WAITS, count_user_stream
 from runs.events.waiting import ENDS
 
 from . import legacy
 from .errors import A2AError, http_form, in_their_form, rpc_form
 from .operations import OPERATIONS, STREAMS, WAITING, Call, is_immediate
-from .updates import stream_of
+from .updates import stream_task_updates
 
 JSON = Any
 VERSIONS = ("1.0", legacy.VERSION)
@@ -48,7 +48,7 @@ class A2AView(APIView):
         return Call(request.user, request.auth, agent, frozenset(filter(None, map(str.strip, extensions))))
 
 
-def version_of(request: Any, supported: Sequence[str] = VERSIONS) -> str:
+def choose_a2a_version(request: Any, supported: Sequence[str] = VERSIONS) -> str:
     """The protocol's version as the client asks for it; none means 0.3. Raises A2AError."""
     name = request.headers.get("A2A-Version") or request.query_params.get("A2A-Version") or legacy.VERSION
     version = ".".join(name.strip().split(".")[:2])
@@ -65,23 +65,23 @@ def version_refused(version: str) -> A2AError:
     )
 
 
-def performed(view: Any, method: str, call: Call, params: JSON, form: Callable[[JSON], JSON]) -> Any:
+def answer_a2a_operation(view: Any, method: str, call: Call, params: JSON, form: Callable[[JSON], JSON]) -> Any:
     """What an operation answers, in the form of the binding: now, once it has come, or as a stream."""
     user = view.request.user
     if method in STREAMS:
-        with stream_for(user) as respond:
+        with count_user_stream(user) as respond:
             first, turn = STREAMS[method](call, params)
-            events = stream_of(first, turn, is_subscription=method == "SubscribeToTask")
-            return respond(streamed(view.request, lines(events, form)))
+            events = stream_task_updates(first, turn, is_subscription=method == "SubscribeToTask")
+            return respond(build_sse_response(view.request, stream_event_lines(events, form)))
     if method not in WAITING or is_immediate(params):
         return Response(form(OPERATIONS[method](call, params)))
     with WAITS.take(user.pk) as place:
         ENDS.listen()
         end, answer = WAITING[method](call, params, place)
-        return later(view, end, lambda ended: Response(form(answer(ended))))
+        return answer_later(view, end, lambda ended: Response(form(answer(ended))))
 
 
-async def lines(events: AsyncIterator[JSON], form: Callable[[JSON], JSON]) -> AsyncIterator[bytes]:
+async def stream_event_lines(events: AsyncIterator[JSON], form: Callable[[JSON], JSON]) -> AsyncIterator[bytes]:
     async for event in events:
         yield HEARTBEAT if event is None else sse(form(event))
 
@@ -99,22 +99,22 @@ class RpcView(A2AView):
         body = request.data
         if isinstance(body, dict) and isinstance(body.get("id"), str | int) and not isinstance(body["id"], bool):
             self.id = body["id"]
-        method = method_in(body)
-        version, params, form = version_of(request), body.get("params", {}), self.result
+        method = parse_a2a_method(body)
+        version, params, form = choose_a2a_version(request), body.get("params", {}), self.result
         if version == legacy.VERSION and method in legacy.METHODS:
-            older, params = legacy.answer_in(method), legacy.request_in(method, params)
+            older, params = legacy.choose_answer_converter(method), legacy.convert_old_request(method, params)
             method, form = legacy.METHODS[method], lambda value: self.result(older(value))
         elif method not in KNOWN:
             raise A2AError(f"There is no method “{method[:80]}”.", code="unknown_method")
         elif version == legacy.VERSION:
             raise version_refused(version)
-        return performed(self, method, self.call(request, agent), params, form)
+        return answer_a2a_operation(self, method, self.call(request, agent), params, form)
 
     def result(self, value: JSON) -> JSON:
         return {"jsonrpc": "2.0", "id": self.id, "result": value}
 
 
-def method_in(body: JSON) -> str:
+def parse_a2a_method(body: JSON) -> str:
     """Raises A2AError for something that is not a request."""
     id = body.get("id") if isinstance(body, dict) else None
     if (
@@ -141,7 +141,7 @@ class HttpView(A2AView):
         return in_their_form(super().get_exception_handler(), http_form, is_rpc=False)
 
     def get(self, request: Any, agent: str, **named: str) -> Any:
-        return self.operate(request, agent, {**query_of(request), **named})
+        return self.operate(request, agent, {**parse_task_query(request), **named})
 
     def post(self, request: Any, agent: str, **named: str) -> Any:
         body = request.data or {}
@@ -156,9 +156,9 @@ class HttpView(A2AView):
         method = self.operations.get(request.method)
         if method is None:
             self.http_method_not_allowed(request)
-        version_of(request, VERSIONS[:1])
+        choose_a2a_version(request, VERSIONS[:1])
         call = self.call(request, agent)
-        return performed(self, method, call, params, lambda value: value)
+        return answer_a2a_operation(self, method, call, params, lambda value: value)
 
 
 @extend_schema(exclude=True)
@@ -169,7 +169,7 @@ class OlderHttpView(HttpView):
         raise version_refused(legacy.VERSION)
 
 
-def query_of(request: Any) -> dict[str, JSON]:
+def parse_task_query(request: Any) -> dict[str, JSON]:
     """Query parameters as fields of a request: those of ListTasks and GetTask are numbers, words and one yes or no."""
     fields: dict[str, JSON] = dict(request.query_params.items())
     if "includeArtifacts" in fields:

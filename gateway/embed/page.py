@@ -26,7 +26,7 @@ POLICY = (
 def public_page(request: HttpRequest, key: str) -> HttpResponse:
     """Other sites may frame it if their origin is listed."""
     try:
-        embed = visitors.opened(key, to_show=True)
+        embed = visitors.load_open_embed(key, to_show=True)
     except NotFound as error:
         return render(request, "muster/gone.html", {"words": translate(str(error))}, status=404)
     response = render(request, "muster/visitor.html", {"embed": embed})

@@ -31,15 +31,15 @@ async def following(turn: Turn) -> AsyncIterator[bytes]:
     reading = Reading(for_approvals=False)
     reading.pause = Patient()
     yield sse({"type": "run", "run": str(turn.run.pk)})
-    async for frame in turns.follow(turn, reading.pause):
+    async for frame in turns.stream_turn_frames(turn, reading.pause):
         if frame.type == "heartbeat":
             yield HEARTBEAT
         for step in reading.take(frame):
-            if event := event_of(step):
+            if event := build_embed_event(step):
                 yield sse(event)
 
 
-def event_of(step: Step) -> dict[str, Any] | None:
+def build_embed_event(step: Step) -> dict[str, Any] | None:
     if step.kind == BEGIN:
         return {"type": "begin"}
     if step.kind == TEXT:
@@ -47,11 +47,11 @@ def event_of(step: Step) -> dict[str, Any] | None:
     if step.kind == REPLACED:
         return {"type": "replaced", "text": step.data["text"]}
     if step.kind == END:
-        return ending(step.data)
+        return build_embed_end(step.data)
     return {"type": "state", "state": STATES[step.kind]} if step.kind in STATES else None
 
 
-def ending(data: dict[str, Any]) -> dict[str, Any]:
+def build_embed_end(data: dict[str, Any]) -> dict[str, Any]:
     status = ENDS.get(data["status"], "failed")
     if status != "failed":
         return {"type": "end", "status": status}
@@ -59,7 +59,7 @@ def ending(data: dict[str, Any]) -> dict[str, Any]:
     return {"type": "end", "status": status, "message": SPENT if is_spent else FAILED}
 
 
-def conversation(embed: Embed, session: Any) -> dict[str, Any]:
+def build_visitor_conversation(embed: Embed, session: Any) -> dict[str, Any]:
     """The messages of runs for visitors, and the run in progress. Messages of the owner are not shown."""
     rows = Message.objects.filter(session=session, session__owner=embed.owner_id, run__embed=embed.pk)
     repeated = Run.objects.filter(session=session, embed=embed.pk, metadata__has_key="instead_of")

@@ -15,12 +15,12 @@ from rest_framework.response import Response
 from agents.exceptions import Invalid, MusterError
 from agents.http.strict import StrictSerializer, Text
 from agents.http.throttles import find_client
-from agents.http.viewsets import APIView, read
+from agents.http.viewsets import APIView, read_body
 from gateway import turns
-from gateway.sse import streamed
+from gateway.sse import build_sse_response
 from gateway.turns import Turn
 from runs.events import record as events
-from runs.events.places import stream_for
+from runs.events.places import count_user_stream
 from runs.exceptions import RunFinished
 from runs.intake import again
 from runs.models import Embed, Run
@@ -63,7 +63,7 @@ class VisitorView(APIView):
     def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         visitors.count_request(request)
-        embed = visitors.opened(kwargs["key"], to_show=self.only_shows)
+        embed = visitors.load_open_embed(kwargs["key"], to_show=self.only_shows)
         visitors.check_origin(request, embed)
         self.embed = embed  # from here on the page may read the answer
 
@@ -107,24 +107,24 @@ class MessagesView(VisitorView):
     def get(self, request: Any, key: str) -> Response:
         """The conversation so far, and the id of the run in progress."""
         embed: Any = self.embed
-        return Response(replies.conversation(embed, visitors.session_id(request, embed)))
+        return Response(replies.build_visitor_conversation(embed, visitors.session_id(request, embed)))
 
     def post(self, request: Any, key: str) -> Any:
         """Send a message; the reply is a stream of server-sent events."""
         embed: Any = self.embed
         session = visitors.session_id(request, embed)
-        body = read(MessageSerializer, request)
+        body = read_body(MessageSerializer, request)
         if len(body["message"]) > embed.max_characters:
             raise Invalid(f"A message has at most {embed.max_characters} characters.", code="message_too_long")
         visitors.count_message(request, embed, session)
-        return reply(request, embed, lambda: begun(embed, session, body))
+        return reply(request, embed, lambda: start_visitor_run(embed, session, body))
 
 
 class ReplyView(VisitorView):
     def get(self, request: Any, key: str, run: UUID) -> Any:
         """The reply from its beginning, and as it goes on."""
         embed: Any = self.embed
-        row = visitors.run_of(embed, visitors.session_id(request, embed), run)
+        row = visitors.load_visitor_run(embed, visitors.session_id(request, embed), run)
         return reply(request, embed, lambda: Turn(row))
 
 
@@ -134,43 +134,43 @@ class StopView(VisitorView):
     def post(self, request: Any, key: str, run: UUID) -> Response:
         """Stop the run, if it has not ended."""
         embed: Any = self.embed
-        row = visitors.run_of(embed, visitors.session_id(request, embed), run)
+        row = visitors.load_visitor_run(embed, visitors.session_id(request, embed), run)
         try:
-            endings.cancel(row, by=None, reason="the visitor stopped it")
+            endings.cancel_run(row, by=None, reason="the visitor stopped it")
         except RunFinished:
             pass  # it ended by itself
         return Response(status=204)
 
 
-def begun(embed: Embed, session: UUID, body: dict[str, Any]) -> Turn:
+def start_visitor_run(embed: Embed, session: UUID, body: dict[str, Any]) -> Turn:
     """The run of a message, in the name of the owner and with the rights of a visitor."""
     key = f"embed:{session}:{body['id']}" if "id" in body else None
     try:
         if key and (last := visitors.failed_run(embed, session, key, body["message"])):
-            return repeated(embed, last, key)
+            return retry_visitor_message(embed, last, key)
         with transaction.atomic():  # a refused message leaves no session behind
-            return turns.begin(
+            return turns.start_turn(
                 user=embed.owner,
                 key=None,
                 agent=embed.agent,
                 parts=[{"type": "text", "text": body["message"]}],
-                session=visitors.session_of(embed, session),
+                session=visitors.open_visitor_session(embed, session),
                 is_watched=True,
                 embed=embed.pk,
                 idempotency_key=key,
             )
     except MusterError as error:
-        raise plain(error)
+        raise build_visitor_error(error)
 
 
-def repeated(embed: Embed, last: Run, key: str) -> Turn:
+def retry_visitor_message(embed: Embed, last: Run, key: str) -> Turn:
     """The message whose answer failed is answered again, by a run that takes the place of the failed one."""
-    run = again.retry(last, user=embed.owner, live=True, idempotency_key=f"{key}#{last.pk.hex}")
+    run = again.retry_run(last, user=embed.owner, live=True, idempotency_key=f"{key}#{last.pk.hex}")
     events.expect_watcher(run.pk)
     return Turn(run)
 
 
-def plain(error: MusterError) -> MusterError:
+def build_visitor_error(error: MusterError) -> MusterError:
     """The same refusal without what only the owner should read."""
     return type(error)(REFUSALS.get(error.code, "This chat cannot answer at the moment."), code=error.code)
 
@@ -178,6 +178,6 @@ def plain(error: MusterError) -> MusterError:
 def reply(request: Any, embed: Embed, turn: Any) -> Any:
     """A stream in a place that is taken before a run is started."""
     ours, theirs = SimpleNamespace(pk=f"embed:{embed.pk}"), SimpleNamespace(pk=f"visitor:{find_client(request)}")
-    with stream_for(ours) as respond, stream_for(theirs, STREAMS) as also:
+    with count_user_stream(ours) as respond, count_user_stream(theirs, STREAMS) as also:
         standing = visitors.VisitorStanding(embed_key=embed.key)
-        return respond(also(streamed(request, replies.following(turn()), standing)))
+        return respond(also(build_sse_response(request, replies.following(turn()), standing)))

@@ -42,7 +42,7 @@ SHOWN_EMBED = Select(
 )
 
 
-def opened(key: str, *, to_show: bool = False) -> Embed:
+def load_open_embed(key: str, *, to_show: bool = False) -> Embed:
     """The embed with this key, if visitors may use it now; `to_show`: only what a page shows of it. Raises NotFound,
     without saying why.
     """
@@ -63,7 +63,7 @@ def open_embed(key: str, *, to_show: bool = False) -> Embed | None:
 def check_origin(request: Any, embed: Embed) -> None:
     """Programs send no origin and need none: the key is public. A browser sends its page's. Raises Forbidden."""
     origin = request.headers.get("Origin")
-    if origin is not None and not is_ours(request, origin) and origin not in embed.origins:
+    if origin is not None and not is_own_origin(request, origin) and origin not in embed.origins:
         raise Forbidden(
             f"Pages of {origin[:200]} may not show this chat.",
             code="origin_refused",
@@ -71,7 +71,7 @@ def check_origin(request: Any, embed: Embed) -> None:
         )
 
 
-def is_ours(request: Any, origin: str) -> bool:
+def is_own_origin(request: Any, origin: str) -> bool:
     public = urlsplit(settings.PUBLIC_URL)
     return origin in (f"{request.scheme}://{request.get_host()}", f"{public.scheme}://{public.netloc}")
 
@@ -79,26 +79,26 @@ def is_ours(request: Any, origin: str) -> bool:
 # -- tokens ---------------------------------------------------------------------------------------------------------
 
 
-def salt_of(embed: Embed) -> str:
+def build_token_salt(embed: Embed) -> str:
     """With another key, or for another embed, no token is valid."""
     return f"embed:{embed.pk}:{embed.key}"
 
 
 def new_token(embed: Embed) -> str:
     """For a conversation that is stored with its first message."""
-    return signing.dumps(str(uuid7()), salt=salt_of(embed))
+    return signing.dumps(str(uuid7()), salt=build_token_salt(embed))
 
 
 def session_id(request: Any, embed: Embed) -> UUID:
     """The conversation that the token in the header is for. Raises NotRecognised."""
     words = get_authorization_header(request).decode("latin-1").split()
     try:
-        return UUID(signing.loads(words[1] if len(words) == 2 else "", salt=salt_of(embed), max_age=TOKEN_S))
+        return UUID(signing.loads(words[1] if len(words) == 2 else "", salt=build_token_salt(embed), max_age=TOKEN_S))
     except signing.BadSignature:
         raise NotRecognised("This conversation has expired: start another one.", hint="")
 
 
-def session_of(embed: Embed, id: UUID) -> Session:
+def open_visitor_session(embed: Embed, id: UUID) -> Session:
     """The row of the conversation, made if it is new. Two messages at once find the same one."""
     fields = {
         "owner": embed.owner, "agent": embed.agent, "title": "A visitor", "has_untrusted": True,
@@ -107,7 +107,7 @@ def session_of(embed: Embed, id: UUID) -> Session:
     return Session.objects.get_or_create(pk=id, owner=embed.owner, defaults=fields)[0]
 
 
-def run_of(embed: Embed, session: UUID, id: UUID) -> Run:
+def load_visitor_run(embed: Embed, session: UUID, id: UUID) -> Run:
     """A run of this conversation. Raises NotFound."""
     rows = Run.objects.select_related("agent", "session", "version").filter(
         embed=embed.pk, session=session, parent=None

@@ -16,7 +16,17 @@ from agents.names import normal_name
 from gateway.turns import ROUTER
 from plumbing.statements import Select
 
-from .views import LangGraphView, chosen, fields_in, ordering_in, page_in, read_rows, refused, selected, typed
+from .views import (
+    LangGraphView,
+    filter_row_fields,
+    parse_choice_field,
+    parse_langgraph_fields,
+    parse_page_slice,
+    parse_sort_order,
+    parse_typed_field,
+    read_rows,
+    refuse_langgraph_field,
+)
 
 JSON = Any
 PREFIX = "00000000-0000-8000-8000-"  # of a UUID (version 8) that holds the agent's number
@@ -29,15 +39,15 @@ STATE = {"type": "object", "properties": {"messages": MESSAGES}, "required": ["m
 EDITED_IN_MUSTER = "Assistants are Muster's agents: create and change them there."
 
 
-def assistants_of(user: Any) -> QuerySet[Agent]:
+def build_assistants_query(user: Any) -> QuerySet[Agent]:
     return Agent.objects.usable_by(user).published().select_related("published", "owner")
 
 
 def agent_named(user: Any, name: JSON) -> Agent | None:
     """The agent with this assistant id or name; None if the router is to choose. Raises Invalid, NotFound."""
     if not isinstance(name, str) or not name:
-        raise refused("assistant_id", "“assistant_id” must be the id or the name of an assistant.")
-    if (number := number_in(name)) is not None:
+        raise refuse_langgraph_field("assistant_id", "“assistant_id” must be the id or the name of an assistant.")
+    if (number := parse_assistant_number(name)) is not None:
         agent = BY_NUMBER.first(user=user.pk, number=number)
     elif "\0" in name:
         agent = None
@@ -48,16 +58,18 @@ def agent_named(user: Any, name: JSON) -> Agent | None:
     return agent
 
 
-def prepared(user: Any, **named: Any) -> Any:
+def build_assistant_lookup(user: Any, **named: Any) -> Any:
     """Every run looks for its assistant: compiled once, with the provider, which a start asks about."""
     person = SimpleNamespace(pk=user, is_authenticated=True)
-    rows = assistants_of(person).select_related("published", "owner", "provider").defer("provider__api_key")
+    rows = build_assistants_query(person).select_related("published", "owner", "provider").defer("provider__api_key")
     return rows.filter(**named).nearest_first(person)[:1]  # type: ignore[attr-defined]
 
 
 PERSON = models.IntegerField()
-BY_NUMBER = Select(lambda at: prepared(at.user, pk=at.number), user=PERSON, number=models.BigIntegerField())
-BY_NAME = Select(lambda at: prepared(at.user, name=at.name), user=PERSON, name=models.CharField())
+BY_NUMBER = Select(
+    lambda at: build_assistant_lookup(at.user, pk=at.number), user=PERSON, number=models.BigIntegerField()
+)
+BY_NAME = Select(lambda at: build_assistant_lookup(at.user, name=at.name), user=PERSON, name=models.CharField())
 
 
 def existing(user: Any, identifier: str) -> Agent:
@@ -71,7 +83,7 @@ def assistant_id(agent_pk: int) -> str:
     return f"{PREFIX}{agent_pk:012x}"
 
 
-def number_in(id: str) -> int | None:
+def parse_assistant_number(id: str) -> int | None:
     try:
         text = str(UUID(id))
     except ValueError:
@@ -104,11 +116,13 @@ class AssistantsView(LangGraphView):
 
     def post(self, request: Any) -> Response:
         names = ("graph_id", "assistant_id", "if_exists", "config", "context", "metadata", "name", "description")
-        body = fields_in(request.data, names)
+        body = parse_langgraph_fields(request.data, names)
         agent = existing(request.user, body.get("graph_id"))
         if body.get("assistant_id") not in (None, assistant_id(agent.pk)):
-            raise refused("assistant_id", "The id of an assistant is given by Muster.", "unsupported_field")
-        if chosen(body, "if_exists", ("raise", "do_nothing"), "raise") == "raise":
+            raise refuse_langgraph_field(
+                "assistant_id", "The id of an assistant is given by Muster.", "unsupported_field"
+            )
+        if parse_choice_field(body, "if_exists", ("raise", "do_nothing"), "raise") == "raise":
             raise Conflict(f"The assistant “{agent.name}” exists.", hint=f"{EDITED_IN_MUSTER} `do_nothing` returns it.")
         return Response(assistant_json(agent))
 
@@ -120,29 +134,29 @@ class SearchView(LangGraphView):
     is_count = False
 
     def post(self, request: Any) -> Response:
-        body = fields_in(
+        body = parse_langgraph_fields(
             request.data,
             ("graph_id", "name", "metadata", "limit", "offset", "sort_by", "sort_order", "order_by", "select"),
         )
-        rows = wanted_of(request.user, body)
+        rows = filter_assistants(request.user, body)
         if self.is_count:
             return Response(rows.count())
-        rows, page = rows.order_by(*ordering_in(body, COLUMNS, "created_at")), page_in(body)
+        rows, page = rows.order_by(*parse_sort_order(body, COLUMNS, "created_at")), parse_page_slice(body)
         agents = list(rows[page.start : page.stop + 1])
         headers = {"X-Pagination-Total": str(page.start + len(agents))}
         if len(agents) > page.stop - page.start:
             headers["X-Pagination-Next"] = str(page.stop)
         listed = [assistant_json(agent) for agent in agents[: page.stop - page.start]]
-        return Response(selected(listed, body, SELECTABLE), headers=headers)
+        return Response(filter_row_fields(listed, body, SELECTABLE), headers=headers)
 
 
-def wanted_of(user: Any, body: dict[str, JSON]) -> QuerySet[Agent]:
-    rows = assistants_of(user)
-    if graph := typed(body, "graph_id", str):
+def filter_assistants(user: Any, body: dict[str, JSON]) -> QuerySet[Agent]:
+    rows = build_assistants_query(user)
+    if graph := parse_typed_field(body, "graph_id", str):
         rows = rows.filter(name=graph.replace("\0", ""))
-    if name := typed(body, "name", str):
+    if name := parse_typed_field(body, "name", str):
         rows = rows.filter(match_word(name.replace("\0", ""), "name"))
-    for key, value in (typed(body, "metadata", dict) or {}).items():
+    for key, value in (parse_typed_field(body, "metadata", dict) or {}).items():
         owned = Q(owner=None) if value == "site" else Q(owner__normal_name=normal_name(str(value).replace("\0", "")))
         rows = rows.filter(owned) if key == "owner" else rows.none()
     return rows
@@ -172,7 +186,7 @@ class VersionsView(LangGraphView):
     scopes = {"post": "agents:read"}
 
     def post(self, request: Any, id: str) -> Response:
-        body = fields_in(request.data, ("limit", "offset", "metadata"))
+        body = parse_langgraph_fields(request.data, ("limit", "offset", "metadata"))
         agent = existing(request.user, id)
         rows = agent.versions.order_by("-number") if not body.get("metadata") else agent.versions.none()
         page, headers = read_rows(rows, body)
@@ -185,8 +199,8 @@ class LatestView(Audited, LangGraphView):
     scope = "agents"
 
     def post(self, request: Any, id: str) -> Response:
-        body = fields_in(request.data, ("version",))
-        agent, number = existing(request.user, id), typed(body, "version", int)
+        body = parse_langgraph_fields(request.data, ("version",))
+        agent, number = existing(request.user, id), parse_typed_field(body, "version", int)
         if not Agent.objects.editable_by(request.user).filter(pk=agent.pk).exists():
             raise Forbidden(
                 "Only its owner may change this agent.", hint="Ask its owner, or create an assistant of your own."
@@ -204,7 +218,7 @@ class GraphView(LangGraphView):
     parameters = {"get": ("xray",)}
 
     def get(self, request: Any, id: str) -> Response:
-        spec = spec_of(existing(request.user, id))
+        spec = get_assistant_spec(existing(request.user, id))
         nodes = ["__start__", "model", *(["tools"] if spec.grants else []), "__end__"]
         edges: list[dict[str, JSON]] = [{"source": "__start__", "target": "model"}]
         if spec.grants:
@@ -220,7 +234,7 @@ def node_json(name: str) -> dict[str, JSON]:
     return {"id": name, "type": "runnable", "data": {"id": ["muster", name], "name": name}}
 
 
-def spec_of(agent: Agent) -> AgentSpec:
+def get_assistant_spec(agent: Agent) -> AgentSpec:
     assert agent.published is not None
     return agent.published.read_spec()
 
@@ -232,7 +246,7 @@ class SchemasView(LangGraphView):
 
     def get(self, request: Any, id: str) -> Response:
         agent = existing(request.user, id)
-        spec = spec_of(agent)
+        spec = get_assistant_spec(agent)
         context = {"type": "object", "properties": {name: {**rule} for name, rule in spec.variables.items()}}
         return Response(
             {

@@ -9,13 +9,21 @@ from rest_framework.response import Response
 from agents.exceptions import Invalid, NotFound
 from agents.http.viewsets import Audited, lock_row, refusals
 from runs.models import Schedule
-from runs.models.session import text_of
+from runs.models.session import join_part_texts
 from runs.serializers.schedules import ScheduleSerializer
 
 from . import inputs
-from .assistants import PREFIX, agent_named, assistant_id, number_in
-from .starts import options_in
-from .views import LangGraphView, fields_in, ordering_in, read_rows, refused, selected, typed
+from .assistants import PREFIX, agent_named, assistant_id, parse_assistant_number
+from .starts import parse_langgraph_options
+from .views import (
+    LangGraphView,
+    filter_row_fields,
+    parse_langgraph_fields,
+    parse_sort_order,
+    parse_typed_field,
+    read_rows,
+    refuse_langgraph_field,
+)
 
 JSON = Any
 FIELDS = ("assistant_id", "schedule", "timezone", "input", "config", "context", "end_time", "enabled")
@@ -30,7 +38,7 @@ SELECTABLE = ("cron_id", "assistant_id", "thread_id", "end_time", "schedule", "t
               "user_id", "payload", "next_run_date", "metadata", "on_run_completed", "enabled")  # fmt: skip
 
 
-def crons_of(user: Any) -> QuerySet[Schedule]:
+def build_crons_query(user: Any) -> QuerySet[Schedule]:
     rows = Schedule.objects.editable_by(user).filter(agent__isnull=False, crontab__isnull=False, owner=user)
     return rows.select_related("agent", "crontab", "owner", "team").with_last_run()  # type: ignore[attr-defined]
 
@@ -41,11 +49,11 @@ class CronsView(Audited, LangGraphView):
     scope = "schedules"
 
     def post(self, request: Any) -> Response:
-        body = fields_in(request.data, FIELDS, NEUTRAL)
+        body = parse_langgraph_fields(request.data, FIELDS, NEUTRAL)
         agent = agent_named(request.user, body.get("assistant_id"))
         if agent is None:
-            raise refused("assistant_id", "A cron needs an agent of its own.", "unsupported_field")
-        data = {"name": f"cron-{uuid4().hex[:12]}", "agent": agent.name, **schedule_in(body)}
+            raise refuse_langgraph_field("assistant_id", "A cron needs an agent of its own.", "unsupported_field")
+        data = {"name": f"cron-{uuid4().hex[:12]}", "agent": agent.name, **parse_cron_fields(body)}
         serializer = ScheduleSerializer(data=data, context={"request": request, "view": self})
         serializer.is_valid(raise_exception=True)
         with refusals("schedule", request.user):
@@ -54,21 +62,26 @@ class CronsView(Audited, LangGraphView):
         return Response(cron_json(schedule))
 
 
-def schedule_in(body: dict[str, JSON]) -> dict[str, JSON]:
+def parse_cron_fields(body: dict[str, JSON]) -> dict[str, JSON]:
     """The fields of a schedule."""
     fields: dict[str, JSON] = {}
     names = {"schedule": "crontab", "timezone": "timezone", "end_time": "ends_at", "enabled": "enabled"}
     fields |= {name: body[field] for field, name in names.items() if field in body}
     if "input" in body:
-        content = inputs.read(body["input"], set())
+        content = inputs.parse_graph_input(body["input"], set())
         if (
             len(content.messages) != 1
             or content.results
             or any(part["type"] != "text" for part in content.messages[0].parts)
         ):
-            raise refused("input", "The input of a cron is one message of type human, as text.", "unsupported_field")
-        fields |= {"text": text_of(content.messages[0].parts), **({"input": content.more} if content.more else {})}
-    if options := options_in(body):
+            raise refuse_langgraph_field(
+                "input", "The input of a cron is one message of type human, as text.", "unsupported_field"
+            )
+        fields |= {
+            "text": join_part_texts(content.messages[0].parts),
+            **({"input": content.more} if content.more else {}),
+        }
+    if options := parse_langgraph_options(body):
         fields["options"] = options
     return fields
 
@@ -91,7 +104,7 @@ class CronView(Audited, LangGraphView):
     def patch(self, request: Any, id: str) -> Response:
         schedule = cron_named(request.user, id)
         neutral = {**NEUTRAL, "end_time": (None,)}
-        data = schedule_in(fields_in(request.data, FIELDS[1:], neutral))
+        data = parse_cron_fields(parse_langgraph_fields(request.data, FIELDS[1:], neutral))
         if request.data.get("end_time", 0) is None:
             data["ends_at"] = None
         serializer = ScheduleSerializer(schedule, data=data, partial=True, context={"request": request, "view": self})
@@ -119,23 +132,23 @@ class CronSearchView(LangGraphView):
     def post(self, request: Any) -> Response:
         names = ("assistant_id", "thread_id", "enabled", "limit", "offset", "sort_by", "sort_order", "order_by",
                  "select")  # fmt: skip
-        body = fields_in(request.data, names, {"metadata": ({},)})
-        rows = crons_of(request.user)
+        body = parse_langgraph_fields(request.data, names, {"metadata": ({},)})
+        rows = build_crons_query(request.user)
         if "assistant_id" in body:
             agent = agent_named(request.user, body["assistant_id"])
             rows = rows.filter(agent=agent)
         if "enabled" in body:
-            rows = rows.filter(enabled=typed(body, "enabled", bool))
+            rows = rows.filter(enabled=parse_typed_field(body, "enabled", bool))
         if "thread_id" in body:
             rows = rows.none()  # they belong to no thread
         if self.is_count:
             return Response(rows.count())
-        page, headers = read_rows(rows.order_by(*ordering_in(body, COLUMNS, "created_at")), body)
-        return Response(selected([cron_json(row) for row in page], body, SELECTABLE), headers=headers)
+        page, headers = read_rows(rows.order_by(*parse_sort_order(body, COLUMNS, "created_at")), body)
+        return Response(filter_row_fields([cron_json(row) for row in page], body, SELECTABLE), headers=headers)
 
 
 def cron_named(user: Any, id: str) -> Schedule:
-    schedule = crons_of(user).filter(pk=number_in(id) or 0).first()
+    schedule = build_crons_query(user).filter(pk=parse_assistant_number(id) or 0).first()
     if schedule is None:
         raise NotFound(f"There is no cron “{id[:80]}” that you can see.")
     return schedule

@@ -18,7 +18,7 @@ from gateway import turns
 from gateway.turns import Turn
 from runs.models import Approval, InputRequest, Run
 
-from .views import refused
+from .views import refuse_langgraph_field
 
 JSON = Any
 ANSWER = "answer"  # the argument of a question that holds its answer
@@ -39,7 +39,7 @@ class Interrupt:
         return interrupt
 
 
-def open_in(runs: Iterable[UUID]) -> dict[UUID, list[Interrupt]]:
+def load_open_interrupts(runs: Iterable[UUID]) -> dict[UUID, list[Interrupt]]:
     """The open interrupts of these runs. Two queries, however many runs."""
     ids, interrupts = list(runs), defaultdict[UUID, list[Interrupt]](list)
     rows = defaultdict[UUID, list[Approval]](list)
@@ -81,39 +81,43 @@ def request_value(request: InputRequest) -> dict[str, JSON]:
 # -- answers --------------------------------------------------------------------------------------------------------
 
 
-def resume(request: Any, run: Run | None, value: JSON) -> Turn:
+def resume_interrupted_run(request: Any, run: Run | None, value: JSON) -> Turn:
     """Answer what the run waits for. Raises Conflict if it waits for nothing, Invalid, Forbidden."""
-    waiting = open_in([run.pk])[run.pk] if run is not None else []
+    waiting = load_open_interrupts([run.pk])[run.pk] if run is not None else []
     if not waiting:
         raise Conflict("This thread waits for no answer.", code="not_interrupted", hint="Send “input” instead.")
     results: dict[UUID, JSON] = {}
     declined: list[UUID] = []
     decisions: list[tuple[Approval, dict[str, JSON]]] = []
-    for interrupt, answer in matched(waiting, value):
+    for interrupt, answer in list_interrupt_answers(waiting, value):
         if interrupt.request is None:
-            answers = decisions_in(answer, len(interrupt.approvals))
-            decisions += [(row, decided(one)) for row, one in zip(interrupt.approvals, answers, strict=True)]
+            answers = parse_interrupt_decisions(answer, len(interrupt.approvals))
+            decisions += [
+                (row, convert_interrupt_decision(one)) for row, one in zip(interrupt.approvals, answers, strict=True)
+            ]
         elif is_rejection(answer):
             declined.append(interrupt.request.call_id)
         else:
             results[interrupt.request.call_id] = plain_answer(answer)
     if decisions:
         require_scope(request, DECIDE)
-    return turns.answer(request.user, results, declined=declined, decisions=decisions, source="langgraph")
+    return turns.answer_waiting_run(request.user, results, declined=declined, decisions=decisions, source="langgraph")
 
 
-def matched(waiting: list[Interrupt], value: JSON) -> list[tuple[Interrupt, JSON]]:
+def list_interrupt_answers(waiting: list[Interrupt], value: JSON) -> list[tuple[Interrupt, JSON]]:
     """{id: answer} answers several; any other value answers the only one."""
     by_id = {interrupt.id: interrupt for interrupt in waiting}
     if isinstance(value, dict) and value and all(name.replace("-", "") in by_id for name in value):
         return [(by_id[name.replace("-", "")], answer) for name, answer in value.items()]
     if len(waiting) > 1:
         ids = ", ".join(by_id)
-        raise refused("command.resume", f"The thread has several interrupts: send {{id: answer}} for {ids}.")
+        raise refuse_langgraph_field(
+            "command.resume", f"The thread has several interrupts: send {{id: answer}} for {ids}."
+        )
     return [(waiting[0], value)]
 
 
-def decisions_in(answer: JSON, count: int) -> list[dict[str, JSON]]:
+def parse_interrupt_decisions(answer: JSON, count: int) -> list[dict[str, JSON]]:
     """One decision for each approval, in their order."""
     if isinstance(answer, bool):
         return [{"type": "approve" if answer else "reject"}] * count
@@ -121,13 +125,15 @@ def decisions_in(answer: JSON, count: int) -> list[dict[str, JSON]]:
     if isinstance(answer, dict) and "type" in answer:
         decisions = [answer]
     if not isinstance(decisions, list) or not all(isinstance(one, dict) for one in decisions):
-        raise refused("command.resume", 'Send {"decisions": [{"type": "approve"}, …]}: approve, edit or reject.')
+        raise refuse_langgraph_field(
+            "command.resume", 'Send {"decisions": [{"type": "approve"}, …]}: approve, edit or reject.'
+        )
     if len(decisions) != count:
-        raise refused("command.resume", f"Send {count} decisions, one for each action, in their order.")
+        raise refuse_langgraph_field("command.resume", f"Send {count} decisions, one for each action, in their order.")
     return decisions
 
 
-def decided(one: dict[str, JSON]) -> dict[str, JSON]:
+def convert_interrupt_decision(one: dict[str, JSON]) -> dict[str, JSON]:
     """A decision of the protocol as arguments of `runs.calls.approvals.decide`."""
     kind = OLD_FORM.get(str(one.get("type")), one.get("type"))
     if kind == "approve":
@@ -135,28 +141,34 @@ def decided(one: dict[str, JSON]) -> dict[str, JSON]:
     if kind == "reject":
         note = one.get("message") or one.get("args")
         return {"decision": "deny", "note": note if isinstance(note, str) else ""}
-    if kind == "edit" and isinstance(arguments := edited(one), dict):
+    if kind == "edit" and isinstance(arguments := find_edited_arguments(one), dict):
         return {"decision": "approve", "arguments": arguments}
-    raise refused("command.resume", "A decision's type is approve, edit (with “edited_action”) or reject.")
+    raise refuse_langgraph_field(
+        "command.resume", "A decision's type is approve, edit (with “edited_action”) or reject."
+    )
 
 
-def edited(one: JSON) -> JSON:
+def find_edited_arguments(one: JSON) -> JSON:
     action = one.get("edited_action") or one.get("args")
     return action.get("args") if isinstance(action, dict) else None
 
 
 def is_rejection(answer: JSON) -> bool:
-    return isinstance(answer, dict) and [one.get("type") for one in listed(answer)] == ["reject"]
+    return isinstance(answer, dict) and [one.get("type") for one in list_answer_decisions(answer)] == ["reject"]
 
 
 def plain_answer(answer: JSON) -> JSON:
     """The value itself, or the argument that a person edited."""
-    if isinstance(answer, dict) and len(decisions := listed(answer)) == 1 and decisions[0].get("type") == "edit":
-        arguments = edited(decisions[0])
+    if (
+        isinstance(answer, dict)
+        and len(decisions := list_answer_decisions(answer)) == 1
+        and decisions[0].get("type") == "edit"
+    ):
+        arguments = find_edited_arguments(decisions[0])
         return arguments.get(ANSWER) if isinstance(arguments, dict) else arguments
     return answer
 
 
-def listed(answer: dict[str, JSON]) -> list[dict[str, JSON]]:
+def list_answer_decisions(answer: dict[str, JSON]) -> list[dict[str, JSON]]:
     decisions = answer.get("decisions")
     return [one for one in decisions if isinstance(one, dict)] if isinstance(decisions, list) else []

@@ -11,21 +11,30 @@ from django.db.models import Q, QuerySet
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound, Unavailable
-from agents.http.later import later
+from agents.http.later import answer_later
 from gateway import turns
-from gateway.sse import PERSON, bound, streamed
+from gateway.sse import PERSON, bound, build_sse_response
 from gateway.turns import LONGEST_WAIT_S, Turn
-from runs.events.places import WAITS, stream_for
+from runs.events.places import WAITS, count_user_stream
 from runs.events.waiting import ENDS, End
 from runs.models import Run, RunEvent, Session
 
 from . import interrupts
 from .assistants import assistant_id
-from .starts import STRATEGY, modes_in, started, stopped
-from .state import messages_of
-from .streams import INTERRUPT, Pause, error_of, stream_of
+from .starts import STRATEGY, cancel_thread_run, parse_stream_modes, start_thread_turn
+from .state import load_thread_messages
+from .streams import INTERRUPT, Pause, find_stream_error, stream_langgraph_run
 from .threads import thread_named
-from .views import LangGraphView, chosen, fields_in, id_in, read_rows, refused, selected, typed
+from .views import (
+    LangGraphView,
+    filter_row_fields,
+    parse_choice_field,
+    parse_langgraph_fields,
+    parse_langgraph_id,
+    parse_typed_field,
+    read_rows,
+    refuse_langgraph_field,
+)
 
 JSON = Any
 STATUSES = {
@@ -47,18 +56,18 @@ class RunsView(LangGraphView):
     parameters = {"get": ("limit", "offset", "status", "select")}
 
     def post(self, request: Any, id: str | None = None) -> Response:
-        turn = started(request, id, request.data)
-        return Response(run_json(turn.run), headers=headers_of(turn.run))
+        turn = start_thread_turn(request, id, request.data)
+        return Response(run_json(turn.run), headers=build_location_headers(turn.run))
 
     def get(self, request: Any, id: str) -> Response:
         session, query = thread_named(request.user, id), request.query_params
-        rows = runs_of(request.user, session)
+        rows = build_thread_runs_query(request.user, session)
         if "status" in query:
-            rows = rows.filter(STATUSES[chosen(query, "status", STATUSES, "success")])
+            rows = rows.filter(STATUSES[parse_choice_field(query, "status", STATUSES, "success")])
         names = query.getlist("select")
         page, headers = read_rows(rows.order_by("-id"), query.dict())
         runs = [run_json(run) for run in page]
-        return Response(selected(runs, {"select": names} if names else {}, SELECTABLE), headers=headers)
+        return Response(filter_row_fields(runs, {"select": names} if names else {}, SELECTABLE), headers=headers)
 
 
 class BatchView(LangGraphView):
@@ -67,14 +76,16 @@ class BatchView(LangGraphView):
     def post(self, request: Any) -> Response:
         bodies = request.data
         if not isinstance(bodies, list) or not 0 < len(bodies) <= 100:
-            raise refused("", "The body must be a list of 1 to 100 runs.")
+            raise refuse_langgraph_field("", "The body must be a list of 1 to 100 runs.")
         with transaction.atomic():  # all of them or none
             runs = [self.started(request, body) for body in bodies]
         return Response([run_json(turn.run) for turn in runs])
 
     def started(self, request: Any, body: JSON) -> Turn:
         body = {name: value for name, value in body.items() if name != "assistantId"} if isinstance(body, dict) else {}
-        return started(request, body.pop("thread_id", None), body)  # the JavaScript SDK sends the id under two names
+        return start_thread_turn(
+            request, body.pop("thread_id", None), body
+        )  # the JavaScript SDK sends the id under two names
 
 
 class WaitView(LangGraphView):
@@ -83,9 +94,11 @@ class WaitView(LangGraphView):
     def post(self, request: Any, id: str | None = None) -> Any:
         with WAITS.take(request.user.pk) as place:
             ENDS.listen()
-            turn = started(request, id, request.data)
-            end = turns.end_of(turn, LONGEST_WAIT_S, place, lambda: Pause(turn.after))
-            return later(self, end, lambda ended: Response(outcome(turn.run, ended), headers=headers_of(turn.run)))
+            turn = start_thread_turn(request, id, request.data)
+            end = turns.build_turn_end(turn, LONGEST_WAIT_S, place, lambda: Pause(turn.after))
+            return answer_later(
+                self, end, lambda ended: Response(outcome(turn.run, ended), headers=build_location_headers(turn.run))
+            )
 
 
 class StreamView(LangGraphView):
@@ -93,10 +106,10 @@ class StreamView(LangGraphView):
 
     def post(self, request: Any, id: str | None = None) -> Any:
         body = request.data if isinstance(request.data, dict) else {}
-        modes = modes_in(body.get("stream_mode"))
-        is_bound = chosen(body, "on_disconnect", ("cancel", "continue"), "continue") == "cancel"
-        with stream_for(request.user) as respond:
-            turn = started(request, id, request.data, is_watched=True)
+        modes = parse_stream_modes(body.get("stream_mode"))
+        is_bound = parse_choice_field(body, "on_disconnect", ("cancel", "continue"), "continue") == "cancel"
+        with count_user_stream(request.user) as respond:
+            turn = start_thread_turn(request, id, request.data, is_watched=True)
             return respond(stream_response(request, turn, modes, is_bound))
 
 
@@ -121,10 +134,10 @@ class JoinView(LangGraphView):
 
     def get(self, request: Any, id: str, run: str) -> Any:
         row = run_named(request.user, id, run)
-        since = now_at(row)
+        since = get_stream_number(row)
         with WAITS.take(request.user.pk) as place:
-            end = turns.end_of(Turn(row), LONGEST_WAIT_S, place, lambda: Pause(since))
-            return later(self, end, lambda ended: Response(outcome(row, ended)))
+            end = turns.build_turn_end(Turn(row), LONGEST_WAIT_S, place, lambda: Pause(since))
+            return answer_later(self, end, lambda ended: Response(outcome(row, ended)))
 
 
 class JoinStreamView(LangGraphView):
@@ -139,8 +152,12 @@ class JoinStreamView(LangGraphView):
         modes = [mode for name in listed if (mode := name.strip('"[] '))]  # the SDK sends it empty if it has none
         is_bound = request.query_params.get("cancel_on_disconnect") in ("1", "true", "True")
         number = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 10 else 0
-        with stream_for(request.user) as respond:
-            return respond(stream_response(request, Turn(row), modes_in(modes or None), is_bound, number, now_at(row)))
+        with count_user_stream(request.user) as respond:
+            return respond(
+                stream_response(
+                    request, Turn(row), parse_stream_modes(modes or None), is_bound, number, get_stream_number(row)
+                )
+            )
 
 
 class CancelView(LangGraphView):
@@ -151,11 +168,11 @@ class CancelView(LangGraphView):
 
     def post(self, request: Any, id: str, run: str) -> Any:
         row, query = run_named(request.user, id, run), request.query_params
-        stopped(row, by=request.user, action=query.get("action", "interrupt"))
+        cancel_thread_run(row, by=request.user, action=query.get("action", "interrupt"))
         if query.get("wait") not in ("1", "true", "True"):
             return self.answer(row)
         with WAITS.take(request.user.pk) as place:
-            return later(self, End(row.pk, LONGEST_WAIT_S, place), lambda ended: self.answer(row))
+            return answer_later(self, End(row.pk, LONGEST_WAIT_S, place), lambda ended: self.answer(row))
 
     def answer(self, run: Run) -> Response:
         run.refresh_from_db(from_queryset=Run.objects.select_related(*turns.RUN_JOINS))
@@ -169,18 +186,20 @@ class CancelManyView(LangGraphView):
     parameters = {"post": ("action",)}
 
     def post(self, request: Any) -> Response:
-        body = fields_in(request.data, ("thread_id", "run_ids", "status"))
+        body = parse_langgraph_fields(request.data, ("thread_id", "run_ids", "status"))
         rows = Run.objects.visible_to(request.user).live().filter(parent=None, session__isnull=False)
         if "status" not in body and "run_ids" not in body:
-            raise refused("status", "Send “status”, or “run_ids” with “thread_id”.")
+            raise refuse_langgraph_field("status", "Send “status”, or “run_ids” with “thread_id”.")
         if "thread_id" in body:
             rows = rows.filter(session=thread_named(request.user, body["thread_id"]).pk)
         if "run_ids" in body:
-            rows = rows.filter(pk__in=[id_in(one, "run") for one in typed(body, "run_ids", list)])
-        if (status := chosen(body, "status", ("pending", "running", "all"), "all")) != "all":
+            rows = rows.filter(
+                pk__in=[parse_langgraph_id(one, "run") for one in parse_typed_field(body, "run_ids", list)]
+            )
+        if (status := parse_choice_field(body, "status", ("pending", "running", "all"), "all")) != "all":
             rows = rows.filter(STATUSES[status])
         for row in rows.order_by("-id")[:1000]:  # queued ones first
-            stopped(row, by=request.user, action=request.query_params.get("action", "interrupt"))
+            cancel_thread_run(row, by=request.user, action=request.query_params.get("action", "interrupt"))
         return Response(status=204)
 
 
@@ -190,16 +209,16 @@ class CancelManyView(LangGraphView):
 def stream_response(
     request: Any, turn: Turn, modes: set[str], is_bound: bool = False, seen: int = 0, since: int | None = None
 ) -> Any:
-    source = stream_of(turn, modes, seen=seen, since=turn.after if since is None else since)
-    response = streamed(request, bound(turn.run, source, request.user) if is_bound else source)
-    for name, value in headers_of(turn.run).items():
+    source = stream_langgraph_run(turn, modes, seen=seen, since=turn.after if since is None else since)
+    response = build_sse_response(request, bound(turn.run, source, request.user) if is_bound else source)
+    for name, value in build_location_headers(turn.run).items():
         response[name] = value
     query = urlencode([("stream_mode", mode) for mode in sorted(modes)])
-    response["Location"] = f"{headers_of(turn.run)['Content-Location']}/stream?{query}"  # to join it again
+    response["Location"] = f"{build_location_headers(turn.run)['Content-Location']}/stream?{query}"  # to join it again
     return response
 
 
-def headers_of(run: Run) -> dict[str, str]:
+def build_location_headers(run: Run) -> dict[str, str]:
     """The path below the base URL, from which clients read the ids."""
     return {"Content-Location": f"/threads/{run.session_id}/runs/{run.pk}"}
 
@@ -211,32 +230,32 @@ def outcome(run: Run, ended: dict[str, JSON] | None) -> dict[str, JSON]:
     if not ended:
         run.refresh_from_db(from_queryset=Run.objects.select_related(*turns.RUN_JOINS))
     status, error = (ended["status"], ended["error"]) if ended else (run.status, run.error)
-    values: dict[str, JSON] = {"messages": messages_of(run.session) if run.session else []}
+    values: dict[str, JSON] = {"messages": load_thread_messages(run.session) if run.session else []}
     if status not in Run.DONE:
-        if waiting := interrupts.open_in([run.pk])[run.pk]:
+        if waiting := interrupts.load_open_interrupts([run.pk])[run.pk]:
             return {**values, INTERRUPT: [one.as_json() for one in waiting]}
         raise Unavailable(f"The run {run.pk} goes on.", code="run_goes_on", hint="Join it again.")
-    error = error_of(status, error)
+    error = find_stream_error(status, error)
     return {**values, "__error__": error} if error else values
 
 
-def runs_of(user: Any, session: Session) -> QuerySet[Run]:
+def build_thread_runs_query(user: Any, session: Session) -> QuerySet[Run]:
     rows = Run.objects.visible_to(user).filter(session=session.pk).exclude(parent__session=session.pk)
     return rows.select_related(*turns.RUN_JOINS)
 
 
 def run_named(user: Any, thread: str | None, id: str) -> Run:
     if thread is not None:
-        rows = runs_of(user, thread_named(user, thread))
+        rows = build_thread_runs_query(user, thread_named(user, thread))
     else:
         rows = Run.objects.visible_to(user).filter(session__isnull=False).select_related(*turns.RUN_JOINS)
-    run = rows.filter(pk=id_in(id, "run")).first()
+    run = rows.filter(pk=parse_langgraph_id(id, "run")).first()
     if run is None:
         raise NotFound(f"There is no run “{id[:80]}” in this thread that you can see.")
     return run
 
 
-def now_at(run: Run) -> int:
+def get_stream_number(run: Run) -> int:
     """The number of the pause that the run is in, or of the next event."""
     if run.status != Run.Status.WAITING:
         return run.last_event + 1
@@ -244,7 +263,7 @@ def now_at(run: Run) -> int:
     return pauses.first() or 0
 
 
-def status_of(run: Run) -> str:
+def get_langgraph_status(run: Run) -> str:
     waits = run.status == Run.Status.WAITING and run.waiting_for in PERSON
     names = {"queued": "pending", "running": "running", "waiting": "running", "succeeded": "success",
              "partial": "success", "failed": "error", "expired": "timeout", "cancelled": "interrupted"}  # fmt: skip
@@ -259,7 +278,7 @@ def run_json(run: Run) -> dict[str, JSON]:
         "assistant_id": assistant_id(run.agent_id) if run.agent_id else turns.ROUTER,
         "created_at": run.created_at,
         "updated_at": run.finished_at or run.started_at or run.created_at,
-        "status": status_of(run),
+        "status": get_langgraph_status(run),
         "metadata": {name: value for name, value in metadata.items() if name != STRATEGY},
         "kwargs": {},
         "multitask_strategy": metadata.get(STRATEGY, "enqueue"),

@@ -52,7 +52,7 @@ def ai_id(run: UUID, turn: int) -> str:
     return f"run-{run}-{turn}"
 
 
-def part_json(part: dict[str, JSON]) -> dict[str, JSON]:
+def serialize_langgraph_part(part: dict[str, JSON]) -> dict[str, JSON]:
     if part.get("type") == "text":
         return {"type": "text", "text": part.get("text", "")}
     if part.get("type") == "image" and part.get("url"):
@@ -63,11 +63,11 @@ def part_json(part: dict[str, JSON]) -> dict[str, JSON]:
     return {"type": "text", "text": f"[{part.get('type')}: {part.get('name') or part.get('file', '')}]"}
 
 
-def content_of(row: Message) -> JSON:
+def serialize_message_content(row: Message) -> JSON:
     """Plain text as a string, other parts as LangChain's content blocks."""
     if all(part.get("type") == "text" for part in row.content):
         return row.text
-    return [part_json(part) for part in row.content]
+    return [serialize_langgraph_part(part) for part in row.content]
 
 
 # -- messages -------------------------------------------------------------------------------------------------------
@@ -81,23 +81,24 @@ class Work:
     calls: dict[int, list[ToolCallRecord]] = field(default_factory=lambda: defaultdict(list))
 
 
-def work_of(runs: Iterable[UUID]) -> dict[UUID, Work]:
+def load_runs_work(runs: Iterable[UUID]) -> dict[UUID, Work]:
     """Two queries, however many runs."""
     ids = list(runs)
-    return gathered(
-        turns_in(ModelCall.objects.filter(run__in=ids)), calls_in(ToolCallRecord.objects.filter(run__in=ids))
+    return build_runs_work(
+        filter_model_turns(ModelCall.objects.filter(run__in=ids)),
+        filter_top_calls(ToolCallRecord.objects.filter(run__in=ids)),
     )
 
 
-def turns_in(rows: QuerySet[ModelCall]) -> QuerySet[ModelCall]:
+def filter_model_turns(rows: QuerySet[ModelCall]) -> QuerySet[ModelCall]:
     return rows.filter(error__isnull=True).order_by("id").only("run_id", "turn", "response")
 
 
-def calls_in(rows: QuerySet[ToolCallRecord]) -> QuerySet[ToolCallRecord]:
+def filter_top_calls(rows: QuerySet[ToolCallRecord]) -> QuerySet[ToolCallRecord]:
     return rows.filter(parent_call=None).order_by("id")
 
 
-def gathered(turns: Iterable[ModelCall], calls: Iterable[ToolCallRecord]) -> dict[UUID, Work]:
+def build_runs_work(turns: Iterable[ModelCall], calls: Iterable[ToolCallRecord]) -> dict[UUID, Work]:
     work = defaultdict[UUID, Work](Work)
     for turn in turns:
         work[turn.run_id].turns.append(turn)
@@ -113,10 +114,10 @@ def messages_of_run(run: UUID, work: Work) -> Iterator[dict[str, JSON]]:
         message["tool_calls"] = [tool_call(str(call.pk), call.name, call.arguments) for call in calls]
         write_finish(message, (turn.response or {}).get("finish", ""))
         yield message
-        yield from (result_of(call) for call in calls if call.outcome)
+        yield from (build_tool_message(call) for call in calls if call.outcome)
 
 
-def result_of(call: ToolCallRecord) -> dict[str, JSON]:
+def build_tool_message(call: ToolCallRecord) -> dict[str, JSON]:
     data = denied_data(call) if call.outcome == ToolCallRecord.Outcome.DENIED else finished_data(call)
     return tool(str(call.pk), call.name, result_text(data), call.outcome == "ok")
 
@@ -124,7 +125,7 @@ def result_of(call: ToolCallRecord) -> dict[str, JSON]:
 def messages_of_row(row: Message) -> Iterator[dict[str, JSON]]:
     """A message whose run is gone, such as one in a copied session: its calls are kept with it."""
     if row.role == Message.Role.USER:
-        yield human(str(row.pk), content_of(row))
+        yield human(str(row.pk), serialize_message_content(row))
         return
     if row.tool_calls:
         message = ai(f"{row.pk}-calls", "")
@@ -146,10 +147,10 @@ class Checkpoint:
     is_reply: bool = False
 
 
-def checkpoints_in(sessions: Iterable[Session], *, with_work: bool = True) -> dict[UUID, list[Checkpoint]]:
+def load_checkpoints(sessions: Iterable[Session], *, with_work: bool = True) -> dict[UUID, list[Checkpoint]]:
     """The messages of each session, in order. Three queries, however many sessions."""
     rows = list(spoken_rows(Message.objects.filter(session__in=list(sessions))))
-    return arranged(rows, work_of({row.run_id for row in rows if row.run_id}) if with_work else {})
+    return build_checkpoints(rows, load_runs_work({row.run_id for row in rows if row.run_id}) if with_work else {})
 
 
 def spoken_rows(rows: QuerySet[Message]) -> QuerySet[Message]:
@@ -157,7 +158,7 @@ def spoken_rows(rows: QuerySet[Message]) -> QuerySet[Message]:
     return spoken.order_by("session_id", "seq").defer("metadata")
 
 
-def arranged(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[UUID, list[Checkpoint]]:
+def build_checkpoints(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[UUID, list[Checkpoint]]:
     histories = defaultdict[UUID, list[Checkpoint]](list)
     starts: dict[UUID, tuple[list[Checkpoint], Checkpoint]] = {}  # the message of each run, in its session
     for row in rows:
@@ -168,9 +169,9 @@ def arranged(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[UUID, list
             if row.run_id:
                 starts[row.run_id] = checkpoints, checkpoint
         elif row.run_id in starts:  # messages that were sent meanwhile come after it
-            insert_after(*starts.pop(row.run_id), reply_to(row, work.get(row.run_id)))
+            insert_after(*starts.pop(row.run_id), build_reply_checkpoint(row, work.get(row.run_id)))
         else:
-            checkpoints.append(reply_to(row, None))
+            checkpoints.append(build_reply_checkpoint(row, None))
     # What is in progress, or ended without a reply: the run's id is the checkpoint.
     for run, (checkpoints, question) in starts.items():
         if run in work and (messages := list(messages_of_run(run, work[run]))):
@@ -182,7 +183,7 @@ def insert_after(checkpoints: list[Checkpoint], question: Checkpoint, answer: Ch
     checkpoints.insert(checkpoints.index(question) + 1, answer)
 
 
-def reply_to(row: Message, work: Work | None) -> Checkpoint:
+def build_reply_checkpoint(row: Message, work: Work | None) -> Checkpoint:
     """A run's reply, with all that the run did before."""
     if work is None:
         return Checkpoint(row.pk, row.created_at, row.run_id, list(messages_of_row(row)), is_reply=True)
@@ -192,21 +193,25 @@ def reply_to(row: Message, work: Work | None) -> Checkpoint:
     return Checkpoint(row.pk, row.created_at, row.run_id, messages, is_reply=True)
 
 
-def values_of(checkpoints: Iterable[Checkpoint]) -> dict[str, JSON]:
+def build_thread_values(checkpoints: Iterable[Checkpoint]) -> dict[str, JSON]:
     return {"messages": [message for checkpoint in checkpoints for message in checkpoint.messages]}
 
 
-def messages_of(session: Session) -> list[dict[str, JSON]]:
+def load_thread_messages(session: Session) -> list[dict[str, JSON]]:
     """Those of one session. Every run asks for them, so the statements are compiled once."""
     at = {"session": session.pk}
     rows = ROWS.all(**at)
-    work = gathered(TURNS.all(**at), CALLS.all(**at)) if any(row.run_id for row in rows) else {}
-    return values_of(arranged(rows, work)[session.pk])["messages"]
+    work = build_runs_work(TURNS.all(**at), CALLS.all(**at)) if any(row.run_id for row in rows) else {}
+    return build_thread_values(build_checkpoints(rows, work)[session.pk])["messages"]
 
 
 ROWS = Select(lambda at: spoken_rows(Message.objects.filter(session=at.session)), session=models.UUIDField())
-TURNS = Select(lambda at: turns_in(ModelCall.objects.filter(run__session=at.session)), session=models.UUIDField())
-CALLS = Select(lambda at: calls_in(ToolCallRecord.objects.filter(run__session=at.session)), session=models.UUIDField())
+TURNS = Select(
+    lambda at: filter_model_turns(ModelCall.objects.filter(run__session=at.session)), session=models.UUIDField()
+)
+CALLS = Select(
+    lambda at: filter_top_calls(ToolCallRecord.objects.filter(run__session=at.session)), session=models.UUIDField()
+)
 
 
 def last_run(session: Session) -> Run | None:

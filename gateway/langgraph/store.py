@@ -10,7 +10,15 @@ from agents.exceptions import Conflict, NotFound
 from agents.http.viewsets import Audited
 from agents.models import StoredItem
 
-from .views import LangGraphView, fields_in, page_in, read_rows, refused, typed, with_metadata
+from .views import (
+    LangGraphView,
+    parse_langgraph_fields,
+    parse_page_slice,
+    parse_typed_field,
+    read_rows,
+    refuse_langgraph_field,
+    with_metadata,
+)
 
 JSON = Any
 MAX_ITEMS, MAX_BYTES, MAX_VALUE = 100_000, 64 << 20, 1 << 20  # of a person; of one value, in bytes
@@ -25,12 +33,16 @@ class ItemsView(Audited, LangGraphView):
     bodies = ("delete",)
 
     def put(self, request: Any) -> Response:
-        body = fields_in(request.data, ("namespace", "key", "value"), NOT_INDEXED)
-        namespace, key, value = namespace_in(body.get("namespace")), key_in(body), typed(body, "value", dict)
+        body = parse_langgraph_fields(request.data, ("namespace", "key", "value"), NOT_INDEXED)
+        namespace, key, value = (
+            parse_store_namespace(body.get("namespace")),
+            parse_store_key(body),
+            parse_typed_field(body, "value", dict),
+        )
         if value is None:
-            raise refused("value", "“value” must be an object.")
+            raise refuse_langgraph_field("value", "“value” must be an object.")
         size = StoredItem.size_of(value)
-        check_room(request.user, namespace, key, size)
+        check_store_room(request.user, namespace, key, size)
         item, is_new = StoredItem.objects.update_or_create(
             owner=request.user, namespace=namespace, key=key, defaults={"value": value, "size": size}
         )
@@ -39,11 +51,15 @@ class ItemsView(Audited, LangGraphView):
 
     def get(self, request: Any) -> Response:
         query = request.query_params
-        return Response(item_json(item_named(request.user, query.get("namespace", "").split("."), key_in(query))))
+        return Response(
+            item_json(item_named(request.user, query.get("namespace", "").split("."), parse_store_key(query)))
+        )
 
     def delete(self, request: Any) -> Response:
-        body = fields_in(request.data, ("namespace", "key"))
-        rows = items_of(request.user).filter(namespace=namespace_in(body.get("namespace")), key=key_in(body))
+        body = parse_langgraph_fields(request.data, ("namespace", "key"))
+        rows = build_items_query(request.user).filter(
+            namespace=parse_store_namespace(body.get("namespace")), key=parse_store_key(body)
+        )
         if item := rows.first():
             self.audit("deleted", item)
             item.delete()
@@ -57,13 +73,13 @@ class ItemSearchView(LangGraphView):
 
     def post(self, request: Any) -> Response:
         names = ("namespace_prefix", "filter", "limit", "offset")
-        body = fields_in(request.data, names, {"query": ("",), "refresh_ttl": (False, True)})
-        conditions = typed(body, "filter", dict, {})
+        body = parse_langgraph_fields(request.data, names, {"query": ("",), "refresh_ttl": (False, True)})
+        conditions = parse_typed_field(body, "filter", dict, {})
         if any(
             isinstance(value, dict) and any(name.startswith("$") for name in value) for value in conditions.values()
         ):
-            raise refused("filter", "The filter compares values for equality only.", "unsupported_field")
-        rows = below(items_of(request.user), typed(body, "namespace_prefix", list, []))
+            raise refuse_langgraph_field("filter", "The filter compares values for equality only.", "unsupported_field")
+        rows = below(build_items_query(request.user), parse_typed_field(body, "namespace_prefix", list, []))
         rows = with_metadata(rows, conditions, "value").order_by("-updated_at", "-pk")
         page, headers = read_rows(rows, body)
         return Response({"items": [item_json(item) for item in page]}, headers=headers)
@@ -75,38 +91,40 @@ class NamespacesView(LangGraphView):
     scopes = {"post": "sessions:read"}
 
     def post(self, request: Any) -> Response:
-        body = fields_in(request.data, ("prefix", "suffix", "max_depth", "limit", "offset"))
-        suffix, depth = typed(body, "suffix", list, []), typed(body, "max_depth", int) or None
-        rows = below(items_of(request.user), typed(body, "prefix", list, []))
+        body = parse_langgraph_fields(request.data, ("prefix", "suffix", "max_depth", "limit", "offset"))
+        suffix, depth = parse_typed_field(body, "suffix", list, []), parse_typed_field(body, "max_depth", int) or None
+        rows = below(build_items_query(request.user), parse_typed_field(body, "prefix", list, []))
         names = rows.values_list("namespace", flat=True).order_by("namespace").distinct()
         paths = [name.split(".") for name in names.iterator()]
         cut = dict.fromkeys(tuple(path[:depth]) for path in paths if not suffix or path[-len(suffix) :] == suffix)
-        return Response({"namespaces": [list(path) for path in cut][page_in(body, 100)]})
+        return Response({"namespaces": [list(path) for path in cut][parse_page_slice(body, 100)]})
 
 
-def items_of(user: Any) -> QuerySet[StoredItem]:
+def build_items_query(user: Any) -> QuerySet[StoredItem]:
     return StoredItem.objects.visible_to(user)
 
 
 def item_named(user: Any, labels: list[str], key: str) -> StoredItem:
-    item = items_of(user).filter(namespace=namespace_in(labels), key=key).first()
+    item = build_items_query(user).filter(namespace=parse_store_namespace(labels), key=key).first()
     if item is None:
         raise NotFound(f"There is no item “{key[:80]}” in this namespace.")
     return item
 
 
-def namespace_in(labels: JSON, field: str = "namespace") -> str:
+def parse_store_namespace(labels: JSON, field: str = "namespace") -> str:
     if not isinstance(labels, list) or not labels or not all(isinstance(one, str) for one in labels):
-        raise refused(field, f"“{field}” must be a list of labels.")
+        raise refuse_langgraph_field(field, f"“{field}” must be a list of labels.")
     if any(not one or "." in one or "\0" in one for one in labels) or len(joined := ".".join(labels)) > 500:
-        raise refused(field, "A label has no dot and is not empty; all together have at most 500 characters.")
+        raise refuse_langgraph_field(
+            field, "A label has no dot and is not empty; all together have at most 500 characters."
+        )
     return joined
 
 
-def key_in(body: Any) -> str:
+def parse_store_key(body: Any) -> str:
     key = body.get("key")
     if not isinstance(key, str) or not 0 < len(key) <= 200 or "\0" in key:
-        raise refused("key", "“key” must be text of 1 to 200 characters.")
+        raise refuse_langgraph_field("key", "“key” must be text of 1 to 200 characters.")
     return key
 
 
@@ -114,15 +132,15 @@ def below(rows: QuerySet[StoredItem], labels: list[JSON]) -> QuerySet[StoredItem
     """Items in this namespace and in those below it; [] is the root of all."""
     if not labels:
         return rows
-    name = namespace_in(labels, "namespace_prefix")
+    name = parse_store_namespace(labels, "namespace_prefix")
     rows = rows.alias(start=Left("namespace", len(name) + 1))  # SQLite's startswith ignores the case
     return rows.filter(Q(namespace=name) | Q(start=f"{name}."))
 
 
-def check_room(user: Any, namespace: str, key: str, size: int) -> None:
+def check_store_room(user: Any, namespace: str, key: str, size: int) -> None:
     if size > MAX_VALUE:
-        raise refused("value", f"A value has at most {MAX_VALUE >> 10} KiB of JSON.", "too_large")
-    others = items_of(user).exclude(namespace=namespace, key=key)
+        raise refuse_langgraph_field("value", f"A value has at most {MAX_VALUE >> 10} KiB of JSON.", "too_large")
+    others = build_items_query(user).exclude(namespace=namespace, key=key)
     used = others.aggregate(items=Count("pk"), bytes=Sum("size"))
     if used["items"] >= MAX_ITEMS or (used["bytes"] or 0) + size > MAX_BYTES:
         message = f"Your store holds at most {MAX_ITEMS} items and {MAX_BYTES >> 20} MiB."

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import uuid5
 
 from gateway import turns
-from gateway.reading import BEGIN, CALL, CLOSE, REPLACED, TEXT, Reading, Step, as_text, result_text
+from gateway.reading import BEGIN, CALL, CLOSE, REPLACED, TEXT, Reading, Step, render_result_value, result_text
 from gateway.sse import HEARTBEAT
 from gateway.turns import Turn
 from plumbing import json_values
@@ -14,7 +14,7 @@ from runs.events.frames import Frame
 from runs.models import Run
 
 from . import interrupts
-from .state import ai, ai_id, messages_of, tool, tool_call, write_finish
+from .state import ai, ai_id, load_thread_messages, tool, tool_call, write_finish
 
 JSON = Any
 Event = tuple[str, JSON]
@@ -117,7 +117,7 @@ class Translator:
         index = len(self.ai["tool_calls"])
         call = self.calls[data["id"]] = tool_call(data["id"], data["name"], data["arguments"])
         self.ai["tool_calls"].append(call)
-        part = {"id": data["id"], "name": data["name"], "args": as_text(data["arguments"]), "index": index}
+        part = {"id": data["id"], "name": data["name"], "args": render_result_value(data["arguments"]), "index": index}
         chunk = {**ai(self.ai["id"], ""), "type": "AIMessageChunk", "tool_calls": [call],
                  "tool_call_chunks": [{**part, "type": "tool_call_chunk"}]}  # fmt: skip
         yield from self.piece(chunk)
@@ -195,7 +195,7 @@ class Translator:
 
     def error(self) -> dict[str, str] | None:
         end = self.reading.end
-        return error_of(end["status"], end.get("error")) if end else None
+        return find_stream_error(end["status"], end.get("error")) if end else None
 
     def metadata(self, node: str) -> dict[str, JSON]:
         return {"run_id": str(self.run.pk), "thread_id": str(self.run.session_id), "langgraph_node": node,
@@ -216,7 +216,7 @@ class Translator:
         return {"event": kind, "name": node, "run_id": self.nodes[work], "parent_ids": [graph], **about}
 
 
-def error_of(status: str, error: dict[str, JSON] | None) -> dict[str, str] | None:
+def find_stream_error(status: str, error: dict[str, JSON] | None) -> dict[str, str] | None:
     if status not in ("failed", "expired"):
         return None
     error = error or {}
@@ -224,15 +224,15 @@ def error_of(status: str, error: dict[str, JSON] | None) -> dict[str, str] | Non
 
 
 def sse(event: str, data: JSON) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (event.encode(), json_values.write(data))
+    return b"event: %s\ndata: %s\n\n" % (event.encode(), json_values.dump_json(data))
 
 
-def numbered(frames: list[bytes], id: int) -> bytes:
+def number_last_frame(frames: list[bytes], id: int) -> bytes:
     """The last one has the number: a reader without it gets all of them again."""
     return b"".join([*frames[:-1], b"id: %d\n" % id, frames[-1]])
 
 
-async def stream_of(turn: Turn, modes: set[str], *, seen: int = 0, since: int = 0) -> AsyncIterator[bytes]:
+async def stream_langgraph_run(turn: Turn, modes: set[str], *, seen: int = 0, since: int = 0) -> AsyncIterator[bytes]:
     """The run's stream. `seen` is the number of the last event that the reader has; earlier ones are not sent."""
     run, was_decided = turn.run, False
     messages = await in_thread(before, turn)
@@ -244,7 +244,7 @@ async def stream_of(turn: Turn, modes: set[str], *, seen: int = 0, since: int = 
             yield sse("values", {"messages": messages})
         for event, data in translator.graph_begins():
             yield sse(event, data)
-    async for frame in turns.follow(turn, translator.reading.pause):
+    async for frame in turns.stream_turn_frames(turn, translator.reading.pause):
         if frame.type == "heartbeat":
             yield HEARTBEAT
             continue
@@ -255,16 +255,16 @@ async def stream_of(turn: Turn, modes: set[str], *, seen: int = 0, since: int = 
             translator.start_from(await in_thread(before, Turn(run, 1)))
         frames = [sse(event, data) for event, data in translator.take(frame)]
         if frames and (frame.seq is None or frame.seq > seen):
-            yield b"".join(frames) if frame.seq is None else numbered(frames, frame.seq)
+            yield b"".join(frames) if frame.seq is None else number_last_frame(frames, frame.seq)
         if frame.type == "model.finished" and (frame.seq or 0) > seen:
             translator.is_rejoined = False
-    async for piece in ending(translator):
+    async for piece in stream_run_end(translator):
         yield piece
 
 
-async def ending(translator: Translator) -> AsyncIterator[bytes]:
+async def stream_run_end(translator: Translator) -> AsyncIterator[bytes]:
     if translator.reading.end is None:
-        waiting = (await in_thread(interrupts.open_in, [translator.run.pk]))[translator.run.pk]
+        waiting = (await in_thread(interrupts.load_open_interrupts, [translator.run.pk]))[translator.run.pk]
         for event, data in translator.interrupted(waiting):
             yield sse(event, data)
     if error := translator.error():
@@ -277,7 +277,7 @@ async def ending(translator: Translator) -> AsyncIterator[bytes]:
 
 def before(turn: Turn) -> list[dict[str, JSON]]:
     """The thread's messages when the turn began: without what the run does in it."""
-    messages = messages_of(turn.run.session) if turn.run.session else []
+    messages = load_thread_messages(turn.run.session) if turn.run.session else []
     if turn.after:
         return messages
     own = f"run-{turn.run.pk}-"

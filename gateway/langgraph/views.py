@@ -89,56 +89,56 @@ class UnknownView(LangGraphView):
 # -- fields of a body -----------------------------------------------------------------------------------------------
 
 
-def refused(field: str, message: str, code: str = "invalid_value") -> Invalid:
+def refuse_langgraph_field(field: str, message: str, code: str = "invalid_value") -> Invalid:
     return Invalid(message, code=code, details=[{"field": field, "code": code, "message": message}])
 
 
-def fields_in(
+def parse_langgraph_fields(
     body: JSON, names: Iterable[str], neutral: Mapping[str, tuple[JSON, ...]] | None = None
 ) -> dict[str, Any]:
     """The body without absent values. Raises Invalid for a field that is unknown, and for one that Muster does not
     have unless its value changes nothing (`neutral`).
     """
     if not isinstance(body, dict):
-        raise refused("", "The body must be an object.")
+        raise refuse_langgraph_field("", "The body must be an object.")
     names, neutral = set(names), neutral or {}
     for name, value in body.items():
         if name in names or (value is None and name in neutral):
             continue
         if name not in neutral:
-            raise refused(name[:80], f"There is no field “{name[:80]}”.", "unknown_field")
+            raise refuse_langgraph_field(name[:80], f"There is no field “{name[:80]}”.", "unknown_field")
         if value not in neutral[name]:
-            raise refused(name, f"Muster does not support this value of “{name}”.", "unsupported_field")
+            raise refuse_langgraph_field(name, f"Muster does not support this value of “{name}”.", "unsupported_field")
     return {name: value for name, value in body.items() if name in names and value is not None}
 
 
-def typed(body: Mapping[str, JSON], name: str, kind: type, default: Any = None) -> Any:
+def parse_typed_field(body: Mapping[str, JSON], name: str, kind: type, default: Any = None) -> Any:
     """The field's value, which must be of this type. Raises Invalid."""
     value = body.get(name, default)
     if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
         words = {str: "text", int: "a whole number", dict: "an object", list: "a list", bool: "true or false"}
-        raise refused(name, f"“{name}” must be {words[kind]}.")
+        raise refuse_langgraph_field(name, f"“{name}” must be {words[kind]}.")
     return value
 
 
-def chosen(body: Mapping[str, JSON], name: str, values: Iterable[str], default: str) -> str:
-    value = typed(body, name, str, default)
+def parse_choice_field(body: Mapping[str, JSON], name: str, values: Iterable[str], default: str) -> str:
+    value = parse_typed_field(body, name, str, default)
     if value not in values:
-        raise refused(name, f"“{name}” can be {', '.join(values)}.")
+        raise refuse_langgraph_field(name, f"“{name}” can be {', '.join(values)}.")
     return value
 
 
-def page_in(body: Mapping[str, JSON], limit: int = 10) -> slice:
+def parse_page_slice(body: Mapping[str, JSON], limit: int = 10) -> slice:
     """`limit` and `offset`, of a body or of query parameters."""
-    size, start = (whole(body, name, default) for name, default in (("limit", limit), ("offset", 0)))
+    size, start = (parse_whole_number(body, name, default) for name, default in (("limit", limit), ("offset", 0)))
     if size > MOST:
-        raise refused("limit", f"“limit” can be at most {MOST}.")
+        raise refuse_langgraph_field("limit", f"“limit” can be at most {MOST}.")
     return slice(start, start + size)
 
 
 def read_rows(rows: Any, body: Mapping[str, JSON], limit: int = 10) -> tuple[list[Any], dict[str, str]]:
     """The rows of `limit` and `offset`, as far as one answer holds them, and headers that say where the next begin."""
-    window = page_in(body, limit)
+    window = parse_page_slice(body, limit)
     page, has_more = read_page(rows, window.stop - window.start, window.start)
     return page, next_page(window.start + len(page)) if has_more else {}
 
@@ -147,48 +147,50 @@ def next_page(offset: int) -> dict[str, str]:
     return {NEXT_OFFSET: str(offset)}
 
 
-def whole(body: Mapping[str, JSON], name: str, default: int) -> int:
+def parse_whole_number(body: Mapping[str, JSON], name: str, default: int) -> int:
     value = body.get(name, default)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 10**9:
-        raise refused(name, f"“{name}” must be a whole number from 0.")
+        raise refuse_langgraph_field(name, f"“{name}” must be a whole number from 0.")
     return value
 
 
-def ordering_in(body: Mapping[str, JSON], columns: Mapping[str, str], default: str) -> list[str]:
+def parse_sort_order(body: Mapping[str, JSON], columns: Mapping[str, str], default: str) -> list[str]:
     """`sort_by` and `sort_order` as an ordering, newest first unless it is asked otherwise.
 
     Some clients write both as one text, `order_by`: "created_at DESC".
     """
     if "order_by" in body:
         body = {**body, **parse_order(body)}
-    by = columns[chosen(body, "sort_by", columns, default)]
-    return [by if chosen(body, "sort_order", ("asc", "desc"), "desc") == "asc" else f"-{by}", "-pk"]
+    by = columns[parse_choice_field(body, "sort_by", columns, default)]
+    return [by if parse_choice_field(body, "sort_order", ("asc", "desc"), "desc") == "asc" else f"-{by}", "-pk"]
 
 
 def parse_order(body: Mapping[str, JSON]) -> dict[str, str]:
     """`order_by` as `sort_by` and `sort_order`. Raises Invalid."""
     if "sort_by" in body or "sort_order" in body:
-        raise refused("order_by", "Send “order_by”, or “sort_by” and “sort_order”.")
-    words = typed(body, "order_by", str).lower().split()
+        raise refuse_langgraph_field("order_by", "Send “order_by”, or “sort_by” and “sort_order”.")
+    words = parse_typed_field(body, "order_by", str).lower().split()
     if not 1 <= len(words) <= 2:
-        raise refused("order_by", "“order_by” is a field, and asc or desc behind it.")
+        raise refuse_langgraph_field("order_by", "“order_by” is a field, and asc or desc behind it.")
     return dict(zip(("sort_by", "sort_order"), words, strict=False))
 
 
-def selected(rows: list[dict[str, JSON]], body: Mapping[str, JSON], selectable: Iterable[str]) -> list[dict[str, JSON]]:
+def filter_row_fields(
+    rows: list[dict[str, JSON]], body: Mapping[str, JSON], selectable: Iterable[str]
+) -> list[dict[str, JSON]]:
     """Only the fields in `select`."""
-    names = typed(body, "select", list)
+    names = parse_typed_field(body, "select", list)
     if names is None:
         return rows
     if extra := [str(name) for name in names if name not in selectable]:
-        raise refused("select", f"“{extra[0][:80]}” cannot be selected.")
+        raise refuse_langgraph_field("select", f"“{extra[0][:80]}” cannot be selected.")
     selection = set(names)
     return [{name: value for name, value in row.items() if name in selection} for row in rows]
 
 
-def id_in(text: JSON, kind: str) -> UUID:
+def parse_langgraph_id(text: JSON, kind: str) -> UUID:
     """Raises NotFound for what cannot be an id."""
     try:
         return UUID(str(text))
@@ -199,9 +201,11 @@ def id_in(text: JSON, kind: str) -> UUID:
 def with_metadata(rows: QuerySet[Any], metadata: Mapping[str, JSON], column: str = "metadata") -> Any:
     """Rows whose metadata has these values at these keys."""
     if len(metadata) > MOST_KEYS:
-        raise refused(column, f"A search can name at most {MOST_KEYS} keys.", "unsupported_field")
+        raise refuse_langgraph_field(column, f"A search can name at most {MOST_KEYS} keys.", "unsupported_field")
     for place, (key, value) in enumerate(metadata.items()):
         if '"' in key or key.lstrip("-").isdigit():  # SQLite reads these as something else
-            raise refused(column, f"A search by the key “{key[:40]}” is not possible.", "unsupported_field")
+            raise refuse_langgraph_field(
+                column, f"A search by the key “{key[:40]}” is not possible.", "unsupported_field"
+            )
         rows = rows.alias(**{f"value_{place}": KeyTransform(key, column)}).filter(**{f"value_{place}": value})
     return rows

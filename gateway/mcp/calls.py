@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.exceptions import Invalid, MusterError
-from agents.unknown import extra, refuse
+from agents.unknown import extra, refuse_unknown_fields
 from gateway import turns
 from gateway.sse import HEARTBEAT, sse
 from gateway.turns import LONGEST_WAIT_S, Pause, Turn
@@ -26,8 +26,8 @@ from runs.models import Run
 from runs.queue import endings
 
 from . import cards, catalogue, documents, functions, notices, prompts, questions, results, sessions, tasks
-from .catalogue import AGENT, FUNCTION, SCOPES, Target, target, target_of
-from .protocol import METHOD, ORIGIN, PARAMS, Fault, RpcRequest, answered, check_arguments
+from .catalogue import AGENT, FUNCTION, SCOPES, Target, build_run_target, target
+from .protocol import METHOD, ORIGIN, PARAMS, Fault, RpcRequest, build_rpc_response, check_arguments
 
 JSON = Any
 LOOKS = frozenset(["run.waiting", "approval.requested", "input.requested", "heartbeat"])
@@ -65,78 +65,80 @@ class Work:
 Answer = dict[str, JSON] | Work | functions.Heard
 
 
-def call(rpc: RpcRequest, headers: Any) -> Answer:
+def answer_tool_call(rpc: RpcRequest, headers: Any) -> Answer:
     """The result of a function, or what the stream follows. Raises Fault."""
     if cards.is_call(rpc):
         return of_card(rpc)
     tool = target(rpc, rpc.text("name"))
     if tool is None:
-        return documents.call(rpc)
+        return documents.call_document_tool(rpc)
     check_arguments(rpc, tool.input_schema, headers)
     arguments = rpc.object("arguments")
     if tool.kind == FUNCTION:
         if not rpc.is_modern and tasks.is_wanted(rpc):
             raise Fault(METHOD, f"“{tool.name}” cannot be called as a task.")
-        return functions.call(rpc, tool, arguments)
+        return functions.call_function_tool(rpc, tool, arguments)
     try:
-        refuse_unknown(tool, arguments)
-        work = begun(rpc, tool, arguments)
+        refuse_unknown_arguments(tool, arguments)
+        work = start_or_resume_work(rpc, tool, arguments)
     except MusterError as error:
         if error.status in functions.PASSED_ON:
             raise
-        return results.failure(functions.in_words(error))
-    return tasks.created(rpc, work.turn) if tasks.is_wanted(rpc) and not work.is_continued else work
+        return results.failure(functions.describe_muster_error(error))
+    return tasks.build_created_task(rpc, work.turn) if tasks.is_wanted(rpc) and not work.is_continued else work
 
 
-def refuse_unknown(tool: Target, arguments: dict[str, JSON]) -> None:
+def refuse_unknown_arguments(tool: Target, arguments: dict[str, JSON]) -> None:
     """A misspelt name would be ignored, or told as a message that is empty. Chains with arguments compare them
     themselves. Raises Invalid.
     """
     if tool.kind == AGENT or not tool.spec.takes_arguments:
-        refuse(extra(arguments, tool.input_schema["properties"]), "The call has an argument that does not exist.")
+        refuse_unknown_fields(
+            extra(arguments, tool.input_schema["properties"]), "The call has an argument that does not exist."
+        )
 
 
 def of_card(rpc: RpcRequest) -> dict[str, JSON] | Work:
     """A decision in the approval card: the run's end, or the stream of how it goes on."""
     try:
-        turn = cards.decided(rpc)
+        turn = cards.answer_card_decision(rpc)
     except MusterError as error:
-        return results.failure(functions.in_words(error))
+        return results.failure(functions.describe_muster_error(error))
     if turn.run.is_done:
-        return tasks.result_of(rpc, target_of(turn.run), turn.run)
-    return Work(rpc, target_of(turn.run), turn, is_card=True)
+        return tasks.build_task_result(rpc, build_run_target(turn.run), turn.run)
+    return Work(rpc, build_run_target(turn.run), turn, is_card=True)
 
 
 def prompt(rpc: RpcRequest, headers: Any) -> dict[str, JSON] | Work:
     """The messages of a prompt, or the run of a chain that writes them. Raises Fault, MusterError."""
-    template = prompts.found(rpc, rpc.text("name"))
-    values = prompts.values_of(rpc, template)
+    template = prompts.load_prompt_target(rpc, rpc.text("name"))
+    values = prompts.parse_prompt_arguments(rpc, template)
     if not prompts.is_run(template):
         return prompts.get(rpc, template, values)
     try:
-        return begun(rpc, template, values)
+        return start_or_resume_work(rpc, template, values)
     except Invalid as error:
-        raise Fault(PARAMS, functions.in_words(error))
+        raise Fault(PARAMS, functions.describe_muster_error(error))
 
 
-def begun(rpc: RpcRequest, tool: Target, arguments: dict[str, JSON]) -> Work:
+def start_or_resume_work(rpc: RpcRequest, tool: Target, arguments: dict[str, JSON]) -> Work:
     """Raises Fault, MusterError."""
     if rpc.is_modern and "requestState" in rpc.params:
-        return continued(rpc, tool)
+        return resume_answered_work(rpc, tool)
     questions.check_client(rpc, tool)
     ENDS.listen()
     responses = rpc.object("inputResponses") if rpc.is_modern else {}
-    dict(questions.readable(responses))
-    return Work(rpc, tool, started(rpc, tool, arguments), given=responses)
+    dict(questions.iterate_checked_responses(responses))
+    return Work(rpc, tool, start_tool_turn(rpc, tool, arguments), given=responses)
 
 
 def result_of_task(rpc: RpcRequest) -> Work:
     """`tasks/result` of 2025-11-25: the stream of the task's run from its begin. Raises Fault."""
-    run = tasks.found(rpc)
-    return Work(rpc, target_of(run), Turn(run))
+    run = tasks.load_client_task(rpc)
+    return Work(rpc, build_run_target(run), Turn(run))
 
 
-def started(rpc: RpcRequest, tool: Target, arguments: dict[str, JSON]) -> Turn:
+def start_tool_turn(rpc: RpcRequest, tool: Target, arguments: dict[str, JSON]) -> Turn:
     """The turn of a new run; an earlier version's request that arrives again finds its run. Raises MusterError."""
     about = {"tool": tool.name, "client": rpc.client, "session": rpc.session, "request": str(rpc.id)}
     more: dict[str, JSON] = {"metadata": {ORIGIN: about}}
@@ -150,7 +152,7 @@ def started(rpc: RpcRequest, tool: Target, arguments: dict[str, JSON]) -> Turn:
             raise Fault(PARAMS, f"“{name}” must be text.")
     if variables := arguments.get("variables"):
         more["asked"] = {"variables": variables}
-    return turns.begin(
+    return turns.start_turn(
         user=rpc.user,
         key=rpc.key,
         agent=tool.row,
@@ -161,31 +163,31 @@ def started(rpc: RpcRequest, tool: Target, arguments: dict[str, JSON]) -> Turn:
     )
 
 
-def continued(rpc: RpcRequest, tool: Target) -> Work:
+def resume_answered_work(rpc: RpcRequest, tool: Target) -> Work:
     """The run whose questions the client answers by repeating its request. Raises Fault."""
-    facts = sessions.unsealed(rpc, sessions.STATE, rpc.params["requestState"], sessions.ANSWER_S)
+    facts = sessions.open_sealed_facts(rpc, sessions.STATE, rpc.params["requestState"], sessions.ANSWER_S)
     if facts is None or facts["n"] != tool.name:
         raise Fault(PARAMS, "“requestState” is not valid for this request.")
-    turn = turns.parsed(rpc.user, facts["r"])
+    turn = turns.find_turn(rpc.user, facts["r"])
     if turn is None:
         raise Fault(PARAMS, "The run of this request does not exist any more.")
     responses = rpc.object("inputResponses")
-    questions.settle(rpc, responses, turn.run.pk)
+    questions.record_client_answers(rpc, responses, turn.run.pk)
     put_off = {id for id, one in responses.items() if isinstance(one, dict) and one.get("action") == "cancel"}
     return Work(rpc, tool, turn, question_ids=put_off, is_continued=True)
 
 
-def cancelled(rpc: RpcRequest, request: JSON) -> None:
+def cancel_client_request(rpc: RpcRequest, request: JSON) -> None:
     """Stop the run of a request that the client has cancelled. Without a session only the key tells clients apart."""
     about = {f"metadata__{ORIGIN}__session": rpc.session, f"metadata__{ORIGIN}__request": str(request)}
-    rows = catalogue.started(rpc).live().filter(**about)
+    rows = catalogue.build_started_runs_query(rpc).live().filter(**about)
     for run in rows if rpc.session else rows.filter(key=rpc.key):
-        stop(run, rpc.user)
+        cancel_client_run(run, rpc.user)
 
 
-def stop(run: Run, user: Any) -> None:
+def cancel_client_run(run: Run, user: Any) -> None:
     try:
-        endings.cancel(run, by=user, reason="cancelled by the client")
+        endings.cancel_run(run, by=user, reason="cancelled by the client")
     except RunFinished:
         pass
 
@@ -193,33 +195,33 @@ def stop(run: Run, user: Any) -> None:
 # -- the stream -----------------------------------------------------------------------------------------------------
 
 
-async def stream_of(work: Work) -> AsyncIterator[bytes]:
+async def stream_call_messages(work: Work) -> AsyncIterator[bytes]:
     """Messages until the answer. In 2026-07-28 a client that leaves before has cancelled its request."""
     is_settled = False
     try:
         if not work.rpc.is_modern:
-            yield b"retry: %d\n" % (RECONNECT_S * 1000) + numbered(
+            yield b"retry: %d\n" % (RECONNECT_S * 1000) + add_event_number(
                 work, work.turn.after
             )  # so that a client can come back from here
         elif work.is_continued and (answer := await in_thread(ask_first, work)):
             is_settled = True
             yield answer
             return
-        async for frame in frames_for(work):
-            pieces, is_settled = await told(work, frame)
+        async for frame in stream_needed_frames(work):
+            pieces, is_settled = await render_frame_messages(work, frame)
             for piece in pieces:
                 yield piece
             if is_settled:
                 return
     finally:
         if work.rpc.is_modern and not is_settled and not work.is_card:
-            await in_thread(stop, work.turn.run, work.rpc.user)
+            await in_thread(cancel_client_run, work.turn.run, work.rpc.user)
 
 
-async def frames_for(work: Work) -> AsyncIterator[Frame]:
+async def stream_needed_frames(work: Work) -> AsyncIterator[Frame]:
     """What the request needs to know of the run: all events, or only its end and what it waits for."""
     if work.is_quiet:
-        async for frame in end_of(work.turn.run):
+        async for frame in stream_run_outcome(work.turn.run):
             yield frame
             if frame.is_last:
                 return
@@ -227,7 +229,7 @@ async def frames_for(work: Work) -> AsyncIterator[Frame]:
         yield frame
 
 
-async def end_of(run: Run) -> AsyncIterator[Frame]:
+async def stream_run_outcome(run: Run) -> AsyncIterator[Frame]:
     """Heartbeats, then the run's end; nothing more if it waits for somebody or takes long."""
     coming = asyncio.create_task(End(run.pk, LONGEST_WAIT_S, or_else=lambda: is_waiting(run)).come())
     try:
@@ -248,7 +250,7 @@ async def frames(turn: Turn) -> AsyncIterator[Frame]:
     seen = turn.after
     while True:
         try:
-            async for frame in turns.follow(Turn(turn.run, seen), ToTheEnd()):
+            async for frame in turns.stream_turn_frames(Turn(turn.run, seen), ToTheEnd()):
                 seen = frame.seq or seen
                 yield frame
             return
@@ -256,17 +258,21 @@ async def frames(turn: Turn) -> AsyncIterator[Frame]:
             await asyncio.sleep(RECONNECT_S)
 
 
-async def told(work: Work, frame: Frame) -> tuple[list[bytes], bool]:
+async def render_frame_messages(work: Work, frame: Frame) -> tuple[list[bytes], bool]:
     """What the client reads of an event, and whether the request is answered with it."""
     if frame.is_last:
-        return [message(work, await in_thread(finished, work, frame.data), frame.seq)], True
-    if work.rpc.shows_cards and frame.type in ALL_ASKED and (card := await in_thread(card_of, work, frame.seq)):
+        return [message(work, await in_thread(build_finished_answer, work, frame.data), frame.seq)], True
+    if (
+        work.rpc.shows_cards
+        and frame.type in ALL_ASKED
+        and (card := await in_thread(render_card_answer, work, frame.seq))
+    ):
         return [card], True
     pieces = [HEARTBEAT] if frame.type == "heartbeat" else []
     if frame.type in (ALL_ASKED if work.rpc.is_modern else LOOKS):
         fresh = await in_thread(new_questions, work)
         if fresh and work.rpc.is_modern:
-            return [message(work, required(work, fresh))], True
+            return [message(work, build_input_required(work, fresh))], True
         pieces += [message(work, {"jsonrpc": "2.0", "id": id, **one}) for id, one in fresh.items()]
     work.steps += 1
     number = frame.seq or work.steps
@@ -277,7 +283,7 @@ async def told(work: Work, frame: Frame) -> tuple[list[bytes], bool]:
 def new_questions(work: Work) -> dict[str, dict[str, JSON]]:
     requests = questions.open_ones(work.rpc, work.turn.run.pk)
     if not requests.keys().isdisjoint(work.given):
-        questions.settle(work.rpc, work.given, work.turn.run.pk)
+        questions.record_client_answers(work.rpc, work.given, work.turn.run.pk)
         requests = questions.open_ones(work.rpc, work.turn.run.pk)
     fresh = {id: one for id, one in requests.items() if id not in work.question_ids}
     work.question_ids |= fresh.keys()
@@ -287,47 +293,47 @@ def new_questions(work: Work) -> dict[str, dict[str, JSON]]:
 def ask_first(work: Work) -> bytes | None:
     """What is open before anything happens: an answer was missing, or the run waits already."""
     fresh = new_questions(work)
-    return message(work, required(work, fresh)) if fresh else card_of(work)
+    return message(work, build_input_required(work, fresh)) if fresh else render_card_answer(work)
 
 
-def card_of(work: Work, seq: int | None = None) -> bytes | None:
+def render_card_answer(work: Work, seq: int | None = None) -> bytes | None:
     """The answer to a call whose run waits for an approval, for a client that shows the card."""
-    result = cards.waiting(work.rpc, work.target, work.turn.run) if work.rpc.shows_cards else None
-    return message(work, answered(work.rpc, result), seq) if result else None
+    result = cards.find_waiting_card(work.rpc, work.target, work.turn.run) if work.rpc.shows_cards else None
+    return message(work, build_rpc_response(work.rpc, result), seq) if result else None
 
 
-def required(work: Work, fresh: dict[str, dict[str, JSON]]) -> dict[str, JSON]:
+def build_input_required(work: Work, fresh: dict[str, dict[str, JSON]]) -> dict[str, JSON]:
     facts = {"r": work.turn.run.pk.hex, "n": work.target.name, "q": sorted(fresh)}
-    state = sessions.sealed(work.rpc, sessions.STATE, facts)
-    return answered(work.rpc, {"resultType": "input_required", "inputRequests": fresh, "requestState": state})
+    state = sessions.seal_client_facts(work.rpc, sessions.STATE, facts)
+    return build_rpc_response(work.rpc, {"resultType": "input_required", "inputRequests": fresh, "requestState": state})
 
 
-def finished(work: Work, end: dict[str, JSON]) -> dict[str, JSON]:
+def build_finished_answer(work: Work, end: dict[str, JSON]) -> dict[str, JSON]:
     if work.rpc.method == "prompts/get":
-        return prompts.written(work.rpc, work.target, end)
-    result = results.of_run(work.target, work.turn.run, end)
+        return prompts.build_chain_prompt(work.rpc, work.target, end)
+    result = results.build_run_result(work.target, work.turn.run, end)
     if work.rpc.method == "tasks/result":
         result["_meta"] = {**result["_meta"], tasks.RELATED: {"taskId": work.turn.run.pk.hex}}
-    return answered(work.rpc, result)
+    return build_rpc_response(work.rpc, result)
 
 
 def message(work: Work, content: dict[str, JSON], seq: int | None = None) -> bytes:
     """An event of the stream; numbered by the run's event where a client may come back."""
     if work.rpc.is_modern or seq is None:
         return sse(content)
-    return numbered(work, seq, sse(content))
+    return add_event_number(work, seq, sse(content))
 
 
-def numbered(work: Work, seq: int, event: bytes = b"data: \n\n") -> bytes:
+def add_event_number(work: Work, seq: int, event: bytes = b"data: \n\n") -> bytes:
     facts = {"r": work.turn.run.pk.hex, "s": seq, "i": work.rpc.id, "p": work.rpc.progress, "m": work.rpc.method}
-    return b"id: %s\n" % sessions.sealed(work.rpc, sessions.EVENT, facts).encode() + event
+    return b"id: %s\n" % sessions.seal_client_facts(work.rpc, sessions.EVENT, facts).encode() + event
 
 
-def resumed(rpc: RpcRequest, event_id: str) -> Work:
+def resume_call_stream(rpc: RpcRequest, event_id: str) -> Work:
     """The rest of the stream after this event. Raises Fault."""
-    facts = sessions.unsealed(rpc, sessions.EVENT, event_id)
-    turn = turns.parsed(rpc.user, f"{facts['r']}-{facts['s']}") if facts else None
-    if facts is None or turn is None or not rpc.may(SCOPES[target_of(turn.run).kind]):
+    facts = sessions.open_sealed_facts(rpc, sessions.EVENT, event_id)
+    turn = turns.find_turn(rpc.user, f"{facts['r']}-{facts['s']}") if facts else None
+    if facts is None or turn is None or not rpc.may(SCOPES[build_run_target(turn.run).kind]):
         raise Fault(PARAMS, "There is no such event.", status=400)
     rpc.id, rpc.method, rpc.params = facts["i"], facts["m"], {"_meta": {"progressToken": facts["p"]}}
-    return Work(rpc, target_of(turn.run), turn)
+    return Work(rpc, build_run_target(turn.run), turn)

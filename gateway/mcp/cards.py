@@ -15,14 +15,14 @@ from django.urls import reverse
 from agents.exceptions import Forbidden, Invalid
 from agents.models.key import DECIDE
 from gateway import turns
-from gateway.reading import as_text
+from gateway.reading import render_result_value
 from gateway.turns import Turn
 from runs.calls import approvals
 from runs.events import record as events
 from runs.models import Approval, Run
 
 from . import questions, sessions
-from .catalogue import AGENT, SCOPES, Target, target_of
+from .catalogue import AGENT, SCOPES, Target, build_run_target
 from .content import text
 from .protocol import MIME, RpcRequest
 
@@ -38,7 +38,7 @@ PAGE = Path(__file__).with_name("card.html")
 LINKED = {"ui": {"resourceUri": URI, "visibility": ["model"]}}  # of a tool whose calls may end with a card
 
 
-def described() -> dict[str, JSON]:
+def describe_card_tool() -> dict[str, JSON]:
     """The tool of the card, as `tools/list` gives it."""
     texts = {name: {"type": "string"} for name in ("approval", "token", "note")}
     choice = {"type": "string", "enum": [*approvals.DECISIONS, FOLLOW]}
@@ -56,7 +56,7 @@ def described() -> dict[str, JSON]:
     }
 
 
-def page() -> dict[str, JSON]:
+def build_card_resource() -> dict[str, JSON]:
     """The card, as `resources/read` gives it. It loads nothing, so the host's strictest policy holds."""
     return {"mimeType": MIME, "text": PAGE.read_text(), "_meta": {"ui": {"prefersBorder": True}}}
 
@@ -64,7 +64,7 @@ def page() -> dict[str, JSON]:
 # -- the card of a run ------------------------------------------------------------------------------------------------
 
 
-def waiting(rpc: RpcRequest, target: Target, run: Run) -> dict[str, JSON] | None:
+def find_waiting_card(rpc: RpcRequest, target: Target, run: Run) -> dict[str, JSON] | None:
     """The result of a call whose run waits for approvals; None if it waits for none."""
     query = Approval.objects.open().filter(questions.of_tree(run.pk), run__principal_id=rpc.user.pk)
     rows = list(query.order_by("id"))
@@ -73,7 +73,8 @@ def waiting(rpc: RpcRequest, target: Target, run: Run) -> dict[str, JSON] | None
     own = set(questions.decidable(rpc).filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True))
     tools = ", ".join(f"“{row.tool}”" for row in rows)
     words = (
-        f"The run waits for the user's approval of {tools}. The user decides in the card or at {link()}, and reads "
+        f"The run waits for the user's approval of {tools}. The user decides in the card or at "
+        f"{build_approvals_link()}, and reads "
         "the outcome there. Do not call the tool again for it."
     )
     structured = {"reply": "", "run": str(run.pk), "session": str(run.session_id or "")}
@@ -83,14 +84,17 @@ def waiting(rpc: RpcRequest, target: Target, run: Run) -> dict[str, JSON] | None
         "_meta": {
             "muster/run": str(run.pk),
             "muster/status": str(Run.Status.WAITING),
-            META: {"link": link(), "open": [shown(rpc, run, row, row.pk in own) for row in rows]},
+            META: {
+                "link": build_approvals_link(),
+                "open": [serialize_card_approval(rpc, run, row, row.pk in own) for row in rows],
+            },
         },
     }
 
 
-def shown(rpc: RpcRequest, run: Run, row: Approval, may_decide: bool) -> dict[str, JSON]:
-    arguments = as_text(row.arguments)
-    facts = {"a": row.pk.hex, "r": run.pk.hex, "k": key_of(rpc)}
+def serialize_card_approval(rpc: RpcRequest, run: Run, row: Approval, may_decide: bool) -> dict[str, JSON]:
+    arguments = render_result_value(row.arguments)
+    facts = {"a": row.pk.hex, "r": run.pk.hex, "k": get_key_id(rpc)}
     return {
         "id": row.pk.hex,
         "tool": row.tool,
@@ -99,15 +103,15 @@ def shown(rpc: RpcRequest, run: Run, row: Approval, may_decide: bool) -> dict[st
         "arguments": arguments[:LONGEST],
         "is_cut": len(arguments) > LONGEST,
         "may_decide": may_decide and len(arguments) <= LONGEST,
-        "token": sessions.sealed(rpc, SALT, facts),
+        "token": sessions.seal_client_facts(rpc, SALT, facts),
     }
 
 
-def key_of(rpc: RpcRequest) -> int:
+def get_key_id(rpc: RpcRequest) -> int:
     return rpc.key.pk if rpc.key else 0
 
 
-def link() -> str:
+def build_approvals_link() -> str:
     return settings.PUBLIC_URL.rstrip("/") + reverse("page:approvals")
 
 
@@ -118,26 +122,28 @@ def is_call(rpc: RpcRequest) -> bool:
     return rpc.shows_cards and rpc.params.get("name") == TOOL
 
 
-def decided(rpc: RpcRequest) -> Turn:
+def answer_card_decision(rpc: RpcRequest) -> Turn:
     """Decide, and where the run goes on from. Raises Forbidden, Invalid, AlreadyDecided."""
     arguments = rpc.object("arguments")
-    facts = sessions.unsealed(rpc, SALT, arguments.get("token"), LIFETIME_S)
-    if facts is None or (facts["a"], facts["k"]) != (arguments.get("approval"), key_of(rpc)):
-        raise Forbidden("This card cannot decide any more.", hint=f"Decide at {link()}.")
-    turn = turns.parsed(rpc.user, facts["r"])
-    if turn is None or not rpc.may(SCOPES[target_of(turn.run).kind]):
+    facts = sessions.open_sealed_facts(rpc, SALT, arguments.get("token"), LIFETIME_S)
+    if facts is None or (facts["a"], facts["k"]) != (arguments.get("approval"), get_key_id(rpc)):
+        raise Forbidden("This card cannot decide any more.", hint=f"Decide at {build_approvals_link()}.")
+    turn = turns.find_turn(rpc.user, facts["r"])
+    if turn is None or not rpc.may(SCOPES[build_run_target(turn.run).kind]):
         raise Forbidden("There is no such run for this key.", hint="Use the key that started the run.")
     decision, note = arguments.get("decision"), arguments.get("note", "")
     if decision not in (*approvals.DECISIONS, FOLLOW) or not isinstance(note, str):
         raise Invalid(f"“decision” must be approve, deny or {FOLLOW}, and “note” must be text.")
     if decision != FOLLOW:
-        decide(rpc, UUID(facts["a"]), decision, note)
+        decide_card_approval(rpc, UUID(facts["a"]), decision, note)
     events.expect_watcher(turn.run.pk)
     return Turn(turn.run, turn.run.last_event)
 
 
-def decide(rpc: RpcRequest, approval: UUID, decision: str, note: str) -> None:
+def decide_card_approval(rpc: RpcRequest, approval: UUID, decision: str, note: str) -> None:
     row = questions.decidable(rpc).filter(pk=approval).first()
     if row is None:
-        raise Forbidden(f"This key may not decide it: it needs the scope {DECIDE}.", hint=f"Decide at {link()}.")
-    approvals.decide(row, decision, by=rpc.user, note=note, source="mcp card")
+        raise Forbidden(
+            f"This key may not decide it: it needs the scope {DECIDE}.", hint=f"Decide at {build_approvals_link()}."
+        )
+    approvals.decide_approval(row, decision, by=rpc.user, note=note, source="mcp card")

@@ -51,19 +51,19 @@ class Target:
             schema = minion_schema(self.spec)
             return {**schema, "properties": {**schema["properties"], "session": SESSION}}
         if self.kind == CHAIN and not self.spec.takes_arguments:
-            return wrapped("input", self.spec.input_schema)
+            return build_wrapper_schema("input", self.spec.input_schema)
         return {"type": "object", **(self.spec.input_schema or {})}
 
     @property
     def output_schema(self) -> dict[str, JSON] | None:
         own = self.spec.output_schema
         if self.kind == AGENT:
-            schema: dict[str, JSON] = wrapped("output", own, optional=True) if own else {"type": "object"}
+            schema: dict[str, JSON] = build_wrapper_schema("output", own, optional=True) if own else {"type": "object"}
             always = {name: {"type": "string"} for name in ("reply", "run", "session")}
             return {**schema, "properties": {**always, **schema.get("properties", {})}, "required": [*always]}
         if own is None or own.get("type") == "object":
             return own
-        return wrapped("result", own)
+        return build_wrapper_schema("result", own)
 
     def structured(self, value: JSON) -> dict[str, JSON] | None:
         """The result of a chain or function as `output_schema` describes it."""
@@ -73,7 +73,7 @@ class Target:
         return {"result": value}
 
 
-def wrapped(name: str, schema: JSON, *, optional: bool = False) -> dict[str, JSON]:
+def build_wrapper_schema(name: str, schema: JSON, *, optional: bool = False) -> dict[str, JSON]:
     """An object with one property of this schema, whose definitions stay where its references find them."""
     inner = {key: value for key, value in schema.items() if key != "$defs"}
     shared = {"$defs": schema["$defs"]} if "$defs" in schema else {}
@@ -81,15 +81,17 @@ def wrapped(name: str, schema: JSON, *, optional: bool = False) -> dict[str, JSO
     return {"type": "object", "properties": {name: inner}, **needs, **shared}
 
 
-def names(rpc: RpcRequest, only: str | None = None) -> dict[str, tuple[str, int]]:
+def find_tool_entries(rpc: RpcRequest, only: str | None = None) -> dict[str, tuple[str, int]]:
     """Tool name → kind and id of its row, sorted; `only` those whose row has this name."""
     tools: dict[str, dict[str, int]] = {}
     for kind, model in MODELS.items():
         if rpc.may(SCOPES[kind]):
-            rows = named(rpc.user, model) if only is None else by_name(kind).all(user=rpc.user.pk, name=only)
+            rows = (
+                build_names_query(rpc.user, model) if only is None else by_name(kind).all(user=rpc.user.pk, name=only)
+            )
             for name, pk in rows:
                 tools.setdefault(name, {}).setdefault(kind, pk)
-    for name in documents.names(rpc, only):
+    for name in documents.list_document_tools(rpc, only):
         tools.setdefault(name, {})[documents.KIND] = 0
     return {
         name if len(kinds) == 1 else f"{kind}.{name}": (kind, pk)
@@ -101,21 +103,21 @@ def names(rpc: RpcRequest, only: str | None = None) -> dict[str, tuple[str, int]
 def state(rpc: RpcRequest) -> dict[str, list[JSON]]:
     """By kind, what has changed when the list of tools has."""
     fields = ("pk", "name", "published_id")
-    return {documents.KIND: documents.names(rpc)} | {
-        kind: sorted(usable(rpc.user, model).values_list(*fields)) if rpc.may(SCOPES[kind]) else []
+    return {documents.KIND: documents.list_document_tools(rpc)} | {
+        kind: sorted(build_published_query(rpc.user, model).values_list(*fields)) if rpc.may(SCOPES[kind]) else []
         for kind, model in MODELS.items()
     }
 
 
-def marked(ids: list[int], mark: str) -> dict[int, JSON]:
+def load_schema_marks(ids: list[int], mark: str) -> dict[int, JSON]:
     """Those of these functions whose published input schema has this keyword, with its value."""
     path = f"published__spec__input_schema__{mark}"
     rows = StoredFunction.objects.filter(pk__in=ids, published__spec__input_schema__has_key=mark)
     return dict(rows.values_list("pk", path))
 
 
-def named(user: Any, model: Any, **only: Any) -> Any:
-    return usable(user, model).filter(**only).nearest_first(user).values_list("name", "pk")
+def build_names_query(user: Any, model: Any, **only: Any) -> Any:
+    return build_published_query(user, model).filter(**only).nearest_first(user).values_list("name", "pk")
 
 
 @cache
@@ -124,27 +126,29 @@ def by_name(kind: str) -> Select:
 
     def rows(at: Any) -> Any:
         person = SimpleNamespace(pk=at.user, is_authenticated=True)
-        return named(person, MODELS[kind], name=at.name)
+        return build_names_query(person, MODELS[kind], name=at.name)
 
     return Select(rows, user=models.IntegerField(), name=models.CharField())
 
 
-def usable(user: Any, model: Any) -> Any:
+def build_published_query(user: Any, model: Any) -> Any:
     rows = model.objects.usable_by(user).filter(published__isnull=False)
     return rows if model is StoredFunction else rows.filter(enabled=True)
 
 
-def loaded(chosen: dict[str, tuple[str, int]]) -> list[Target]:
+def load_targets(chosen: dict[str, tuple[str, int]]) -> list[Target]:
     """The rows of these tools with their specs, in the same order."""
     rows: dict[tuple[str, int], Any] = {}
     for kind in MODELS:
         if ids := [pk for one, pk in chosen.values() if one == kind]:
-            kind_rows = by_pk(kind).all(pk=ids[0]) if len(ids) == 1 else whole(kind).filter(pk__in=ids)
+            kind_rows = by_pk(kind).all(pk=ids[0]) if len(ids) == 1 else build_targets_query(kind).filter(pk__in=ids)
             rows |= {(kind, row.pk): row for row in kind_rows}
-    return [Target(name, *key[:1], rows[key], spec_of(rows[key])) for name, key in chosen.items() if key in rows]
+    return [
+        Target(name, *key[:1], rows[key], get_target_spec(rows[key])) for name, key in chosen.items() if key in rows
+    ]
 
 
-def whole(kind: str) -> Any:
+def build_targets_query(kind: str) -> Any:
     """The rows of a kind with what a call needs of them."""
     rows = MODELS[kind].objects
     if kind == FUNCTION:
@@ -156,10 +160,10 @@ def whole(kind: str) -> Any:
 
 @cache
 def by_pk(kind: str) -> Select:
-    return Select(lambda at: whole(kind).filter(pk=at.pk), pk=models.BigIntegerField())
+    return Select(lambda at: build_targets_query(kind).filter(pk=at.pk), pk=models.BigIntegerField())
 
 
-def spec_of(row: Any) -> Any:
+def get_target_spec(row: Any) -> Any:
     if isinstance(row, StoredFunction):
         return FunctionSpec.model_validate(row.published.spec)
     return row.published.read_spec()
@@ -168,21 +172,21 @@ def spec_of(row: Any) -> Any:
 def target(rpc: RpcRequest, name: str) -> Target | None:
     """None is a tool of collections (documents.py). Raises Fault for a name that no tool of this person has."""
     bare = name.rpartition(".")[2]
-    chosen = names(rpc, bare)
+    chosen = find_tool_entries(rpc, bare)
     if name not in chosen:
         hint = f" Use one of {', '.join(chosen)}." if chosen else ""
         raise Fault(PARAMS, f"Unknown tool: {name[:200]}.{hint}")
-    return None if chosen[name][0] == documents.KIND else loaded({name: chosen[name]})[0]
+    return None if chosen[name][0] == documents.KIND else load_targets({name: chosen[name]})[0]
 
 
-def started(rpc: RpcRequest) -> Any:
+def build_started_runs_query(rpc: RpcRequest) -> Any:
     """The runs that calls of this person have started, of the kinds that this key may call."""
     rows = Run.objects.visible_to(rpc.user).filter(parent=None, metadata__has_key=ORIGIN)
     rows = rows if rpc.may(SCOPES[AGENT]) else rows.exclude(chain_version=None)
     return rows if rpc.may(SCOPES[CHAIN]) else rows.filter(chain_version=None)
 
 
-def target_of(run: Run) -> Target:
+def build_run_target(run: Run) -> Target:
     """What a run was started as: its own version, whatever is published now."""
     kind: str = AGENT
     row: Any = run.agent
@@ -193,17 +197,17 @@ def target_of(run: Run) -> Target:
     return Target(str(about.get("tool", "")), kind, row, version.read_spec() if version else AgentSpec(name=""))
 
 
-def listed(targets: Iterable[Target], version: str, card: JSON = None) -> list[dict[str, JSON]]:
+def serialize_mcp_tools(targets: Iterable[Target], version: str, card: JSON = None) -> list[dict[str, JSON]]:
     """Descriptions of tools as `tools/list` gives them. `card`: what links agents and chains to an MCP App."""
     targets = list(targets)
-    effects = effects_of(targets)
+    effects = load_call_effects(targets)
     return [
         {
             "name": one.name,
             "title": one.row.name,
             "description": one.spec.description or f"The {one.kind} “{one.row.name}”.",
             "inputSchema": one.input_schema,
-            **({"outputSchema": schema} if (schema := promised(one, bool(card))) else {}),
+            **({"outputSchema": schema} if (schema := find_promised_schema(one, bool(card))) else {}),
             **({"execution": {"taskSupport": "optional"}} if version == LEGACY and one.kind != FUNCTION else {}),
             "annotations": {"title": one.row.name, **hints(effects[one.name])},
             **({"_meta": card} if card and one.kind != FUNCTION else {}),
@@ -212,14 +216,14 @@ def listed(targets: Iterable[Target], version: str, card: JSON = None) -> list[d
     ]
 
 
-def promised(target: Target, may_wait: bool) -> dict[str, JSON] | None:
+def find_promised_schema(target: Target, may_wait: bool) -> dict[str, JSON] | None:
     """The output schema of each result; a chain that waits for an approval has no output yet."""
     return None if may_wait and target.kind == CHAIN else target.output_schema
 
 
-def effects_of(targets: list[Target]) -> dict[str, set[str] | None]:
+def load_call_effects(targets: list[Target]) -> dict[str, set[str] | None]:
     """Tool name → the effects that a call may have; None where agents below it decide."""
-    ids = {pk for one in targets if one.kind != FUNCTION for pk in tools_of(one)}
+    ids = {pk for one in targets if one.kind != FUNCTION for pk in list_granted_tools(one)}
     tools = Tool.objects.filter(pk__in=ids).values_list("pk", "kind", "effect")
     rows = {pk: (kind, effect) for pk, kind, effect in tools}
     effects: dict[str, set[str] | None] = {}
@@ -227,13 +231,13 @@ def effects_of(targets: list[Target]) -> dict[str, set[str] | None]:
         if target.kind == FUNCTION:
             effects[target.name] = {target.spec.real_effect}
             continue
-        own = [rows.get(pk, (Tool.Kind.AGENT, "")) for pk in tools_of(target)]
+        own = [rows.get(pk, (Tool.Kind.AGENT, "")) for pk in list_granted_tools(target)]
         is_open = goes_deeper(target) or any(kind in NESTED for kind, _ in own)
         effects[target.name] = None if is_open else {effect for _, effect in own}
     return effects
 
 
-def tools_of(target: Target) -> list[int]:
+def list_granted_tools(target: Target) -> list[int]:
     granted = [grant.tool_id for grant in target.spec.grants if grant.mode != "deny"]
     steps = getattr(target.spec, "steps", ())
     return granted + [step.target_id for step in steps if step.target_kind == "tool" and step.target_id]

@@ -16,7 +16,7 @@ TOKENS = 1000
 LONGEST = 200_000
 
 
-def request_of(rpc: RpcRequest, row: InputRequest) -> dict[str, JSON] | None:
+def find_client_request(rpc: RpcRequest, row: InputRequest) -> dict[str, JSON] | None:
     """None for a tool that is not the client's, or that it does not offer."""
     if not rpc.can(NEEDS.get(row.name, "-")):
         return None
@@ -29,8 +29,8 @@ def request_of(rpc: RpcRequest, row: InputRequest) -> dict[str, JSON] | None:
     return {"method": "sampling/createMessage", "params": {"messages": [message], "maxTokens": limit, **system}}
 
 
-def answer_of(row: InputRequest, result: dict[str, JSON]) -> dict[str, JSON]:
-    """The keywords of `runs.calls.inputs.answer`. Raises Fault."""
+def parse_client_answer(row: InputRequest, result: dict[str, JSON]) -> dict[str, JSON]:
+    """The keywords of `runs.calls.inputs.answer_input_request`. Raises Fault."""
     if isinstance(refused := result.get("error"), dict):
         return {"error": {"code": "client_refused", "message": str(refused.get("message", "refused"))[:500]}}
     if row.name == FOLDERS:

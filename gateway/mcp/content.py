@@ -55,10 +55,10 @@ def of_stored(files: Iterable[StoredFile]) -> list[dict[str, JSON]]:
     """Files of a run: small ones as content, the others as links."""
     rows, room = [], LARGEST_TOTAL
     for file in files:
-        content = storage.read(file) if file.size <= min(LARGEST, room) else None
+        content = storage.read_stored_file(file) if file.size <= min(LARGEST, room) else None
         room -= len(content or b"")
         uri = f"{SCHEME}files/{file.pk}"
-        rows.append(link(file) if content is None else block(uri, file.media_type, content))
+        rows.append(build_file_link(file) if content is None else block(uri, file.media_type, content))
     return rows
 
 
@@ -75,11 +75,11 @@ def block(uri: str, media_type: str, content: bytes) -> dict[str, JSON]:
 
 
 def contents(uri: str, media_type: str, content: bytes) -> dict[str, JSON]:
-    shown = {"text": content.decode()} if storage.is_text(content) else {"blob": b64encode(content).decode()}
+    shown = {"text": content.decode()} if storage.is_text_content(content) else {"blob": b64encode(content).decode()}
     return {"uri": uri, "mimeType": media_type, **shown}
 
 
-def link(file: StoredFile) -> dict[str, JSON]:
+def build_file_link(file: StoredFile) -> dict[str, JSON]:
     return {
         "type": "resource_link", "uri": f"{SCHEME}files/{file.pk}", "name": file.name, "mimeType": file.media_type,
         "size": file.size,

@@ -64,49 +64,49 @@ SHAPES: dict[str, dict[str, JSON]] = {
 }
 
 
-def names(rpc: RpcRequest, only: str | None = None) -> list[str]:
+def list_document_tools(rpc: RpcRequest, only: str | None = None) -> list[str]:
     """The tools that this person has; `only` this one."""
     shapes = [name for name in SHAPES if only in (None, name)]
-    return shapes if shapes and rpc.may(SCOPE) and across.usable(rpc.user).exists() else []
+    return shapes if shapes and rpc.may(SCOPE) and across.build_usable_collections_query(rpc.user).exists() else []
 
 
-def listed(name: str) -> dict[str, JSON]:
+def describe_document_tool(name: str) -> dict[str, JSON]:
     """`name` may have the kind before it; see catalogue.py."""
-    shape = SHAPES[verb_of(name)]
+    shape = SHAPES[get_tool_verb(name)]
     hints = {"title": shape["title"], "readOnlyHint": True, "openWorldHint": False}
     return {"name": name, **shape, "annotations": hints}
 
 
-def verb_of(name: str) -> str:
+def get_tool_verb(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def call(rpc: RpcRequest) -> dict[str, JSON]:
+def call_document_tool(rpc: RpcRequest) -> dict[str, JSON]:
     """The result of one call; a call that cannot be answered says why."""
     try:
-        return {"search": search, "fetch": fetch}[verb_of(rpc.text("name"))](rpc)
+        return {"search": answer_document_search, "fetch": answer_document_fetch}[get_tool_verb(rpc.text("name"))](rpc)
     except RetryTool as error:
         return {"content": [text(str(error))], "isError": True}
 
 
-def search(rpc: RpcRequest) -> dict[str, JSON]:
+def answer_document_search(rpc: RpcRequest) -> dict[str, JSON]:
     """{"results": [{"id", "title", "url"}]}."""
-    pieces = across.find(rpc.user, argument(rpc, "query", QUERY))
+    pieces = across.search_all_collections(rpc.user, argument(rpc, "query", QUERY))
     places = [absolute(reference(row, piece.chunk)) for row, piece in pieces]
     collections = sorted({row.name for row, _ in pieces})
-    record(rpc, "collections.searched", rpc.user, results=len(pieces), collections=collections)
-    return answer({"results": places}, any(piece.chunk.document.untrusted for _, piece in pieces))
+    record_document_access(rpc, "collections.searched", rpc.user, results=len(pieces), collections=collections)
+    return build_document_answer({"results": places}, any(piece.chunk.document.untrusted for _, piece in pieces))
 
 
-def fetch(rpc: RpcRequest) -> dict[str, JSON]:
+def answer_document_fetch(rpc: RpcRequest) -> dict[str, JSON]:
     """{"id", "title", "text", "url", "metadata"}: `metadata` has texts only."""
     id = argument(rpc, "id", ID)
-    collection, result = across.fetch(rpc.user, id)
+    collection, result = across.load_found_text(rpc.user, id)
     facts = {"collection": collection.name, "untrusted": "true" if result.untrusted else None}
     facts |= result.value["metadata"]
     metadata = {name: str(value) for name, value in facts.items() if value not in (None, "")}
-    record(rpc, "collection.fetched", collection, place=id)
-    return answer({**absolute(result.value), "metadata": metadata}, result.untrusted)
+    record_document_access(rpc, "collection.fetched", collection, place=id)
+    return build_document_answer({**absolute(result.value), "metadata": metadata}, result.untrusted)
 
 
 def argument(rpc: RpcRequest, name: str, most: int) -> str:
@@ -121,12 +121,12 @@ def absolute(place: dict[str, JSON]) -> dict[str, JSON]:
     return {**place, "url": settings.PUBLIC_URL.rstrip("/") + place["url"]}
 
 
-def answer(value: dict[str, JSON], untrusted: bool) -> dict[str, JSON]:
+def build_document_answer(value: dict[str, JSON], untrusted: bool) -> dict[str, JSON]:
     """As text for hosts that read only text, and structured. `muster/untrusted`: others may have written this."""
     shown = text(json.dumps(value, ensure_ascii=False))
     return {"content": [shown], "structuredContent": value, "_meta": {"muster/untrusted": untrusted}}
 
 
-def record(rpc: RpcRequest, action: str, subject: Any, **details: JSON) -> None:
+def record_document_access(rpc: RpcRequest, action: str, subject: Any, **details: JSON) -> None:
     key = {"key": rpc.key.name} if rpc.key else {}
     AuditEvent.record(action, subject, actor=rpc.user, source="mcp", client=rpc.client, **key, **details)

@@ -13,15 +13,15 @@ from typing import Any
 from agents import storage
 from agents.exceptions import Invalid, MusterError
 from functions import callers
-from functions.execution import execute, ready
+from functions.execution import execute_function, ready
 from functions.models import Execution
 from gateway.sse import sse
 from plumbing.resting import RestingThreads
-from plumbing.threads import answer as with_connection
+from plumbing.threads import run_with_connection as with_connection
 
 from . import content, notices, results
 from .catalogue import Target
-from .protocol import INTERNAL, PARAMS, REFUSED, Fault, RpcRequest, answered
+from .protocol import INTERNAL, PARAMS, REFUSED, Fault, RpcRequest, build_rpc_response
 
 log = logging.getLogger(__name__)
 JSON = Any
@@ -39,36 +39,40 @@ class Heard:
     arguments: dict[str, JSON]
 
 
-def call(rpc: RpcRequest, target: Target, arguments: dict[str, JSON]) -> dict[str, JSON] | Heard:
+def call_function_tool(rpc: RpcRequest, target: Target, arguments: dict[str, JSON]) -> dict[str, JSON] | Heard:
     if rpc.progress is not None or rpc.log_level:
         return Heard(rpc, target, arguments)
-    return result_of(rpc.user, target, arguments)
+    return run_function_tool(rpc.user, target, arguments)
 
 
-def result_of(user: Any, target: Target, arguments: dict[str, JSON], emit: Emit | None = None) -> dict[str, JSON]:
+def run_function_tool(
+    user: Any, target: Target, arguments: dict[str, JSON], emit: Emit | None = None
+) -> dict[str, JSON]:
     """The result of tools/call. Raises MusterError for what is PASSED_ON."""
     files: list[dict[str, JSON]] = []
     try:
-        execution = executed(user, target, arguments, emit=emit, files=files)
+        execution = run_function_version(user, target, arguments, emit=emit, files=files)
     except MusterError as error:
         if error.status in PASSED_ON:
             raise
-        return results.failure(in_words(error))
+        return results.failure(describe_muster_error(error))
     return results.of_execution(target, execution, files)
 
 
-def value_of(user: Any, target: Target, arguments: dict[str, JSON], *, files: list[JSON] | None = None) -> JSON:
+def run_marked_function(
+    user: Any, target: Target, arguments: dict[str, JSON], *, files: list[JSON] | None = None
+) -> JSON:
     """The result of a function that is a prompt or a resource. Raises Fault, MusterError."""
     try:
-        execution = executed(user, target, arguments, files=files)
+        execution = run_function_version(user, target, arguments, files=files)
     except Invalid as error:
-        raise Fault(PARAMS, in_words(error))
+        raise Fault(PARAMS, describe_muster_error(error))
     if execution.status != "ok":
-        raise Fault(INTERNAL, results.failed(execution))
+        raise Fault(INTERNAL, results.describe_failed_execution(execution))
     return execution.result
 
 
-def executed(
+def run_function_version(
     user: Any, target: Target, arguments: dict[str, JSON], *, emit: Emit | None = None, files: list[JSON] | None = None
 ) -> Execution:
     """`files` takes what the function saves. Raises MusterError."""
@@ -77,7 +81,7 @@ def executed(
     if caller.host is not None:
         caller.host.emit = emit
         caller.host.files = keeper(files) if files is not None else None
-    execution = execute(version, arguments, caller)
+    execution = execute_function(version, arguments, caller)
     callers.refuse_callbacks(caller)
     return execution
 
@@ -97,12 +101,12 @@ def keeper(files: list[dict[str, JSON]]) -> Callable[[str, bytes, str], dict[str
     return keep
 
 
-def in_words(error: MusterError) -> str:
+def describe_muster_error(error: MusterError) -> str:
     problems = [f"{one.get('field', '')}: {one['message']}" for one in error.details or () if one.get("message")]
     return " ".join(filter(None, [str(error), *problems[:20], error.hint]))
 
 
-async def stream_of(heard: Heard) -> AsyncIterator[bytes]:
+async def stream_function_call(heard: Heard) -> AsyncIterator[bytes]:
     """What the function says while it is executed, then its result."""
     rpc, numbers = heard.rpc, count(1)
     loop = asyncio.get_running_loop()
@@ -112,15 +116,15 @@ async def stream_of(heard: Heard) -> AsyncIterator[bytes]:
         loop.call_soon_threadsafe(events.put_nowait, (type, data))
 
     parts = (rpc.user, heard.target, heard.arguments, emit)
-    work = loop.run_in_executor(THREADS, with_connection, result_of, *parts)
+    work = loop.run_in_executor(THREADS, with_connection, run_function_tool, *parts)
     work.add_done_callback(lambda _: events.put_nowait(None))
     while (event := await events.get()) is not None:
         for notice in notices.of_event(rpc, *event, next(numbers)):
             yield sse(notice)
     try:
-        yield sse(answered(rpc, work.result()))
+        yield sse(build_rpc_response(rpc, work.result()))
     except MusterError as error:
-        yield sse(Fault(REFUSED, in_words(error), data={"code": error.code}).as_json(rpc.id))
+        yield sse(Fault(REFUSED, describe_muster_error(error), data={"code": error.code}).as_json(rpc.id))
     except Exception:
         log.exception("A call of %s over MCP failed", heard.target.name)
         yield sse(Fault(INTERNAL, "The server failed; its log says why.").as_json(rpc.id))

@@ -33,7 +33,7 @@ def capabilities(version: str) -> dict[str, JSON]:
     return offered
 
 
-def answer(rpc: RpcRequest) -> dict[str, JSON]:
+def answer_mcp_request(rpc: RpcRequest) -> dict[str, JSON]:
     """Raises Fault for a method that this version does not have."""
     method = (MODERN_METHODS if rpc.is_modern else LEGACY_METHODS).get(rpc.method)
     if method is None:
@@ -59,64 +59,64 @@ def set_log_level(rpc: RpcRequest) -> dict[str, JSON]:
 
 
 def list_tools(rpc: RpcRequest) -> dict[str, JSON]:
-    names, more = page_of(rpc, catalogue.names(rpc))
+    names, more = cut_mcp_page(rpc, catalogue.find_tool_entries(rpc))
     card = cards.LINKED if rpc.has_apps else None
-    own = [cards.described()] if card and rpc.params.get("cursor") is None else []
-    own += [documents.listed(name) for name, (kind, _) in names.items() if kind == documents.KIND]
-    return {"tools": own + catalogue.listed(catalogue.loaded(names), rpc.version, card), **more}
+    own = [cards.describe_card_tool()] if card and rpc.params.get("cursor") is None else []
+    own += [documents.describe_document_tool(name) for name, (kind, _) in names.items() if kind == documents.KIND]
+    return {"tools": own + catalogue.serialize_mcp_tools(catalogue.load_targets(names), rpc.version, card), **more}
 
 
 def list_prompts(rpc: RpcRequest) -> dict[str, JSON]:
-    names, more = page_of(rpc, prompts.names(rpc))
-    return {"prompts": prompts.listed(catalogue.loaded(names)), **more}
+    names, more = cut_mcp_page(rpc, prompts.find_prompt_entries(rpc))
+    return {"prompts": prompts.serialize_mcp_prompts(catalogue.load_targets(names)), **more}
 
 
 def list_resources(rpc: RpcRequest) -> dict[str, JSON]:
-    rows, last = resources.page(rpc, cursor_in(rpc), PAGE)
-    return {"resources": rows, **({"nextCursor": cursor_of(last)} if last else {})}
+    rows, last = resources.build_resource_page(rpc, parse_mcp_cursor(rpc), PAGE)
+    return {"resources": rows, **({"nextCursor": build_mcp_cursor(last)} if last else {})}
 
 
 def list_templates(rpc: RpcRequest) -> dict[str, JSON]:
-    cursor_in(rpc)
+    parse_mcp_cursor(rpc)
     return {"resourceTemplates": resources.templates(rpc)}
 
 
-def complete(rpc: RpcRequest) -> dict[str, JSON]:
+def answer_mcp_completion(rpc: RpcRequest) -> dict[str, JSON]:
     """Suggestions for an argument of a prompt or of a template."""
     reference, argument = rpc.object("ref"), rpc.object("argument")
     name, begun = argument.get("name"), argument.get("value")
     if not isinstance(name, str) or not isinstance(begun, str):
         raise Fault(PARAMS, "“argument” must have a name and a value.")
     if reference.get("type") == "ref/prompt":
-        values = prompts.completed(rpc, str(reference.get("name")), name, begun)
+        values = prompts.list_argument_values(rpc, str(reference.get("name")), name, begun)
     elif reference.get("type") == "ref/resource":
-        values = resources.completed(rpc, str(reference.get("uri")), name, begun)
+        values = resources.list_resource_values(rpc, str(reference.get("uri")), name, begun)
     else:
         raise Fault(PARAMS, "“ref” must be a prompt or a resource.")
     return {"completion": {"values": values[:MOST], "total": len(values), "hasMore": len(values) > MOST}}
 
 
 def list_tasks(rpc: RpcRequest) -> dict[str, JSON]:
-    after = cursor_in(rpc)
-    if after is not None and resources.id_in(after) is None:
+    after = parse_mcp_cursor(rpc)
+    if after is not None and resources.parse_resource_id(after) is None:
         raise Fault(PARAMS, "Invalid cursor")
-    rows, last = tasks.listed(rpc, after)
-    return {"tasks": rows, **({"nextCursor": cursor_of(last)} if last else {})}
+    rows, last = tasks.list_mcp_tasks(rpc, after)
+    return {"tasks": rows, **({"nextCursor": build_mcp_cursor(last)} if last else {})}
 
 
-def page_of(rpc: RpcRequest, rows: dict[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:
+def cut_mcp_page(rpc: RpcRequest, rows: dict[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:
     """The rows after the cursor, and the next cursor. Raises Fault."""
-    after = cursor_in(rpc)
+    after = parse_mcp_cursor(rpc)
     rest = {name: row for name, row in rows.items() if after is None or name > after}
     page = dict(islice(rest.items(), PAGE))
-    return page, {"nextCursor": cursor_of(next(reversed(page)))} if len(rest) > PAGE else {}
+    return page, {"nextCursor": build_mcp_cursor(next(reversed(page)))} if len(rest) > PAGE else {}
 
 
-def cursor_of(last: str) -> str:
+def build_mcp_cursor(last: str) -> str:
     return urlsafe_b64encode(last.encode()).decode()
 
 
-def cursor_in(rpc: RpcRequest) -> str | None:
+def parse_mcp_cursor(rpc: RpcRequest) -> str | None:
     text = rpc.params.get("cursor")
     if text is None:
         return None
@@ -134,10 +134,10 @@ SHARED: dict[str, Callable[[RpcRequest], dict[str, JSON]]] = {
     "prompts/list": list_prompts,
     "resources/list": list_resources,
     "resources/templates/list": list_templates,
-    "resources/read": resources.read,
-    "completion/complete": complete,
+    "resources/read": resources.read_mcp_resource,
+    "completion/complete": answer_mcp_completion,
     "tasks/get": tasks.get,
-    "tasks/cancel": tasks.cancel,
+    "tasks/cancel": tasks.cancel_mcp_task,
 }
 MODERN_METHODS = {**SHARED, "server/discover": discover, "tasks/update": tasks.update}
 LEGACY_METHODS = {

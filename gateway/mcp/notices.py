@@ -25,10 +25,12 @@ def of_event(rpc: RpcRequest, type: str, data: dict[str, JSON], number: int) -> 
         yield notification("notifications/progress", params)
     level = str(data.get("level")) if type == "tool.log" else GRAVE.get(type)
     if rpc.log_level and level in LEVELS and LEVELS.index(level) >= LEVELS.index(rpc.log_level):
-        yield notification("notifications/message", {"level": level, "logger": type, "data": logged(type, data)})
+        yield notification(
+            "notifications/message", {"level": level, "logger": type, "data": build_log_data(type, data)}
+        )
 
 
-def logged(type: str, data: dict[str, JSON]) -> JSON:
+def build_log_data(type: str, data: dict[str, JSON]) -> JSON:
     if type != "tool.log":
         return in_progress(type, data) or str(data.get("message") or data.get("reason") or type)[:LONGEST]
     fields = data.get("fields")

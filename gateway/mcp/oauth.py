@@ -59,7 +59,7 @@ class McpAuthentication(ApiKeyAuthentication):
         words = get_authorization_header(request).decode("latin-1").split()
         if len(words) != 2 or words[0].lower() != "bearer" or words[1].startswith("mk_"):
             return super().authenticate(request)
-        key = key_of(words[1], request.build_absolute_uri(RESOURCE))
+        key = find_token_key(words[1], request.build_absolute_uri(RESOURCE))
         if key is None:
             raise NotRecognised(
                 "This access token is unknown, expired, revoked or meant for another service.", hint="Sign in again."
@@ -73,7 +73,7 @@ class McpAuthentication(ApiKeyAuthentication):
         return f'Bearer resource_metadata="{where}"{wrong}'
 
 
-def key_of(token: str, resource: str) -> ApiKey | None:
+def find_token_key(token: str, resource: str) -> ApiKey | None:
     """The key that a token acts with, with no more scopes than the token has."""
     checksum = sha256(token.encode()).hexdigest()
     row = AccessToken.objects.select_related("refresh_token").filter(token_checksum=checksum).first()
@@ -105,7 +105,7 @@ class TokenStanding(Standing):
         return Standing.is_good(self) and RefreshToken.objects.filter(token_family=self.family, revoked=None).exists()
 
 
-def standing_of(key: ApiKey) -> Standing:
+def build_key_standing(key: ApiKey) -> Standing:
     return TokenStanding(key.pk, family=key.authorization) if key.authorization else Standing(key.pk)
 
 
@@ -129,7 +129,7 @@ class Validator(OAuth2Validator):
         """A code that comes a second time was stolen, before or after its first use: what it gave ends (RFC 9700)."""
         if super().validate_code(client_id, code, client, request, *args, **more):
             return True
-        if key := live_key(family_of(code, client)):
+        if key := live_key(derive_token_family(code, client)):
             key.revoke()
             AuditEvent.record("apikey.code_reused", key, actor=key.user, client=client.client_id)
         return False
@@ -148,7 +148,7 @@ class Validator(OAuth2Validator):
         checksum = sha256(token["refresh_token"].encode()).hexdigest()
         row = RefreshToken.objects.filter(token_checksum=checksum, revoked=None).get()
         if request.grant_type == "authorization_code":
-            row.token_family = family_of(request.code, request.client)
+            row.token_family = derive_token_family(request.code, request.client)
             row.save(update_fields=["token_family"])
         if not ApiKey.objects.filter(authorization=row.token_family).exists():
             scopes = sorted(scope for scope in token["scope"].split() if roles.allows(request.user, scope))
@@ -170,7 +170,7 @@ class Validator(OAuth2Validator):
         super().revoke_token(token, token_type_hint, request, *args, **more)
 
 
-def family_of(code: str, client: Any) -> UUID:
+def derive_token_family(code: str, client: Any) -> UUID:
     """What the tokens of an authorization have in common follows from its code, which is deleted when it is used."""
     return UUID(bytes=sha256(f"{client.pk} {code}".encode()).digest()[:16])
 
@@ -256,7 +256,7 @@ class RegistrationView(DynamicClientRegistrationView):
         """The limits come first: no row is read or written for a request beyond them."""
         client = throttles.find_client(request)
         [registrations] = throttles.count_in_windows([f"register:{client}"])
-        if registrations > REGISTRATIONS or not throttles.is_within(request.user, None, client):
+        if registrations > REGISTRATIONS or not throttles.is_below_limits(request.user, None, client):
             return HttpResponse(status=429, headers={"Retry-After": str(throttles.WINDOW_S)})
         return unsafe_redirects(request) or super().post(request, *args, **more)
 

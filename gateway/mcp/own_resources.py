@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from gateway.reading import as_text
+from gateway.reading import render_result_value
 
 from . import catalogue, content, functions, prompts
 from .catalogue import FUNCTION, READS, Target
@@ -39,12 +39,12 @@ class Source:
         return {where: self.uri, "name": self.target.name, **about}
 
 
-def listed(rpc: RpcRequest) -> list[Source]:
+def list_readable_sources(rpc: RpcRequest) -> list[Source]:
     """Those that this person may read, by name."""
-    names = {name: key for name, key in catalogue.names(rpc).items() if key[0] == FUNCTION}
-    uris = catalogue.marked([pk for _, pk in names.values()], MARK) if names else {}
+    names = {name: key for name, key in catalogue.find_tool_entries(rpc).items() if key[0] == FUNCTION}
+    uris = catalogue.load_schema_marks([pk for _, pk in names.values()], MARK) if names else {}
     good = {name: key for name, key in names.items() if is_address(uris.get(key[1]))}
-    targets = catalogue.loaded(dict(list(good.items())[:MOST]))
+    targets = catalogue.load_targets(dict(list(good.items())[:MOST]))
     return [Source(one, uris[one.row.pk]) for one in targets if one.spec.real_effect in READS]
 
 
@@ -52,9 +52,9 @@ def is_address(value: JSON) -> bool:
     return isinstance(value, str) and bool(ADDRESS.fullmatch(value))
 
 
-def versions(rpc: RpcRequest, uris: list[str]) -> dict[str, int]:
+def find_source_versions(rpc: RpcRequest, uris: list[str]) -> dict[str, int]:
     """The ids of the published versions that are read at these addresses."""
-    sources = listed(rpc) if uris else []
+    sources = list_readable_sources(rpc) if uris else []
     hits = {uri: matching(sources, uri) for uri in uris}
     return {uri: hit[0].target.row.published_id for uri, hit in hits.items() if hit}
 
@@ -62,13 +62,13 @@ def versions(rpc: RpcRequest, uris: list[str]) -> dict[str, int]:
 def matching(sources: list[Source], uri: str) -> tuple[Source, dict[str, str]] | None:
     """The function that is read at an address, and its arguments."""
     for source in sources:
-        values = values_in(source.uri, uri)
+        values = parse_template_values(source.uri, uri)
         if values is not None:
             return source, {name: unquote(value) for name, value in values.items()}
     return None
 
 
-def values_in(template: str, uri: str) -> dict[str, str] | None:
+def parse_template_values(template: str, uri: str) -> dict[str, str] | None:
     """The values of a template's variables in an address; None if it has another form.
 
     Each is one part of the path; a second variable of the same name must be equal. The address is read once, from its
@@ -91,26 +91,29 @@ def values_in(template: str, uri: str) -> dict[str, str] | None:
     return values
 
 
-def read(rpc: RpcRequest, uri: str) -> list[dict[str, JSON]] | None:
+def read_function_resource(rpc: RpcRequest, uri: str) -> list[dict[str, JSON]] | None:
     """The contents at an address; None where there is no function. Raises Fault, MusterError."""
-    source = matching(listed(rpc), uri)
+    source = matching(list_readable_sources(rpc), uri)
     if source is None:
         return None
     target = source[0].target
     files: list[dict[str, JSON]] = []
-    fields = prompts.fields_of(target)
-    values = {name: prompts.typed(prompts.rule_of(fields.get(name)), text) for name, text in source[1].items()}
-    return contents_of(uri, functions.value_of(rpc.user, target, values, files=files), files)
+    fields = prompts.get_argument_schemas(target)
+    values = {
+        name: prompts.convert_argument_text(prompts.normalize_argument_schema(fields.get(name)), text)
+        for name, text in source[1].items()
+    }
+    return build_resource_contents(uri, functions.run_marked_function(rpc.user, target, values, files=files), files)
 
 
-def contents_of(uri: str, value: JSON, files: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
+def build_resource_contents(uri: str, value: JSON, files: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     """In MCP's own form as it is, else the file that the function saved, else its result as text."""
     if own := content.in_their_form(value, "contents"):
         return own
     if files:
         return [as_contents(uri, one) for one in files]
     kind = "text/plain" if isinstance(value, str) else "application/json"
-    return [{"uri": uri, "mimeType": kind, "text": as_text(value)}]
+    return [{"uri": uri, "mimeType": kind, "text": render_result_value(value)}]
 
 
 def as_contents(uri: str, block: dict[str, JSON]) -> dict[str, JSON]:
@@ -119,7 +122,7 @@ def as_contents(uri: str, block: dict[str, JSON]) -> dict[str, JSON]:
     return {"uri": uri, "mimeType": block["mimeType"], "blob": block["data"]}
 
 
-def completed(rpc: RpcRequest, uri: str, argument: str, begun: str) -> list[str] | None:
+def find_variable_values(rpc: RpcRequest, uri: str, argument: str, begun: str) -> list[str] | None:
     """The values that the schema of a template's variable names; None where there is no such template."""
-    source = next((one for one in listed(rpc) if one.uri == uri and one.is_template), None)
-    return None if source is None else prompts.suggested(source.target, argument, begun)
+    source = next((one for one in list_readable_sources(rpc) if one.uri == uri and one.is_template), None)
+    return None if source is None else prompts.list_suggested_values(source.target, argument, begun)

@@ -7,22 +7,24 @@ from typing import Any
 
 from agents import prompts
 from agents.exceptions import Invalid
-from gateway.reading import as_text
+from gateway.reading import render_result_value
 
 from . import catalogue, content, documents, functions, results
 from .catalogue import AGENT, CHAIN, FUNCTION, Target
-from .protocol import INTERNAL, PARAMS, Fault, RpcRequest, answered
+from .protocol import INTERNAL, PARAMS, Fault, RpcRequest, build_rpc_response
 
 JSON = Any
 MARK = "x-mcp-prompt"
 TASK = {"name": "task", "description": "What to do.", "required": True}
 
 
-def names(rpc: RpcRequest, only: str | None = None) -> dict[str, tuple[str, int]]:
+def find_prompt_entries(rpc: RpcRequest, only: str | None = None) -> dict[str, tuple[str, int]]:
     """Agents, chains and marked functions; which of the others have a prompt is known when they are loaded."""
-    entries = {name: entry for name, entry in catalogue.names(rpc, only).items() if entry[0] != documents.KIND}
+    entries = {
+        name: entry for name, entry in catalogue.find_tool_entries(rpc, only).items() if entry[0] != documents.KIND
+    }
     ids = [pk for kind, pk in entries.values() if kind == FUNCTION]
-    marked = set(catalogue.marked(ids, MARK)) if ids else set()
+    marked = set(catalogue.load_schema_marks(ids, MARK)) if ids else set()
     return {name: (kind, pk) for name, (kind, pk) in entries.items() if kind != FUNCTION or pk in marked}
 
 
@@ -35,29 +37,33 @@ def is_run(target: Target) -> bool:
     return target.kind == CHAIN and is_written(target)
 
 
-def fields_of(target: Target) -> dict[str, JSON]:
+def get_argument_schemas(target: Target) -> dict[str, JSON]:
     """The schemas of its arguments by name; empty for one without a prompt."""
     if target.kind == AGENT:
         return target.spec.variables
     return (target.spec.input_schema or {}).get("properties") or {}
 
 
-def listed(targets: list[Target]) -> list[dict[str, JSON]]:
-    return [described(one) for one in targets if has_prompt(one)]
+def serialize_mcp_prompts(targets: list[Target]) -> list[dict[str, JSON]]:
+    return [serialize_mcp_prompt(one) for one in targets if has_prompt(one)]
 
 
 def has_prompt(target: Target) -> bool:
-    return is_written(target) or (target.kind != FUNCTION and bool(fields_of(target)))
+    return is_written(target) or (target.kind != FUNCTION and bool(get_argument_schemas(target)))
 
 
-def described(target: Target) -> dict[str, JSON]:
-    fields = fields_of(target)
+def serialize_mcp_prompt(target: Target) -> dict[str, JSON]:
+    fields = get_argument_schemas(target)
     if target.kind == AGENT:
         needed = [name for name, schema in fields.items() if "default" not in schema]
     else:
         needed = (target.spec.input_schema or {}).get("required") or []
     arguments = [
-        {"name": name, "description": str(rule_of(schema).get("description", "")), "required": name in needed}
+        {
+            "name": name,
+            "description": str(normalize_argument_schema(schema).get("description", "")),
+            "required": name in needed,
+        }
         for name, schema in fields.items()
     ]
     arguments += [TASK] if target.kind == AGENT and "task" not in fields else []
@@ -65,52 +71,59 @@ def described(target: Target) -> dict[str, JSON]:
     return {"name": target.name, "title": target.row.name, "description": about, "arguments": arguments}
 
 
-def found(rpc: RpcRequest, name: str) -> Target:
+def load_prompt_target(rpc: RpcRequest, name: str) -> Target:
     """Raises Fault."""
-    chosen = names(rpc, name.rpartition(".")[2])
-    target = catalogue.loaded({name: chosen[name]})[0] if name in chosen else None
+    chosen = find_prompt_entries(rpc, name.rpartition(".")[2])
+    target = catalogue.load_targets({name: chosen[name]})[0] if name in chosen else None
     if target is None or not has_prompt(target):
         raise Fault(PARAMS, f"Unknown prompt: {name[:200]}")
     return target
 
 
-def values_of(rpc: RpcRequest, target: Target) -> dict[str, JSON]:
+def parse_prompt_arguments(rpc: RpcRequest, target: Target) -> dict[str, JSON]:
     """The values that the texts of the arguments stand for. Raises Fault."""
     arguments = rpc.object("arguments")
     if not all(isinstance(value, str) for value in arguments.values()):
         raise Fault(PARAMS, "The arguments of a prompt are texts.")
-    rules = described(target)["arguments"]
+    rules = serialize_mcp_prompt(target)["arguments"]
     if missing := [one["name"] for one in rules if one["required"] and one["name"] not in arguments]:
         raise Fault(PARAMS, f"The argument “{missing[0]}” is missing.")
-    fields = fields_of(target)
-    return {name: typed(rule_of(fields[name]), text) for name, text in arguments.items() if name in fields}
+    fields = get_argument_schemas(target)
+    return {
+        name: convert_argument_text(normalize_argument_schema(fields[name]), text)
+        for name, text in arguments.items()
+        if name in fields
+    }
 
 
 def get(rpc: RpcRequest, target: Target, values: dict[str, JSON]) -> dict[str, JSON]:
     """The prompt with these values. Raises Fault, MusterError."""
     if target.kind == FUNCTION:
-        return of_value(target, functions.value_of(rpc.user, target, values))
+        return of_value(target, functions.run_marked_function(rpc.user, target, values))
     return of_value(
-        target, filled(target, values, rpc.object("arguments")) if target.kind == AGENT else called(target, values)
+        target,
+        render_agent_prompt(target, values, rpc.object("arguments"))
+        if target.kind == AGENT
+        else render_call_prompt(target, values),
     )
 
 
-def written(rpc: RpcRequest, target: Target, end: dict[str, JSON]) -> dict[str, JSON]:
+def build_chain_prompt(rpc: RpcRequest, target: Target, end: dict[str, JSON]) -> dict[str, JSON]:
     """The answer to prompts/get by the event run.finished of a chain."""
     if end["status"] not in results.WELL:
         message = (end.get("error") or {}).get("message") or f"The run ended as {end['status']}."
         return Fault(INTERNAL, message).as_json(rpc.id)
-    return answered(rpc, of_value(target, end.get("output")))
+    return build_rpc_response(rpc, of_value(target, end.get("output")))
 
 
 def of_value(target: Target, value: JSON) -> dict[str, JSON]:
     """Messages in MCP's own form as they are; anything else as the text of one."""
     messages = content.in_their_form(value, "messages")
-    messages = messages or [{"role": "user", "content": content.text(as_text(value))}]
+    messages = messages or [{"role": "user", "content": content.text(render_result_value(value))}]
     return {"description": target.spec.description, "messages": messages}
 
 
-def filled(target: Target, values: dict[str, JSON], texts: dict[str, str]) -> str:
+def render_agent_prompt(target: Target, values: dict[str, JSON], texts: dict[str, str]) -> str:
     values, problems = prompts.fill_values(target.spec.variables, values)
     if problems:
         raise Fault(PARAMS, f"{problems[0]['field']}: {problems[0]['message']}")
@@ -121,16 +134,16 @@ def filled(target: Target, values: dict[str, JSON], texts: dict[str, str]) -> st
     return "\n\n".join(filter(None, [instructions, texts.get("task")]))
 
 
-def called(target: Target, values: dict[str, JSON]) -> str:
+def render_call_prompt(target: Target, values: dict[str, JSON]) -> str:
     arguments = values if target.spec.takes_arguments else {"input": values}
-    return f"Call the tool “{target.name}” with the arguments {as_text(arguments)} and tell me its result."
+    return f"Call the tool “{target.name}” with the arguments {render_result_value(arguments)} and tell me its result."
 
 
-def rule_of(schema: JSON) -> dict[str, JSON]:
+def normalize_argument_schema(schema: JSON) -> dict[str, JSON]:
     return schema if isinstance(schema, dict) else {}
 
 
-def typed(schema: dict[str, JSON], text: str) -> JSON:
+def convert_argument_text(schema: dict[str, JSON], text: str) -> JSON:
     """The value that a text stands for: arguments of prompts are always texts."""
     kind = schema.get("type", "string")
     if kind == "boolean" and text in ("true", "false"):
@@ -142,12 +155,12 @@ def typed(schema: dict[str, JSON], text: str) -> JSON:
     return text if isinstance(value, float) and not isfinite(value) else value
 
 
-def completed(rpc: RpcRequest, name: str, argument: str, begun: str) -> list[str]:
+def list_argument_values(rpc: RpcRequest, name: str, argument: str, begun: str) -> list[str]:
     """The values that the schema of an argument names. Raises Fault."""
-    return suggested(found(rpc, name), argument, begun)
+    return list_suggested_values(load_prompt_target(rpc, name), argument, begun)
 
 
-def suggested(target: Target, argument: str, begun: str) -> list[str]:
-    schema = rule_of(fields_of(target).get(argument))
+def list_suggested_values(target: Target, argument: str, begun: str) -> list[str]:
+    schema = normalize_argument_schema(get_argument_schemas(target).get(argument))
     values = schema.get("enum") or (["true", "false"] if schema.get("type") == "boolean" else [])
     return [str(value) for value in values if str(value).lower().startswith(begun.lower())]

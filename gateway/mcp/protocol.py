@@ -74,7 +74,7 @@ class RpcRequest:
     @property
     def progress(self) -> JSON:
         """The token under which the client wants to hear of progress; None if it does not."""
-        return meta_of(self.params).get("progressToken")
+        return get_params_meta(self.params).get("progressToken")
 
     def can(self, *path: str) -> bool:
         """Whether the client declared a capability."""
@@ -135,12 +135,12 @@ def as_list(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []
 
 
-def meta_of(params: JSON) -> dict[str, JSON]:
+def get_params_meta(params: JSON) -> dict[str, JSON]:
     meta = params.get("_meta") if isinstance(params, dict) else None
     return meta if isinstance(meta, dict) else {}
 
 
-def checked(message: JSON) -> dict[str, JSON]:
+def check_rpc_message(message: JSON) -> dict[str, JSON]:
     """The message, if it is one of JSON-RPC. Raises Fault."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise Fault(REQUEST, "Send one JSON-RPC 2.0 message.", status=400)
@@ -159,7 +159,7 @@ def checked(message: JSON) -> dict[str, JSON]:
 
 def is_modern(message: dict[str, JSON], header: str) -> bool:
     """Whether a message is meant in the newest version. One with an unknown version is, too: it gets that answer."""
-    if VERSION_KEY in meta_of(message.get("params")):
+    if VERSION_KEY in get_params_meta(message.get("params")):
         return True
     return bool(header) and header not in LEGACY_VERSIONS and message.get("method") != "initialize"
 
@@ -167,7 +167,7 @@ def is_modern(message: dict[str, JSON], header: str) -> bool:
 def check_modern(message: dict[str, JSON], request_headers: Any) -> None:
     """What each request of the newest version must say, in body and headers. Raises Fault."""
     params = message.get("params") or {}
-    meta = meta_of(params)
+    meta = get_params_meta(params)
     version = meta.get(VERSION_KEY)
     if not isinstance(version, str) or not isinstance(meta.get(CAPABILITIES_KEY), dict):
         missing = VERSION_KEY if not isinstance(version, str) else CAPABILITIES_KEY
@@ -186,7 +186,7 @@ def require_header(request_headers: Any, name: str, value: JSON) -> None:
     header = request_headers.get(name)
     if header is None:
         raise Fault(HEADER, f"Header mismatch: {name} is missing.", status=400)
-    if decoded(header) != value:
+    if decode_mcp_header(header) != value:
         raise Fault(HEADER, f"Header mismatch: {name} does not match the body.", status=400)
 
 
@@ -201,12 +201,12 @@ def check_arguments(rpc: RpcRequest, schema: JSON, request_headers: Any) -> None
     for name in headers.marks(schema):
         header = f"Mcp-Param-{name}"
         if header in rules:
-            require_header(request_headers, header, decoded(rules[header]))
+            require_header(request_headers, header, decode_mcp_header(rules[header]))
         elif header in request_headers:
             raise Fault(HEADER, f"Header mismatch: {header} has no argument.", status=400)
 
 
-def decoded(value: str) -> str | None:
+def decode_mcp_header(value: str) -> str | None:
     """A header's value; None for a broken one."""
     value = value.strip(" \t")
     if not (value.startswith("=?base64?") and value.endswith("?=")):
@@ -217,12 +217,12 @@ def decoded(value: str) -> str | None:
         return None
 
 
-def chosen(version: JSON) -> str:
+def choose_session_version(version: JSON) -> str:
     """The version that `initialize` settles on: the client's, or the newest one with sessions."""
     return version if version in LEGACY_VERSIONS else LEGACY
 
 
-def answered(rpc: RpcRequest, result: dict[str, JSON]) -> dict[str, JSON]:
+def build_rpc_response(rpc: RpcRequest, result: dict[str, JSON]) -> dict[str, JSON]:
     """The response with a result; in the newest version it says what kind it is and who answers."""
     if rpc.is_modern:
         meta = {f"{PREFIX}/serverInfo": SERVER, **result.get("_meta", {})}

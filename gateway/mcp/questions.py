@@ -12,9 +12,9 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from agents.http.parsers import read
+from agents.http.parsers import parse_json_body
 from agents.models.key import DECIDE
-from gateway.reading import as_text
+from gateway.reading import render_result_value
 from runs.calls import approvals, inputs
 from runs.events import record as events
 from runs.exceptions import AlreadyAnswered, AlreadyDecided
@@ -53,22 +53,24 @@ def open_ones(rpc: RpcRequest, run_id: UUID) -> dict[str, dict[str, JSON]]:
     requests: dict[str, dict[str, JSON]] = {}
     if rpc.can("elicitation") and not rpc.shows_cards:
         approvals = decidable(rpc).open().filter(of_tree(run_id)).order_by("id")
-        requests |= {str(row.pk): {"method": "elicitation/create", "params": params_of(row)} for row in approvals}
-    rows = inputs_of(rpc, of_tree(run_id))
-    for name, row in (named(rows) if rpc.is_modern else {str(row.pk): row for row in rows}).items():
+        requests |= {
+            str(row.pk): {"method": "elicitation/create", "params": build_elicitation_params(row)} for row in approvals
+        }
+    rows = load_open_inputs(rpc, of_tree(run_id))
+    for name, row in (build_named_requests(rows) if rpc.is_modern else {str(row.pk): row for row in rows}).items():
         if row.kind == InputRequest.Kind.FORM and rpc.can("elicitation"):
-            requests[name] = {"method": "elicitation/create", "params": params_of(row)}
-        elif row.kind == InputRequest.Kind.TOOL and (request := client_tools.request_of(rpc, row)):
+            requests[name] = {"method": "elicitation/create", "params": build_elicitation_params(row)}
+        elif row.kind == InputRequest.Kind.TOOL and (request := client_tools.find_client_request(rpc, row)):
             requests[name] = request
     return requests
 
 
-def inputs_of(rpc: RpcRequest, within: Q) -> list[InputRequest]:
+def load_open_inputs(rpc: RpcRequest, within: Q) -> list[InputRequest]:
     rows = InputRequest.objects.visible_to(rpc.user).open().filter(within)
     return list(rows.select_related("run").order_by("id"))
 
 
-def named(rows: list[InputRequest]) -> dict[str, InputRequest]:
+def build_named_requests(rows: list[InputRequest]) -> dict[str, InputRequest]:
     """By their key where it is given and no other open one has it, else by their id."""
     often = Counter(row.key for row in rows)
     return {row.key if row.key and often[row.key] == 1 else str(row.pk): row for row in rows}
@@ -81,24 +83,24 @@ def check_client(rpc: RpcRequest, target: Target) -> None:
             need(rpc, path)
 
 
-def params_of(row: Approval | InputRequest) -> dict[str, JSON]:
+def build_elicitation_params(row: Approval | InputRequest) -> dict[str, JSON]:
     if isinstance(row, Approval):
-        shown = as_text(row.arguments)[:LONGEST]
+        shown = render_result_value(row.arguments)[:LONGEST]
         because = f" ({row.reason})" if row.reason else ""
         return {
             "mode": "form",
             "message": f"Allow “{row.tool}”{because}? Arguments: {shown}",
             "requestedSchema": DECISION,
         }
-    return {"mode": "form", "message": row.prompt or row.name, "requestedSchema": form_of(row.schema)}
+    return {"mode": "form", "message": row.prompt or row.name, "requestedSchema": build_flat_schema(row.schema)}
 
 
-def form_of(schema: JSON) -> dict[str, JSON]:
+def build_flat_schema(schema: JSON) -> dict[str, JSON]:
     """The schema of an answer as a flat form; what is not flat becomes one field."""
     if is_flat(schema):
         needed = {"required": schema["required"]} if schema.get("required") else {}
         return {"type": "object", "properties": schema["properties"], **needed}
-    return {"type": "object", "properties": {"answer": field_of(schema)}, "required": ["answer"]}
+    return {"type": "object", "properties": {"answer": build_flat_field(schema)}, "required": ["answer"]}
 
 
 def is_flat(schema: JSON) -> bool:
@@ -119,27 +121,27 @@ def is_choice(items: JSON) -> bool:
     return isinstance(items, dict) and (isinstance(items.get("enum"), list) or isinstance(items.get("anyOf"), list))
 
 
-def field_of(schema: JSON) -> dict[str, JSON]:
+def build_flat_field(schema: JSON) -> dict[str, JSON]:
     if schema is None or is_simple(schema):
         return schema or {"type": "string"}
-    return {"type": "string", "description": f"JSON that matches {as_text(schema)[:LONGEST]}"}
+    return {"type": "string", "description": f"JSON that matches {render_result_value(schema)[:LONGEST]}"}
 
 
-def settle(rpc: RpcRequest, responses: dict[str, JSON], run_id: UUID | None = None) -> None:
+def record_client_answers(rpc: RpcRequest, responses: dict[str, JSON], run_id: UUID | None = None) -> None:
     """Take the client's answers. One that was answered or decided already, or is unknown, is left out.
 
     `run_id`: only questions of this run and those below it, which may be named by their keys. Raises Fault, Invalid.
     """
-    answers = dict(readable(responses))
+    answers = dict(iterate_checked_responses(responses))
     ids = {UUID(name): result for name, result in answers.items() if is_id(name)}
     within = of_tree(run_id) if run_id else Q(pk__in=ids)
     waiting: set[UUID] = set()
     for approval in decidable(rpc).open().filter(of_tree(run_id) if run_id else Q(), pk__in=ids):
-        if decide(rpc, approval, ids[approval.pk]):
+        if decide_elicited_approval(rpc, approval, ids[approval.pk]):
             waiting.add(approval.run_id)
     may_answer = run_id is not None or any(rpc.may(SCOPES[kind]) for kind in (AGENT, CHAIN))
-    requests = inputs_of(rpc, within) if may_answer else []
-    names = {request.pk: name for name, request in named(requests).items()}
+    requests = load_open_inputs(rpc, within) if may_answer else []
+    names = {request.pk: name for name, request in build_named_requests(requests).items()}
     for request in requests:
         result = ids.get(request.pk) or (answers.get(names[request.pk]) if run_id else None)
         if result is not None and reply(rpc, request, result):
@@ -148,7 +150,7 @@ def settle(rpc: RpcRequest, responses: dict[str, JSON], run_id: UUID | None = No
         events.expect_watcher(one)
 
 
-def readable(responses: dict[str, JSON]) -> Iterator[tuple[str, dict[str, JSON]]]:
+def iterate_checked_responses(responses: dict[str, JSON]) -> Iterator[tuple[str, dict[str, JSON]]]:
     for name, result in responses.items():
         if not isinstance(result, dict):
             raise Fault(PARAMS, f"The response to “{name[:80]}” must be an object.")
@@ -162,7 +164,7 @@ def is_id(name: str) -> bool:
         return False
 
 
-def action_of(result: dict[str, JSON]) -> str:
+def get_elicitation_action(result: dict[str, JSON]) -> str:
     """Raises Fault."""
     action = result.get("action")
     if action not in ("accept", "decline", "cancel"):
@@ -170,16 +172,16 @@ def action_of(result: dict[str, JSON]) -> str:
     return str(action)
 
 
-def decide(rpc: RpcRequest, approval: Approval, result: dict[str, JSON]) -> bool:
+def decide_elicited_approval(rpc: RpcRequest, approval: Approval, result: dict[str, JSON]) -> bool:
     """Whether this was the decision. `cancel` leaves it open: it can still be decided in Muster."""
-    action = action_of(result)
+    action = get_elicitation_action(result)
     if action == "cancel":
         return False
     content = result.get("content") if isinstance(result.get("content"), dict) else {}
     is_yes = action == "accept" and content.get("approve") is True
     note = content.get("note") if isinstance(content.get("note"), str) else ""
     try:
-        approvals.decide(approval, "approve" if is_yes else "deny", by=rpc.user, note=note, source="mcp")
+        approvals.decide_approval(approval, "approve" if is_yes else "deny", by=rpc.user, note=note, source="mcp")
     except AlreadyDecided:
         return False
     return True
@@ -189,19 +191,21 @@ def reply(rpc: RpcRequest, request: InputRequest, result: dict[str, JSON]) -> bo
     """Whether this was the answer."""
     try:
         if request.kind == InputRequest.Kind.TOOL:
-            inputs.answer(request, by=rpc.user, **client_tools.answer_of(request, result))
+            inputs.answer_input_request(request, by=rpc.user, **client_tools.parse_client_answer(request, result))
             return True
-        action = action_of(result)
+        action = get_elicitation_action(result)
         if action == "decline":
             inputs.decline(request, by=rpc.user)
         elif action == "accept":
-            inputs.answer(request, by=rpc.user, value=value_of(request.schema, result.get("content")))
+            inputs.answer_input_request(
+                request, by=rpc.user, value=parse_form_answer(request.schema, result.get("content"))
+            )
         return action != "cancel"
     except AlreadyAnswered:
         return False
 
 
-def value_of(schema: JSON, content: JSON) -> JSON:
+def parse_form_answer(schema: JSON, content: JSON) -> JSON:
     """The answer that a form's content stands for."""
     if is_flat(schema):
         return content
@@ -209,6 +213,6 @@ def value_of(schema: JSON, content: JSON) -> JSON:
     if schema is None or is_simple(schema) or not isinstance(answer, str):
         return answer
     try:
-        return read(answer.encode())
+        return parse_json_body(answer.encode())
     except ValueError as error:
         raise Fault(PARAMS, f"The answer is not JSON: {error}.")

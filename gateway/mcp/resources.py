@@ -43,19 +43,19 @@ def runs(rpc: RpcRequest) -> Any:
 
 
 def templates(rpc: RpcRequest) -> list[dict[str, JSON]]:
-    own = [one.described() for one in own_resources.listed(rpc) if one.is_template]
+    own = [one.described() for one in own_resources.list_readable_sources(rpc) if one.is_template]
     ours = [one for one in TEMPLATES if rpc.may(one["scope"])]
     return [{name: value for name, value in one.items() if name != "scope"} for one in ours] + own
 
 
-def page(rpc: RpcRequest, after: str | None, size: int) -> tuple[list[dict[str, JSON]], str | None]:
+def build_resource_page(rpc: RpcRequest, after: str | None, size: int) -> tuple[list[dict[str, JSON]], str | None]:
     """Files, then runs that no other run started, each newest first; and the place where the page ends.
 
     Before them, on the first page, functions that are resources.
     """
-    own = [] if after else [one.described() for one in own_resources.listed(rpc) if not one.is_template]
+    own = [] if after else [one.described() for one in own_resources.list_readable_sources(rpc) if not one.is_template]
     section, _, last = (after or "files:").partition(":")
-    if section not in ("files", "runs") or (last and id_in(last) is None):
+    if section not in ("files", "runs") or (last and parse_resource_id(last) is None):
         raise Fault(PARAMS, "Invalid cursor")
     entries: list[tuple[str, dict[str, JSON]]] = []
     if section == "files":
@@ -93,74 +93,74 @@ def run_json(row: Run) -> dict[str, JSON]:
     }  # fmt: skip
 
 
-def read(rpc: RpcRequest) -> dict[str, JSON]:
+def read_mcp_resource(rpc: RpcRequest) -> dict[str, JSON]:
     """The content of a resource. Raises Fault."""
     uri = rpc.text("uri")
     entries: list[dict[str, JSON]] | None
     if uri == cards.URI:
-        entries = [{"uri": uri, **cards.page()}]
+        entries = [{"uri": uri, **cards.build_card_resource()}]
     elif not uri.startswith(SCHEME):
-        entries = own_resources.read(rpc, uri)
+        entries = own_resources.read_function_resource(rpc, uri)
     else:
         content = read_ours(rpc, uri)
         entries = [{"uri": uri, **content}] if content else None
     if entries is None:
-        raise missing(rpc, uri)
+        raise refuse_missing_resource(rpc, uri)
     return {"contents": entries}
 
 
-def missing(rpc: RpcRequest, uri: str) -> Fault:
+def refuse_missing_resource(rpc: RpcRequest, uri: str) -> Fault:
     return Fault(PARAMS if rpc.is_modern else NO_RESOURCE, "Resource not found", data={"uri": uri})
 
 
 def read_ours(rpc: RpcRequest, uri: str) -> dict[str, JSON] | None:
     kind, _, rest = uri.removeprefix(SCHEME).partition("/")
     id, _, part = rest.partition("/")
-    reader, pk = READERS.get((kind, part)), id_in(id)
+    reader, pk = READERS.get((kind, part)), parse_resource_id(id)
     return reader(rpc, pk) if reader and pk else None
 
 
-def id_in(text: str) -> UUID | None:
+def parse_resource_id(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:
         return None
 
 
-def read_file(rpc: RpcRequest, pk: UUID) -> dict[str, JSON] | None:
+def read_file_resource(rpc: RpcRequest, pk: UUID) -> dict[str, JSON] | None:
     row = files(rpc).filter(pk=pk).first()
     if row is None:
         return None
     if row.size > LARGEST:
         raise Fault(PARAMS, f"The file has {row.size} bytes; {LARGEST} can be sent. GET /api/v1/files/{row.pk}/content")
-    content = storage.read(row)
+    content = storage.read_stored_file(row)
     return None if content is None else contents(f"{SCHEME}files/{pk}", row.media_type, content)
 
 
 def read_run(rpc: RpcRequest, pk: UUID) -> dict[str, JSON] | None:
     row = runs(rpc).filter(pk=pk).first()
-    return as_json(RunSerializer(row).data) if row else None
+    return build_json_contents(RunSerializer(row).data) if row else None
 
 
 def read_events(rpc: RpcRequest, pk: UUID) -> dict[str, JSON] | None:
     if not runs(rpc).filter(pk=pk).exists():
         return None
     page, _ = read_page(RunEvent.objects.filter(run_id=pk).order_by("seq"), MOST_EVENTS)
-    return as_json(EventSerializer(page, many=True).data)
+    return build_json_contents(EventSerializer(page, many=True).data)
 
 
-def as_json(value: JSON) -> dict[str, JSON]:
-    return {"mimeType": "application/json", "text": json_values.write(value).decode()}
+def build_json_contents(value: JSON) -> dict[str, JSON]:
+    return {"mimeType": "application/json", "text": json_values.dump_json(value).decode()}
 
 
 READERS: dict[tuple[str, str], Callable[[RpcRequest, UUID], dict[str, JSON] | None]] = {
-    ("files", ""): read_file, ("runs", ""): read_run, ("runs", "events"): read_events,
+    ("files", ""): read_file_resource, ("runs", ""): read_run, ("runs", "events"): read_events,
 }  # fmt: skip
 
 
-def completed(rpc: RpcRequest, uri: str, argument: str, begun: str) -> list[str]:
+def list_resource_values(rpc: RpcRequest, uri: str, argument: str, begun: str) -> list[str]:
     """Ids of the newest files or runs that begin like this, or values of a function's argument. Raises Fault."""
-    if (values := own_resources.completed(rpc, uri, argument, begun)) is not None:
+    if (values := own_resources.find_variable_values(rpc, uri, argument, begun)) is not None:
         return values
     name = next((one["name"] for one in TEMPLATES if one["uriTemplate"] == uri), None)
     if name is None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from functions.models import Execution
-from gateway.reading import as_text
+from gateway.reading import render_result_value
 from registry.llm.answer_builder import name_cut
 from runs.models import Run
 from runs.models.file import SHOWN
@@ -25,11 +25,11 @@ def failure(message: str) -> dict[str, JSON]:
 def of_execution(target: Target, execution: Execution, files: Iterable[dict[str, JSON]] = ()) -> dict[str, JSON]:
     """`files`: what the function saved, as content."""
     if execution.status != "ok":
-        return failure(failed(execution))
+        return failure(describe_failed_execution(execution))
     return of_value(target, execution.result, files)
 
 
-def failed(execution: Execution) -> str:
+def describe_failed_execution(execution: Execution) -> str:
     return str((execution.error or {}).get("message") or execution.status)
 
 
@@ -39,10 +39,10 @@ def of_value(target: Target, value: JSON, files: Iterable[dict[str, JSON]] = ())
         return {"content": [*own, *files]}
     structured = target.structured(value) if target.output_schema else None
     shown = {"structuredContent": structured} if structured is not None else {}
-    return {"content": [text(as_text(value)), *files], **shown}
+    return {"content": [text(render_result_value(value)), *files], **shown}
 
 
-def of_run(target: Target, run: Run, end: dict[str, JSON]) -> dict[str, JSON]:
+def build_run_result(target: Target, run: Run, end: dict[str, JSON]) -> dict[str, JSON]:
     """`end`: the data of the event run.finished."""
     files = content.of_stored(artifact.file for artifact in SHOWN.all(run=run.pk, user=run.principal_id))
     facts = {"muster/run": str(run.pk), "muster/status": end["status"]}
@@ -58,4 +58,4 @@ def of_run(target: Target, run: Run, end: dict[str, JSON]) -> dict[str, JSON]:
         return {**of_value(target, output, files), **meta}
     structured = {"reply": reply or "", "run": str(run.pk), "session": end["session"]}
     structured |= {"output": output} if target.spec.output_schema and output is not None else {}
-    return {"content": [text(reply or as_text(output)), *files], "structuredContent": structured, **meta}
+    return {"content": [text(reply or render_result_value(output)), *files], "structuredContent": structured, **meta}

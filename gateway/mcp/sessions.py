@@ -36,7 +36,7 @@ class Session:
         return sha256(self.id.encode()).hexdigest()[:32]
 
 
-def opened(user: Any, version: str, capabilities: dict[str, JSON], client: str) -> Session:
+def create_mcp_session(user: Any, version: str, capabilities: dict[str, JSON], client: str) -> Session:
     """A new session. Only the capabilities that the server uses are kept."""
     kept = {name: capabilities[name] for name in KEPT if isinstance(capabilities.get(name), dict)}
     if "extensions" in kept:
@@ -45,7 +45,7 @@ def opened(user: Any, version: str, capabilities: dict[str, JSON], client: str) 
     return Session(signing.dumps(facts, salt=SESSION, compress=True), version, kept, client)
 
 
-def found(user: Any, id: str) -> Session:
+def load_mcp_session(user: Any, id: str) -> Session:
     """The session with this id, if it is the user's. Raises Fault (HTTP status 404)."""
     gone = Fault(-32001, "Session not found", status=404)
     if len(id) > 4000:
@@ -62,7 +62,7 @@ def found(user: Any, id: str) -> Session:
     return replace(session, log_level=kept.get(level, ""))
 
 
-def end(session: Session) -> None:
+def close_mcp_session(session: Session) -> None:
     cache.set(f"mcp.ended.{session.digest}", True, LIFETIME_S)
 
 
@@ -70,27 +70,27 @@ def set_log_level(digest: str, level: str) -> None:
     cache.set(f"mcp.level.{digest}", level, LIFETIME_S)
 
 
-def subscribed(digest: str) -> list[str]:
+def list_subscribed_uris(digest: str) -> list[str]:
     """The addresses of the resources that this session has subscribed to."""
     return list(cache.get(f"mcp.watched.{digest}") or ())
 
 
 def set_subscribed(digest: str, uris: list[str]) -> None:
     cache.set(f"mcp.watched.{digest}", uris, LIFETIME_S)
-    broadcast.publish(news_of(digest), b"")
+    broadcast.publish_message(build_news_channel(digest), b"")
 
 
-def news_of(digest: str) -> bytes:
+def build_news_channel(digest: str) -> bytes:
     """The channel on which a change of a session's subscriptions is announced."""
-    return broadcast.channel_of("mcp", digest)
+    return broadcast.name_channel("mcp", digest)
 
 
-def sealed(rpc: RpcRequest, salt: str, facts: dict[str, JSON]) -> str:
+def seal_client_facts(rpc: RpcRequest, salt: str, facts: dict[str, JSON]) -> str:
     """Facts that travel through the client, for this user alone."""
     return signing.dumps({**facts, "u": rpc.user.pk}, salt=salt, compress=True)
 
 
-def unsealed(rpc: RpcRequest, salt: str, text: JSON, max_age: int = LIFETIME_S) -> dict[str, JSON] | None:
+def open_sealed_facts(rpc: RpcRequest, salt: str, text: JSON, max_age: int = LIFETIME_S) -> dict[str, JSON] | None:
     """None if the text was changed, is too old, or was made for another user."""
     try:
         facts = signing.loads(text, salt=salt, max_age=max_age)

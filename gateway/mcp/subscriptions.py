@@ -17,7 +17,7 @@ from connectors.mcp.session import PREFIX
 from gateway.sse import HEARTBEAT, sse
 from plumbing.broker.listener import LISTENER
 from plumbing.threads import in_thread
-from runs.events.record import events_of
+from runs.events.record import name_event_channel
 
 from . import catalogue, own_resources, resources, sessions
 from .content import SCHEME
@@ -38,9 +38,9 @@ def subscribe(rpc: RpcRequest) -> dict[str, JSON]:
     uri = rpc.text("uri")
     if not rpc.session:
         raise Fault(REQUEST, "Subscriptions belong to a session: send Mcp-Session-Id.")
-    if not versions(rpc, [uri]):
-        raise resources.missing(rpc, uri)
-    uris = sessions.subscribed(rpc.session)
+    if not find_resource_versions(rpc, [uri]):
+        raise resources.refuse_missing_resource(rpc, uri)
+    uris = sessions.list_subscribed_uris(rpc.session)
     if uri not in uris and len(uris) >= MOST:
         raise Fault(PARAMS, f"A session can subscribe to {MOST} resources.")
     sessions.set_subscribed(rpc.session, [*(one for one in uris if one != uri), uri])
@@ -50,20 +50,22 @@ def subscribe(rpc: RpcRequest) -> dict[str, JSON]:
 def unsubscribe(rpc: RpcRequest) -> dict[str, JSON]:
     uri = rpc.text("uri")
     if rpc.session:
-        sessions.set_subscribed(rpc.session, [one for one in sessions.subscribed(rpc.session) if one != uri])
+        sessions.set_subscribed(rpc.session, [one for one in sessions.list_subscribed_uris(rpc.session) if one != uri])
     return {}
 
 
-def versions(rpc: RpcRequest, uris: list[str]) -> dict[str, JSON]:
+def find_resource_versions(rpc: RpcRequest, uris: list[str]) -> dict[str, JSON]:
     """What each of these resources has at the moment that a change would change; those that exist for this person."""
-    ids = {uri: resources.id_in(uri.removeprefix(SCHEME).split("/")[1]) for uri in uris if is_ours(uri)}
+    ids = {
+        uri: resources.parse_resource_id(uri.removeprefix(SCHEME).split("/")[1]) for uri in uris if is_muster_uri(uri)
+    }
     runs = resources.runs(rpc).filter(pk__in=[id for id in ids.values() if id])
     last_events: dict[JSON, JSON] = dict(runs.values_list("pk", "last_event"))
     files = [id for uri, id in ids.items() if id and uri.startswith(f"{SCHEME}files/")]
     if files:  # a file never changes
         last_events |= dict.fromkeys(resources.files(rpc).filter(pk__in=files).values_list("pk", flat=True), 0)
     ours = {uri: last_events[id] for uri, id in ids.items() if id in last_events}
-    return ours | own_resources.versions(rpc, [uri for uri in uris if not is_ours(uri)])
+    return ours | own_resources.find_source_versions(rpc, [uri for uri in uris if not is_muster_uri(uri)])
 
 
 def states(rpc: RpcRequest, lists: Collection[str]) -> dict[str, JSON]:
@@ -75,7 +77,7 @@ def states(rpc: RpcRequest, lists: Collection[str]) -> dict[str, JSON]:
     return {name: state[name] for name in lists}
 
 
-def is_ours(uri: str) -> bool:
+def is_muster_uri(uri: str) -> bool:
     return uri.startswith(SCHEME) and "/" in uri.removeprefix(SCHEME)
 
 
@@ -100,7 +102,7 @@ class Watch:
     def changed(self) -> list[dict[str, JSON]]:
         """The notifications since the last look; what is new to the stream has not changed."""
         uris = self.uris()
-        now = (versions(self.rpc, uris) if uris else {}) | states(self.rpc, self.lists)
+        now = (find_resource_versions(self.rpc, uris) if uris else {}) | states(self.rpc, self.lists)
         before, self.seen = self.seen, now
         return [self.news(name) for name, one in now.items() if name in before and before[name] != one]
 
@@ -111,9 +113,9 @@ class Watch:
 
     def channels(self) -> set[bytes]:
         """Where changes of what was last seen are announced."""
-        ids = {resources.id_in(uri.split("/")[3]) for uri in self.seen if uri.startswith(f"{SCHEME}runs/")}
-        own = {sessions.news_of(self.rpc.session)} if self.rpc.session else set()
-        return {*OFFERED, *own, *(events_of(id) for id in ids)}
+        ids = {resources.parse_resource_id(uri.split("/")[3]) for uri in self.seen if uri.startswith(f"{SCHEME}runs/")}
+        own = {sessions.build_news_channel(self.rpc.session)} if self.rpc.session else set()
+        return {*OFFERED, *own, *(name_event_channel(id) for id in ids)}
 
 
 class Ear:
@@ -144,7 +146,7 @@ class Ear:
 
 
 def of_session(rpc: RpcRequest) -> Watch:
-    return Watch(rpc, lambda: sessions.subscribed(rpc.session))
+    return Watch(rpc, lambda: sessions.list_subscribed_uris(rpc.session))
 
 
 def listen(rpc: RpcRequest, headers: Any) -> Watch:
@@ -157,12 +159,12 @@ def listen(rpc: RpcRequest, headers: Any) -> Watch:
         or not all(isinstance(one, str) for one in resource_uris)
     ):
         raise Fault(PARAMS, f"“resourceSubscriptions” must be a list of at most {MOST} addresses.")
-    uris = [*versions(rpc, resource_uris)]
+    uris = [*find_resource_versions(rpc, resource_uris)]
     lists = [name for name, field in LISTS.items() if subscription.get(field) is True]
     return Watch(rpc, lambda: uris, lists, subscription=rpc.id)
 
 
-async def stream_of(watch: Watch) -> AsyncIterator[bytes]:
+async def stream_watched_changes(watch: Watch) -> AsyncIterator[bytes]:
     yield RETRY
     if watch.subscription is not None:
         uris = {"resourceSubscriptions": watch.uris()} if watch.uris() else {}

@@ -11,13 +11,13 @@ from uuid import UUID
 from gateway import turns
 from gateway.turns import Turn
 from runs.events.frames import Frame
-from runs.events.record import as_json
+from runs.events.record import serialize_event
 from runs.exceptions import RunFinished
 from runs.models import Run, RunEvent
 from runs.queue import endings
 
 from . import questions, results
-from .catalogue import SCOPES, Target, started, target_of
+from .catalogue import SCOPES, Target, build_run_target, build_started_runs_query
 from .protocol import ORIGIN, PARAMS, TASKS, Fault, RpcRequest, need
 
 JSON = Any
@@ -31,33 +31,38 @@ def is_wanted(rpc: RpcRequest) -> bool:
     return rpc.can("extensions", TASKS) if rpc.is_modern else isinstance(rpc.params.get("task"), dict)
 
 
-def created(rpc: RpcRequest, turn: Turn) -> dict[str, JSON]:
-    task = described(rpc, turn.run)
+def build_created_task(rpc: RpcRequest, turn: Turn) -> dict[str, JSON]:
+    task = serialize_mcp_task(rpc, turn.run)
     task["status"] = "working"
     return {"resultType": "task", **task} if rpc.is_modern else {"task": task}
 
 
-def found(rpc: RpcRequest) -> Run:
+def load_client_task(rpc: RpcRequest) -> Run:
     """The run of a task, if it is one of this person's. Raises Fault."""
     if rpc.is_modern:
         need(rpc, "extensions", TASKS)
-    turn = turns.parsed(rpc.user, rpc.text("taskId"))
-    if turn is None or turn.after or ORIGIN not in turn.run.metadata or not rpc.may(SCOPES[target_of(turn.run).kind]):
+    turn = turns.find_turn(rpc.user, rpc.text("taskId"))
+    if (
+        turn is None
+        or turn.after
+        or ORIGIN not in turn.run.metadata
+        or not rpc.may(SCOPES[build_run_target(turn.run).kind])
+    ):
         raise Fault(PARAMS, "Task not found")
     return turn.run
 
 
 def get(rpc: RpcRequest) -> dict[str, JSON]:
-    run = found(rpc)
-    state = described(rpc, run)
+    run = load_client_task(rpc)
+    state = serialize_mcp_task(rpc, run)
     if rpc.is_modern and state["status"] == "completed":
-        state["result"] = result_of(rpc, target_of(run), run)
+        state["result"] = build_task_result(rpc, build_run_target(run), run)
     return state
 
 
-def described(rpc: RpcRequest, run: Run) -> dict[str, JSON]:
+def serialize_mcp_task(rpc: RpcRequest, run: Run) -> dict[str, JSON]:
     waits = {} if run.is_done else questions.open_ones(rpc, run.pk)
-    status = status_of(rpc, run, bool(waits))
+    status = get_mcp_task_status(rpc, run, bool(waits))
     times = {"createdAt": run.created_at.isoformat(), "lastUpdatedAt": (run.finished_at or run.created_at).isoformat()}
     lasts = {"ttlMs": None, "pollIntervalMs": POLL_MS} if rpc.is_modern else {"ttl": None, "pollInterval": POLL_MS}
     requests = {"inputRequests": waits} if waits and rpc.is_modern else {}
@@ -71,7 +76,7 @@ def described(rpc: RpcRequest, run: Run) -> dict[str, JSON]:
     }
 
 
-def status_of(rpc: RpcRequest, run: Run, is_asking: bool) -> str:
+def get_mcp_task_status(rpc: RpcRequest, run: Run, is_asking: bool) -> str:
     """In 2026-07-28 a run that failed is a completed task, whose result says so."""
     if run.is_done:
         if run.status == Run.Status.CANCELLED:
@@ -80,36 +85,36 @@ def status_of(rpc: RpcRequest, run: Run, is_asking: bool) -> str:
     return "input_required" if is_asking else "working"
 
 
-def result_of(rpc: RpcRequest, target: Target, run: Run) -> dict[str, JSON]:
+def build_task_result(rpc: RpcRequest, target: Target, run: Run) -> dict[str, JSON]:
     row = RunEvent.objects.filter(run=run, type="run.finished").select_related("payload").get()
-    frame = Frame.of({**as_json(row), "data": row.payload.data if row.data.get("is_cut") else row.data})
-    result = results.of_run(target, run, frame.data)
+    frame = Frame.of({**serialize_event(row), "data": row.payload.data if row.data.get("is_cut") else row.data})
+    result = results.build_run_result(target, run, frame.data)
     return {"resultType": "complete", **result} if rpc.is_modern else result
 
 
 def update(rpc: RpcRequest) -> dict[str, JSON]:
     """Answers to the questions of a task; those that are not open are left out."""
-    run = found(rpc)
-    questions.settle(rpc, rpc.object("inputResponses"), run.pk)
+    run = load_client_task(rpc)
+    questions.record_client_answers(rpc, rpc.object("inputResponses"), run.pk)
     return {}
 
 
-def cancel(rpc: RpcRequest) -> dict[str, JSON]:
-    run = found(rpc)
+def cancel_mcp_task(rpc: RpcRequest) -> dict[str, JSON]:
+    run = load_client_task(rpc)
     try:
-        endings.cancel(run, by=rpc.user, reason="cancelled by the client")
+        endings.cancel_run(run, by=rpc.user, reason="cancelled by the client")
     except RunFinished:
         if not rpc.is_modern:
-            raise Fault(PARAMS, f"The task has ended already: {status_of(rpc, run, False)}.")
+            raise Fault(PARAMS, f"The task has ended already: {get_mcp_task_status(rpc, run, False)}.")
     run.refresh_from_db(fields=["status", "finished_at"])
-    return {} if rpc.is_modern else {**described(rpc, run), "status": "cancelled"}
+    return {} if rpc.is_modern else {**serialize_mcp_task(rpc, run), "status": "cancelled"}
 
 
-def listed(rpc: RpcRequest, after: str | None) -> tuple[list[dict[str, JSON]], str | None]:
+def list_mcp_tasks(rpc: RpcRequest, after: str | None) -> tuple[list[dict[str, JSON]], str | None]:
     """The person's tasks, newest first, and where the page ends."""
-    rows = started(rpc).select_related(*turns.RUN_JOINS).order_by("-pk")
+    rows = build_started_runs_query(rpc).select_related(*turns.RUN_JOINS).order_by("-pk")
     if after is not None:
         rows = rows.filter(pk__lt=UUID(after))
     page = list(rows[: PAGE + 1])
-    tasks = [described(rpc, row) for row in page[:PAGE]]
+    tasks = [serialize_mcp_task(rpc, row) for row in page[:PAGE]]
     return tasks, str(page[PAGE - 1].pk) if len(page) > PAGE else None

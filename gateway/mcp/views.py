@@ -10,12 +10,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
 from agents.http.viewsets import APIView
-from gateway.sse import streamed
-from runs.events.places import stream_for
+from gateway.sse import build_sse_response
+from runs.events.places import count_user_stream
 
 from . import calls, functions, methods, protocol, questions, sessions, subscriptions
-from .oauth import McpAuthentication, standing_of
-from .protocol import INTERNAL, METHOD, PARSE, REFUSED, REQUEST, SUPPORTED, Fault, RpcRequest, answered
+from .oauth import McpAuthentication, build_key_standing
+from .protocol import INTERNAL, METHOD, PARSE, REFUSED, REQUEST, SUPPORTED, Fault, RpcRequest, build_rpc_response
 
 JSON = Any
 CODES = {400: PARSE, 404: METHOD, 405: METHOD, 413: REQUEST, 415: REQUEST, 500: INTERNAL}
@@ -37,20 +37,20 @@ class McpView(APIView):
     def post(self, request: Any) -> Any:
         message = request.data
         self.id = message.get("id") if isinstance(message, dict) and isinstance(message.get("id"), str | int) else None
-        message = protocol.checked(message)
-        rpc = asked_in(request, message)
+        message = protocol.check_rpc_message(message)
+        rpc = build_rpc_request(request, message)
         if "method" not in message:
             return self.answer_taken(rpc, message)
         if "id" not in message:
-            return notified(rpc)
+            return answer_notification(rpc)
         if rpc.method == "initialize" and not rpc.is_modern:
-            return initialized(rpc)
+            return answer_initialize(rpc)
         if start := (MODERN_STARTS if rpc.is_modern else STARTS).get(rpc.method):
-            return started(request, rpc, start)
+            return start_followed_work(request, rpc, start)
         if rpc.method == "tasks/result" and not rpc.is_modern:
-            with stream_for(request.user) as respond:
-                return respond(followed(request, calls.result_of_task(rpc)))
-        return Response(answered(rpc, methods.answer(rpc)))
+            with count_user_stream(request.user) as respond:
+                return respond(build_stream_response(request, calls.result_of_task(rpc)))
+        return Response(build_rpc_response(rpc, methods.answer_mcp_request(rpc)))
 
     def answer_taken(self, rpc: RpcRequest, message: dict[str, JSON]) -> Response:
         """The client's answer to an elicitation of an earlier version."""
@@ -58,7 +58,7 @@ class McpView(APIView):
         if rpc.is_modern:
             raise Fault(REQUEST, "In this version answers are sent with the repeated request.", status=400)
         result = message["result"] if "result" in message else {"action": "cancel", "error": message["error"]}
-        questions.settle(rpc, {str(message["id"]): result})
+        questions.record_client_answers(rpc, {str(message["id"]): result})
         return Response(status=202)
 
     def get(self, request: Any) -> Any:
@@ -67,16 +67,18 @@ class McpView(APIView):
         last = request.headers.get("Last-Event-ID")
         if not last and not rpc.session:
             return Response(status=405, headers={"Allow": "POST"})
-        with stream_for(request.user) as respond:
+        with count_user_stream(request.user) as respond:
             return respond(
-                followed(request, calls.resumed(rpc, last[:4000]) if last else subscriptions.of_session(rpc))
+                build_stream_response(
+                    request, calls.resume_call_stream(rpc, last[:4000]) if last else subscriptions.of_session(rpc)
+                )
             )
 
     def delete(self, request: Any) -> Response:
         """End a session of an earlier version."""
         if not (id := request.headers.get("Mcp-Session-Id")):
             return Response(status=405, headers={"Allow": "POST"})
-        sessions.end(sessions.found(request.user, id))
+        sessions.close_mcp_session(sessions.load_mcp_session(request.user, id))
         return Response(status=204)
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
@@ -107,7 +109,7 @@ def check_origin(request: Any) -> None:
         raise Fault(REFUSED, "This origin is not allowed.", status=403)
 
 
-def asked_in(request: Any, message: dict[str, JSON]) -> RpcRequest:
+def build_rpc_request(request: Any, message: dict[str, JSON]) -> RpcRequest:
     """The request in the era in which it was sent. Raises Fault."""
     header = request.headers.get("MCP-Protocol-Version", "")
     if "method" not in message or not protocol.is_modern(message, header):
@@ -115,11 +117,11 @@ def asked_in(request: Any, message: dict[str, JSON]) -> RpcRequest:
     if "id" in message:
         protocol.check_modern(message, request.headers)
     params = message.get("params") or {}
-    meta = protocol.meta_of(params)
+    meta = protocol.get_params_meta(params)
     client = meta.get(protocol.CLIENT_KEY)
     rpc = RpcRequest(
         request.user, request.auth, message["method"], params, message.get("id"), protocol.MODERN,
-        meta.get(protocol.CAPABILITIES_KEY) or {}, name_of(client),
+        meta.get(protocol.CAPABILITIES_KEY) or {}, get_client_name(client),
     )  # fmt: skip
     if protocol.LEVEL_KEY in meta:
         rpc.log_level = protocol.level(meta[protocol.LEVEL_KEY])
@@ -137,59 +139,61 @@ def session_request(request: Any, message: dict[str, JSON]) -> RpcRequest:
     )  # fmt: skip
     id = request.headers.get("Mcp-Session-Id")
     if id and rpc.method != "initialize":
-        session = sessions.found(request.user, id)
+        session = sessions.load_mcp_session(request.user, id)
         rpc.session, rpc.capabilities, rpc.client = session.digest, session.capabilities, session.client
         rpc.version, rpc.log_level = header or session.version, session.log_level
     return rpc
 
 
-def name_of(client: JSON) -> str:
+def get_client_name(client: JSON) -> str:
     name = client.get("name") if isinstance(client, dict) else None
     return name[:100] if isinstance(name, str) else ""
 
 
-def initialized(rpc: RpcRequest) -> Response:
+def answer_initialize(rpc: RpcRequest) -> Response:
     """`initialize`: the version, what the server offers, and the session."""
-    version = protocol.chosen(rpc.params.get("protocolVersion"))
-    session = sessions.opened(rpc.user, version, rpc.object("capabilities"), name_of(rpc.params.get("clientInfo")))
+    version = protocol.choose_session_version(rpc.params.get("protocolVersion"))
+    session = sessions.create_mcp_session(
+        rpc.user, version, rpc.object("capabilities"), get_client_name(rpc.params.get("clientInfo"))
+    )
     result = {
         "protocolVersion": version,
         "capabilities": methods.capabilities(version),
         "serverInfo": protocol.SERVER,
         "instructions": protocol.INSTRUCTIONS,
     }
-    return Response(answered(rpc, result), headers={"Mcp-Session-Id": session.id})
+    return Response(build_rpc_response(rpc, result), headers={"Mcp-Session-Id": session.id})
 
 
-def notified(rpc: RpcRequest) -> Response:
+def answer_notification(rpc: RpcRequest) -> Response:
     """In 2026-07-28 closing the stream cancels a request; before, this notification does."""
     if rpc.method == "notifications/cancelled" and not rpc.is_modern:
         request = rpc.params.get("requestId")
         if isinstance(request, str | int):
-            calls.cancelled(rpc, request)
+            calls.cancel_client_request(rpc, request)
     return Response(status=202)
 
 
-def started(request: Any, rpc: RpcRequest, start: Callable[..., Any]) -> Any:
-    with stream_for(request.user) as respond:
+def start_followed_work(request: Any, rpc: RpcRequest, start: Callable[..., Any]) -> Any:
+    with count_user_stream(request.user) as respond:
         work = start(rpc, request.headers)
         if isinstance(work, dict):
-            return Response(answered(rpc, work))
-        return respond(followed(request, work))
+            return Response(build_rpc_response(rpc, work))
+        return respond(build_stream_response(request, work))
 
 
-def followed(request: Any, work: Any) -> StreamingHttpResponse:
-    return streamed(request, stream_of(work), standing_of(request.auth))
+def build_stream_response(request: Any, work: Any) -> StreamingHttpResponse:
+    return build_sse_response(request, choose_work_stream(work), build_key_standing(request.auth))
 
 
-def stream_of(work: calls.Work | functions.Heard | subscriptions.Watch) -> AsyncIterator[bytes]:
+def choose_work_stream(work: calls.Work | functions.Heard | subscriptions.Watch) -> AsyncIterator[bytes]:
     match work:
         case functions.Heard():
-            return functions.stream_of(work)
+            return functions.stream_function_call(work)
         case subscriptions.Watch():
-            return subscriptions.stream_of(work)
-    return calls.stream_of(work)
+            return subscriptions.stream_watched_changes(work)
+    return calls.stream_call_messages(work)
 
 
-STARTS = {"tools/call": calls.call, "prompts/get": calls.prompt}
+STARTS = {"tools/call": calls.answer_tool_call, "prompts/get": calls.prompt}
 MODERN_STARTS = {**STARTS, "subscriptions/listen": subscriptions.listen}

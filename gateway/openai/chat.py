@@ -12,37 +12,37 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
 from agents.http.authentication import find_key
-from agents.http.later import later
+from agents.http.later import answer_later
 from gateway import turns
 from gateway.histories import SentMessage
-from gateway.parts import refused
-from gateway.reading import QUESTION, TEXT, Reading, as_text, bare
-from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
+from gateway.parts import refuse_content_part
+from gateway.reading import QUESTION, TEXT, Reading, bare, render_result_value
+from gateway.sse import DONE, HEARTBEAT, bound, build_sse_response, sse
 from gateway.turns import LONGEST_WAIT_S, Turn
 from runs.events.frames import Frame
-from runs.events.places import WAITS, stream_for
+from runs.events.places import WAITS, count_user_stream
 from runs.events.waiting import ENDS
 
 from .requests import (
     CALL,
     Prompt,
     Result,
-    call_in,
+    build_sent_call,
     check_fields,
-    flag_in,
+    iterate_turn_messages,
     json_or_text,
-    metadata_in,
-    params_in,
-    parts_in,
+    parse_answer_schema,
+    parse_flag_field,
+    parse_metadata_field,
+    parse_openai_parts,
+    parse_sampling_params,
+    parse_stop,
+    parse_text_field,
     read_tools,
     require_results,
-    schema_in,
-    split,
-    stop_in,
-    text_in,
-    turn_of,
+    split_last_message,
 )
-from .views import OpenAIView, body_of, error_json, of_started_run, status_of_failure
+from .views import OpenAIView, error_json, get_body_fields, of_started_run, status_of_failure
 
 JSON = Any
 FIELDS = ("model", "messages", "stream", "tools", "tool_choice", "response_format", "metadata", "store")
@@ -53,30 +53,30 @@ class ChatView(OpenAIView):
     """POST /v1/chat/completions"""
 
     def post(self, request: Any) -> Any:
-        body = body_of(request)
-        prompt = read(body)
-        metadata = metadata_in(body)
-        if flag_in(body, "stream"):
+        body = get_body_fields(request)
+        prompt = parse_chat_request(body)
+        metadata = parse_metadata_field(body)
+        if parse_flag_field(body, "stream"):
             options = body.get("stream_options") or {}
             with_usage = isinstance(options, dict) and options.get("include_usage") is True
-            with stream_for(request.user) as respond:
-                turn = started(request, prompt, metadata, is_watched=True)
+            with count_user_stream(request.user) as respond:
+                turn = start_chat_turn(request, prompt, metadata, is_watched=True)
                 source = chunks(turn, prompt.model, with_usage)
-                return respond(streamed(request, bound(turn.run, source, request.user)))
+                return respond(build_sse_response(request, bound(turn.run, source, request.user)))
         with WAITS.take(request.user.pk) as place:
             ENDS.listen()
-            turn = started(request, prompt, metadata, is_watched=False)
-            end = turns.end_of(turn, LONGEST_WAIT_S, place)
-            return later(self, end, lambda ended: completed(turn, prompt.model))
+            turn = start_chat_turn(request, prompt, metadata, is_watched=False)
+            end = turns.build_turn_end(turn, LONGEST_WAIT_S, place)
+            return answer_later(self, end, lambda ended: answer_chat_completion(turn, prompt.model))
 
 
-def started(request: Any, prompt: Prompt, metadata: dict[str, str], *, is_watched: bool) -> Turn:
+def start_chat_turn(request: Any, prompt: Prompt, metadata: dict[str, str], *, is_watched: bool) -> Turn:
     more = prompt.more(request.user)
-    if turn := turns.continued(
+    if turn := turns.resume_matching_run(
         request.user, prompt.results, prompt.earlier, prompt.model, more, has_pictures=prompt.has_pictures
     ):
         return turn
-    return turns.begin(
+    return turns.start_turn(
         user=request.user,
         key=find_key(request),
         agent=prompt.model,
@@ -93,28 +93,28 @@ def started(request: Any, prompt: Prompt, metadata: dict[str, str], *, is_watche
 # -- the request ----------------------------------------------------------------------------------------------------
 
 
-def read(body: dict[str, JSON]) -> Prompt:
+def parse_chat_request(body: dict[str, JSON]) -> Prompt:
     """Raises Invalid."""
     check_fields(body, FIELDS)
-    prompt = Prompt(text_in(body, "model"), params=params_in(body), stop=stop_in(body))
+    prompt = Prompt(parse_text_field(body, "model"), params=parse_sampling_params(body), stop=parse_stop(body))
     read_tools(prompt, body, lambda entry: entry.get("function"))
-    prompt.output_schema = schema_in(body.get("response_format"), "response_format", "json_schema")
+    prompt.output_schema = parse_answer_schema(body.get("response_format"), "response_format", "json_schema")
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
-        raise refused("messages", "“messages” must be a list of messages.")
-    results = results_in(messages)
-    sent = list(conversation(messages, results, prompt))
+        raise refuse_content_part("messages", "“messages” must be a list of messages.")
+    results = parse_chat_results(messages)
+    sent = list(iterate_chat_messages(messages, results, prompt))
     if messages[-1].get("role") == "tool":
         last = last_results(messages, results)
         prompt.results = {id.removeprefix(CALL): json_or_text(result.text) for id, result in last.items()}
         prompt.has_pictures = any(result.parts for result in last.values())
         prompt.earlier, prompt.continues = sent, True
     else:
-        split(prompt, sent)
+        split_last_message(prompt, sent)
     return prompt
 
 
-def results_in(messages: list[dict[str, JSON]]) -> dict[str, Result]:
+def parse_chat_results(messages: list[dict[str, JSON]]) -> dict[str, Result]:
     """The results of the caller's tools, by the ids of the calls."""
     return {
         str(message.get("tool_call_id"))[:128]: Result.of(message.get("content"), f"messages.{place}.content")
@@ -133,7 +133,9 @@ def last_results(messages: list[dict[str, JSON]], results: dict[str, Result]) ->
     return {id: results[id] for id in ids}
 
 
-def conversation(messages: list[dict[str, JSON]], results: dict[str, Result], prompt: Prompt) -> Iterator[SentMessage]:
+def iterate_chat_messages(
+    messages: list[dict[str, JSON]], results: dict[str, Result], prompt: Prompt
+) -> Iterator[SentMessage]:
     """The messages; system messages become instructions of this run."""
     has_begun = False
     for place, message in enumerate(messages):
@@ -143,23 +145,25 @@ def conversation(messages: list[dict[str, JSON]], results: dict[str, Result], pr
             prompt.has_late_instructions = prompt.has_late_instructions or has_begun
             prompt.instructions.append(Result.of(message.get("content"), param).text)
         elif role == "user":
-            yield SentMessage("user", parts_in(message.get("content"), param))
+            yield SentMessage("user", parse_openai_parts(message.get("content"), param))
         elif role == "assistant":
-            calls = list(calls_in(message, results))
+            calls = list(iterate_chat_calls(message, results))
             require_results([call["id"] for call in calls], results, f"messages.{place}.tool_calls")
-            yield from turn_of(parts_in(message.get("content") or "", param), calls, results)
+            yield from iterate_turn_messages(parse_openai_parts(message.get("content") or "", param), calls, results)
         elif role != "tool":
-            raise refused(f"messages.{place}.role", "A role must be system, developer, user, assistant or tool.")
+            raise refuse_content_part(
+                f"messages.{place}.role", "A role must be system, developer, user, assistant or tool."
+            )
 
 
-def calls_in(message: dict[str, JSON], results: dict[str, Result]) -> Iterator[dict[str, JSON]]:
+def iterate_chat_calls(message: dict[str, JSON], results: dict[str, Result]) -> Iterator[dict[str, JSON]]:
     calls = message.get("tool_calls") or []
     for call in calls if isinstance(calls, list) else []:
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
             id = str(call.get("id"))[:128]
             result = results[id].text if id in results else ""
-            yield call_in(id, function.get("name"), function.get("arguments"), result)
+            yield build_sent_call(id, function.get("name"), function.get("arguments"), result)
 
 
 # -- the answer -----------------------------------------------------------------------------------------------------
@@ -212,13 +216,13 @@ def call_json(data: dict[str, JSON]) -> dict[str, JSON]:
     arguments = data["arguments"] if data["kind"] == "tool" else {"question": data["prompt"]}
     return {
         "id": CALL + bare(data["call"]), "type": "function",
-        "function": {"name": data["name"], "arguments": as_text(arguments)},
+        "function": {"name": data["name"], "arguments": render_result_value(arguments)},
     }  # fmt: skip
 
 
-def completed(turn: Turn, model: str) -> Response:
+def answer_chat_completion(turn: Turn, model: str) -> Response:
     completion = Completion()
-    for frame in turns.replayed(turn, completion.reading.pause):
+    for frame in turns.iterate_replayed_frames(turn, completion.reading.pause):
         completion.take(frame)
     if failure := completion.failure():
         return of_started_run(failure, status_of_failure(failure["code"]))
@@ -229,16 +233,16 @@ def completed(turn: Turn, model: str) -> Response:
     if completion.calls and completion.end is None:
         message["tool_calls"] = completion.calls
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": completion.finish_reason}
-    head = head_of(turn, model, "chat.completion")
+    head = build_chat_head(turn, model, "chat.completion")
     return Response({**head, "choices": [choice], "usage": completion.usage(turn)})
 
 
-def head_of(turn: Turn, model: str, kind: str) -> dict[str, JSON]:
+def build_chat_head(turn: Turn, model: str, kind: str) -> dict[str, JSON]:
     return {"id": f"chatcmpl-{turn.id}", "object": kind, "created": int(time()), "model": model}
 
 
 async def chunks(turn: Turn, model: str, with_usage: bool) -> AsyncIterator[bytes]:
-    head = head_of(turn, model, "chat.completion.chunk") | ({"usage": None} if with_usage else {})
+    head = build_chat_head(turn, model, "chat.completion.chunk") | ({"usage": None} if with_usage else {})
 
     def chunk(delta: dict[str, JSON], finish_reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
@@ -246,7 +250,7 @@ async def chunks(turn: Turn, model: str, with_usage: bool) -> AsyncIterator[byte
 
     completion = Completion()
     yield chunk({"role": "assistant", "content": ""})
-    async for frame in turns.follow(turn, completion.reading.pause):
+    async for frame in turns.stream_turn_frames(turn, completion.reading.pause):
         if frame.type == "heartbeat":
             yield HEARTBEAT
         elif piece := completion.take(frame):

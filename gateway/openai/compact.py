@@ -13,9 +13,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
 from agents.http.authentication import find_key
-from agents.http.later import later
+from agents.http.later import answer_later
 from gateway import histories, turns
-from gateway.parts import refused
+from gateway.parts import refuse_content_part
 from gateway.turns import LONGEST_WAIT_S, Turn
 from runs.events.places import WAITS
 from runs.events.waiting import ENDS
@@ -24,9 +24,17 @@ from runs.models import Message, Session
 from . import summaries
 from .chat import Completion
 from .items import usage_json
-from .requests import Prompt, check_fields, split, text_in
-from .responses import ECHO, PREFIX, conversation, items_in, previous_of, refresh, results_in
-from .views import OpenAIView, body_of, error_json, of_started_run, status_of_failure
+from .requests import Prompt, check_fields, parse_text_field, split_last_message
+from .responses import (
+    ECHO,
+    PREFIX,
+    find_previous_turn,
+    iterate_output_results,
+    iterate_response_messages,
+    parse_input_items,
+    refresh,
+)
+from .views import OpenAIView, error_json, get_body_fields, of_started_run, status_of_failure
 
 JSON = Any
 FIELDS = ("model", "input", "instructions", "previous_response_id")
@@ -41,32 +49,37 @@ class CompactView(OpenAIView):
     """POST /v1/responses/compact"""
 
     def post(self, request: Any) -> Any:
-        body = body_of(request)
-        prompt = read(body, request.user)
+        body = get_body_fields(request)
+        prompt = parse_compact_request(body, request.user)
         with WAITS.take(request.user.pk) as place:
             ENDS.listen()
-            turn = started(request, body, prompt)
-            end = turns.end_of(turn, LONGEST_WAIT_S, place)
-            return later(self, end, lambda ended: compacted(turn))
+            turn = start_compact_turn(request, body, prompt)
+            end = turns.build_turn_end(turn, LONGEST_WAIT_S, place)
+            return answer_later(self, end, lambda ended: answer_compact_request(turn))
 
 
-def read(body: dict[str, JSON], user: Any = None) -> Prompt:
+def parse_compact_request(body: dict[str, JSON], user: Any = None) -> Prompt:
     """The conversation, with the request for a summary as its last message. Raises Invalid."""
     check_fields(body, FIELDS)
-    prompt = Prompt(text_in(body, "model"), instructions=[ASK])
+    prompt = Prompt(parse_text_field(body, "model"), instructions=[ASK])
     if isinstance(body.get("instructions"), str):
         prompt.instructions.append(body["instructions"])
-    items = items_in(body, user) if body.get("input") is not None else []
+    items = parse_input_items(body, user) if body.get("input") is not None else []
     if not items and body.get("previous_response_id") is None:
-        raise refused("input", "Send “input”, “previous_response_id” or both.")
-    split(prompt, list(conversation([*items, {"role": "user", "content": ASK}], results_in(items), prompt)))
+        raise refuse_content_part("input", "Send “input”, “previous_response_id” or both.")
+    split_last_message(
+        prompt,
+        list(
+            iterate_response_messages([*items, {"role": "user", "content": ASK}], iterate_output_results(items), prompt)
+        ),
+    )
     return prompt
 
 
 @transaction.atomic
-def started(request: Any, body: dict[str, JSON], prompt: Prompt) -> Turn:
+def start_compact_turn(request: Any, body: dict[str, JSON], prompt: Prompt) -> Turn:
     """In a session of its own: the conversation itself stays as it is."""
-    previous = previous_of(request.user, body)
+    previous = find_previous_turn(request.user, body)
     more = prompt.more(request.user)
     session = None
     if previous:
@@ -74,16 +87,16 @@ def started(request: Any, body: dict[str, JSON], prompt: Prompt) -> Turn:
         session = previous.run.session.fork(before=previous.run.session.last_seq + 1)
         histories.add_sent(session, prompt.earlier)
     more["asked"] = {**more["asked"], "tool_policy": {"allowed": []}}
-    return turns.begin(
+    return turns.start_turn(
         user=request.user, key=find_key(request), agent=prompt.model,
         parts=prompt.parts, earlier=() if session else prompt.earlier, session=session,
         metadata={ECHO: {"store": False}}, **more,
     )  # fmt: skip
 
 
-def compacted(turn: Turn) -> Response:
+def answer_compact_request(turn: Turn) -> Response:
     completion = Completion()
-    for frame in turns.replayed(turn, completion.reading.pause):
+    for frame in turns.iterate_replayed_frames(turn, completion.reading.pause):
         completion.take(frame)
     if failure := completion.failure():
         return of_started_run(failure, status_of_failure(failure["code"]))
@@ -93,16 +106,16 @@ def compacted(turn: Turn) -> Response:
     refresh(turn.run)
     item = {
         "id": f"cmp_{turn.id}", "type": "compaction",
-        "encrypted_content": summaries.sealed(turn.run, completion.text),
+        "encrypted_content": summaries.seal_summary(turn.run, completion.text),
     }  # fmt: skip
     assert turn.run.session is not None
     return Response({
         "id": PREFIX + turn.id, "object": "response.compaction", "created_at": int(time()),
-        "output": [*users_of(turn.run.session, turn), item], "usage": usage_json(completion.end["usage"]),
+        "output": [*list_user_items(turn.run.session, turn), item], "usage": usage_json(completion.end["usage"]),
     })  # fmt: skip
 
 
-def users_of(session: Session, turn: Turn) -> list[dict[str, JSON]]:
+def list_user_items(session: Session, turn: Turn) -> list[dict[str, JSON]]:
     rows = session.messages.filter(role=Message.Role.USER).exclude(run=turn.run).order_by("seq")
     return [
         {"id": f"msg_{row.pk.hex}", "type": "message", "role": "user", "status": "completed",

@@ -12,13 +12,13 @@ from rest_framework.response import Response
 from agents.exceptions import NotFound
 from agents.http.authentication import find_key
 from agents.models import Agent, Provider
-from gateway.parts import refused
-from registry.routing.classifier import provider_named
+from gateway.parts import refuse_content_part
+from registry.routing.classifier import find_router_provider
 from runs.calls import vectors
 from runs.events.places import WAITS
 from runs.intake.options import has_price
 
-from .views import OpenAIView, body_of
+from .views import OpenAIView, get_body_fields
 
 JSON = Any
 FIELDS = ("model", "input", "encoding_format", "dimensions", "user")
@@ -31,12 +31,12 @@ class EmbeddingsView(OpenAIView):
     """POST /v1/embeddings"""
 
     def post(self, request: Any) -> Response:
-        body = body_of(request)
-        texts, dimensions, encoded = read(body)
+        body = get_body_fields(request)
+        texts, dimensions, encoded = parse_embedding_request(body)
         provider, model = model_named(request.user, body.get("model"))
         key = find_key(request)
         with WAITS.take(request.user.pk):
-            embeddings, tokens = vectors.embed(request.user, key, provider, model, texts, dimensions=dimensions)
+            embeddings, tokens = vectors.embed_texts(request.user, key, provider, model, texts, dimensions=dimensions)
         data = [
             {"object": "embedding", "index": place, "embedding": encoded(vector)}
             for place, vector in enumerate(embeddings)
@@ -45,21 +45,21 @@ class EmbeddingsView(OpenAIView):
         return Response({"object": "list", "data": data, "model": body["model"], "usage": usage})
 
 
-def read(body: dict[str, JSON]) -> tuple[list[str], int | None, Any]:
+def parse_embedding_request(body: dict[str, JSON]) -> tuple[list[str], int | None, Any]:
     """The texts, the number of dimensions, and how a vector is written. Raises Invalid."""
     if lost := next((name for name in body if name not in FIELDS), None):
-        raise refused(lost[:80], f"There is no parameter “{lost[:80]}”.", "unknown_parameter")
+        raise refuse_content_part(lost[:80], f"There is no parameter “{lost[:80]}”.", "unknown_parameter")
     value = body.get("input")
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not 1 <= len(texts) <= MOST_TEXTS:
-        raise refused("input", f"“input” must be text, or a list of 1 to {MOST_TEXTS} texts.")
+        raise refuse_content_part("input", f"“input” must be text, or a list of 1 to {MOST_TEXTS} texts.")
     if not all(isinstance(text, str) and text for text in texts):
-        raise refused("input", "“input” has texts that are not empty; lists of tokens are not supported.")
+        raise refuse_content_part("input", "“input” has texts that are not empty; lists of tokens are not supported.")
     dimensions = body.get("dimensions")
     if dimensions is not None and (type(dimensions) is not int or not 1 <= dimensions <= MOST_DIMENSIONS):
-        raise refused("dimensions", f"“dimensions” must be a number from 1 to {MOST_DIMENSIONS}.")
+        raise refuse_content_part("dimensions", f"“dimensions” must be a number from 1 to {MOST_DIMENSIONS}.")
     if body.get("encoding_format") not in (None, "float", "base64"):
-        raise refused("encoding_format", "“encoding_format” must be float or base64.")
+        raise refuse_content_part("encoding_format", "“encoding_format” must be float or base64.")
     return texts, dimensions, in_base64 if body.get("encoding_format") == "base64" else list
 
 
@@ -71,28 +71,32 @@ def in_base64(vector: vectors.embeddings.Vector) -> str:
 def model_named(user: Any, name: JSON) -> tuple[Provider, str]:
     """Raises Invalid, NotFound."""
     if not isinstance(name, str) or not name:
-        raise refused("model", "“model” must be text.")
+        raise refuse_content_part("model", "“model” must be text.")
     agents = Agent.objects.usable_by(user).published().select_related("provider")
     agent = agents.filter(name=name).nearest_first(user).first()
-    provider, model = of_agent(user, agent.provider) if agent else named(user, *name.partition(":")[::2])
+    provider, model = (
+        choose_agent_embeddings(user, agent.provider)
+        if agent
+        else load_embedding_provider(user, *name.partition(":")[::2])
+    )
     if not provider.enabled:
-        raise refused("model", f"The provider “{provider.name}” is switched off.", "provider_disabled")
+        raise refuse_content_part("model", f"The provider “{provider.name}” is switched off.", "provider_disabled")
     if not has_price(provider, model):
-        raise refused("model", f"“{model}” has no price, so budgets could not count it.", "unknown_model")
+        raise refuse_content_part("model", f"“{model}” has no price, so budgets could not count it.", "unknown_model")
     return provider, model
 
 
-def of_agent(user: Any, provider: Provider) -> tuple[Provider, str]:
+def choose_agent_embeddings(user: Any, provider: Provider) -> tuple[Provider, str]:
     if provider.kind == Provider.Kind.OFFLINE:
         return provider, OFFLINE_MODEL
     name, _, model = settings.ROUTER_EMBEDDINGS.partition(":")
-    if model and provider_named(user, name) == provider:
+    if model and find_router_provider(user, name) == provider:
         return provider, model
     message = f"The provider of this agent has no embedding model; send “{provider.name}:” and the name of a model."
-    raise refused("model", message, "no_embeddings")
+    raise refuse_content_part("model", message, "no_embeddings")
 
 
-def named(user: Any, provider_name: str, model: str) -> tuple[Provider, str]:
+def load_embedding_provider(user: Any, provider_name: str, model: str) -> tuple[Provider, str]:
     provider = Provider.objects.usable_by(user).filter(name=provider_name).nearest_first(user).first()
     if provider is None or not model:
         raise NotFound(

@@ -8,12 +8,12 @@ from rest_framework.response import Response
 
 from agents import storage
 from agents.exceptions import NotFound
-from agents.http.files import answer
+from agents.http.files import answer_with_file
 from agents.http.pagination import read_page
 from agents.http.parsers import FileParser
 from agents.http.viewsets import Audited
 from agents.models import StoredFile
-from gateway.parts import refused
+from gateway.parts import refuse_content_part
 
 from .views import OpenAIView
 
@@ -32,12 +32,14 @@ class FilesView(Audited, OpenAIView):
     def post(self, request: Any) -> Response:
         sent, purpose = request.FILES.get("file"), request.data.get("purpose", "user_data")
         if sent is None:
-            raise refused("file", "Send the content as “file” (multipart/form-data).")
+            raise refuse_content_part("file", "Send the content as “file” (multipart/form-data).")
         if purpose not in PURPOSES:
-            raise refused("purpose", f"“purpose” must be one of: {', '.join(PURPOSES)}.", "unsupported_parameter")
+            raise refuse_content_part(
+                "purpose", f"“purpose” must be one of: {', '.join(PURPOSES)}.", "unsupported_parameter"
+            )
         if lost := sorted({*request.data} - {"file", "purpose"}):
-            raise refused(lost[0][:80], f"There is no parameter “{lost[0][:80]}”.", "unknown_parameter")
-        row = storage.save(request.user.pk, sent.name or "file", sent, declared=sent.content_type or "")
+            raise refuse_content_part(lost[0][:80], f"There is no parameter “{lost[0][:80]}”.", "unknown_parameter")
+        row = storage.save_file(request.user.pk, sent.name or "file", sent, declared=sent.content_type or "")
         self.audit("created", row)
         return Response(file_json(row))
 
@@ -45,13 +47,13 @@ class FilesView(Audited, OpenAIView):
         query = request.query_params
         limit = query.get("limit", "1000")
         if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= MOST):
-            raise refused("limit", f"“limit” must be a number from 1 to {MOST}.")
+            raise refuse_content_part("limit", f"“limit” must be a number from 1 to {MOST}.")
         if query.get("order", "desc") not in ("asc", "desc"):
-            raise refused("order", "“order” can be asc or desc.")
+            raise refuse_content_part("order", "“order” can be asc or desc.")
         is_newest_first = query.get("order") != "asc"
         rows = StoredFile.objects.visible_to(request.user).order_by(*(["-id"] if is_newest_first else ["id"]))
         if "after" in query:
-            after = found(request.user, query["after"]).pk
+            after = load_openai_file(request.user, query["after"]).pk
             rows = rows.filter(pk__lt=after) if is_newest_first else rows.filter(pk__gt=after)
         page, has_more = read_page(rows, int(limit))
         data = [file_json(row) for row in page]
@@ -64,12 +66,12 @@ class FileView(Audited, OpenAIView):
     """GET and DELETE /v1/files/{id}"""
 
     def get(self, request: Any, id: str) -> Response:
-        return Response(file_json(found(request.user, id)))
+        return Response(file_json(load_openai_file(request.user, id)))
 
     def delete(self, request: Any, id: str) -> Response:
-        row = found(request.user, id)
+        row = load_openai_file(request.user, id)
         self.audit("deleted", row)
-        storage.delete(StoredFile.objects.visible_to(request.user).filter(pk=row.pk))
+        storage.delete_files(StoredFile.objects.visible_to(request.user).filter(pk=row.pk))
         return Response({"id": id, "object": "file", "deleted": True})
 
 
@@ -81,10 +83,10 @@ class ContentView(OpenAIView):
         return super().perform_content_negotiation(request, force=True)  # the SDKs accept application/binary alone
 
     def get(self, request: Any, id: str) -> Any:
-        return answer(found(request.user, id), "application/octet-stream", as_attachment=True)
+        return answer_with_file(load_openai_file(request.user, id), "application/octet-stream", as_attachment=True)
 
 
-def found(user: Any, id: str) -> StoredFile:
+def load_openai_file(user: Any, id: str) -> StoredFile:
     """Raises NotFound."""
     try:
         row = StoredFile.objects.visible_to(user).filter(pk=UUID(id.removeprefix(PREFIX))).first()

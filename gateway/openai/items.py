@@ -18,9 +18,9 @@ from gateway.reading import (
     TEXT,
     Reading,
     Step,
-    as_text,
     bare,
     file_url,
+    render_result_value,
     result_text,
 )
 from gateway.reading import CALL as CALLED
@@ -117,7 +117,11 @@ class Items:
 
     def called(self, step: Step) -> Iterator[Event]:
         """A call of the caller's tool. One of the agent's is an item once it has its result."""
-        data = {"id": bare(step.data["id"]), "name": step.data["name"], "arguments": as_text(step.data["arguments"])}
+        data = {
+            "id": bare(step.data["id"]),
+            "name": step.data["name"],
+            "arguments": render_result_value(step.data["arguments"]),
+        }
         if step.data["kind"] != "caller":
             self.calls[data["id"]] = data
             return
@@ -207,7 +211,7 @@ def approval_item(data: dict[str, JSON]) -> dict[str, JSON]:
         "type": "mcp_approval_request",
         "server_label": SERVER,
         "name": data["tool"],
-        "arguments": as_text(data["arguments"]),
+        "arguments": render_result_value(data["arguments"]),
     }
 
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from gateway import turns
-from gateway.parts import refused
-from gateway.reading import as_text, bare
-from gateway.turns import uuid_in
+from gateway.parts import refuse_content_part
+from gateway.reading import bare, render_result_value
+from gateway.turns import parse_hex_uuid
 from runs.calls.rows import finished_data
 from runs.models import Message, ToolCallRecord
 
@@ -26,16 +26,16 @@ def find_item(user: Any, id: str, param: str) -> dict[str, JSON]:
     elif prefix == "rs":
         item = {"type": "reasoning"}
     if item is None:
-        raise refused(param, f"Item with id “{id[:80]}” not found.", "item_not_found")
+        raise refuse_content_part(param, f"Item with id “{id[:80]}” not found.", "item_not_found")
     return item
 
 
 def find_call(user: Any, hex: str) -> dict[str, JSON] | None:
-    pk = uuid_in(hex)
+    pk = parse_hex_uuid(hex)
     record = ToolCallRecord.objects.filter(run__principal_id=user.pk, pk=pk, parent_call=None).first() if pk else None
     if record is None:
         return None
-    data = {"id": bare(str(record.pk)), "name": record.name, "arguments": as_text(record.arguments)}
+    data = {"id": bare(str(record.pk)), "name": record.name, "arguments": render_result_value(record.arguments)}
     if record.kind == "caller":
         return call_item(data)
     return mcp_item(data, finished_data(record)) if record.outcome else None
@@ -43,17 +43,17 @@ def find_call(user: Any, hex: str) -> dict[str, JSON] | None:
 
 def find_message(user: Any, hex: str) -> dict[str, JSON] | None:
     """A message of the person, as /input_items shows it."""
-    pk = uuid_in(hex) if len(hex) == 32 else None
+    pk = parse_hex_uuid(hex) if len(hex) == 32 else None
     row = Message.objects.filter(pk=pk, session__owner_id=user.pk).first() if pk else None
     return {"type": "message", "role": row.role, "content": row.words} if row else None
 
 
 def find_reply(user: Any, id: str, rest: str) -> dict[str, JSON] | None:
-    turn = turns.parsed(user, rest[:-TURN_DIGITS])
+    turn = turns.find_turn(user, rest[:-TURN_DIGITS])
     if turn is None:
         return None
     items = Items(turn.id)
-    for frame in turns.replayed(turn, items.reading.pause):
+    for frame in turns.iterate_replayed_frames(turn, items.reading.pause):
         for _ in items.take(frame):
             pass
     return next((item for item in items.output if item["id"] == id), None)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from agents.http import parsers
 from gateway.histories import SentMessage
-from gateway.parts import image_in, refused
+from gateway.parts import parse_image_url, refuse_content_part
 from registry.llm.chat import ANY
 
 JSON = Any
@@ -62,7 +62,9 @@ class Prompt:
     def more(self, user: Any) -> dict[str, Any]:
         """Further arguments for the intake. Raises Invalid for a summary that is not this person's."""
         if any(summary["user"] != user.pk for summary in self.summaries):
-            raise refused("input", "This is not a summary of a conversation of yours.", "invalid_encrypted_content")
+            raise refuse_content_part(
+                "input", "This is not a summary of a conversation of yours.", "invalid_encrypted_content"
+            )
         options: dict[str, JSON] = {"output_schema": self.output_schema} if self.output_schema else {}
         if self.params:
             options["model_params"] = self.params
@@ -86,36 +88,36 @@ def check_fields(body: Mapping[str, JSON], names: Iterable[str]) -> None:
         if name in IGNORED or name in names or name in SAMPLING or name in OF_TOOLS:
             continue
         if name not in NEUTRAL:
-            raise refused(name[:80], f"There is no parameter “{name[:80]}”.", "unknown_parameter")
+            raise refuse_content_part(name[:80], f"There is no parameter “{name[:80]}”.", "unknown_parameter")
         if value not in NEUTRAL[name]:
             message = f"“{name}” cannot be set for a message: the agent's definition decides."
-            raise refused(name, message, "unsupported_parameter")
+            raise refuse_content_part(name, message, "unsupported_parameter")
 
 
-def params_in(body: Mapping[str, JSON]) -> dict[str, JSON]:
+def parse_sampling_params(body: Mapping[str, JSON]) -> dict[str, JSON]:
     return {ours: body[name] for name, ours in SAMPLING.items() if body.get(name) is not None}
 
 
-def text_in(body: Mapping[str, JSON], name: str) -> str:
+def parse_text_field(body: Mapping[str, JSON], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value:
-        raise refused(name, f"“{name}” must be text.")
+        raise refuse_content_part(name, f"“{name}” must be text.")
     return value
 
 
-def flag_in(body: Mapping[str, JSON], name: str, default: bool = False) -> bool:
+def parse_flag_field(body: Mapping[str, JSON], name: str, default: bool = False) -> bool:
     value = body.get(name)
     if value is not None and not isinstance(value, bool):
-        raise refused(name, f"“{name}” must be true or false.")
+        raise refuse_content_part(name, f"“{name}” must be true or false.")
     return default if value is None else value
 
 
-def metadata_in(body: Mapping[str, JSON]) -> dict[str, str]:
+def parse_metadata_field(body: Mapping[str, JSON]) -> dict[str, str]:
     value = body.get("metadata") or {}
     if not isinstance(value, dict) or len(value) > 16:
-        raise refused("metadata", "“metadata” must be an object with at most 16 keys.")
+        raise refuse_content_part("metadata", "“metadata” must be an object with at most 16 keys.")
     if not all(isinstance(text, str) and len(text) <= 512 for text in value.values()):
-        raise refused("metadata", "The values of “metadata” must be texts of at most 512 characters.")
+        raise refuse_content_part("metadata", "The values of “metadata” must be texts of at most 512 characters.")
     return value
 
 
@@ -127,14 +129,14 @@ def read_tools(prompt: Prompt, body: Mapping[str, JSON], function_of: Any) -> No
     """
     entries = body.get("tools") or []
     if not isinstance(entries, list):
-        raise refused("tools", "“tools” must be a list.")
+        raise refuse_content_part("tools", "“tools” must be a list.")
     for place, entry in enumerate(entries):
         if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
-            raise refused(f"tools.{place}.type", "A tool must have a type, such as “function”.")
+            raise refuse_content_part(f"tools.{place}.type", "A tool must have a type, such as “function”.")
         if entry["type"] == "function":
-            prompt.tools.append(tool_in(entry, f"tools.{place}", function_of))
+            prompt.tools.append(parse_function_tool(entry, f"tools.{place}", function_of))
     choose(prompt, body.get("tool_choice"))
-    prompt.is_one_call = bool(prompt.tools) and not flag_in(body, "parallel_tool_calls", default=True)
+    prompt.is_one_call = bool(prompt.tools) and not parse_flag_field(body, "parallel_tool_calls", default=True)
 
 
 def choose(prompt: Prompt, choice: JSON) -> None:
@@ -147,55 +149,55 @@ def choose(prompt: Prompt, choice: JSON) -> None:
     elif kind == "required":
         demand(prompt, ANY)
     elif kind == "function" and isinstance(choice, dict):
-        demand(prompt, name_in(choice))
+        demand(prompt, get_function_name(choice))
     elif kind == "allowed_tools" and isinstance(choice, dict):
         allow(prompt, choice.get("allowed_tools", choice))
     else:
         message = "“tool_choice” can be auto, none, required, a function, or allowed_tools."
-        raise refused("tool_choice", message, "unsupported_parameter")
+        raise refuse_content_part("tool_choice", message, "unsupported_parameter")
 
 
 def demand(prompt: Prompt, name: str) -> None:
     """The model has to call this tool; ANY: one of the caller's. Raises Invalid if it cannot."""
     names = [tool["name"] for tool in prompt.tools]
     if not names or name not in (ANY, *names):
-        raise refused("tool_choice", "“tool_choice” demands a function that is not in “tools”.")
+        raise refuse_content_part("tool_choice", "“tool_choice” demands a function that is not in “tools”.")
     prompt.tool_choice = name
 
 
 def allow(prompt: Prompt, allowed: JSON) -> None:
     mode = allowed.get("mode", "auto") if isinstance(allowed, dict) else None
     if mode not in ("auto", "required"):
-        raise refused("tool_choice", "The mode of allowed_tools can be auto or required.")
-    names = {name_in(entry) for entry in allowed.get("tools") or () if isinstance(entry, dict)}
+        raise refuse_content_part("tool_choice", "The mode of allowed_tools can be auto or required.")
+    names = {get_function_name(entry) for entry in allowed.get("tools") or () if isinstance(entry, dict)}
     prompt.tools = [tool for tool in prompt.tools if tool["name"] in names]
     if mode == "required":
         demand(prompt, ANY)
 
 
-def name_in(entry: dict[str, JSON]) -> str:
+def get_function_name(entry: dict[str, JSON]) -> str:
     """The name of a function, in either API's form."""
     function = entry.get("function")
     return str(function.get("name") if isinstance(function, dict) else entry.get("name"))
 
 
-def stop_in(body: Mapping[str, JSON]) -> list[str]:
+def parse_stop(body: Mapping[str, JSON]) -> list[str]:
     value = body.get("stop")
     texts = [value] if isinstance(value, str) else value or []
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise refused("stop", "“stop” must be text or a list of texts.")
+        raise refuse_content_part("stop", "“stop” must be text or a list of texts.")
     return [text for text in texts if text]
 
 
-def tool_in(entry: dict[str, JSON], place: str, function_of: Any) -> dict[str, JSON]:
+def parse_function_tool(entry: dict[str, JSON], place: str, function_of: Any) -> dict[str, JSON]:
     function = function_of(entry)
     if not isinstance(function, dict):
-        raise refused(place, "A function tool must describe its function.")
+        raise refuse_content_part(place, "A function tool must describe its function.")
     tool = {"name": function.get("name"), "input_schema": function.get("parameters") or {"type": "object"}}
     return {**tool, "description": function["description"]} if function.get("description") else tool
 
 
-def schema_in(format: JSON, param: str, inner: str | None) -> dict[str, JSON] | None:
+def parse_answer_schema(format: JSON, param: str, inner: str | None) -> dict[str, JSON] | None:
     """The schema of a structured answer, or None for text."""
     kind = format.get("type") if isinstance(format, dict) else None
     if format is None or kind == "text":
@@ -204,20 +206,20 @@ def schema_in(format: JSON, param: str, inner: str | None) -> dict[str, JSON] | 
         return {"type": "object"}
     json_schema = (format.get(inner) if inner else format) if kind == "json_schema" else None
     if not isinstance(json_schema, dict) or not isinstance(json_schema.get("schema"), dict):
-        raise refused(param, "The format must be text, json_object or json_schema with a schema.")
+        raise refuse_content_part(param, "The format must be text, json_object or json_schema with a schema.")
     return json_schema["schema"]
 
 
-def parts_in(content: JSON, param: str) -> list[dict[str, JSON]]:
+def parse_openai_parts(content: JSON, param: str) -> list[dict[str, JSON]]:
     """Content of a message, in either API's form, as parts."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     if not isinstance(content, list):
-        raise refused(param, "The content must be text or a list of parts.")
-    return [part_in(part, f"{param}.{place}") for place, part in enumerate(content)]
+        raise refuse_content_part(param, "The content must be text or a list of parts.")
+    return [parse_openai_part(part, f"{param}.{place}") for place, part in enumerate(content)]
 
 
-def part_in(part: JSON, param: str) -> dict[str, JSON]:
+def parse_openai_part(part: JSON, param: str) -> dict[str, JSON]:
     kind = part.get("type") if isinstance(part, dict) else None
     if kind in ("text", "input_text", "output_text") and isinstance(part.get("text"), str):
         return {"type": "text", "text": part["text"]}
@@ -225,13 +227,13 @@ def part_in(part: JSON, param: str) -> dict[str, JSON]:
         return {"type": "text", "text": part["refusal"]}
     if kind in ("image_url", "input_image"):
         image = part.get("image_url")
-        return image_in(image.get("url") if isinstance(image, dict) else image, param)
+        return parse_image_url(image.get("url") if isinstance(image, dict) else image, param)
     if kind in ("file", "input_file"):
         file = part.get("file") if kind == "file" else part
         if isinstance(file, dict) and isinstance(file.get("file_id"), str):
             return {"type": "file", "file": file["file_id"].removeprefix("file-")}
-        raise refused(param, "Upload the file first and send its “file_id”.", "unsupported_parameter")
-    raise refused(param, f"A part of type “{str(kind)[:40]}” cannot be sent.", "unsupported_parameter")
+        raise refuse_content_part(param, "Upload the file first and send its “file_id”.", "unsupported_parameter")
+    raise refuse_content_part(param, f"A part of type “{str(kind)[:40]}” cannot be sent.", "unsupported_parameter")
 
 
 def call_id(value: JSON, param: str) -> UUID:
@@ -239,13 +241,13 @@ def call_id(value: JSON, param: str) -> UUID:
     try:
         return UUID(hex=str(value).removeprefix(CALL))
     except ValueError:
-        raise refused(param, f"There is no call “{str(value)[:80]}” that waits for you.", "unknown_call")
+        raise refuse_content_part(param, f"There is no call “{str(value)[:80]}” that waits for you.", "unknown_call")
 
 
 def json_or_text(text: str) -> JSON:
     """A result as JSON, if it is JSON that can be stored."""
     try:
-        return parsers.read(text.encode()) if text else text
+        return parsers.parse_json_body(text.encode()) if text else text
     except ValueError:
         return text
 
@@ -259,12 +261,12 @@ class Result:
 
     @classmethod
     def of(cls, content: JSON, param: str) -> "Result":
-        parts = parts_in("" if content is None else content, param)
+        parts = parse_openai_parts("" if content is None else content, param)
         texts = [part["text"] for part in parts if part["type"] == "text"]
         return cls("\n".join(texts), [part for part in parts if part["type"] != "text"])
 
 
-def turn_of(
+def iterate_turn_messages(
     words: list[dict[str, JSON]], calls: list[dict[str, JSON]], results: Mapping[Any, Result]
 ) -> Iterator[SentMessage]:
     """The assistant's words, its calls with their results, and the pictures in these."""
@@ -275,10 +277,10 @@ def turn_of(
     yield SentMessage("assistant", [{"type": "text", "text": ""}], calls)
     for call in calls:
         if call["id"] in results:
-            yield from pictures_of(call["name"], results[call["id"]])
+            yield from iterate_result_pictures(call["name"], results[call["id"]])
 
 
-def pictures_of(name: str, result: Result) -> Iterator[SentMessage]:
+def iterate_result_pictures(name: str, result: Result) -> Iterator[SentMessage]:
     """The pictures and files of a result: models take them in messages of the user alone."""
     if result.parts:
         yield SentMessage("user", [{"type": "text", "text": f"What the result of {name} shows:"}, *result.parts])
@@ -288,7 +290,7 @@ def has_content(parts: list[dict[str, JSON]]) -> bool:
     return any(part.get("text") or part["type"] != "text" for part in parts)
 
 
-def call_in(id: JSON, name: JSON, arguments: JSON, result: str) -> dict[str, JSON]:
+def build_sent_call(id: JSON, name: JSON, arguments: JSON, result: str) -> dict[str, JSON]:
     """A call in the form of Message.tool_calls."""
     read = json_or_text(str(arguments or "{}"))
     return {"id": str(id)[:128], "name": str(name)[:64], "arguments": read if isinstance(read, dict) else {},
@@ -300,15 +302,15 @@ def require_results(calls: Iterable[JSON], results: Container[Any], param: str) 
     missing = [str(id)[:80] for id in calls if id not in results]
     if missing:
         message = f"Each call of the assistant needs its result; it is missing for {', '.join(missing[:5])}."
-        raise refused(param, message, "missing_result")
+        raise refuse_content_part(param, message, "missing_result")
 
 
-def split(prompt: Prompt, sent: list[SentMessage]) -> None:
+def split_last_message(prompt: Prompt, sent: list[SentMessage]) -> None:
     """The last message of the user is the message, and those before it open the session. A conversation that ends with
     the assistant's words goes on.
     """
     if not sent:
-        raise refused("input", "The last message must be the user's, or results of calls.")
+        raise refuse_content_part("input", "The last message must be the user's, or results of calls.")
     if sent[-1].role == "user":
         prompt.earlier, prompt.parts = sent[:-1], sent[-1].parts
     else:

@@ -14,17 +14,17 @@ from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
 from agents.http.authentication import find_key, require_scope
-from agents.http.later import later
+from agents.http.later import answer_later
 from agents.http.pagination import read_page
 from agents.models.key import DECIDE
 from gateway import branches, turns
 from gateway.histories import SentMessage
-from gateway.parts import refused
-from gateway.reading import Reading, as_text
-from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
+from gateway.parts import refuse_content_part
+from gateway.reading import Reading, render_result_value
+from gateway.sse import DONE, HEARTBEAT, bound, build_sse_response, sse
 from gateway.turns import LONGEST_WAIT_S, Turn
 from plumbing.threads import in_thread
-from runs.events.places import WAITS, stream_for
+from runs.events.places import WAITS, count_user_stream
 from runs.events.waiting import ENDS
 from runs.exceptions import RunFinished
 from runs.models import Approval, Message, Run, ToolCallRecord
@@ -37,25 +37,25 @@ from .requests import (
     SAMPLING,
     Prompt,
     Result,
+    build_sent_call,
     call_id,
-    call_in,
     check_fields,
-    flag_in,
     has_content,
+    iterate_result_pictures,
+    iterate_turn_messages,
     json_or_text,
-    metadata_in,
-    params_in,
-    parts_in,
-    pictures_of,
+    parse_answer_schema,
+    parse_flag_field,
+    parse_metadata_field,
+    parse_openai_parts,
+    parse_sampling_params,
+    parse_stop,
+    parse_text_field,
     read_tools,
     require_results,
-    schema_in,
-    split,
-    stop_in,
-    text_in,
-    turn_of,
+    split_last_message,
 )
-from .views import OpenAIView, body_of
+from .views import OpenAIView, get_body_fields
 
 JSON = Any
 FIELDS = (
@@ -81,40 +81,42 @@ class ResponsesView(OpenAIView):
     """POST /v1/responses"""
 
     def post(self, request: Any) -> Any:
-        body = body_of(request)
-        prompt = read(body, request.user)
-        is_streamed, in_background = flag_in(body, "stream"), flag_in(body, "background")
+        body = get_body_fields(request)
+        prompt = parse_response_request(body, request.user)
+        is_streamed, in_background = parse_flag_field(body, "stream"), parse_flag_field(body, "background")
         if is_streamed:
-            with stream_for(request.user) as respond:
-                turn = started(request, body, prompt, is_watched=True)
-                source = stream_of(turn)
-                return respond(streamed(request, source if in_background else bound(turn.run, source, request.user)))
+            with count_user_stream(request.user) as respond:
+                turn = start_response_turn(request, body, prompt, is_watched=True)
+                source = stream_response_bytes(turn)
+                return respond(
+                    build_sse_response(request, source if in_background else bound(turn.run, source, request.user))
+                )
         if in_background:
-            return Response(response_json(started(request, body, prompt, is_watched=False)))
+            return Response(response_json(start_response_turn(request, body, prompt, is_watched=False)))
         with WAITS.take(request.user.pk) as place:
             ENDS.listen()
-            turn = started(request, body, prompt, is_watched=False)
-            end = turns.end_of(turn, LONGEST_WAIT_S, place, lambda: Reading().pause)
-            return later(self, end, lambda ended: Response(response_json(turn)))
+            turn = start_response_turn(request, body, prompt, is_watched=False)
+            end = turns.build_turn_end(turn, LONGEST_WAIT_S, place, lambda: Reading().pause)
+            return answer_later(self, end, lambda ended: Response(response_json(turn)))
 
 
-def started(
+def start_response_turn(
     request: Any, body: dict[str, JSON], prompt: Prompt, *, is_watched: bool, own: Collection[str] = ()
 ) -> Turn:
     """`own`: ids of responses of this connection, which may be continued though they are not stored."""
     if prompt.approvals:
-        return decided(request, prompt)
-    previous = previous_of(request.user, body, own)
+        return decide_response_approvals(request, prompt)
+    previous = find_previous_turn(request.user, body, own)
     more = prompt.more(request.user)
     start: dict[str, Any] = {
         "user": request.user, "key": find_key(request), "is_watched": is_watched,
-        "metadata": {**metadata_in(body), ECHO: echo_of(body, prompt)},
+        "metadata": {**parse_metadata_field(body), ECHO: build_request_echo(body, prompt)},
     }  # fmt: skip
     if previous is None and prompt.has_results_alone:
         calls = [call_id(id, "input") for id in prompt.results]
         previous = branches.turn_that_asked(request.user, calls)
         if previous is None:
-            return turns.answer(request.user, dict.fromkeys(calls))  # says why that cannot be
+            return turns.answer_waiting_run(request.user, dict.fromkeys(calls))  # says why that cannot be
     if previous:
         return branches.follow(
             previous,
@@ -126,11 +128,11 @@ def started(
             more=more,
             **start,
         )
-    if turn := turns.continued(
+    if turn := turns.resume_matching_run(
         request.user, prompt.results, prompt.earlier, prompt.model, more, has_pictures=prompt.has_pictures
     ):
         return turn
-    return turns.begin(
+    return turns.start_turn(
         **start,
         agent=prompt.model,
         parts=prompt.parts,
@@ -141,15 +143,15 @@ def started(
     )
 
 
-def previous_of(user: Any, body: dict[str, JSON], own: Collection[str] = ()) -> Turn | None:
+def find_previous_turn(user: Any, body: dict[str, JSON], own: Collection[str] = ()) -> Turn | None:
     if body.get("previous_response_id") is None:
         return None
     id = str(body["previous_response_id"])
     try:
-        turn = found(user, id, own)
+        turn = load_response_turn(user, id, own)
     except NotFound:
         message = f"Previous response with id “{id[:80]}” not found."
-        raise refused("previous_response_id", message, "previous_response_not_found")
+        raise refuse_content_part("previous_response_id", message, "previous_response_not_found")
     if turn.run.session is None:
         raise Conflict(
             "The conversation of the previous response was deleted.",
@@ -159,15 +161,15 @@ def previous_of(user: Any, body: dict[str, JSON], own: Collection[str] = ()) -> 
     return turn
 
 
-def found(user: Any, id: str, own: Collection[str] = ()) -> Turn:
+def load_response_turn(user: Any, id: str, own: Collection[str] = ()) -> Turn:
     """Raises NotFound; also for a response with `store: false`, unless it is one of `own`."""
-    turn = turns.parsed(user, id.removeprefix(PREFIX)) if id.startswith(PREFIX) else None
-    if turn is None or (id not in own and echoed(turn.run).get("store") is False):
+    turn = turns.find_turn(user, id.removeprefix(PREFIX)) if id.startswith(PREFIX) else None
+    if turn is None or (id not in own and get_request_echo(turn.run).get("store") is False):
         raise NotFound(f"There is no response “{id[:80]}”.", code="response_not_found")
     return turn
 
 
-def decided(request: Any, prompt: Prompt) -> Turn:
+def decide_response_approvals(request: Any, prompt: Prompt) -> Turn:
     """Decide approvals by their ids; all of one run. Raises NotFound, Forbidden, AlreadyDecided."""
     require_scope(request, DECIDE)
     rows = Approval.objects.filter(run__principal_id=request.user.pk).select_related("run")
@@ -178,7 +180,7 @@ def decided(request: Any, prompt: Prompt) -> Turn:
         (open_ones[pk], {"decision": "approve" if is_approved else "deny"})
         for pk, is_approved in prompt.approvals.items()
     ]
-    return turns.answer(request.user, {}, decisions=decisions, source="openai")
+    return turns.answer_waiting_run(request.user, {}, decisions=decisions, source="openai")
 
 
 @extend_schema(exclude=True)
@@ -190,13 +192,13 @@ class ResponseView(OpenAIView):
     parameters = {"get": ("stream", "starting_after", "include")}
 
     def get(self, request: Any, id: str) -> Any:
-        turn = found(request.user, id)
+        turn = load_response_turn(request.user, id)
         after = request.query_params.get("starting_after", "-1")
         if request.query_params.get("stream") == "true":
             if not NUMBER.fullmatch(after):
-                raise refused("starting_after", "“starting_after” is the sequence_number of an event.")
-            with stream_for(request.user) as respond:
-                return respond(streamed(request, stream_of(turn, int(after))))
+                raise refuse_content_part("starting_after", "“starting_after” is the sequence_number of an event.")
+            with count_user_stream(request.user) as respond:
+                return respond(build_sse_response(request, stream_response_bytes(turn, int(after))))
         return Response(response_json(turn))
 
 
@@ -205,9 +207,9 @@ class CancelView(OpenAIView):
     """POST /v1/responses/{id}/cancel"""
 
     def post(self, request: Any, id: str) -> Response:
-        turn = found(request.user, id)
+        turn = load_response_turn(request.user, id)
         try:
-            endings.cancel(turn.run, by=request.user, reason="cancelled by the caller")
+            endings.cancel_run(turn.run, by=request.user, reason="cancelled by the caller")
         except RunFinished:
             pass  # cancelling twice is no error in this API
         return Response(response_json(turn))
@@ -220,14 +222,14 @@ class InputItemsView(OpenAIView):
     parameters = {"get": ("limit", "order", "after", "include")}
 
     def get(self, request: Any, id: str) -> Response:
-        turn = found(request.user, id)
-        size, is_newest_first, after = item_page_in(request.query_params)
+        turn = load_response_turn(request.user, id)
+        size, is_newest_first, after = parse_item_page(request.query_params)
         rows = Message.objects.filter(run=turn.run, role=Message.Role.USER)
         rows = rows.order_by("-seq" if is_newest_first else "seq")
         if after:
             last = rows.filter(pk=after).first()
             if last is None:
-                raise refused("after", "“after” must be the id of an item of this response.")
+                raise refuse_content_part("after", "“after” must be the id of an item of this response.")
             rows = rows.filter(seq__lt=last.seq) if is_newest_first else rows.filter(seq__gt=last.seq)
         page, has_more = read_page(rows, size)
         items = [item_json(row) for row in page]
@@ -241,34 +243,36 @@ def item_json(row: Message) -> dict[str, JSON]:
     return {"id": f"msg_{row.pk.hex}", "type": "message", "role": "user", "status": "completed", "content": content}
 
 
-def item_page_in(query: Any) -> tuple[int, bool, UUID | None]:
+def parse_item_page(query: Any) -> tuple[int, bool, UUID | None]:
     """The size of the page, whether the newest come first, and behind which item it begins. Raises Invalid."""
     limit, order, after = query.get("limit", "20"), query.get("order", "desc"), query.get("after", "")
     if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= MOST_ITEMS):
-        raise refused("limit", f"“limit” must be a number from 1 to {MOST_ITEMS}.")
+        raise refuse_content_part("limit", f"“limit” must be a number from 1 to {MOST_ITEMS}.")
     if order not in ("asc", "desc"):
-        raise refused("order", "“order” can be asc or desc.")
+        raise refuse_content_part("order", "“order” can be asc or desc.")
     try:
         return int(limit), order == "desc", UUID(after.removeprefix("msg_")) if after else None
     except ValueError:
-        raise refused("after", "“after” must be the id of an item.")
+        raise refuse_content_part("after", "“after” must be the id of an item.")
 
 
 # -- the request ----------------------------------------------------------------------------------------------------
 
 
-def read(body: dict[str, JSON], user: Any = None) -> Prompt:
+def parse_response_request(body: dict[str, JSON], user: Any = None) -> Prompt:
     """`user`: whose earlier items the input may refer to. Raises Invalid."""
     check_fields(body, FIELDS)
-    prompt = Prompt(text_in(body, "model"), params=params_in(body), stop=stop_in(body))
+    prompt = Prompt(parse_text_field(body, "model"), params=parse_sampling_params(body), stop=parse_stop(body))
     read_tools(prompt, body, lambda entry: entry)
     text = body.get("text") or {}
-    prompt.output_schema = schema_in(text.get("format") if isinstance(text, dict) else text, "text.format", None)
+    prompt.output_schema = parse_answer_schema(
+        text.get("format") if isinstance(text, dict) else text, "text.format", None
+    )
     if isinstance(body.get("instructions"), str):
         prompt.instructions.append(body["instructions"])
-    items = items_in(body, user)
+    items = parse_input_items(body, user)
     if items[-1].get("type") == "mcp_approval_response":
-        prompt.approvals = dict(decisions_in(items))
+        prompt.approvals = dict(iterate_approval_decisions(items))
         return prompt
     read_items(prompt, items, continues_another=body.get("previous_response_id") is not None)
     return prompt
@@ -276,39 +280,39 @@ def read(body: dict[str, JSON], user: Any = None) -> Prompt:
 
 def read_items(prompt: Prompt, items: list[dict[str, JSON]], *, continues_another: bool) -> None:
     """The conversation in the items, and the results for calls that are not in it: the response before made them."""
-    results = results_in(items)
+    results = iterate_output_results(items)
     calls = {str(item.get("call_id")) for item in items if item.get("type") in CALLS}
     others = {id: result for id, result in results.items() if id not in calls}
     last = last_results(items, results)
     prompt.has_results_alone = not continues_another and len(last) == len(items)
     is_elsewhere = continues_another or prompt.has_results_alone
     if others and not is_elsewhere:
-        raise refused("input", f"There is no call “{min(others)[:80]}” in the input.", "unknown_call")
+        raise refuse_content_part("input", f"There is no call “{min(others)[:80]}” in the input.", "unknown_call")
     answered = others if is_elsewhere else last
     prompt.results = {id.removeprefix(CALL): json_or_text(result.text) for id, result in answered.items()}
     prompt.has_pictures = any(result.parts for result in answered.values())
-    sent = list(conversation(items, results, prompt))
+    sent = list(iterate_response_messages(items, results, prompt))
     if is_elsewhere:
-        sent = [one for id, result in others.items() for one in pictures_of(id, result)] + sent
+        sent = [one for id, result in others.items() for one in iterate_result_pictures(id, result)] + sent
     prompt.continues = bool(last)
     if last or (continues_another and not sent):
         prompt.earlier = sent
     else:
-        split(prompt, sent)
+        split_last_message(prompt, sent)
 
 
-def items_in(body: dict[str, JSON], user: Any = None) -> list[dict[str, JSON]]:
+def parse_input_items(body: dict[str, JSON], user: Any = None) -> list[dict[str, JSON]]:
     value = body.get("input")
     items = [{"role": "user", "content": value}] if isinstance(value, str) else value
     if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
-        raise refused("input", "“input” must be text or a list of items.")
+        raise refuse_content_part("input", "“input” must be text or a list of items.")
     return [
         references.find_item(user, str(item.get("id")), f"input.{place}") if item.get("type") == REFERENCE else item
         for place, item in enumerate(items)
     ]
 
 
-def results_in(items: list[dict[str, JSON]]) -> dict[str, Result]:
+def iterate_output_results(items: list[dict[str, JSON]]) -> dict[str, Result]:
     """The results of calls, by the ids of the calls."""
     return {
         str(item.get("call_id")): Result.of(item.get("output"), f"input.{place}.output")
@@ -327,15 +331,17 @@ def last_results(items: list[dict[str, JSON]], results: dict[str, Result]) -> di
     return {id: results[id] for id in ids}
 
 
-def decisions_in(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, bool]]:
+def iterate_approval_decisions(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, bool]]:
     for place, item in enumerate(items):
         if item.get("type") == "mcp_approval_response":
             param = f"input.{place}"
             approval_id = str(item.get("approval_request_id")).removeprefix("mcpr_")
-            yield call_id(approval_id, f"{param}.approval_request_id"), flag_in(item, "approve")
+            yield call_id(approval_id, f"{param}.approval_request_id"), parse_flag_field(item, "approve")
 
 
-def conversation(items: list[dict[str, JSON]], results: dict[str, Result], prompt: Prompt) -> Iterator[SentMessage]:
+def iterate_response_messages(
+    items: list[dict[str, JSON]], results: dict[str, Result], prompt: Prompt
+) -> Iterator[SentMessage]:
     """The messages. Calls that were made together are one message of the assistant."""
     calls: list[dict[str, JSON]] = []
     is_answered = False  # a call after a result was made in another turn of the model
@@ -349,7 +355,7 @@ def conversation(items: list[dict[str, JSON]], results: dict[str, Result], promp
             is_answered = True
             continue
         if calls and kind not in LEFT_OUT:
-            yield from turn_of([], calls, results)
+            yield from iterate_turn_messages([], calls, results)
             calls, is_answered = [], False
         if kind in CALLS:
             calls = [made_call(item, results, param)]
@@ -357,25 +363,29 @@ def conversation(items: list[dict[str, JSON]], results: dict[str, Result], promp
             is_instruction = item.get("role") in ("system", "developer")
             prompt.has_late_instructions = prompt.has_late_instructions or (is_instruction and has_begun)
             has_begun = has_begun or not is_instruction
-            yield from message_in(item, prompt, param)
+            yield from parse_message_item(item, prompt, param)
         elif kind == "compaction":
-            prompt.summaries.append(summaries.opened(item.get("encrypted_content"), f"{param}.encrypted_content"))
+            prompt.summaries.append(
+                summaries.open_sealed_summary(item.get("encrypted_content"), f"{param}.encrypted_content")
+            )
             text = summaries.INTRODUCTION + prompt.summaries[-1]["text"]
             yield SentMessage("assistant", [{"type": "text", "text": text}], is_sealed=True)
         elif kind not in LEFT_OUT:
-            raise refused(f"{param}.type", f"An item of type “{str(kind)[:40]}” cannot be sent.", "unsupported_item")
-    yield from turn_of([], calls, results)
+            raise refuse_content_part(
+                f"{param}.type", f"An item of type “{str(kind)[:40]}” cannot be sent.", "unsupported_item"
+            )
+    yield from iterate_turn_messages([], calls, results)
 
 
-def message_in(item: dict[str, JSON], prompt: Prompt, param: str) -> Iterator[SentMessage]:
+def parse_message_item(item: dict[str, JSON], prompt: Prompt, param: str) -> Iterator[SentMessage]:
     """A message; those of the system become instructions of this run."""
     role, param = item.get("role"), f"{param}.content"
     if role in ("system", "developer"):
         prompt.instructions.append(Result.of(item.get("content"), param).text)
         return
     if role not in ("user", "assistant"):
-        raise refused(param, "A role must be system, developer, user or assistant.")
-    parts = parts_in(item.get("content"), param)
+        raise refuse_content_part(param, "A role must be system, developer, user or assistant.")
+    parts = parse_openai_parts(item.get("content"), param)
     if role == "user" or has_content(parts):
         yield SentMessage(role, parts)
 
@@ -384,18 +394,23 @@ def made_call(item: dict[str, JSON], results: dict[str, Result], param: str) -> 
     """A call in the form of Message.tool_calls. Raises Invalid if it has no result."""
     if item["type"] == "mcp_call":
         result = item.get("output") if item.get("error") is None else item["error"]
-        return call_in(item.get("id"), item.get("name"), item.get("arguments"), as_text(result or ""))
+        return build_sent_call(
+            item.get("id"), item.get("name"), item.get("arguments"), render_result_value(result or "")
+        )
     id = str(item.get("call_id"))
     require_results([id], results, param)
     if item["type"] == "custom_tool_call":
-        return {**call_in(id, item.get("name"), "", results[id].text), "arguments": {"input": item.get("input")}}
-    return call_in(id, item.get("name"), item.get("arguments"), results[id].text)
+        return {
+            **build_sent_call(id, item.get("name"), "", results[id].text),
+            "arguments": {"input": item.get("input")},
+        }
+    return build_sent_call(id, item.get("name"), item.get("arguments"), results[id].text)
 
 
 # -- the answer -----------------------------------------------------------------------------------------------------
 
 
-def echo_of(body: dict[str, JSON], prompt: Prompt) -> dict[str, JSON]:
+def build_request_echo(body: dict[str, JSON], prompt: Prompt) -> dict[str, JSON]:
     """What a response repeats of its request, without tools that were left out."""
     kept = ("instructions", "previous_response_id", "tools", "tool_choice", "text", "store", "background", "model",
             "metadata", "user", "safety_identifier", "prompt_cache_key", *SAMPLING)  # fmt: skip
@@ -407,7 +422,7 @@ def echo_of(body: dict[str, JSON], prompt: Prompt) -> dict[str, JSON]:
     return echo
 
 
-def echoed(run: Run) -> dict[str, JSON]:
+def get_request_echo(run: Run) -> dict[str, JSON]:
     echo = run.metadata.get(ECHO) if isinstance(run.metadata, dict) else None
     return echo if isinstance(echo, dict) else {}
 
@@ -415,20 +430,20 @@ def echoed(run: Run) -> dict[str, JSON]:
 def response_json(turn: Turn) -> dict[str, JSON]:
     """The response as its rows say now."""
     refresh(turn.run)
-    items = items_of(turn)
-    for frame in turns.replayed(turn, items.reading.pause):
+    items = load_turn_items(turn)
+    for frame in turns.iterate_replayed_frames(turn, items.reading.pause):
         for _ in items.take(frame):
             pass
-    return described(turn, items, status_of_run(turn.run))
+    return serialize_openai_response(turn, items, status_of_run(turn.run))
 
 
-def items_of(turn: Turn) -> Items:
+def load_turn_items(turn: Turn) -> Items:
     """For a turn that begins after an approval: the call that it was about was made before."""
     if not turn.after:
         return Items(turn.id)
     rows = ToolCallRecord.objects.filter(run=turn.run, parent_call=None)
     calls = {
-        row.pk.hex: {"id": row.pk.hex, "name": row.name, "arguments": as_text(row.arguments)}
+        row.pk.hex: {"id": row.pk.hex, "name": row.name, "arguments": render_result_value(row.arguments)}
         for row in rows.only("id", "name", "arguments")
     }
     return Items(turn.id, calls)
@@ -443,8 +458,8 @@ def refresh(run: Run) -> None:
     run.refresh_from_db(from_queryset=Run.objects.select_related("agent", "session"))
 
 
-def described(turn: Turn, items: Items, of_run: str) -> dict[str, JSON]:
-    run, echo = turn.run, echoed(turn.run)
+def serialize_openai_response(turn: Turn, items: Items, of_run: str) -> dict[str, JSON]:
+    run, echo = turn.run, get_request_echo(turn.run)
     end, status = items.reading.end or {}, items.status(of_run)
     error = end.get("error") if status == "failed" else None
     used = items.reading.spent(turn)
@@ -500,27 +515,27 @@ class Numbers:
             yield {**event, "sequence_number": self.last}
 
 
-async def stream_of(turn: Turn, after: int = -1) -> AsyncIterator[bytes]:
-    async for event in events_of(turn, after):
+async def stream_response_bytes(turn: Turn, after: int = -1) -> AsyncIterator[bytes]:
+    async for event in stream_response_events(turn, after):
         yield sse(event, event["type"]) if event else HEARTBEAT
     yield DONE
 
 
-async def events_of(turn: Turn, after: int = -1) -> AsyncIterator[dict[str, JSON]]:
+async def stream_response_events(turn: Turn, after: int = -1) -> AsyncIterator[dict[str, JSON]]:
     """An empty one says that the turn goes on."""
-    items, numbers = await in_thread(items_of, turn), Numbers(after)
-    begun = described(turn, items, "running")
+    items, numbers = await in_thread(load_turn_items, turn), Numbers(after)
+    begun = serialize_openai_response(turn, items, "running")
     for name in ("created", "in_progress"):
         for piece in numbers.take({"type": f"response.{name}", "response": begun}):
             yield piece
-    async for frame in turns.follow(turn, items.reading.pause):
+    async for frame in turns.stream_turn_frames(turn, items.reading.pause):
         if frame.type == "heartbeat":
             yield {}
         for event in items.take(frame):
             for piece in numbers.take(event):
                 yield piece
     await in_thread(refresh, turn.run)
-    ended = described(turn, items, status_of_run(turn.run))
+    ended = serialize_openai_response(turn, items, status_of_run(turn.run))
     name = {"failed": "failed", "cancelled": "failed", "incomplete": "incomplete"}.get(ended["status"], "completed")
     for piece in numbers.take({"type": f"response.{name}", "response": ended}):
         yield piece

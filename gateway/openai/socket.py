@@ -15,8 +15,8 @@ from gateway.turns import Turn
 from runs.events.feed import FeedBroken
 from runs.events.sockets import Authenticated
 
-from .responses import PREFIX, events_of, read, started
-from .views import error_json, status_of, translated
+from .responses import PREFIX, parse_response_request, start_response_turn, stream_response_events
+from .views import convert_openai_error, convert_openai_status, error_json
 
 JSON = Any
 TYPE = "response.create"
@@ -51,13 +51,13 @@ class ResponsesConsumer(Authenticated):
             turn = await database_sync_to_async(self.start)(frame)
             id = PREFIX + turn.id
             self.own[id] = previous
-            async for event in bound(turn.run, events_of(turn), self.user):
+            async for event in bound(turn.run, stream_response_events(turn), self.user):
                 if event:
                     await self.tell(event, id)
         except MusterError as error:
-            status = status_of(error.status)
+            status = convert_openai_status(error.status)
             error_data = {"message": str(error), "code": error.code, "hint": error.hint, "details": error.details}
-            await self.fail(previous, status, translated(error_data, status))
+            await self.fail(previous, status, convert_openai_error(error_data, status))
         except FeedBroken as error:
             await self.fail(previous, 503, error_json(str(error), "feed_broken", 503))
         except Exception:  # nobody awaits this task: without a word the socket would be mute
@@ -88,7 +88,9 @@ class ResponsesConsumer(Authenticated):
             raise Invalid("“generate” cannot be false: nothing is prepared ahead.", code="unsupported_parameter")
         body = {name: value for name, value in frame.items() if name not in OURS}
         request = SimpleNamespace(user=self.user, auth=self.key)
-        return started(request, body, read(body, self.user), is_watched=True, own=self.own)
+        return start_response_turn(
+            request, body, parse_response_request(body, self.user), is_watched=True, own=self.own
+        )
 
     async def refuse(self, status: int, code: str, message: str) -> None:
         await self.send_json({"type": "error", "status": status, "error": error_json(message, code, status)})

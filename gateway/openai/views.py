@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from agents.exceptions import NotFound
 from agents.http.viewsets import APIView
 from agents.models import Agent
-from gateway.turns import ROUTER, pinned
+from gateway.turns import ROUTER, parse_pinned_agent
 
 KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -24,31 +24,31 @@ class OpenAIView(APIView):
 
         def in_their_form(error: Exception, context: dict[str, Any]) -> Response:
             response = handle(error, context)
-            response.status_code = status_of(response.status_code)
-            response.data = {"error": translated(response.data["error"], response.status_code)}
+            response.status_code = convert_openai_status(response.status_code)
+            response.data = {"error": convert_openai_error(response.data["error"], response.status_code)}
             return response
 
         return in_their_form
 
 
-def body_of(request: Any) -> dict[str, Any]:
+def get_body_fields(request: Any) -> dict[str, Any]:
     """The fields of the body; a body that is no object has none, so that what is required is missing."""
     return request.data if isinstance(request.data, dict) else {}
 
 
-def status_of(status: int) -> int:
+def convert_openai_status(status: int) -> int:
     return 400 if status == 422 else status
 
 
-def translated(error: dict[str, Any], status: int) -> dict[str, Any]:
+def convert_openai_error(error: dict[str, Any], status: int) -> dict[str, Any]:
     """An error of Muster in OpenAI's form."""
     details = error.get("details") or [{}]
     param = str(details[0].get("field")).removeprefix("model_params.") if details[0] else None
-    words = [error["message"], problem_in(details[0], error["message"]), error.get("hint")]
+    words = [error["message"], describe_first_problem(details[0], error["message"]), error.get("hint")]
     return error_json(" ".join(filter(None, words)), error["code"], status, param)
 
 
-def problem_in(detail: dict[str, Any], message: str) -> str:
+def describe_first_problem(detail: dict[str, Any], message: str) -> str:
     """The first problem in words, unless the message says it."""
     problem = str(detail.get("message", ""))
     return "" if not problem or problem in message else f"{detail.get('field')}: {problem}."
@@ -91,7 +91,7 @@ class ModelsView(OpenAIView):
 class ModelView(OpenAIView):
     def get(self, request: Any, name: str) -> Response:
         agents = Agent.objects.usable_by(request.user).published().select_related("owner")
-        model_name, version = pinned(name)
+        model_name, version = parse_pinned_agent(name)
         agent = agents.filter(name=model_name).nearest_first(request.user).first() if "\0" not in model_name else None
         is_there = agent.versions.filter(number=version or 1).exists() if agent else name == ROUTER
         if not is_there:

@@ -8,29 +8,29 @@ from typing import Any
 
 from agents.tools import RetryTool, ToolResult
 from knowledge.models import Collection, Document
-from knowledge.words import stems_of
+from knowledge.words import list_search_stems
 
 from . import calls
 from .device_folders import Asker
-from .search import SMOOTH, Found, search
+from .search import SMOOTH, Found, search_collection
 
 MOST = 20  # collections of one search, a person's own first
 RESULTS = 10
 Result = tuple[Collection, Found]
 
 
-def usable(user: Any) -> Any:
+def build_usable_collections_query(user: Any) -> Any:
     return Collection.objects.usable_by(user)
 
 
-def find(user: Any, text: str) -> list[Result]:
+def search_all_collections(user: Any, text: str) -> list[Result]:
     """The best pieces of all collections. Scores of two collections cannot be compared, so a piece counts by its rank
     in its own collection and by the words that it shares with the text, the rarer among all results the more.
     """
     results: dict[int, Result] = {}
     scores: dict[int, float] = {}
-    for collection in usable(user).nearest_first(user)[:MOST]:
-        for rank, piece in enumerate(search(collection, text, limit=RESULTS), 1):
+    for collection in build_usable_collections_query(user).nearest_first(user)[:MOST]:
+        for rank, piece in enumerate(search_collection(collection, text, limit=RESULTS), 1):
             results[piece.chunk.pk] = (collection, piece)
             scores[piece.chunk.pk] = 1 / (SMOOTH + rank)
     for rank, pk in enumerate(by_words(text, results), 1):
@@ -41,8 +41,8 @@ def find(user: Any, text: str) -> list[Result]:
 
 def by_words(text: str, results: dict[int, Result]) -> list[int]:
     """The pieces by the words that they share with the text; a word that few of them have weighs more."""
-    question_stems = set(stems_of(text))
-    shared = {pk: question_stems & words_of(piece) for pk, (_, piece) in results.items()}
+    question_stems = set(list_search_stems(text))
+    shared = {pk: question_stems & find_piece_stems(piece) for pk, (_, piece) in results.items()}
     having: Counter[str] = Counter()
     for stems in shared.values():
         having.update(stems)
@@ -51,17 +51,17 @@ def by_words(text: str, results: dict[int, Result]) -> list[int]:
     return sorted(results, key=lambda pk: (-weights[pk], pk))
 
 
-def words_of(piece: Found) -> set[str]:
+def find_piece_stems(piece: Found) -> set[str]:
     chunk = piece.chunk
-    return set(stems_of(f"{chunk.document.name} . {chunk.heading} . {chunk.text}"))
+    return set(list_search_stems(f"{chunk.document.name} . {chunk.heading} . {chunk.text}"))
 
 
-def fetch(user: Any, id: str) -> tuple[Collection, ToolResult]:
-    """The text at a place that a search found; see `calls.fetch`. Raises RetryTool."""
-    document_id, _ = calls.place_in(id)
-    rows = Document.objects.filter(pk=document_id, collection__in=usable(user).values("pk"))
+def load_found_text(user: Any, id: str) -> tuple[Collection, ToolResult]:
+    """The text at a place that a search found; see `calls.answer_fetch_call`. Raises RetryTool."""
+    document_id, _ = calls.parse_place_id(id)
+    rows = Document.objects.filter(pk=document_id, collection__in=build_usable_collections_query(user).values("pk"))
     document = rows.select_related("collection").first()
     if document is None:
         raise RetryTool("There is no document with this id. Use an id of the search.", code="not_found")
     collection = document.collection
-    return collection, calls.fetch(collection, None, {"id": id}, Asker(user.pk))
+    return collection, calls.answer_fetch_call(collection, None, {"id": id}, Asker(user.pk))

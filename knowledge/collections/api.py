@@ -11,7 +11,7 @@ from agents.exceptions import Invalid, NotFound
 from agents.http.parsers import FileParser, JSONParser
 from agents.http.resources import location_header
 from agents.http.versioned import NUMBER, WITHOUT_LISTS
-from agents.http.viewsets import NamedViewSet, read
+from agents.http.viewsets import NamedViewSet, read_body
 from agents.models import StoredFile
 from agents.storage import clean_name
 from knowledge.models import Collection, Document
@@ -19,8 +19,8 @@ from knowledge.models import Collection, Document
 from . import catalog, storage
 from .device_folders import Asker
 from .filters import DocumentFilter
-from .folders import search_all, shown
-from .search import place_of
+from .folders import search_all, serialize_search_results
+from .search import build_chunk_place
 from .serializers import (
     CollectionSerializer,
     DocumentSerializer,
@@ -53,25 +53,25 @@ class CollectionViewSet(NamedViewSet):
 
     def perform_create(self, serializer: Any) -> None:
         super().perform_create(serializer)
-        catalog.list_tools(serializer.instance)
+        catalog.save_collection_tools(serializer.instance)
 
     def changed(self, row: Collection) -> None:
-        catalog.list_tools(row)
+        catalog.save_collection_tools(row)
 
     def perform_destroy(self, row: Collection) -> None:
         """Delete it with all its documents, their files and their text. 409 while agents are granted its tools."""
-        catalog.remove(row, self.request.user, audit=self.audit)
+        catalog.delete_collection(row, self.request.user, audit=self.audit)
 
     @extend_schema(request=SearchSerializer, responses={200: ResultsSerializer}, examples=[RETURNS])
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def search(self, request: Any, name: str) -> Response:
         """The pieces of its documents that fit the question, and excerpts of your own devices, best first."""
-        query = read(SearchSerializer, request)
+        query = read_body(SearchSerializer, request)
         collection = self.named_for_use(Collection.objects.all())
         answer = search_all(
             collection, query["query"], Asker(request.user.pk), limit=query["limit"], version=query.get("version")
         )
-        return Response(shown(answer))
+        return Response(serialize_search_results(answer))
 
 
 class DocumentViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, InCollection):
@@ -91,7 +91,7 @@ class DocumentViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, InCollec
         rows = Document.objects.filter(collection=self.collection()).select_related("file")
         if self.action != "list":
             return rows
-        number = version_in(self.request)
+        number = parse_collection_version(self.request)
         return rows.current() if number is None else rows.of_version(number)
 
     @extend_schema(parameters=[OpenApiParameter("version", NUMBER, description="The documents of this version.")])
@@ -108,9 +108,9 @@ class DocumentViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, InCollec
         """Add a document, or replace the one of that name. 200 if it has this content already. Files as a form."""
         collection = self.collection()
         if request.content_type.startswith("multipart/"):
-            row, is_new = add_upload(collection, request.user, read(UploadedDocumentSerializer, request))
+            row, is_new = add_upload(collection, request.user, read_body(UploadedDocumentSerializer, request))
         else:
-            row, is_new = add(collection, request.user, read(NewDocumentSerializer, request))
+            row, is_new = add_posted_document(collection, request.user, read_body(NewDocumentSerializer, request))
         if is_new:
             self.audit("added", row, collection=str(collection), kind=row.source)
         headers = location_header(request, row.pk) if is_new else None
@@ -119,7 +119,7 @@ class DocumentViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, InCollec
     def destroy(self, request: Any, name: str, pk: Any) -> Response:
         """Remove it from the next version on. Agents that keep to an earlier version still find it."""
         row = self.get_object()
-        storage.remove(row)
+        storage.remove_document(row)
         self.audit("removed", row, collection=name)
         return Response(status=204)
 
@@ -129,7 +129,7 @@ class DocumentViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, InCollec
         """Delete it with all revisions of that name, from every version, the index and the disk."""
         row = self.get_object()
         self.audit("erased", row, collection=name)
-        return Response({"erased": storage.erase(row)})
+        return Response({"erased": storage.erase_document(row)})
 
     @extend_schema(request=None, responses={202: DocumentSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
@@ -145,10 +145,10 @@ class DocumentViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, InCollec
         """Its text in order, piece by piece."""
         self.page_ordering = ("position",)
         page: Any = self.paginate_queryset(self.get_object().chunks.defer("words"))
-        return self.get_paginated_response([{"place": place_of(one), "text": one.text} for one in page])
+        return self.get_paginated_response([{"place": build_chunk_place(one), "text": one.text} for one in page])
 
 
-def add(collection: Collection, user: Any, body: dict[str, Any]) -> tuple[Document, bool]:
+def add_posted_document(collection: Collection, user: Any, body: dict[str, Any]) -> tuple[Document, bool]:
     """Raises NotFound, Conflict, TooLarge."""
     if url := body.get("url"):
         return storage.add_url(collection, url, name=body.get("name") or url[:200])
@@ -157,7 +157,9 @@ def add(collection: Collection, user: Any, body: dict[str, Any]) -> tuple[Docume
         if file is None:
             raise NotFound("You have no file with this id.")
         named = body.get("name") or file.name
-        return storage.add_file(collection, file, name=named, source=Document.Source.FILE, untrusted=body["untrusted"])
+        return storage.add_file_document(
+            collection, file, name=named, source=Document.Source.FILE, untrusted=body["untrusted"]
+        )
     return storage.add_content(
         collection, user.pk, body["name"], body["text"].encode(), declared=body["media_type"],
         untrusted=body["untrusted"], source=Document.Source.TEXT,
@@ -174,7 +176,7 @@ def add_upload(collection: Collection, user: Any, body: dict[str, Any]) -> tuple
     )  # fmt: skip
 
 
-def version_in(request: Any) -> int | None:
+def parse_collection_version(request: Any) -> int | None:
     text = request.query_params.get("version")
     if text is None:
         return None

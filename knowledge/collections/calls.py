@@ -18,7 +18,7 @@ FETCHED = 12_000  # characters
 BEFORE = 2  # pieces that are read before the place
 
 
-def run(tool: ToolSpec, call: ToolCall, asker: Asker) -> ToolResult:
+def run_collection_call(tool: ToolSpec, call: ToolCall, asker: Asker) -> ToolResult:
     """One call. Raises RetryTool, ToolFailed."""
     collection = Collection.objects.filter(pk=tool.source.get("collection")).first()
     if collection is None:
@@ -26,16 +26,18 @@ def run(tool: ToolSpec, call: ToolCall, asker: Asker) -> ToolResult:
     version = tool.pinned_version
     if version and version > collection.version:
         raise ToolFailed(f"This collection has no version {version}.", code="unknown_version")
-    action = {"search": find, "fetch": fetch}[str(tool.source.get("verb"))]
+    action = {"search": answer_search_call, "fetch": answer_fetch_call}[str(tool.source.get("verb"))]
     return action(collection, version, call.arguments, asker)
 
 
-def find(collection: Collection, version: int | None, arguments: dict[str, Any], asker: Asker) -> ToolResult:
+def answer_search_call(
+    collection: Collection, version: int | None, arguments: dict[str, Any], asker: Asker
+) -> ToolResult:
     """{"results": [{"id", "title", "url", "text"}]}. Untrusted as soon as one of the documents is. `not_searched` names
     folders of devices that did not answer, or not about all their files.
     """
     answer = search_all(collection, arguments["query"], asker, limit=arguments.get("limit", 8), version=version)
-    value: dict[str, Any] = {"results": [shown(collection, hit) for hit in answer.hits]}
+    value: dict[str, Any] = {"results": [serialize_call_hit(collection, hit) for hit in answer.hits]}
     if answer.absent:
         value["not_searched"] = [f"{folder.path} on {folder.device}: {folder.reason}" for folder in answer.absent]
     # Files of a device were written by anybody.
@@ -43,22 +45,24 @@ def find(collection: Collection, version: int | None, arguments: dict[str, Any],
     return ToolResult(ok=True, value=value, untrusted=is_untrusted)
 
 
-def shown(collection: Collection, hit: Found | Excerpt) -> dict[str, Any]:
+def serialize_call_hit(collection: Collection, hit: Found | Excerpt) -> dict[str, Any]:
     if isinstance(hit, Excerpt):
         return {"id": hit.id, "title": hit.title, "url": None, "device": hit.device, "text": hit.text}
     return {**reference(collection, hit.chunk), "text": hit.chunk.text}
 
 
-def fetch(collection: Collection, version: int | None, arguments: dict[str, Any], asker: Asker) -> ToolResult:
+def answer_fetch_call(
+    collection: Collection, version: int | None, arguments: dict[str, Any], asker: Asker
+) -> ToolResult:
     """{"id", "title", "url", "text", "metadata"}: the text from a little before the place on."""
     if arguments["id"].startswith(PREFIX):
         return fetch_file(collection, version, arguments["id"], asker)
     version = version or collection.version
-    document_id, position = place_in(arguments["id"])
+    document_id, position = parse_place_id(arguments["id"])
     document = Document.objects.filter(collection=collection, pk=document_id).of_version(version).first()
     if document is None:
         raise RetryTool("There is no document with this id. Use an id of the search.", code="not_found")
-    chunks = list(text_from(document, max(0, position - BEFORE)))
+    chunks = list(iterate_document_chunks(document, max(0, position - BEFORE)))
     if not chunks:
         raise RetryTool("The document has no such part. Use an id of the search.", code="not_found")
     after = chunks[-1].position + 1
@@ -83,7 +87,7 @@ def fetch_file(collection: Collection, version: int | None, id: str, asker: Aske
     return ToolResult(ok=True, value=value, untrusted=True)
 
 
-def text_from(document: Document, first: int) -> Any:
+def iterate_document_chunks(document: Document, first: int) -> Any:
     """Pieces in order, as many as fit."""
     room = FETCHED
     for chunk in document.chunks.filter(position__gte=first).defer("words")[:200]:
@@ -101,7 +105,7 @@ def reference(collection: Collection, chunk: Chunk) -> dict[str, str]:
     return {"id": f"{document.pk}:{chunk.position}", "title": f"{document.name}, {chunk.place}", "url": url}
 
 
-def place_in(id: str) -> tuple[UUID, int]:
+def parse_place_id(id: str) -> tuple[UUID, int]:
     document, _, position = id.partition(":")
     try:
         return UUID(document), int(position) if position.isascii() and position.isdigit() and len(position) < 8 else 0

@@ -6,7 +6,7 @@ from typing import Any
 from agents.http.viewsets import refusals
 from agents.models import Tool
 from agents.models.agent import tool_changed
-from agents.sharing import let_go
+from agents.sharing import release_unshared_uses
 from knowledge.models import Collection
 
 from . import storage
@@ -37,7 +37,7 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def list_tools(row: Collection) -> None:
+def save_collection_tools(row: Collection) -> None:
     """Create or refresh the collection's tools; they are owned and shared like it."""
     tools = {tool.source["verb"]: tool for tool in Tool.objects.filter(**row.listed_as())}
     for verb, (description, schema) in VERBS.items():
@@ -53,11 +53,11 @@ def list_tools(row: Collection) -> None:
             tool_changed(tool)
 
 
-def remove(row: Collection, user: Any, *, audit: Callable[..., None]) -> None:
+def delete_collection(row: Collection, user: Any, *, audit: Callable[..., None]) -> None:
     """Delete a collection with its documents and tools. Raises Conflict (in_use) while one of them is granted."""
     with refusals("collection", user, is_deletion=True):
         audit("deleted", row)
-        let_go(row)
+        release_unshared_uses(row)
         Tool.objects.filter(**row.listed_as()).delete()
         storage.erase_collection(row)
         row.delete()

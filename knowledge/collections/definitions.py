@@ -14,7 +14,7 @@ from django.utils.translation import gettext_noop as _
 
 from agents import storage as stored
 from agents.definitions import shapes
-from agents.definitions.agents import share
+from agents.definitions.agents import share_definition
 from agents.definitions.contents import read_content, write_content
 from agents.definitions.files import Definition
 from agents.documents import LONE
@@ -56,19 +56,19 @@ class CollectionKind:
 
     def unknown(self, definition: Definition) -> dict[str, str]:
         fields = extra(definition, {"kind", "name", *SHAPES})
-        for name, one in islice(documents_in(definition).items(), MOST):
+        for name, one in islice(get_defined_documents(definition).items(), MOST):
             fields |= extra(one, PAGE if is_page(one) else DOCUMENT, f"documents.{str(name)[:100]}.")
-        for number, one in enumerate(questions_in(definition)[: evaluation.QUESTIONS]):
+        for number, one in enumerate(get_defined_questions(definition)[: evaluation.QUESTIONS]):
             fields |= extra(one, QUESTION, f"questions.{number}.")
         return fields
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
         faults = shapes.faults(definition, SHAPES)
-        if len(documents_in(definition)) > MOST:
+        if len(get_defined_documents(definition)) > MOST:
             return [*faults, fault("documents", f"A file has at most {MOST} documents of a collection.")]
-        for name, one in documents_in(definition).items():
+        for name, one in get_defined_documents(definition).items():
             faults += faults_in_document(name, one)
-        return faults + faults_in_questions(questions_in(definition))
+        return faults + faults_in_questions(get_defined_questions(definition))
 
     def rows(self, owner: Any) -> Iterable[Collection]:
         return Collection.objects.filter(owner=owner).select_related("team").order_by("name")
@@ -78,47 +78,51 @@ class CollectionKind:
 
     def read(self, row: Collection) -> Definition:
         """Raises TooLarge, Invalid (file_gone)."""
-        rows = documents_of(row)
+        rows = load_portable_documents(row)
         if sum(one.file.size for one in rows.values() if one.file) > MOST_BYTES:
             raise TooLarge(f"The documents of “{row.name}” have more than {MOST_BYTES >> 20} MB.", hint=LARGE)
-        documents = {name: exported(one) for name, one in sorted(rows.items())}
+        documents = {name: build_document_definition(one) for name, one in sorted(rows.items())}
         questions = list(read_questions(row).values())
         lists = {"documents": documents, "questions": questions}
-        return {**settings_of(row), **{name: value for name, value in lists.items() if value}}
+        return {**build_collection_definition(row), **{name: value for name, value in lists.items() if value}}
 
     def state(self, row: Collection, definition: Definition) -> Definition:
         """What an apply compares: checksums in place of contents."""
-        now = documents_of(row) if "documents" in definition else {}
-        documents = {name: state_of(one) for name, one in now.items()}
-        return {**settings_of(row), "documents": documents, "questions": read_questions(row)}
+        now = load_portable_documents(row) if "documents" in definition else {}
+        documents = {name: get_stored_state(one) for name, one in now.items()}
+        return {**build_collection_definition(row), "documents": documents, "questions": read_questions(row)}
 
     def normal(self, definition: Definition, owner: Any) -> Definition:
         kept = {name: definition[name] for name in ("kind", "name", "team", *COLUMNS) if definition.get(name)}
         row = self.find(owner, definition["name"])
-        now = documents_of(row) if row and "documents" in definition else {}
-        documents = {name: wanted(one, now.get(name)) for name, one in documents_in(definition).items()}
-        return {**kept, "documents": documents, "questions": written_questions(questions_in(definition))}
+        now = load_portable_documents(row) if row and "documents" in definition else {}
+        documents = {
+            name: build_wanted_state(one, now.get(name)) for name, one in get_defined_documents(definition).items()
+        }
+        return {**kept, "documents": documents, "questions": written_questions(get_defined_questions(definition))}
 
     def left_open(self, definition: Definition) -> set[str]:
         return {"documents", "questions"} - definition.keys()
 
     def prepare(self, definition: Definition, *, owner: Any, actor: Any) -> None:
         """Store the bytes of new contents, while no transaction is open. Raises Invalid, Conflict, TooLarge."""
-        if documents_in(definition) and owner is None:
+        if get_defined_documents(definition) and owner is None:
             raise Invalid(
                 "A collection of the site has no documents in a file.",
                 code="needs_owner",
                 hint="Apply it for a person.",
             )
         row = self.find(owner, definition["name"])
-        now = documents_of(row) if row and "documents" in definition else {}
-        new = {name: one for name, one in documents_in(definition).items() if is_content_new(one, now.get(name))}
+        now = load_portable_documents(row) if row and "documents" in definition else {}
+        new = {
+            name: one for name, one in get_defined_documents(definition).items() if is_content_new(one, now.get(name))
+        }
         if len(self.files) + len(new) > MOST:
             raise TooLarge(f"These are more than {MOST} new documents.", hint="Apply one collection at a time.")
         for name, one in new.items():
-            untrusted = wanted(one, now.get(name))["untrusted"]
+            untrusted = build_wanted_state(one, now.get(name))["untrusted"]
             file = stored.store_bytes(
-                owner.pk, name, content_of(name, one), declared=declared_of(one), untrusted=untrusted
+                owner.pk, name, read_defined_content(name, one), declared=get_declared_type(one), untrusted=untrusted
             )
             self.files[definition["name"], name] = file
             self.names.append(file.stored)
@@ -126,18 +130,18 @@ class CollectionKind:
     def abandon(self) -> None:
         """Delete the stored bytes that no row refers to."""
         kept = set(StoredFile.objects.filter(stored__in=self.names).values_list("stored", flat=True))
-        stored.remove(set(self.names) - kept)
+        stored.remove_stored_bytes(set(self.names) - kept)
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Collection | None) -> Collection:
-        row = storage.hold(row) if row else Collection(owner=owner, name=definition["name"])
-        share(row, definition.get("team"))
+        row = storage.lock_collection(row) if row else Collection(owner=owner, name=definition["name"])
+        share_definition(row, definition.get("team"))
         row.description = definition.get("description", "")
-        meaning.choose(row, checked_model(definition.get("embeddings", ""), owner))
+        meaning.choose_embedding_model(row, checked_model(definition.get("embeddings", ""), owner))
         row.full_clean(exclude=["owner", "team", "version", *meaning.CHOSEN])
         with refusals(self.name, actor):
             row.save()
             carry(row)
-            catalog.list_tools(row)
+            catalog.save_collection_tools(row)
         counts = self.write_documents(row, definition) if "documents" in definition else {}
         if "questions" in definition:
             write_questions(row, definition["questions"])
@@ -147,20 +151,20 @@ class CollectionKind:
 
     def write_documents(self, row: Collection, definition: Definition) -> dict[str, int]:
         """Add, mark and remove documents; a worker reads the new ones. Returns how many were added and removed."""
-        now, added = documents_of(row), 0
+        now, added = load_portable_documents(row), 0
         for name, one in definition["documents"].items():
-            old, new = now.get(name), wanted(one, now.get(name))
-            if old and state_of(old) == new:
+            old, new = now.get(name), build_wanted_state(one, now.get(name))
+            if old and get_stored_state(old) == new:
                 continue
             if old and not is_content_new(one, old) and not is_page(one):
                 revisions = Document.objects.filter(collection=row, name=name, checksum=old.checksum)
                 revisions.update(untrusted=True)
                 continue
-            storage.insert(self.document(row, name, one, new))
+            storage.create_document_row(self.document(row, name, one, new))
             added += 1
         gone = [one for name, one in now.items() if name not in definition["documents"]]
         for document in gone:
-            storage.remove(document)
+            storage.remove_document(document)
         return {"documents_added": added, "documents_removed": len(gone)}
 
     def document(self, row: Collection, name: str, one: Any, new: Definition) -> Document:
@@ -172,7 +176,7 @@ class CollectionKind:
             raise Conflict(
                 f"The document “{name[:100]}” was changed meanwhile.", code="changed", hint="Apply it again."
             )
-        stored.keep(file)
+        stored.keep_file(file)
         source = Source.TEXT if isinstance(one, str) or "text" in one else Source.UPLOAD
         return Document(
             collection=row, name=name, source=source, file=file, media_type=file.media_type, checksum=file.sha256,
@@ -183,7 +187,7 @@ class CollectionKind:
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-def settings_of(row: Collection) -> Definition:
+def build_collection_definition(row: Collection) -> Definition:
     team = {"team": row.team.name} if row.team else {}
     values = {name: getattr(row, name) for name in COLUMNS if getattr(row, name)}
     return {"kind": CollectionKind.name, "name": row.name, **values, **team}
@@ -194,7 +198,7 @@ def checked_model(text: str, owner: Any) -> str:
     name, __, model = text.partition(":")
     if not text:
         return text
-    provider = provider_named(name, owner) if model else None
+    provider = find_collection_provider(name, owner) if model else None
     if provider is None or provider.kind not in EMBEDDING:
         raise Invalid(
             f"“{text[:100]}” is not an embedding model.", code="no_embeddings", hint="Write “provider:model”."
@@ -202,7 +206,7 @@ def checked_model(text: str, owner: Any) -> str:
     return text
 
 
-def provider_named(name: str, owner: Any) -> Provider | None:
+def find_collection_provider(name: str, owner: Any) -> Provider | None:
     """Raises NotFound, Forbidden, Conflict. The site uses its own."""
     if owner is None:
         return Provider.objects.filter(owner=None, name=name).first()
@@ -213,13 +217,13 @@ def provider_named(name: str, owner: Any) -> Provider | None:
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
-def carried(**filters: Any) -> QuerySet[Document]:
+def build_portable_query(**filters: Any) -> QuerySet[Document]:
     """The revisions that a file can carry: web pages, and contents that are stored here."""
     here = Q(source__in=[Source.TEXT, Source.UPLOAD, Source.FILE], file__isnull=False)
     return Document.objects.filter(Q(source=Source.URL) | here, **filters).current()
 
 
-def documents_of(row: Collection) -> dict[str, Document]:
+def load_portable_documents(row: Collection) -> dict[str, Document]:
     """The newest revision of each document that a file can carry, by name. Raises TooLarge.
 
     A name has at most two rows: the one that is searched, and one that waits or failed. The site's are not carried:
@@ -227,17 +231,17 @@ def documents_of(row: Collection) -> dict[str, Document]:
     """
     if row.owner_id is None:
         return {}
-    rows = carried(collection=row).order_by("id").select_related("file", "collection")[: 2 * MOST + 1]
+    rows = build_portable_query(collection=row).order_by("id").select_related("file", "collection")[: 2 * MOST + 1]
     documents = {one.name: one for one in rows}
     if len(documents) > MOST:
         raise TooLarge(f"The collection “{row.name}” has more than {MOST} documents.", hint=LARGE)
     return documents
 
 
-def exported(row: Document) -> Any:
+def build_document_definition(row: Document) -> Any:
     if row.source == Source.URL:
         return {"url": row.url}
-    content = stored.read(row.file) if row.file else None
+    content = stored.read_stored_file(row.file) if row.file else None
     if content is None:
         raise Invalid(f"The file of the document “{row.name[:100]}” is not in the storage.", code="file_gone")
     usual = stored.detect_type(content) == row.media_type
@@ -248,18 +252,18 @@ def exported(row: Document) -> Any:
     return {**plain, **more}
 
 
-def state_of(row: Document) -> Definition:
+def get_stored_state(row: Document) -> Definition:
     if row.source == Source.URL:
         return {"url": row.url}
     return {"sha256": row.checksum, "media_type": row.media_type, "untrusted": row.untrusted}
 
 
-def wanted(one: Any, old: Document | None) -> Definition:
+def build_wanted_state(one: Any, old: Document | None) -> Definition:
     """The state that a file asks for. A mark stays; contents are trusted only if the file says so, or were before."""
     if is_page(one):
         return {"url": one["url"]}
-    content = content_of("", one)
-    new = {"sha256": sha256(content).hexdigest(), "media_type": stored.detect_type(content, declared_of(one))}
+    content = read_defined_content("", one)
+    new = {"sha256": sha256(content).hexdigest(), "media_type": stored.detect_type(content, get_declared_type(one))}
     is_same = old is not None and old.checksum == new["sha256"]
     usual = old.untrusted if old is not None and is_same else True
     marked = one.get("untrusted", usual) if isinstance(one, dict) else usual
@@ -270,7 +274,7 @@ def is_content_new(one: Any, old: Document | None) -> bool:
     """Whether bytes must be stored: the content or its type is another. False for web pages."""
     if is_page(one):
         return False
-    new = wanted(one, old)
+    new = build_wanted_state(one, old)
     is_known = old is not None and old.source != Source.URL
     return not is_known or (old.checksum, old.media_type) != (new["sha256"], new["media_type"])
 
@@ -279,16 +283,16 @@ def is_page(one: Any) -> bool:
     return isinstance(one, dict) and "url" in one
 
 
-def content_of(name: str, one: Any) -> bytes:
+def read_defined_content(name: str, one: Any) -> bytes:
     """Raises Invalid."""
     return read_content(name, one["text"] if isinstance(one, dict) and "text" in one else one)
 
 
-def declared_of(one: Any) -> str:
+def get_declared_type(one: Any) -> str:
     return str(one.get("media_type", "")) if isinstance(one, dict) else ""
 
 
-def documents_in(definition: Definition) -> dict[str, Any]:
+def get_defined_documents(definition: Definition) -> dict[str, Any]:
     documents = definition.get("documents")
     return documents if isinstance(documents, dict) else {}
 
@@ -307,7 +311,7 @@ def faults_in_document(name: Any, one: Any) -> list[dict[str, str]]:
         is_address = one["url"].startswith(("http://", "https://")) and is_line(one["url"], URL)
         return [] if is_address else [fault(f"{place}.url", "It must begin with http:// or https://.")]
     try:
-        content_of(name, one)
+        read_defined_content(name, one)
     except Invalid as error:
         return [fault(f"{place}.base64", str(error))]
     return []
@@ -316,7 +320,7 @@ def faults_in_document(name: Any, one: Any) -> list[dict[str, str]]:
 # -- questions ---------------------------------------------------------------------------------------------------------
 
 
-def questions_in(definition: Definition) -> list[Any]:
+def get_defined_questions(definition: Definition) -> list[Any]:
     questions = definition.get("questions")
     return questions if isinstance(questions, list) else []
 
@@ -339,7 +343,7 @@ def faults_in_questions(questions: list[Any]) -> list[dict[str, str]]:
 
 
 def read_questions(row: Collection) -> dict[str, Definition]:
-    rows = evaluation.questions_of(row)
+    rows = evaluation.build_questions_query(row)
     return written_questions([{name: getattr(one, name) for name in QUESTION} for one in rows])
 
 
@@ -349,7 +353,7 @@ def written_questions(questions: list[Any]) -> dict[str, Definition]:
 
 
 def write_questions(row: Collection, questions: list[Definition]) -> None:
-    evaluation.questions_of(row).exclude(question__in=[one["question"] for one in questions]).delete()
+    evaluation.build_questions_query(row).exclude(question__in=[one["question"] for one in questions]).delete()
     for one in questions:
         evaluation.add_question(row, one["question"], one["document"], one.get("place", ""))
 

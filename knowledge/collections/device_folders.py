@@ -86,14 +86,14 @@ class Absent:
 # -- searching ---------------------------------------------------------------------------------------------------------
 
 
-def search(
+def search_device_folders(
     folders: Sequence[CollectionFolder], text: str, asker: Asker, limit: int
 ) -> tuple[list[Excerpt], list[Absent]]:
     """The excerpts that the devices find in time, and the folders that were not searched, or not to their end."""
     if asker.is_for_visitor:
         return [], []
-    devices = devices_of(folders)
-    reasons = {folder.pk: problem_of(devices.get(folder.device_id), folder, SEARCH) for folder in folders}
+    devices = load_folder_devices(folders)
+    reasons = {folder.pk: find_device_problem(devices.get(folder.device_id), folder, SEARCH) for folder in folders}
     open_folders = [folder for folder in folders if not reasons[folder.pk]]
     questions = {
         folder.pk: Question(
@@ -101,21 +101,21 @@ def search(
         )
         for folder in open_folders
     }
-    answers = asking.ask(asker.user_id, questions, DEVICE_S) if questions else {}
-    excerpts = [one for folder in open_folders for one in excerpts_of(folder, devices, answers[folder.pk])]
-    reasons |= {folder.pk: failure_of(answers[folder.pk]) for folder in open_folders}
-    absent = [Absent(name_of(devices, one), one.path, reasons[one.pk]) for one in folders if reasons[one.pk]]
+    answers = asking.ask_devices(asker.user_id, questions, DEVICE_S) if questions else {}
+    excerpts = [one for folder in open_folders for one in build_excerpts(folder, devices, answers[folder.pk])]
+    reasons |= {folder.pk: describe_device_failure(answers[folder.pk]) for folder in open_folders}
+    absent = [Absent(get_device_name(devices, one), one.path, reasons[one.pk]) for one in folders if reasons[one.pk]]
     return excerpts, absent
 
 
-def devices_of(folders: Sequence[CollectionFolder]) -> dict[UUID, Device]:
+def load_folder_devices(folders: Sequence[CollectionFolder]) -> dict[UUID, Device]:
     """Those that still belong to the folder's owner."""
     owners = {folder.owner_id for folder in folders}
     devices = Device.objects.live().filter(pk__in={folder.device_id for folder in folders}, owner__in=owners)
     return {device.pk: device for device in devices}
 
 
-def problem_of(device: Device | None, folder: CollectionFolder, tool: str) -> str:
+def find_device_problem(device: Device | None, folder: CollectionFolder, tool: str) -> str:
     """Why this device cannot be asked now; empty if it can."""
     if device is None or device.owner_id != folder.owner_id:
         return str(REASONS["removed"])
@@ -123,10 +123,10 @@ def problem_of(device: Device | None, folder: CollectionFolder, tool: str) -> st
         return str(REASONS["offline"])
     if tool not in device.tools:
         return str(REASONS["old_client"])
-    return "" if top_of(folder.path) in device.folders else str(REASONS["not_shared"])
+    return "" if get_top_folder(folder.path) in device.folders else str(REASONS["not_shared"])
 
 
-def failure_of(answer: Answer) -> str:
+def describe_device_failure(answer: Answer) -> str:
     if answer.error is not None:
         return str(answer.error.get("message") or REASONS["no_answer"])[:200]
     if not isinstance(answer.result, dict):
@@ -134,7 +134,7 @@ def failure_of(answer: Answer) -> str:
     return str(REASONS["cut"]) if answer.result.get("truncated") else ""
 
 
-def excerpts_of(folder: CollectionFolder, devices: dict[UUID, Device], answer: Answer) -> list[Excerpt]:
+def build_excerpts(folder: CollectionFolder, devices: dict[UUID, Device], answer: Answer) -> list[Excerpt]:
     """What a device answers is not believed: other shapes are passed over."""
     listed = answer.result.get("results") if isinstance(answer.result, dict) else None
     if not isinstance(listed, list):
@@ -144,12 +144,12 @@ def excerpts_of(folder: CollectionFolder, devices: dict[UUID, Device], answer: A
     for rank, entry in enumerate(entries[:20], 1):
         excerpt = Excerpt(
             folder.pk,
-            name_of(devices, folder),
+            get_device_name(devices, folder),
             path_here(folder, devices, entry["path"]),
             entry["text"][:TEXT],
-            offset=number_in(entry.get("offset")) or 0,
-            line=number_in(entry.get("line")),
-            page=number_in(entry.get("page")),
+            offset=find_excerpt_number(entry.get("offset")) or 0,
+            line=find_excerpt_number(entry.get("line")),
+            page=find_excerpt_number(entry.get("page")),
             score=1 / (SMOOTH + rank),
         )
         excerpts.append(excerpt)
@@ -160,27 +160,29 @@ def is_excerpt(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("path"), str) and isinstance(value.get("text"), str)
 
 
-def number_in(value: Any) -> int | None:
+def find_excerpt_number(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < 2**40 else None
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def read(folder: CollectionFolder, path: str, offset: int, asker: Asker, size: int) -> dict[str, Any] | None:
+def read_device_file(
+    folder: CollectionFolder, path: str, offset: int, asker: Asker, size: int
+) -> dict[str, Any] | None:
     """The text of a file around an offset. Raises ToolFailed."""
     if asker.is_for_visitor:
         return None
-    devices = devices_of([folder])
-    if problem := problem_of(devices.get(folder.device_id), folder, READ):
+    devices = load_folder_devices([folder])
+    if problem := find_device_problem(devices.get(folder.device_id), folder, READ):
         raise ToolFailed(f"“{path}” cannot be read: {problem}.", code="device_offline")
     first = max(0, offset - BEFORE)
     there = {"path": path_there(folder, devices, path), "offset": first, "length": size}
-    answer = asking.ask(asker.user_id, {0: Question(folder.device_id, READ, there)}, DEVICE_S)[0]
+    answer = asking.ask_devices(asker.user_id, {0: Question(folder.device_id, READ, there)}, DEVICE_S)[0]
     if not isinstance(answer.result, dict) or not isinstance(answer.result.get("text"), str):
-        raise ToolFailed(f"“{path}” cannot be read: {failure_of(answer)}.", code="device_failed")
-    after = number_in(answer.result.get("next_offset"))
-    device = name_of(devices, folder)
+        raise ToolFailed(f"“{path}” cannot be read: {describe_device_failure(answer)}.", code="device_failed")
+    after = find_excerpt_number(answer.result.get("next_offset"))
+    device = get_device_name(devices, folder)
     next_id = Excerpt(folder.pk, device, path, "", offset=after + BEFORE).id if after else None
     return {
         "id": Excerpt(folder.pk, device, path, "", offset=offset).id, "title": f"{path} on {device}", "url": None,
@@ -192,7 +194,7 @@ def read(folder: CollectionFolder, path: str, offset: int, asker: Asker, size: i
 # -- paths -------------------------------------------------------------------------------------------------------------
 
 
-def top_of(path: str) -> str:
+def get_top_folder(path: str) -> str:
     return path.partition("/")[0]
 
 
@@ -205,10 +207,10 @@ def path_there(folder: CollectionFolder, devices: dict[UUID, Device], path: str 
 def path_here(folder: CollectionFolder, devices: dict[UUID, Device], path: str) -> str:
     """Begins with the name of the shared folder."""
     path = path[:PATH]
-    return path if len(devices[folder.device_id].folders) != 1 else f"{top_of(folder.path)}/{path}"
+    return path if len(devices[folder.device_id].folders) != 1 else f"{get_top_folder(folder.path)}/{path}"
 
 
-def name_of(devices: dict[UUID, Device], folder: CollectionFolder) -> str:
+def get_device_name(devices: dict[UUID, Device], folder: CollectionFolder) -> str:
     device = devices.get(folder.device_id)
     return device.name if device else _("a removed device")
 
@@ -217,18 +219,18 @@ def name_of(devices: dict[UUID, Device], folder: CollectionFolder) -> str:
 
 
 @transaction.atomic
-def add(collection: Collection, user: Any, device_id: UUID, path: str) -> tuple[CollectionFolder, bool]:
+def add_device_folder(collection: Collection, user: Any, device_id: UUID, path: str) -> tuple[CollectionFolder, bool]:
     """A folder of a device of this person, and whether it is new. Raises Invalid, Conflict."""
     device = Device.objects.visible_to(user).live().filter(pk=device_id).first()
     if device is None:
         raise Invalid(_("You have no device with this id."), code="unknown_device")
     path = "/".join(part for part in path.strip().split("/") if part not in ("", "."))
-    if ".." in path.split("/") or top_of(path) not in device.folders:
+    if ".." in path.split("/") or get_top_folder(path) not in device.folders:
         raise Invalid(
             _("The device does not share this folder."), code="not_shared",
             hint=_("Shared folders: %(names)s.") % {"names": ", ".join(device.folders) or "–"},
         )  # fmt: skip
-    storage.hold(collection)
+    storage.lock_collection(collection)
     mine = CollectionFolder.objects.filter(collection=collection, owner=user)
     if folder := mine.filter(device_id=device_id, path=path).first():
         return folder, False

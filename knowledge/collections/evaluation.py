@@ -10,7 +10,7 @@ from agents.exceptions import Conflict
 from knowledge.models import Chunk, Collection, Document, Evaluation, EvaluationQuestion
 
 from .search import MOST, Found, search_each
-from .storage import hold
+from .storage import lock_collection
 
 QUESTIONS = 100  # of a collection: they run within one request
 KEPT = 50  # evaluations of a collection
@@ -20,9 +20,9 @@ FIRST = 5
 @transaction.atomic
 def add_question(collection: Collection, question: str, document: str, place: str = "") -> EvaluationQuestion:
     """Add a question, or change where the answer of this question is. Raises Conflict."""
-    hold(collection)
-    row = questions_of(collection).filter(question=question).first()
-    if row is None and questions_of(collection).count() >= QUESTIONS:
+    lock_collection(collection)
+    row = build_questions_query(collection).filter(question=question).first()
+    if row is None and build_questions_query(collection).count() >= QUESTIONS:
         raise Conflict(
             _("A collection can have %(number)s questions.") % {"number": QUESTIONS},
             code="too_many_questions",
@@ -39,10 +39,10 @@ def evaluate(collection: Collection) -> Evaluation:
     document of one is still being read.
     """
     version = collection.version
-    questions = list(questions_of(collection)[:QUESTIONS])
+    questions = list(build_questions_query(collection)[:QUESTIONS])
     check_documents(collection, {question.document for question in questions})
     each = search_each(collection, [question.question for question in questions], limit=MOST, version=version)
-    ranks = [ranked(pieces, question) for pieces, question in zip(each, questions, strict=True)]
+    ranks = [build_question_rank(pieces, question) for pieces, question in zip(each, questions, strict=True)]
     if not ranks:
         raise Conflict(
             _("This collection has no questions."), code="no_questions", hint=_("Add some to its questions.")
@@ -51,7 +51,7 @@ def evaluate(collection: Collection) -> Evaluation:
     before = earlier.first()
     recall, mrr = figures(ranks)
     row = Evaluation(collection=collection, version=version, ranks=ranks, recall_at_5=recall, mrr=mrr)
-    row.warning = lowered(before, ranks) if before else ""
+    row.warning = describe_lowered_figures(before, ranks) if before else ""
     row.save()
     kept = list(earlier.values_list("pk", flat=True)[:KEPT])
     earlier.exclude(pk__in=kept).delete()
@@ -72,11 +72,11 @@ def check_documents(collection: Collection, names: set[str]) -> None:
         )  # fmt: skip
 
 
-def questions_of(collection: Collection) -> QuerySet[EvaluationQuestion]:
+def build_questions_query(collection: Collection) -> QuerySet[EvaluationQuestion]:
     return EvaluationQuestion.objects.filter(collection=collection)
 
 
-def ranked(pieces: list[Found], question: EvaluationQuestion) -> dict[str, Any]:
+def build_question_rank(pieces: list[Found], question: EvaluationQuestion) -> dict[str, Any]:
     ranks = (number for number, piece in enumerate(pieces, 1) if answers(piece.chunk, question))
     return {
         "question": question.question,
@@ -101,7 +101,7 @@ def figures(ranks: list[dict[str, Any]]) -> tuple[float, float]:
     return round(recall, 4), round(reciprocal, 4)
 
 
-def lowered(before: Evaluation, ranks: list[dict[str, Any]]) -> str:
+def describe_lowered_figures(before: Evaluation, ranks: list[dict[str, Any]]) -> str:
     """A warning if a figure fell, on the questions that both evaluations have; empty if none fell."""
     was = {key(one): one for one in before.ranks}
     both = [one for one in ranks if key(one) in was]

@@ -8,7 +8,7 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from agents.http.versioned import WITHOUT_LISTS
-from agents.http.viewsets import read
+from agents.http.viewsets import read_body
 from knowledge.models import Evaluation, EvaluationQuestion
 
 from . import evaluation
@@ -36,7 +36,7 @@ class QuestionViewSet(mixins.ListModelMixin, InCollection):
     def create(self, request: Any, name: str) -> Response:
         """Add a question, or change the answer of the one with these words."""
         collection = self.collection()
-        row = evaluation.add_question(collection, **read(NewEvaluationQuestionSerializer, request))
+        row = evaluation.add_question(collection, **read_body(NewEvaluationQuestionSerializer, request))
         self.audit("added", row, collection=str(collection))
         return Response(EvaluationQuestionSerializer(row).data, status=201)
 

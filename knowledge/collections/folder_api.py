@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.response import Response
 
 from agents.http.strict import StrictSerializer, Text
-from agents.http.viewsets import read
+from agents.http.viewsets import read_body
 from devices.models import Device
 from knowledge.collections import device_folders
 from knowledge.collections.viewsets import MineInCollection
@@ -50,8 +50,8 @@ class FolderViewSet(MineInCollection):
     )
     def create(self, request: Any, name: str) -> Response:
         """Search a folder of a device of yours with this collection. Its files stay on the device."""
-        body, collection = read(NewFolderSerializer, request), self.collection()
-        row, is_new = device_folders.add(collection, request.user, body["device"], body["path"])
+        body, collection = read_body(NewFolderSerializer, request), self.collection()
+        row, is_new = device_folders.add_device_folder(collection, request.user, body["device"], body["path"])
         if is_new:
             self.audit("added", row, collection=str(collection))
         return Response(FolderSerializer(row).data, status=201 if is_new else 200)

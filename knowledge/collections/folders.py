@@ -13,7 +13,7 @@ from knowledge.models import Collection, CollectionFolder
 
 from . import device_folders
 from .device_folders import PREFIX, Absent, Asker, Excerpt
-from .search import SMOOTH, Found, place_of, search
+from .search import SMOOTH, Found, build_chunk_place, search_collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +24,15 @@ class Results:
 
 def search_all(collection: Collection, text: str, asker: Asker, *, limit: int, version: int | None = None) -> Results:
     """Pieces of documents and excerpts of the asker's own devices, best first."""
-    pieces = search(collection, text, limit=limit, version=version)
+    pieces = search_collection(collection, text, limit=limit, version=version)
     folders = list(CollectionFolder.objects.filter(collection=collection, owner_id=asker.user_id))
     if version is not None or not folders:
         return Results(list(pieces))
-    excerpts, absent = device_folders.search(folders, text, asker, limit)
-    return Results(merged(pieces, excerpts)[:limit], absent)
+    excerpts, absent = device_folders.search_device_folders(folders, text, asker, limit)
+    return Results(merge_ranked_hits(pieces, excerpts)[:limit], absent)
 
 
-def merged(pieces: list[Found], excerpts: list[Excerpt]) -> list[Found | Excerpt]:
+def merge_ranked_hits(pieces: list[Found], excerpts: list[Excerpt]) -> list[Found | Excerpt]:
     """Both lists merged by rank, because the scores of a device and of the index have no common scale."""
     if not excerpts:
         return list(pieces)
@@ -41,14 +41,14 @@ def merged(pieces: list[Found], excerpts: list[Excerpt]) -> list[Found | Excerpt
     return sorted(ranked, key=lambda one: -one.score)
 
 
-def shown(results: Results) -> dict[str, Any]:
+def serialize_search_results(results: Results) -> dict[str, Any]:
     """The results in the form of the REST API."""
-    hits = [result_of(hit) for hit in results.hits]
+    hits = [serialize_search_hit(hit) for hit in results.hits]
     absent = [{"device": folder.device, "path": folder.path, "reason": folder.reason} for folder in results.absent]
     return {"results": hits, "not_searched": absent}
 
 
-def result_of(hit: Found | Excerpt) -> dict[str, Any]:
+def serialize_search_hit(hit: Found | Excerpt) -> dict[str, Any]:
     if isinstance(hit, Excerpt):
         document = {"id": "", "name": hit.path, "untrusted": True, "device": hit.device}
         place = {"page": hit.page, "heading": "", "position": None, "line": hit.line, "text": hit.place}
@@ -56,7 +56,7 @@ def result_of(hit: Found | Excerpt) -> dict[str, Any]:
     row = hit.chunk.document
     return {
         "document": {"id": str(row.pk), "name": row.name, "untrusted": row.untrusted, "device": None},
-        "place": {**place_of(hit.chunk), "line": None},
+        "place": {**build_chunk_place(hit.chunk), "line": None},
         "text": hit.chunk.text,
         "score": round(hit.score, 6),
     }
@@ -75,7 +75,7 @@ def of_place(collection: Collection, id: str, asker: Asker, size: int) -> dict[s
     folder = rows.first()
     if folder is None or not (offset.isascii() and offset.isdigit()) or not is_inside(folder.path, path):
         return None
-    passage: dict[str, Any] | None = device_folders.read(folder, path, int(offset), asker, size)
+    passage: dict[str, Any] | None = device_folders.read_device_file(folder, path, int(offset), asker, size)
     return passage
 
 

@@ -28,7 +28,7 @@ CHOSEN = ("vectors_number", "dimensions", "embed_after", "embeddings_error")  # 
 # -- searching ---------------------------------------------------------------------------------------------------------
 
 
-def nearest(
+def find_nearest_chunks(
     collection: Collection, version: int, texts: Sequence[str], limit: int, among: Sequence[Sequence[int]]
 ) -> list[list[int]] | None:
     """For each text the pieces nearest in meaning, best first; None if there are no vectors of the texts.
@@ -43,11 +43,14 @@ def nearest(
     documents = Document.objects.filter(collection=collection).of_version(version)
     rows = ChunkVector.objects.filter(number=collection.vectors_number, chunk__document__in=documents)
     if (documents.aggregate(count=Sum("chunk_count"))["count"] or 0) <= COMPARED:
-        return best(vectors, stored(rows), limit)
-    return [best([one], stored(rows.filter(pk__in=few)), limit)[0] for one, few in zip(vectors, among, strict=True)]
+        return best(vectors, iterate_stored_vectors(rows), limit)
+    return [
+        best([one], iterate_stored_vectors(rows.filter(pk__in=few)), limit)[0]
+        for one, few in zip(vectors, among, strict=True)
+    ]
 
 
-def stored(rows: Any) -> Iterator[tuple[int, Any]]:
+def iterate_stored_vectors(rows: Any) -> Iterator[tuple[int, Any]]:
     vectors: Iterator[tuple[int, Any]] = rows.values_list("pk", "vector").iterator(chunk_size=BLOCK)
     return vectors
 
@@ -75,7 +78,7 @@ def best(vectors: Sequence[bytes], rows: Iterable[tuple[int, Any]], limit: int) 
 # -- making vectors ----------------------------------------------------------------------------------------------------
 
 
-def choose(collection: Collection, embeddings: str) -> None:
+def choose_embedding_model(collection: Collection, embeddings: str) -> None:
     """Set the model before the row is saved; vectors of another are made again."""
     if collection.embeddings != embeddings:
         collection.embeddings, collection.embeddings_error = embeddings, ""
@@ -83,7 +86,7 @@ def choose(collection: Collection, embeddings: str) -> None:
         collection.embed_after = clock.Now() if embeddings else None
 
 
-def claim(lease_s: float, without: Sequence[int | None] = ()) -> Collection | None:
+def claim_unembedded_collection(lease_s: float, without: Sequence[int | None] = ()) -> Collection | None:
     """Claim a collection that lacks vectors, for so many seconds; None if there is none. None of those of the owners
     in `without`.
     """
@@ -113,7 +116,7 @@ def passage(chunk: Chunk) -> str:
 
 
 @transaction.atomic
-def keep(collection: Collection, vectors: dict[int, bytes]) -> bool:
+def store_chunk_vectors(collection: Collection, vectors: dict[int, bytes]) -> bool:
     """Store vectors of chunks that are still there. False if the collection has another model or dimension since."""
     row = Collection.objects.select_for_update().filter(pk=collection.pk).first()
     if row is None or row.vectors_number != collection.vectors_number:
@@ -132,22 +135,22 @@ def keep(collection: Collection, vectors: dict[int, bytes]) -> bool:
     return True
 
 
-def finish(collection: Collection) -> None:
+def finish_embedding(collection: Collection) -> None:
     """Note that no vector is lacking, unless a document was added meanwhile."""
     Collection.objects.filter(pk=collection.pk, embed_after=collection.embed_after).update(embed_after=None)
 
 
-def go_on(collection: Collection) -> None:
+def resume_embedding(collection: Collection) -> None:
     Collection.objects.filter(pk=collection.pk, embed_after=collection.embed_after).update(embed_after=clock.Now())
 
 
-def wait(collection: Collection, error: str, seconds: float) -> None:
+def pause_embedding(collection: Collection, error: str, seconds: float) -> None:
     """The model cannot be asked: try again later."""
     rows = Collection.objects.filter(pk=collection.pk, vectors_number=collection.vectors_number)
     rows.update(embed_after=clock.Now(seconds), embeddings_error=error[:300])
 
 
-def start_again(collection: Collection) -> None:
+def restart_embedding(collection: Collection) -> None:
     """Make all vectors again, because the model answers with another dimension than before."""
     rows = Collection.objects.filter(pk=collection.pk, vectors_number=collection.vectors_number)
     rows.update(vectors_number=collection.vectors_number + 1, dimensions=None, embed_after=clock.Now())

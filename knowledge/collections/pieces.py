@@ -42,8 +42,8 @@ class LeftOut:
     @classmethod
     def read(cls, entry: Any) -> Self:
         """From what a reader wrote. Raises KeyError, TypeError."""
-        place = storable(str(entry["place"]))[:PLACE_LENGTH]
-        reason = storable(str(entry["reason"]))[:REASON_LENGTH]
+        place = clean_database_text(str(entry["place"]))[:PLACE_LENGTH]
+        reason = clean_database_text(str(entry["reason"]))[:REASON_LENGTH]
         return cls(place, reason, bool(entry["is_lost"]))
 
     def as_json(self) -> dict[str, str | bool]:
@@ -53,30 +53,30 @@ class LeftOut:
 def cut_parts(parts: Iterable[Part]) -> Iterator[Piece]:
     """A heading without text below it, and one that is longer than a place can be, is a text itself."""
     for part in parts:
-        heading = storable(part.heading).strip()
+        heading = clean_database_text(part.heading).strip()
         is_text = len(heading) > HEADING_LENGTH or not part.text.strip()
         text = f"{heading}\n{part.text}" if is_text else part.text
-        for piece in cut(text):
+        for piece in split_text_pieces(text):
             yield Piece(piece, heading[:HEADING_LENGTH], part.page)
 
 
-def storable(text: str) -> str:
+def clean_database_text(text: str) -> str:
     """The text without what a database refuses: NUL characters, and halves of surrogate pairs."""
     return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
-def cut(text: str) -> Iterator[str]:
+def split_text_pieces(text: str) -> Iterator[str]:
     """The pieces of a text. A piece ends with a paragraph, line or sentence if one ends in its second half."""
-    text = storable(text).strip()
+    text = clean_database_text(text).strip()
     start = 0
     while start < len(text):
-        end = len(text) if len(text) - start <= LENGTH + SHORT else break_in(text, start)
+        end = len(text) if len(text) - start <= LENGTH + SHORT else find_piece_end(text, start)
         if piece := text[start:end].strip():
             yield piece
         start = end
 
 
-def break_in(text: str, start: int) -> int:
+def find_piece_end(text: str, start: int) -> int:
     least, most = start + LENGTH // 2, start + LENGTH
     for sign in BREAKS:
         if (position := text.rfind(sign, least, most)) >= 0:

@@ -20,7 +20,7 @@ class Found:
     score: float
 
 
-def search(collection: Collection, text: str, *, limit: int, version: int | None = None) -> list[Found]:
+def search_collection(collection: Collection, text: str, *, limit: int, version: int | None = None) -> list[Found]:
     """The best pieces of this version of the collection, by default of the present one."""
     return next(search_each(collection, [text], limit=limit, version=version))
 
@@ -30,27 +30,29 @@ def search_each(
 ) -> Iterator[list[Found]]:
     """The same for several texts, whose vectors are asked for at once."""
     number = collection.version if version is None else version
-    for ranking in scored(collection, number, texts, min(limit, MOST)):
+    for ranking in list_scored_chunks(collection, number, texts, min(limit, MOST)):
         scores = dict(ranking)
         rows = Chunk.objects.filter(pk__in=scores).select_related("document").defer("words")
         chunks = {row.pk: row for row in rows}
         yield [Found(chunks[pk], score) for pk, score in scores.items() if pk in chunks]
 
 
-def scored(collection: Collection, version: int, texts: Sequence[str], limit: int) -> list[list[tuple[int, float]]]:
+def list_scored_chunks(
+    collection: Collection, version: int, texts: Sequence[str], limit: int
+) -> list[list[tuple[int, float]]]:
     """By words; also by meaning where the collection has a model that answers."""
     pool = POOL if collection.embeddings else limit
-    rankings = [full_text.search(collection.pk, version, text, pool) for text in texts]
+    rankings = [full_text.search_full_text(collection.pk, version, text, pool) for text in texts]
     if not collection.embeddings:
         return rankings
     pks = [[pk for pk, _ in ranking] for ranking in rankings]
-    near = meaning.nearest(collection, version, texts, POOL, pks)
+    near = meaning.find_nearest_chunks(collection, version, texts, POOL, pks)
     if near is None:
         return [ranking[:limit] for ranking in rankings]
-    return [fused(*both)[:limit] for both in zip(pks, near, strict=True)]
+    return [merge_rankings(*both)[:limit] for both in zip(pks, near, strict=True)]
 
 
-def fused(*lists: list[int]) -> list[tuple[int, float]]:
+def merge_rankings(*lists: list[int]) -> list[tuple[int, float]]:
     """Reciprocal rank fusion: the scores of words and of vectors cannot be compared, their ranks can."""
     scores: dict[int, float] = {}
     for ranked in lists:
@@ -59,5 +61,5 @@ def fused(*lists: list[int]) -> list[tuple[int, float]]:
     return sorted(scores.items(), key=lambda one: (-one[1], one[0]))
 
 
-def place_of(chunk: Chunk) -> dict[str, Any]:
+def build_chunk_place(chunk: Chunk) -> dict[str, Any]:
     return {"page": chunk.page, "heading": chunk.heading, "position": chunk.position, "text": chunk.place}

@@ -51,7 +51,7 @@ def with_model(row: Collection, validated: dict[str, Any]) -> dict[str, Any]:
     if "embeddings" not in validated:
         return validated
     before = row.embeddings
-    meaning.choose(row, validated["embeddings"])
+    meaning.choose_embedding_model(row, validated["embeddings"])
     return {**validated, **({} if before == row.embeddings else {name: getattr(row, name) for name in meaning.CHOSEN})}
 
 

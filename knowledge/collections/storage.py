@@ -24,7 +24,7 @@ from knowledge.models import Chunk, Collection, Document
 from plumbing import clock
 from plumbing.fair import of_others
 
-from .pieces import LeftOut, Piece, storable
+from .pieces import LeftOut, Piece, clean_database_text
 
 Source, Status = Document.Source, Document.Status
 ATTEMPTS = 3  # a document that ends the worker or its sandbox as often has failed
@@ -38,7 +38,7 @@ BATCH = 1000
 def add_content(
     collection: Collection, user_id: Any, name: str, content: Any, *, declared: str, untrusted: bool, source: str
 ) -> tuple[Document, bool]:
-    """A document with this content, bytes or a file of Django; see `add_file`. Must not be called in a transaction."""
+    """A document with this content, bytes or a file of Django; see `add_file_document`. Not in a transaction."""
     digest = sha256(content).hexdigest() if isinstance(content, bytes) else files.hash_content(content)
     if document := same(collection, name, digest):
         return document, False
@@ -50,23 +50,23 @@ def add_content(
 def add_prepared(
     collection: Collection, file: StoredFile, *, name: str, source: str, untrusted: bool
 ) -> tuple[Document, bool]:
-    """A document with a new file, whose bytes are stored; see `add_file`.
+    """A document with a new file, whose bytes are stored; see `add_file_document`.
 
     The collection is locked before the file's owner, as where a document becomes ready: two orders could deadlock.
     """
-    hold(collection)
-    files.keep(file)
-    return add_file(collection, file, name=name, source=source, untrusted=untrusted)
+    lock_collection(collection)
+    files.keep_file(file)
+    return add_file_document(collection, file, name=name, source=source, untrusted=untrusted)
 
 
 @transaction.atomic
-def add_file(
+def add_file_document(
     collection: Collection, file: StoredFile, *, name: str, source: str, untrusted: bool
 ) -> tuple[Document, bool]:
     """A document that waits to be indexed, and whether it is new: the same content under the same name is there
     already. Raises Conflict.
     """
-    hold(collection)
+    lock_collection(collection)
     if document := same(collection, name, file.sha256):
         return document, False
     row = Document(
@@ -78,17 +78,19 @@ def add_file(
         checksum=file.sha256,
         untrusted=untrusted or file.untrusted,
     )
-    return insert(row), True
+    return create_document_row(row), True
 
 
 @transaction.atomic
 def add_url(collection: Collection, url: str, *, name: str) -> tuple[Document, bool]:
     """A web page, which the worker fetches. Adding it again fetches it again."""
-    hold(collection)
-    return insert(Document(collection=collection, name=name, source=Source.URL, url=url, untrusted=True)), True
+    lock_collection(collection)
+    return create_document_row(
+        Document(collection=collection, name=name, source=Source.URL, url=url, untrusted=True)
+    ), True
 
 
-def insert(row: Document) -> Document:
+def create_document_row(row: Document) -> Document:
     """Store a new document; it replaces those of this name that are not searched yet. Raises Conflict."""
     rows = Document.objects.filter(collection_id=row.collection_id).current()
     if rows.exclude(name=row.name).count() >= MAX_DOCUMENTS:
@@ -112,19 +114,19 @@ def same(collection: Collection, name: str, checksum: str) -> Document | None:
 @transaction.atomic
 def index_again(row: Document) -> Document:
     """Read a document again: a failed one, or a page that may have changed. Raises Conflict."""
-    hold(row.collection)
+    lock_collection(row.collection)
     if row.source != Source.URL and row.file_id is None:
         raise Conflict(_("The file of this document was deleted."), code="no_file", hint=_("Add the document again."))
     if row.status in (Status.WAITING, Status.INDEXING):
         return row
     fields = ("collection", "name", "source", "url", "file", "media_type", "untrusted")
-    return insert(Document(**{name: getattr(row, name) for name in fields}, checksum=row.checksum))
+    return create_document_row(Document(**{name: getattr(row, name) for name in fields}, checksum=row.checksum))
 
 
 # -- indexing ----------------------------------------------------------------------------------------------------------
 
 
-def claim(limit: int, lease_s: float, *, without: Members[int | None] = ()) -> list[Document]:
+def claim_waiting_documents(limit: int, lease_s: float, *, without: Members[int | None] = ()) -> list[Document]:
     """Take documents that wait, or whose worker died; those that were tried too often have failed. None of those of
     the owners in `without`.
     """
@@ -157,7 +159,7 @@ class Read:
     left_out: list[LeftOut] = field(default_factory=list)
 
 
-def finish(read: list[Read]) -> int:
+def finish_read_documents(read: list[Read]) -> int:
     """The next version of each collection with these documents, as far as they are still claimed. Returns how many."""
     done = 0
     for collection_id in sorted({one.document.collection_id for one in read}):
@@ -179,7 +181,7 @@ def finish_collection(collection_id: int, read: list[Read]) -> int:
     live.filter(name__in=[one.document.name for one in kept]).update(until_version=number)
     for one in kept:
         become_ready(mine[one.document.pk], one, number)
-    chunks = [chunk for one in kept for chunk in chunks_of(collection_id, one)]
+    chunks = [chunk for one in kept for chunk in build_document_chunks(collection_id, one)]
     Chunk.objects.bulk_create(chunks, batch_size=BATCH)
     return len(kept)
 
@@ -187,7 +189,7 @@ def finish_collection(collection_id: int, read: list[Read]) -> int:
 def become_ready(row: Document, read: Read, number: int) -> None:
     row.checksum, row.media_type = read.document.checksum, read.document.media_type
     if read.file:
-        files.keep(read.file)
+        files.keep_file(read.file)
         row.file, row.checksum, row.media_type = read.file, read.file.sha256, read.file.media_type
     row.status, row.from_version, row.chunk_count = Status.READY, number, len(read.pieces)
     row.left_out = [one.as_json() for one in read.left_out]
@@ -195,12 +197,12 @@ def become_ready(row: Document, read: Read, number: int) -> None:
     row.save()
 
 
-def chunks_of(collection_id: int, read: Read) -> list[Chunk]:
+def build_document_chunks(collection_id: int, read: Read) -> list[Chunk]:
     """The title counts as words of each chunk: a question often names the document."""
     name = read.document.name
     chunks = []
     for position, piece in enumerate(read.pieces):
-        words = full_text.tokens_of(collection_id, f"{name} . {piece.heading} . {piece.text}")
+        words = full_text.build_index_tokens(collection_id, f"{name} . {piece.heading} . {piece.text}")
         chunk = Chunk(
             document=read.document,
             position=position,
@@ -224,8 +226,8 @@ def fail(document: Document, code: str, error: str, left_out: Sequence[LeftOut] 
     claimed.update(
         status=Status.FAILED,
         lease=None,
-        error_code=storable(code)[:64],
-        error=storable(error)[:500],
+        error_code=clean_database_text(code)[:64],
+        error=clean_database_text(error)[:500],
         left_out=[one.as_json() for one in left_out],
     )
 
@@ -251,23 +253,23 @@ def drop(document: Document) -> None:
 
 
 @transaction.atomic
-def remove(row: Document) -> None:
+def remove_document(row: Document) -> None:
     """End a document with the next version; agents that keep to an earlier version still find it. What was never
     searched is deleted.
     """
-    collection = hold(row.collection)
+    collection = lock_collection(row.collection)
     current = Document.objects.filter(collection=collection, name=row.name).current()
     if current.filter(status=Status.READY).exists():
         current.filter(status=Status.READY).update(until_version=next_version(collection))
     discard(current.exclude(status=Status.READY))
 
 
-def erase(row: Document) -> int:
+def erase_document(row: Document) -> int:
     """Delete every revision of the document of this name, in all versions, the index and the disk. Returns how
     many.
     """
     with transaction.atomic():
-        hold(row.collection)
+        lock_collection(row.collection)
         transaction.on_commit(full_text.scrub)
         return discard(Document.objects.filter(collection_id=row.collection_id, name=row.name))
 
@@ -289,11 +291,11 @@ def discard(rows: QuerySet[Document]) -> int:
     entries = list(rows.values_list("pk", "file_id", "source"))
     Document.objects.filter(pk__in=[pk for pk, _, _ in entries]).delete()
     own = {file for _, file, source in entries if file and source != Source.FILE}
-    files.delete(StoredFile.objects.filter(pk__in=own).unreferenced())
+    files.delete_files(StoredFile.objects.filter(pk__in=own).unreferenced())
     return len(entries)
 
 
-def hold(collection: Collection) -> Collection:
+def lock_collection(collection: Collection) -> Collection:
     """Writers of one collection come one after the other."""
     return Collection.objects.select_for_update().get(pk=collection.pk)
 

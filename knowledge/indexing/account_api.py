@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.response import Response
 
 from agents.http.strict import StrictSerializer, Text
-from agents.http.viewsets import read
+from agents.http.viewsets import read_body
 from connectors.models import Connection
 from knowledge.collections.viewsets import MineInCollection
 from knowledge.indexing import accounts
@@ -58,8 +58,8 @@ class CollectionAccountViewSet(MineInCollection):
     )
     def create(self, request: Any, name: str) -> Response:
         """Make documents of the messages that a query finds, now and again. They are shared as the collection is."""
-        body, collection = read(NewCollectionAccountSerializer, request), self.collection()
-        row, is_new = accounts.add(collection, request.user, body["account"], body["query"])
+        body, collection = read_body(NewCollectionAccountSerializer, request), self.collection()
+        row, is_new = accounts.add_collection_account(collection, request.user, body["account"], body["query"])
         if is_new:
             self.audit("added", row, collection=str(collection))
         return Response(CollectionAccountSerializer(row).data, status=201 if is_new else 200)
@@ -67,5 +67,5 @@ class CollectionAccountViewSet(MineInCollection):
     def destroy(self, request: Any, name: str, pk: Any) -> Response:
         """Read it no longer, and erase the documents that were made of it from all versions."""
         row = self.get_object()
-        self.audit("removed", row, collection=name, erased=accounts.remove(row))
+        self.audit("removed", row, collection=name, erased=accounts.remove_collection_account(row))
         return Response(status=204)

@@ -23,7 +23,7 @@ from connectors.content import MAX_CHARS
 from connectors.models import ACCOUNTS, Connection
 from connectors.tools import open_api
 from knowledge.collections import storage
-from knowledge.collections.pieces import storable
+from knowledge.collections.pieces import clean_database_text
 from knowledge.models import AccountItem, Collection, CollectionAccount, Document
 from plumbing import clock
 from plumbing.fair import FairQueue, of_others
@@ -40,19 +40,19 @@ PAGE, PAGES = 50, 4  # messages of one search, and searches of one turn
 
 def start_due() -> int:
     """Begin to read the accounts that are due, at most one of each person. Returns how many."""
-    return QUEUE.fill(claim, lambda account: account.owner_id, read_claimed)
+    return QUEUE.fill(claim_due_account, lambda account: account.owner_id, read_claimed)
 
 
-def tick() -> int:
+def read_next_account() -> int:
     """Read one account on this thread. Returns how many messages became documents."""
-    account = claim()
+    account = claim_due_account()
     return 0 if account is None else read_claimed(account)
 
 
 def read_claimed(account: CollectionAccount) -> int:
     error, done = "", 0
     try:
-        done = read(account)
+        done = read_account_messages(account)
     except ToolError as problem:
         log.warning("The account %s of a collection waits: %s", account.pk, problem)
         error = str(problem)
@@ -60,11 +60,11 @@ def read_claimed(account: CollectionAccount) -> int:
         log.exception("The account %s of a collection cannot be read", account.pk)
         error = "The account cannot be read; the server's log says why."
     rows = CollectionAccount.objects.filter(pk=account.pk)
-    rows.update(error=storable(error)[:300], read_after=clock.Now(READ_EVERY_S))
+    rows.update(error=clean_database_text(error)[:300], read_after=clock.Now(READ_EVERY_S))
     return done
 
 
-def claim(without: Sequence[int] = ()) -> CollectionAccount | None:
+def claim_due_account(without: Sequence[int] = ()) -> CollectionAccount | None:
     """None of those of the people in `without`."""
     due = CollectionAccount.objects.filter(SiteHold.absent(), read_after__lte=clock.Now())
     others = of_others(due, "owner", without)
@@ -74,38 +74,44 @@ def claim(without: Sequence[int] = ()) -> CollectionAccount | None:
     return row
 
 
-def read(account: CollectionAccount) -> int:
+def read_account_messages(account: CollectionAccount) -> int:
     """Raises ToolError."""
-    connection = connection_of(account)
+    connection = get_account_connection(account)
     marks = dict(account.items.values_list("external_id", "mark"))
     done = silent = 0
     with outbound.until(TURN_S), open_api(connection) as api:
         connector = CONNECTORS[connection.provider](connection, api)
         connector.require("read")
-        for head in found(connector, account.query):
-            mark = mark_of(head)
-            if marks.get(key_of(head)) != mark:
-                check(account)
+        for head in iterate_found_messages(connector, account.query):
+            mark = build_item_mark(head)
+            if marks.get(build_item_key(head)) != mark:
+                check_account_usable(account)
                 try:
-                    done += take(account, connector, head, mark)
+                    done += store_account_message(account, connector, head, mark)
                 except ToolError as problem:
                     # A service that is silent about one message may have trouble with that one only.
                     silent += 1
                     is_silent = problem.code == "service_unavailable"
                     if not is_silent or (silent >= MOST_SILENT and not connector.is_reachable()):
                         raise
-                    note(account, head, mark="", name=name_of(head), error=storable(str(problem))[:300])
+                    save_account_item(
+                        account,
+                        head,
+                        mark="",
+                        name=build_mail_document_name(head),
+                        error=clean_database_text(str(problem))[:300],
+                    )
     return done
 
 
-def check(account: CollectionAccount) -> None:
+def check_account_usable(account: CollectionAccount) -> None:
     """A turn takes minutes; meanwhile the person may have been deactivated. Raises ToolError."""
     now = CollectionAccount.objects.select_related("collection", "owner").filter(pk=account.pk).first()
     if now is not None:  # else removed: nothing is kept
-        connection_of(now)
+        get_account_connection(now)
 
 
-def connection_of(account: CollectionAccount) -> Connection:
+def get_account_connection(account: CollectionAccount) -> Connection:
     """Only while it belongs to the person who added it. Raises ToolError."""
     rows = Connection.objects.filter(pk=account.connection_id, owner_id=account.owner_id, enabled=True)
     connection = rows.filter(provider__in=ACCOUNTS).first()
@@ -116,7 +122,7 @@ def connection_of(account: CollectionAccount) -> Connection:
     return connection
 
 
-def found(connector: Any, query: str) -> Iterator[dict[str, Any]]:
+def iterate_found_messages(connector: Any, query: str) -> Iterator[dict[str, Any]]:
     """What a search shows of each message, the newest first."""
     more: dict[str, Any] = {} if connector.provider == "gmail" else {"limit": 25}
     for _page in range(PAGES):
@@ -127,24 +133,24 @@ def found(connector: Any, query: str) -> Iterator[dict[str, Any]]:
         more = {"page": answer["next"]}
 
 
-def key_of(head: dict[str, Any]) -> str:
-    return storable(f"{head.get('place', '')}/{head['id']}")[:512]
+def build_item_key(head: dict[str, Any]) -> str:
+    return clean_database_text(f"{head.get('place', '')}/{head['id']}")[:512]
 
 
-def mark_of(head: dict[str, Any]) -> str:
+def build_item_mark(head: dict[str, Any]) -> str:
     """Labels change without the text."""
     same = {name: value for name, value in head.items() if name != "labels"}
     text = json.dumps(same, sort_keys=True, default=str)
     return sha256(text.encode()).hexdigest()
 
 
-def take(account: CollectionAccount, connector: Connector, head: dict[str, Any], mark: str) -> int:
+def store_account_message(account: CollectionAccount, connector: Connector, head: dict[str, Any], mark: str) -> int:
     """Read one message into a document. Raises ToolError for what is not the message's fault."""
-    name, error = name_of(head), ""
+    name, error = build_mail_document_name(head), ""
     try:
         place = {"place": head["place"]} if head.get("place") else {}
         message = connector.read(id=head["id"], max_chars=MAX_CHARS, **place)  # type: ignore[attr-defined]
-        keep(account, name, head, message, mark)
+        save_message_document(account, name, head, message, mark)
         return 1
     except ToolError as problem:
         if problem.code in OF_THE_ACCOUNT:
@@ -155,13 +161,15 @@ def take(account: CollectionAccount, connector: Connector, head: dict[str, Any],
     except Exception:  # one message never stops the others
         log.exception("A message of the account %s cannot be read", account.pk)
         error = "This message cannot be read; the server's log says why."
-    note(account, head, mark="", name=name, error=storable(error)[:300])
+    save_account_item(account, head, mark="", name=name, error=clean_database_text(error)[:300])
     return 0
 
 
-def keep(account: CollectionAccount, name: str, head: dict[str, Any], message: dict[str, Any], mark: str) -> None:
+def save_message_document(
+    account: CollectionAccount, name: str, head: dict[str, Any], message: dict[str, Any], mark: str
+) -> None:
     """The document and what is known of the message together. Raises MusterError."""
-    content = storable(text_of(message)).encode()
+    content = clean_database_text(render_mail_text(message)).encode()
     is_there = storage.same(account.collection, name, sha256(content).hexdigest()) is not None
     file = None if is_there else files.store_bytes(account.owner_id, name, content, declared="text/plain")
     with transaction.atomic():
@@ -170,24 +178,24 @@ def keep(account: CollectionAccount, name: str, head: dict[str, Any], message: d
         if file is not None:
             source = Document.Source.CONNECTOR
             storage.add_prepared(account.collection, file, name=name, source=source, untrusted=True)
-        note(account, head, mark=mark, name=name, error="")
+        save_account_item(account, head, mark=mark, name=name, error="")
 
 
-def note(account: CollectionAccount, head: dict[str, Any], **fields: str) -> None:
-    AccountItem.objects.update_or_create(account=account, external_id=key_of(head), defaults=fields)
+def save_account_item(account: CollectionAccount, head: dict[str, Any], **fields: str) -> None:
+    AccountItem.objects.update_or_create(account=account, external_id=build_item_key(head), defaults=fields)
 
 
-def name_of(head: dict[str, Any]) -> str:
+def build_mail_document_name(head: dict[str, Any]) -> str:
     """Its subject, and letters that tell messages of one subject apart."""
     subject = str(head.get("subject") or head.get("snippet") or head.get("from") or "")[:120]
-    letters = sha256(key_of(head).encode()).hexdigest()[:10]
+    letters = sha256(build_item_key(head).encode()).hexdigest()[:10]
     return f"{files.clean_name(subject)} [{letters}]"
 
 
-def text_of(message: dict[str, Any]) -> str:
+def render_mail_text(message: dict[str, Any]) -> str:
     heads = [("Subject", "subject"), ("From", "from"), ("Date", "date")]
     lines = [f"{title}: {message[name]}" for title, name in heads if message.get(name)]
-    replies = [text_of(reply) for reply in message.get("replies", [])]
+    replies = [render_mail_text(reply) for reply in message.get("replies", [])]
     if headers := message.get("headers"):  # a message that cannot be read
         lines += [str(message["note"]), *[f"{name}: {value}" for name, value in headers.items()]]
     lost = [f"[left out: {one['place']}: {one['reason']}]" for one in message.get("left_out", []) if one["is_lost"]]
@@ -198,12 +206,12 @@ def text_of(message: dict[str, Any]) -> str:
 
 
 @transaction.atomic
-def add(collection: Collection, user: Any, name: str, query: str) -> tuple[CollectionAccount, bool]:
+def add_collection_account(collection: Collection, user: Any, name: str, query: str) -> tuple[CollectionAccount, bool]:
     """An account of this person, and whether it is new. Raises Invalid, Conflict."""
     connection = Connection.objects.filter(owner=user, name=name, provider__in=ACCOUNTS).first()
     if connection is None:
         raise Invalid(_("You have no connected mail or chat account of this name."), code="unknown_account")
-    storage.hold(collection)
+    storage.lock_collection(collection)
     mine = CollectionAccount.objects.filter(collection=collection, owner=user)
     if account := mine.filter(connection_id=connection.pk, query=query).first():
         return account, False
@@ -218,9 +226,9 @@ def add(collection: Collection, user: Any, name: str, query: str) -> tuple[Colle
 
 
 @transaction.atomic
-def remove(account: CollectionAccount) -> int:
+def remove_collection_account(account: CollectionAccount) -> int:
     """With all documents that were made of it, in every version: how many."""
-    collection = storage.hold(account.collection)
+    collection = storage.lock_collection(account.collection)
     row = CollectionAccount.objects.select_for_update().get(pk=account.pk)
     names = set(row.items.values_list("name", flat=True))
     names -= set(

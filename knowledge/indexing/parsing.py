@@ -63,7 +63,7 @@ class OneFile:
         return {"file": name, "name": name, "media_type": "application/json", "size": len(content)}
 
 
-def read_text(id: str, name: str, media_type: str, content: bytes) -> Content:
+def read_document_text(id: str, name: str, media_type: str, content: bytes) -> Content:
     """The text of a document with its places, and what was left out. Raises Unreadable, NotNow."""
     if name.lower().endswith((".md", ".markdown")) and media_type in ("text/plain", "application/octet-stream"):
         media_type = "text/markdown"
@@ -72,7 +72,7 @@ def read_text(id: str, name: str, media_type: str, content: bytes) -> Content:
             return Content(list(parts_of_text(media_type, content.removeprefix(MARK).decode())))
         except UnicodeDecodeError:
             pass  # another encoding, which is guessed in the sandbox
-    read = parse(id, name, content)
+    read = run_document_parser(id, name, content)
     if media_type != "text/markdown":
         return read
     text = "\n".join(part.text for part in read.parts)
@@ -85,7 +85,7 @@ def looks_parsed(name: str, content: bytes) -> bool:
     return name.lower().endswith((".eml", ".html", ".htm")) or start.startswith((b"<!doctype html", b"<html", b"%pdf-"))
 
 
-def parse(id: str, name: str, content: bytes) -> Content:
+def run_document_parser(id: str, name: str, content: bytes) -> Content:
     host, session = OneFile(content), f"document-{id}"
     suffix = PurePath(name).suffix.lower()
     shown_name = f"document{suffix}" if suffix in (".eml", ".html", ".htm") else "document"
@@ -100,7 +100,7 @@ def parse(id: str, name: str, content: bytes) -> Content:
     if not outcome.ok:
         raise Unreadable(*ENDINGS.get(outcome.status, ("broken_file", "The file ends the program that reads it.")))
     try:
-        return read_answer(host.answer)
+        return parse_program_answer(host.answer)
     except Unreadable as error:
         if error.code == "library_missing" and is_installing():
             raise NotNow("the libraries that read documents are being installed")
@@ -116,7 +116,7 @@ def is_installing() -> bool:
         return False
 
 
-def read_answer(answer: bytes) -> Content:
+def parse_program_answer(answer: bytes) -> Content:
     """What the program wrote: it may be anything, since the document may have taken it over. Raises Unreadable."""
     try:
         return read_lines(answer)
@@ -141,7 +141,7 @@ def read_lines(answer: bytes) -> Content:
         place += read_size(head, len(answer) - place)
         if len(read.parts) >= CHUNKS_PER_DOCUMENT:  # each has a piece at least
             raise Unreadable("too_much_text", f"It has more than {CHUNKS_PER_DOCUMENT} parts: split it.")
-        read.parts.append(read_part(head, answer[end + 1 : place].decode("utf-8", "replace")))
+        read.parts.append(build_document_part(head, answer[end + 1 : place].decode("utf-8", "replace")))
     return read
 
 
@@ -153,7 +153,7 @@ def read_size(head: dict[str, Any], most: int) -> int:
     return size
 
 
-def read_part(head: dict[str, Any], text: str) -> Part:
+def build_document_part(head: dict[str, Any], text: str) -> Part:
     page = head.get("page")
     is_page = type(page) is int and 0 < page < 1_000_000
     return Part(text, str(head.get("heading", "")), page if is_page else None)

@@ -26,7 +26,7 @@ from plumbing.fair import Turns
 from plumbing.http import outbound
 from plumbing.http.failures import describe_failure
 
-from .parsing import CHUNKS_PER_DOCUMENT, NotNow, Unreadable, read_text
+from .parsing import CHUNKS_PER_DOCUMENT, NotNow, Unreadable, read_document_text
 
 log = logging.getLogger(__name__)
 BATCH, PIECES = 50, 2000  # documents that are claimed, and pieces that are stored, at once
@@ -37,7 +37,7 @@ seconds: Callable[[], float] = time.monotonic
 TURNS = Turns(TURN_S)  # of the owners of collections
 
 
-def tick() -> int:
+def index_waiting_documents() -> int:
     """Index for a few seconds. Returns how many documents became searchable."""
     end, done = seconds() + TURN_S, 0
     while seconds() < end and (claimed := claimed_in_turn()):
@@ -48,11 +48,11 @@ def tick() -> int:
 def claimed_in_turn() -> list[Document]:
     """Claim documents of people whose turn is not over. If there are none, the next turn of everybody begins."""
     over = TURNS.find_over()
-    claimed = storage.claim(BATCH, LEASE_S, without=over)
+    claimed = storage.claim_waiting_documents(BATCH, LEASE_S, without=over)
     if claimed or not over:
         return claimed
     TURNS.begin_anew()
-    return storage.claim(BATCH, LEASE_S)
+    return storage.claim_waiting_documents(BATCH, LEASE_S)
 
 
 @dataclass(slots=True)
@@ -73,24 +73,24 @@ class Group:
         read, self.read, self.pieces = self.read, [], 0
         in_order = sorted(read, key=lambda one: one.document.collection_id)
         for _, of_one in groupby(in_order, key=lambda one: one.document.collection_id):
-            self.done += stored(list(of_one))
+            self.done += store_read_documents(list(of_one))
 
 
-def stored(read: list[Read]) -> int:
+def store_read_documents(read: list[Read]) -> int:
     """How many documents of one collection became searchable. One that cannot be stored fails alone."""
     try:
-        check_room(read)
-        return storage.finish(read)
+        check_piece_room(read)
+        return storage.finish_read_documents(read)
     except DATABASE_GONE:  # the claims expire, and a later turn reads the documents
         raise
     except Exception as error:  # a quota, or a text that the database refuses
         if len(read) > 1:
-            return sum(stored([one]) for one in read)
+            return sum(store_read_documents([one]) for one in read)
         record_failure(read[0].document, error)
         return 0
 
 
-def check_room(read: list[Read]) -> None:
+def check_piece_room(read: list[Read]) -> None:
     """Of documents of one collection. Raises Unreadable."""
     owner = read[0].document.collection.owner_id
     rows = Document.objects.filter(collection__owner=owner)
@@ -121,7 +121,7 @@ def attempt(document: Document) -> Read | None:
     """The content that was read; None if reading failed, must wait, or found nothing new."""
     owner, begun = document.collection.owner_id, seconds()
     try:
-        return read_document(document)
+        return read_claimed_document(document)
     except NotNow as error:
         log.warning("The document %s waits: %s", document.pk, error)
         storage.put_back(document)
@@ -144,11 +144,11 @@ def record_failure(document: Document, error: Exception) -> None:
         storage.fail(document, "internal_error", "Reading it failed. The log of the worker says why.")
 
 
-def read_document(document: Document) -> Read | None:
+def read_claimed_document(document: Document) -> Read | None:
     """Raises Unreadable, NotNow, MusterError."""
     name, media_type, file = document.name, document.media_type, None
     if document.url:
-        content, declared = fetch(document.url)
+        content, declared = fetch_public_page(document.url)
         name, media_type = document.url, declared
         document.checksum, document.media_type = sha256(content).hexdigest(), declared[:100]
         if storage.is_unchanged(document, document.checksum):
@@ -158,12 +158,12 @@ def read_document(document: Document) -> Read | None:
             file = files.store_bytes(document.collection.owner_id, document.name, content, declared=declared)
     else:
         content = load_content(document.file)
-    read = read_text(str(document.pk), name, media_type, content)
+    read = read_document_text(str(document.pk), name, media_type, content)
     return Read(document, cut_pieces(read.parts, read.left_out), file, read.left_out)
 
 
 def load_content(file: StoredFile | None) -> bytes:
-    content = files.read(file) if file else None
+    content = files.read_stored_file(file) if file else None
     if content is None:
         raise Unreadable("no_file", "The file was deleted before it was read.")
     return content
@@ -181,7 +181,7 @@ def cut_pieces(parts: list[Part], left_out: list[LeftOut] | None = None) -> list
     return pieces
 
 
-def fetch(url: str) -> tuple[bytes, str]:
+def fetch_public_page(url: str) -> tuple[bytes, str]:
     """The content and media type of a public page. Raises Unreadable."""
     try:
         with (

@@ -12,7 +12,7 @@ LABEL = 200
 TOOLS = 50  # of one file
 
 
-def pieces_of(document: dict[str, Any]) -> list[tuple[str, str]]:
+def list_memory_pieces(document: dict[str, Any]) -> list[tuple[str, str]]:
     """(label, text) of each memory: a block, or a part of a longer one. Raises Invalid."""
     blocks = document.get("blocks") or document.get("core_memory") or []
     if not isinstance(blocks, list) or not blocks:
@@ -28,10 +28,10 @@ def pieces(number: int, block: Any) -> Iterator[tuple[str, str]]:
     if not isinstance(label, str) or not isinstance(value, str):
         fault = {"field": f"file.blocks.{number}", "code": "invalid", "message": "Send label and value as texts."}
         raise Invalid(f"Block {number} has no label or no text.", details=[fault])
-    yield from ((label[:LABEL], piece) for piece in split(value) if piece.strip())
+    yield from ((label[:LABEL], piece) for piece in split_block_text(value) if piece.strip())
 
 
-def split(text: str) -> Iterator[str]:
+def split_block_text(text: str) -> Iterator[str]:
     """Parts that are short enough, cut at the ends of lines where there are any."""
     while len(text) > PIECE:
         end = text.rfind("\n", 1, PIECE)
@@ -55,17 +55,17 @@ class AgentTool:
         return self.source
 
 
-def tools_of(document: dict[str, Any]) -> list[AgentTool]:
+def parse_agent_tools(document: dict[str, Any]) -> list[AgentTool]:
     """Raises Invalid."""
     tools = document.get("tools")
     if not isinstance(tools, list) or not tools:
         raise Invalid("The file has no tools.", code="no_tools", hint="Send Letta's agent file as `file`.")
     if len(tools) > TOOLS:
         raise Invalid(f"The file has more than {TOOLS} tools.", code="too_many_tools")
-    return [tool_of(number, tool) for number, tool in enumerate(tools)]
+    return [parse_agent_tool(number, tool) for number, tool in enumerate(tools)]
 
 
-def tool_of(number: int, tool: Any) -> AgentTool:
+def parse_agent_tool(number: int, tool: Any) -> AgentTool:
     name, source = (tool.get("name"), tool.get("source_code")) if isinstance(tool, dict) else (None, None)
     if not isinstance(name, str) or not isinstance(source, str | None):
         fault = {"field": f"file.tools.{number}", "code": "invalid", "message": "Send name and source_code as texts."}

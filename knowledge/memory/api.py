@@ -15,8 +15,8 @@ from agents.http.resources import location_header, version_seen
 from agents.http.strict import without_echo
 from agents.http.throttles import client_address
 from agents.http.version_serializers import DiffSerializer
-from agents.http.versioned import NUMBER, WITHOUT_LISTS, read_number
-from agents.http.viewsets import read, shared_serializer
+from agents.http.versioned import NUMBER, WITHOUT_LISTS, read_version_number
+from agents.http.viewsets import read_body, shared_serializer
 from knowledge.models import Memory, MemoryVersion
 from knowledge.models.memory import MemoryQuerySet
 
@@ -59,18 +59,20 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
 
     def retrieve(self, request: Any, pk: Any) -> Response:
         """One memory; the ETag of the answer is its version."""
-        return answer(self.get_object())
+        return build_memory_response(self.get_object())
 
     @extend_schema(
         request=NewMemorySerializer, responses={200: MemorySerializer, 201: MemorySerializer}, examples=[LIKES_TEA]
     )
     def create(self, request: Any) -> Response:
         """Remember something; it needs no approval. 200 with the memory that already says the same."""
-        body = read(NewMemorySerializer, request)
+        body = read_body(NewMemorySerializer, request)
         scope, agent, team = (body.pop(name, "") for name in ("scope", "agent", "team"))
-        place = review.place_for(request.user, scope, agent=agent, team=team)
-        row, is_new = review.create(request.user, place, body, source=client_address(request))
-        return answer(row, 201, location_header(request, row.pk)) if is_new else answer(row)
+        place = review.get_writable_place(request.user, scope, agent=agent, team=team)
+        row, is_new = review.create_person_memory(request.user, place, body, source=client_address(request))
+        return (
+            build_memory_response(row, 201, location_header(request, row.pk)) if is_new else build_memory_response(row)
+        )
 
     @extend_schema(request=ChangeSerializer, responses={200: MemorySerializer, **STALE}, parameters=[IF_MATCH])
     def partial_update(self, request: Any, pk: Any) -> Response:
@@ -79,33 +81,33 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
         fixed = set(MemorySerializer.Meta.fields) - set(Memory.CONTENT)
         sent = without_echo(request.data, MemorySerializer(row).data, fixed)
         body = shared_serializer(ChangeSerializer).run_validation({} if sent is None else sent)
-        return answer(review.edit(row, body, **self.by()))
+        return build_memory_response(review.edit_memory(row, body, **self.by()))
 
     @extend_schema(responses={204: None, **STALE}, parameters=[IF_MATCH])
     def destroy(self, request: Any, pk: Any) -> Response:
         """Delete it with all its versions."""
-        review.remove(self.get_object(), **self.by())
+        review.remove_memory(self.get_object(), **self.by())
         return Response(status=204)
 
     @extend_schema(request=None, responses={200: MemorySerializer, **STALE}, parameters=[IF_MATCH])
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def approve(self, request: Any, pk: Any) -> Response:
         """A suggestion becomes a memory, or the next version of the one that it replaces. 409 if nothing waits."""
-        return answer(review.approve(self.get_object(), **self.by()))
+        return build_memory_response(review.approve_memory(self.get_object(), **self.by()))
 
     @extend_schema(request=None, responses={204: None, **STALE}, parameters=[IF_MATCH])
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def reject(self, request: Any, pk: Any) -> Response:
         """Delete a suggestion. 409 for a memory that has been approved."""
-        review.reject(self.get_object(), **self.by())
+        review.reject_memory(self.get_object(), **self.by())
         return Response(status=204)
 
     @extend_schema(request=VersionSerializer, responses={200: MemorySerializer, **STALE}, parameters=[IF_MATCH])
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def rollback(self, request: Any, pk: Any) -> Response:
         """The content of an earlier version becomes the next version."""
-        number = read(VersionSerializer, request)["version"]
-        return answer(review.roll_back(self.get_object(), number, **self.by()))
+        number = read_body(VersionSerializer, request)["version"]
+        return build_memory_response(review.roll_back_memory(self.get_object(), number, **self.by()))
 
     @extend_schema(responses=MemoryVersionSerializer(many=True), operation_id="memory_versions_list")
     @action(detail=True, filterset_class=None)
@@ -123,9 +125,9 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
     def diff(self, request: Any, pk: Any) -> Response:
         """What changed between two versions."""
         row = self.get_object()
-        first, second = (read_number(request, name) for name in ("from", "to"))
-        old, new = (content_of(row, number) for number in (first, second))
-        text = diff.diff_texts(diff.as_text(old), diff.as_text(new), f"version {first}", f"version {second}")
+        first, second = (read_version_number(request, name) for name in ("from", "to"))
+        old, new = (load_version_content(row, number) for number in (first, second))
+        text = diff.diff_texts(diff.render_spec(old), diff.render_spec(new), f"version {first}", f"version {second}")
         body = {"from": first, "to": second, "changes": diff.changes(old, new), "text": text}
         return Response(DiffSerializer(body).data)
 
@@ -139,32 +141,32 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
     @action(detail=False, **WITHOUT_LISTS)
     def search(self, request: Any) -> Response:
         """Approved memories that fit the words, best first, each with the reason."""
-        text, limit = question_of(request)
-        rows = recall.candidates(self.get_queryset().active(), text, None)
-        memories = recall.search(rows, text, user_id=request.user.pk, limit=limit)
+        text, limit = parse_memory_query(request)
+        rows = recall.load_recall_candidates(self.get_queryset().active(), text, None)
+        memories = recall.search_memories(rows, text, user_id=request.user.pk, limit=limit)
         return Response({"results": [{**MemorySerializer(one.row).data, "because": one.because} for one in memories]})
 
     @extend_schema(responses=ExportSerializer)
     @action(detail=False, **WITHOUT_LISTS)
     def export(self, request: Any) -> Response:
         """Your own memories with all their versions, oldest first."""
-        return Response(ExportSerializer({"results": list(review.export(request.user))}).data)
+        return Response(ExportSerializer({"results": list(review.iterate_exported_memories(request.user))}).data)
 
     @extend_schema(responses={200: ErasedSerializer}, operation_id="memory_erase")
     @action(detail=False, methods=["delete"], **WITHOUT_LISTS)
     def erase(self, request: Any) -> Response:
         """Delete all your memories with their versions, also those that you wrote for agents and teams."""
-        return Response({"erased": review.erase(request.user, source=client_address(request))})
+        return Response({"erased": review.erase_person_memories(request.user, source=client_address(request))})
 
     @extend_schema(request=AgentFileSerializer, responses={200: ImportedSerializer}, operation_id="memory_import")
     @action(detail=False, methods=["post"], **WITHOUT_LISTS)
     def bring_in(self, request: Any) -> Response:
         """Read the memory blocks of Letta's agent file (`.af`): each becomes a suggestion that is marked untrusted."""
-        body = read(AgentFileSerializer, request)
+        body = read_body(AgentFileSerializer, request)
         agent = body.get("agent", "")
         scope = Memory.Scope.PERSON_AGENT if agent else Memory.Scope.PERSON
-        place = review.place_for(request.user, scope, agent=agent)
-        return Response(review.bring_in(request.user, place, body["file"], source=client_address(request)))
+        place = review.get_writable_place(request.user, scope, agent=agent)
+        return Response(review.import_memory_blocks(request.user, place, body["file"], source=client_address(request)))
 
     def by(self) -> dict[str, Any]:
         return {
@@ -172,11 +174,11 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
         }  # fmt: skip
 
 
-def answer(row: Memory, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def build_memory_response(row: Memory, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(MemorySerializer(row).data, status=status, headers={"ETag": f'"{row.version}"', **(headers or {})})
 
 
-def content_of(row: Memory, number: int) -> dict[str, Any]:
+def load_version_content(row: Memory, number: int) -> dict[str, Any]:
     version = MemoryVersion.objects.filter(memory=row, number=number).first()
     if version is None:
         raise NotFound(f"This memory has no version {number}.")
@@ -184,7 +186,7 @@ def content_of(row: Memory, number: int) -> dict[str, Any]:
     return {name: shown[name] for name in Memory.CONTENT}
 
 
-def question_of(request: Any) -> tuple[str, int]:
+def parse_memory_query(request: Any) -> tuple[str, int]:
     """The text and the number of results. Raises Invalid."""
     text = request.query_params.get("q", "").replace("\0", " ").strip()
     if not text or len(text) > LONGEST_QUERY:

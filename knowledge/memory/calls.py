@@ -20,7 +20,7 @@ JSON = Any
 WAITS = "It waits for the person's approval."
 
 
-def run(verb: str, call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
+def run_memory_call(verb: str, call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
     """One call. Raises RetryTool, ToolFailed."""
     action = ACTIONS.get(verb)
     if action is None:
@@ -31,33 +31,34 @@ def run(verb: str, call: ToolCall, context: ToolContext, similar: recall.Similar
         raise ToolFailed(" ".join(filter(None, [str(error), error.hint])), code=error.code)
 
 
-def remember(call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
-    arguments, by, at_once = call.arguments, author_of(call, context), holds_at_once(context)
+def answer_remember_call(call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
+    arguments, by, at_once = call.arguments, build_call_author(call, context), holds_at_once(context)
     content = {
         "text": arguments["text"],
         **{name: arguments[name] for name in ("kind", "subject") if name in arguments},
     }
     if "valid_until" in arguments:
-        content["valid_until"] = moment(arguments["valid_until"])
+        content["valid_until"] = parse_valid_until(arguments["valid_until"])
     if "replaces" in arguments:
-        return answer(
-            storage.agents_change(find(arguments["replaces"], context), content, by, at_once=at_once), "changed"
+        return build_memory_result(
+            storage.agents_change(find_own_memory(arguments["replaces"], context), content, by, at_once=at_once),
+            "changed",
         )
-    row, is_new = storage.add(place_of(arguments, context), content, by, at_once=at_once)
-    return answer(row, "created" if is_new else "")
+    row, is_new = storage.store_new_memory(choose_memory_place(arguments, context), content, by, at_once=at_once)
+    return build_memory_result(row, "created" if is_new else "")
 
 
-def forget(call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
-    row = find(call.arguments["id"], context)
-    by, at_once = author_of(call, context), holds_at_once(context)
-    return answer(storage.agents_change(row, storage.forgotten(), by, at_once=at_once), "changed")
+def answer_forget_call(call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
+    row = find_own_memory(call.arguments["id"], context)
+    by, at_once = build_call_author(call, context), holds_at_once(context)
+    return build_memory_result(storage.agents_change(row, storage.forgotten(), by, at_once=at_once), "changed")
 
 
-def search(call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
+def answer_memory_search(call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
     """What is approved. The result is untrusted as soon as one of the memories is."""
     query, limit = call.arguments["query"], call.arguments.get("limit", 10)
-    rows = recall.candidates(known_to(context).active(), query, similar)
-    memories = recall.search(rows, query, user_id=context.user_id, similar=similar, limit=limit)
+    rows = recall.load_recall_candidates(build_known_memories_query(context).active(), query, similar)
+    memories = recall.search_memories(rows, query, user_id=context.user_id, similar=similar, limit=limit)
     shown = [
         {"id": str(one.row.pk), "text": one.row.text, "kind": one.row.kind, "subject": one.row.subject,
          "since": one.row.created_at.date().isoformat(), "because": one.because}
@@ -67,29 +68,33 @@ def search(call: ToolCall, context: ToolContext, similar: recall.Similar | None)
     return ToolResult(ok=True, value={"memories": shown}, untrusted=is_untrusted)
 
 
-ACTIONS: dict[str, Callable[..., ToolResult]] = {"remember": remember, "forget": forget, "recall": search}
+ACTIONS: dict[str, Callable[..., ToolResult]] = {
+    "remember": answer_remember_call,
+    "forget": answer_forget_call,
+    "recall": answer_memory_search,
+}
 
 
-def answer(row: Memory, done: str) -> ToolResult:
+def build_memory_result(row: Memory, done: str) -> ToolResult:
     waits = {"note": WAITS} if row.is_suggested else {}
     counts = {"created": int(done == "created"), "updated": int(done == "changed")}
     value = {"id": str(row.pk), "status": row.status, "version": row.version, **waits}
     return ToolResult(ok=True, value=value, counts=counts)
 
 
-def known_to(context: ToolContext) -> Any:
+def build_known_memories_query(context: ToolContext) -> Any:
     return Memory.objects.for_run(context.user_id, context.agent_id, authors=context.authors())
 
 
-def find(id: str, context: ToolContext) -> Memory:
+def find_own_memory(id: str, context: ToolContext) -> Memory:
     """The person's own memory that this agent may know."""
     try:
-        return known_to(context).filter(owner_id=context.user_id).get(pk=UUID(id))
+        return build_known_memories_query(context).filter(owner_id=context.user_id).get(pk=UUID(id))
     except (Memory.DoesNotExist, ValueError):
         raise RetryTool("There is no memory with this id.", code="not_found")
 
 
-def place_of(arguments: dict[str, JSON], context: ToolContext) -> Place:
+def choose_memory_place(arguments: dict[str, JSON], context: ToolContext) -> Place:
     """An agent of somebody else writes only what it alone knows; an agent that somebody else's has called, nothing."""
     authors = context.authors()
     is_own = not others_among(authors, context.user_id)
@@ -107,7 +112,7 @@ def place_of(arguments: dict[str, JSON], context: ToolContext) -> Place:
     return Place(context.user_id, Memory.Scope.PERSON_AGENT, context.agent_id)
 
 
-def author_of(call: ToolCall, context: ToolContext) -> Author:
+def build_call_author(call: ToolCall, context: ToolContext) -> Author:
     name = context.agent or context.chain or "an agent"
     return Author(
         name, run_id=context.run_id, root_id=context.root_id, call_id=call.id, is_untrusted=context.is_untrusted
@@ -121,7 +126,7 @@ def holds_at_once(context: ToolContext) -> bool:
     return Agent.objects.filter(pk=context.agent_id, memory=Agent.Memory.AUTO).exists()
 
 
-def moment(text: str) -> Any:
+def parse_valid_until(text: str) -> Any:
     try:
         time = parse_datetime(text)
     except ValueError:

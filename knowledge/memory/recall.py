@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 
 from knowledge.models import Memory, MemoryVersion
-from knowledge.words import stems_of
+from knowledge.words import list_search_stems
 
 # (user id, text, texts) → how near each text is in meaning, -1 to 1; None without an embedding model
 Similar = Callable[[int, str, Sequence[str]], list[float] | None]
@@ -67,8 +67,8 @@ def for_prompt(
     Text of strangers is never among them: an agent can read it with `recall`, whose result is marked.
     """
     query = Memory.objects.for_run(user_id, agent_id, authors=authors).active()
-    rows = candidates(query, text, similar, besides=Q(kind=Memory.Kind.PREFERENCE))
-    fitting = search(rows, text, user_id=user_id, similar=similar)
+    rows = load_recall_candidates(query, text, similar, besides=Q(kind=Memory.Kind.PREFERENCE))
+    fitting = search_memories(rows, text, user_id=user_id, similar=similar)
     named = {one.row.pk for one in fitting}
     preferences = [
         Found(row, 0.0, "it is a preference")
@@ -78,10 +78,12 @@ def for_prompt(
     trusted = [one for one in fitting if not one.row.untrusted]
     memories = [*trusted, *(one for one in preferences if not one.row.untrusted)]
     memories.sort(key=lambda one: one.row.kind != Memory.Kind.PREFERENCE)
-    return Recalled(within(memories, tokens * CHARS_PER_TOKEN), len(fitting) - len(trusted))
+    return Recalled(filter_fitting_memories(memories, tokens * CHARS_PER_TOKEN), len(fitting) - len(trusted))
 
 
-def candidates(rows: QuerySet, text: str, similar: Similar | None, *, besides: Q | None = None) -> list[Memory]:
+def load_recall_candidates(
+    rows: QuerySet, text: str, similar: Similar | None, *, besides: Q | None = None
+) -> list[Memory]:
     """The rows worth comparing: all where texts are compared by meaning, else those that share a word with the text."""
     if similar is None or not settings.ROUTER_EMBEDDINGS:
         fits = besides or Q(pk__in=[])
@@ -91,18 +93,18 @@ def candidates(rows: QuerySet, text: str, similar: Similar | None, *, besides: Q
     return list(rows[:CANDIDATES])
 
 
-def within(memories: Iterable[Found], room: int) -> list[Found]:
+def filter_fitting_memories(memories: Iterable[Found], room: int) -> list[Found]:
     """Those that fit in so many characters; a long one does not keep shorter ones out."""
     kept: list[Found] = []
     for one in memories:
-        size = len(line_of(one.row, one.row.created_at)) + 1
+        size = len(render_memory_line(one.row, one.row.created_at)) + 1
         if size <= room and len(kept) < MOST:
             room -= size
             kept.append(one)
     return kept
 
 
-def search(
+def search_memories(
     rows: Sequence[Memory], text: str, *, user_id: int, similar: Similar | None = None, limit: int = CANDIDATES
 ) -> list[Found]:
     """The rows that fit the text, best first."""
@@ -155,7 +157,7 @@ def question(text: str) -> dict[str, str]:
     """The stems of a text, each with the word it stands for."""
     stems: dict[str, str] = {}
     for word in re.findall(r"\d[\d.,:/-]*\d|\w+", unicodedata.normalize("NFC", text)):
-        for stem in stems_of(word):
+        for stem in list_search_stems(word):
             stems.setdefault(stem, word[:40])
     return stems
 
@@ -165,10 +167,10 @@ def question(text: str) -> dict[str, str]:
 
 def block(memories: Sequence[Found]) -> str:
     """The part of the instructions with these memories; empty without any."""
-    return text_of([line_of(one.row, one.row.created_at) for one in memories])
+    return render_memory_block([render_memory_line(one.row, one.row.created_at) for one in memories])
 
 
-def block_of(kept: Sequence[Sequence[Any]]) -> str:
+def render_seen_memories(kept: Sequence[Sequence[Any]]) -> str:
     """The same for [[id, version], …] of a run that continues, from the versions that it has seen. What was erased
     since is gone.
     """
@@ -179,13 +181,13 @@ def block_of(kept: Sequence[Sequence[Any]]) -> str:
         if version.number == numbers[memory_id]:
             seen[memory_id] = version
     in_order = [seen[id] for id in numbers if id in seen]
-    return text_of([line_of(version, version.memory.created_at) for version in in_order])
+    return render_memory_block([render_memory_line(version, version.memory.created_at) for version in in_order])
 
 
-def text_of(lines: Sequence[str]) -> str:
+def render_memory_block(lines: Sequence[str]) -> str:
     return "\n".join([LEAD, *lines]) if lines else ""
 
 
-def line_of(content: Any, since: Any) -> str:
+def render_memory_line(content: Any, since: Any) -> str:
     about = f", about {content.subject}" if content.subject else ""
     return f"- ({content.kind}{about}, since {since:%Y-%m-%d}) {' '.join(content.text.split())}"

@@ -20,7 +20,7 @@ JSON = Any
 Scope = Memory.Scope
 
 
-def place_for(user: Any, scope: str, *, agent: str = "", team: str = "") -> Place:
+def get_writable_place(user: Any, scope: str, *, agent: str = "", team: str = "") -> Place:
     """Where this person may write. Raises NotFound, Forbidden."""
     if scope == Scope.PERSON_AGENT:
         return Place(user.pk, scope, agent_id=Agent.objects.for_use(user, agent).pk)
@@ -33,11 +33,11 @@ def place_for(user: Any, scope: str, *, agent: str = "", team: str = "") -> Plac
             )
         return Place(user.pk, scope, agent_id=row.pk)
     if scope == Scope.TEAM:
-        return Place(user.pk, scope, team_id=team_for(user, team).pk)
+        return Place(user.pk, scope, team_id=get_writable_team(user, team).pk)
     return Place(user.pk)
 
 
-def team_for(user: Any, name: str) -> Team:
+def get_writable_team(user: Any, name: str) -> Team:
     row = Team.objects.visible_to(user).filter(name=name).first()
     if row is None:
         raise NotFound(_("There is no team “%(name)s” that you are in.") % {"name": name[:80]})
@@ -52,79 +52,83 @@ def team_for(user: Any, name: str) -> Team:
 
 
 @transaction.atomic
-def create(user: Any, place: Place, content: dict[str, JSON], *, source: str = "") -> tuple[Memory, bool]:
-    row, is_new = storage.add(place, content, by(user))
+def create_person_memory(user: Any, place: Place, content: dict[str, JSON], *, source: str = "") -> tuple[Memory, bool]:
+    row, is_new = storage.store_new_memory(place, content, build_person_author(user))
     if is_new:
         AuditEvent.record("memory.created", row, actor=user, source=source, scope=row.scope)
     return row, is_new
 
 
 @transaction.atomic
-def bring_in(user: Any, place: Place, document: dict[str, JSON], *, source: str = "") -> dict[str, int]:
+def import_memory_blocks(user: Any, place: Place, document: dict[str, JSON], *, source: str = "") -> dict[str, int]:
     """The blocks of an agent file as suggestions with the mark of strangers' text: {"created", "known"}.
 
     All or nothing. Raises Invalid, Conflict.
     """
     author = Author(user.get_username(), is_untrusted=True)
     done = {"created": 0, "known": 0}
-    for label, text in agent_file.pieces_of(document):
-        row, is_new = storage.add(place, {"text": text, "subject": label}, author, at_once=False)
+    for label, text in agent_file.list_memory_pieces(document):
+        row, is_new = storage.store_new_memory(place, {"text": text, "subject": label}, author, at_once=False)
         done["created" if is_new else "known"] += 1
     AuditEvent.record("memory.imported", user, actor=user, source=source, memories=done["created"])
     return done
 
 
 @transaction.atomic
-def edit(
+def edit_memory(
     row: Memory, content: dict[str, JSON], *, user: Any, expected: int | None = None, source: str = ""
 ) -> Memory:  # fmt: skip
-    row = storage.change(required(row, user), content, by(user), expected=expected)
+    row = storage.store_changed_memory(
+        check_memory_edit(row, user), content, build_person_author(user), expected=expected
+    )
     AuditEvent.record("memory.changed", row, actor=user, source=source, fields=sorted(content))
     return row
 
 
 @transaction.atomic
-def approve(row: Memory, *, user: Any, expected: int | None = None, source: str = "") -> Memory:
-    row = storage.approve(required(row, user), by(user), expected=expected)
+def approve_memory(row: Memory, *, user: Any, expected: int | None = None, source: str = "") -> Memory:
+    row = storage.store_approved_memory(check_memory_edit(row, user), build_person_author(user), expected=expected)
     AuditEvent.record("memory.approved", row, actor=user, source=source, version=row.version)
     return row
 
 
 @transaction.atomic
-def reject(row: Memory, *, user: Any, expected: int | None = None, source: str = "") -> None:
-    AuditEvent.record("memory.rejected", required(row, user), actor=user, source=source)
-    storage.reject(row, expected=expected)
+def reject_memory(row: Memory, *, user: Any, expected: int | None = None, source: str = "") -> None:
+    AuditEvent.record("memory.rejected", check_memory_edit(row, user), actor=user, source=source)
+    storage.delete_rejected_suggestion(row, expected=expected)
 
 
 @transaction.atomic
-def roll_back(row: Memory, number: int, *, user: Any, expected: int | None = None, source: str = "") -> Memory:
-    row = storage.roll_back(required(row, user), number, by(user), expected=expected)
+def roll_back_memory(row: Memory, number: int, *, user: Any, expected: int | None = None, source: str = "") -> Memory:
+    row = storage.store_earlier_content(
+        check_memory_edit(row, user), number, build_person_author(user), expected=expected
+    )
     AuditEvent.record("memory.rolled_back", row, actor=user, source=source, to=number)
     return row
 
 
 @transaction.atomic
-def remove(row: Memory, *, user: Any, expected: int | None = None, source: str = "") -> None:
-    AuditEvent.record("memory.deleted", required(row, user), actor=user, source=source)
-    storage.remove(row, expected=expected)
+def remove_memory(row: Memory, *, user: Any, expected: int | None = None, source: str = "") -> None:
+    AuditEvent.record("memory.deleted", check_memory_edit(row, user), actor=user, source=source)
+    storage.delete_memory_row(row, expected=expected)
 
 
 @transaction.atomic
-def erase(user: Any, *, source: str = "") -> int:
+def erase_person_memories(user: Any, *, source: str = "") -> int:
     """Everything that is remembered about this person, and what they wrote for agents and teams."""
-    count = storage.erase(user.pk)
+    count = storage.delete_owner_memories(user.pk)
     AuditEvent.record("memory.erased", user, actor=user, source=source, memories=count)
     return count
 
 
-def export(user: Any) -> Iterator[dict[str, JSON]]:
+def iterate_exported_memories(user: Any) -> Iterator[dict[str, JSON]]:
     """The person's own memories with their versions, oldest first."""
     rows = Memory.objects.filter(owner_id=user.pk).select_related("owner", "agent", "team").prefetch_related("versions")
     for row in rows.order_by("pk"):
         yield {"memory": row, "versions": sorted(row.versions.all(), key=lambda version: version.number)}
 
 
-def required(row: Memory, user: Any) -> Memory:
+def check_memory_edit(row: Memory, user: Any) -> Memory:
     if not row.may_edit(user):
         raise Forbidden(
             _("You can see this memory, but not change it."),
@@ -133,5 +137,5 @@ def required(row: Memory, user: Any) -> Memory:
     return row
 
 
-def by(user: Any) -> Author:
+def build_person_author(user: Any) -> Author:
     return Author(user.get_username())

@@ -17,9 +17,9 @@ from django.utils import timezone
 from agents.exceptions import Conflict, Invalid, NotFound, PreconditionFailed
 from knowledge.models import Memory, MemoryVersion, MemoryWrite
 from knowledge.models.memory import SUBJECT, TEXT
-from knowledge.words import stems_of
+from knowledge.words import list_search_stems
 from plumbing import clock
-from plumbing.untrusted.formats import clean
+from plumbing.untrusted.formats import clean_untrusted_text
 
 JSON = Any
 MEMORIES_PER_RUN = 20  # changes that one message may lead to, with all runs that it starts
@@ -62,21 +62,23 @@ class Place:
 
 
 @transaction.atomic
-def add(place: Place, content: dict[str, JSON], by: Author, *, at_once: bool = True) -> tuple[Memory, bool]:
+def store_new_memory(
+    place: Place, content: dict[str, JSON], by: Author, *, at_once: bool = True
+) -> tuple[Memory, bool]:
     """A new memory, or the one that says the same; whether it is new. Raises Invalid, Conflict."""
-    content = checked(content)
-    hold(place.owner_id)
+    content = check_memory_content(content)
+    lock_memory_owner(place.owner_id)
     if row := written_before(by) or same(place, content["text"]):
         return row, False
-    check_room(place, by, at_once=at_once)
+    check_memory_room(place, by, at_once=at_once)
     row = Memory(**place.columns(), **content, status=Status.ACTIVE if at_once else Status.SUGGESTED)
-    return insert(row, by), True
+    return create_memory_row(row, by), True
 
 
 @transaction.atomic
-def change(row: Memory, content: dict[str, JSON], by: Author, *, expected: int | None = None) -> Memory:
+def store_changed_memory(row: Memory, content: dict[str, JSON], by: Author, *, expected: int | None = None) -> Memory:
     """The next version with these fields changed. Raises Invalid, PreconditionFailed."""
-    row = locked(row, expected)
+    row = lock_memory(row, expected)
     return next_version(row, content, by, Action.CHANGED)
 
 
@@ -84,15 +86,15 @@ def change(row: Memory, content: dict[str, JSON], by: Author, *, expected: int |
 def propose(target: Memory, content: dict[str, JSON], by: Author) -> Memory:
     """A suggestion to change this memory; it stays as it is until the owner decides. Raises Invalid, Conflict."""
     place = Place.of(target)
-    hold(place.owner_id)
+    lock_memory_owner(place.owner_id)
     if row := written_before(by):
         return row
     check_rate(place.owner_id, by)
     check_suggestions(place.owner_id, by)
-    values = checked({**target.content(), **content})
+    values = check_memory_content({**target.content(), **content})
     row = Memory(**place.columns(), **values, status=Status.SUGGESTED, replaces=target)
     row.untrusted = target.untrusted
-    return insert(row, by)
+    return create_memory_row(row, by)
 
 
 @transaction.atomic
@@ -100,19 +102,19 @@ def agents_change(target: Memory, content: dict[str, JSON], by: Author, *, at_on
     """What an agent changes: the next version at once, or a suggestion."""
     if not at_once:
         return propose(target, content, by)
-    hold(target.owner_id)
+    lock_memory_owner(target.owner_id)
     if row := written_before(by):
         return row
     check_rate(target.owner_id, by)
-    row = locked(target, None)
+    row = lock_memory(target, None)
     return next_version(row, content, by, Action.FORGOTTEN if "text" not in content else Action.CHANGED)
 
 
 @transaction.atomic
-def approve(row: Memory, by: Author, *, expected: int | None = None) -> Memory:
+def store_approved_memory(row: Memory, by: Author, *, expected: int | None = None) -> Memory:
     """A suggestion becomes a memory, or the next version of the one that it replaces. Raises Conflict."""
-    hold(row.owner_id)
-    row = locked(row, expected)
+    lock_memory_owner(row.owner_id)
+    row = lock_memory(row, expected)
     if not row.is_suggested:
         raise Conflict(
             "This memory has already been approved.", code="nothing_to_decide", hint="GET it to see its state."
@@ -121,7 +123,7 @@ def approve(row: Memory, by: Author, *, expected: int | None = None) -> Memory:
         check_total(row.owner_id)
         row.status = Status.ACTIVE
         return next_version(row, {}, by, Action.APPROVED)
-    target = locked(row.replaces, None)
+    target = lock_memory(row.replaces, None)
     target.untrusted = target.untrusted or row.untrusted
     source = Author(by.name, run_id=row.run_id, call_id=None)
     changed = next_version(target, row.content(), source, Action.APPROVED)
@@ -130,18 +132,18 @@ def approve(row: Memory, by: Author, *, expected: int | None = None) -> Memory:
 
 
 @transaction.atomic
-def reject(row: Memory, *, expected: int | None = None) -> None:
+def delete_rejected_suggestion(row: Memory, *, expected: int | None = None) -> None:
     """The suggestion is deleted; what it was to replace stays. Raises Conflict."""
-    row = locked(row, expected)
+    row = lock_memory(row, expected)
     if not row.is_suggested:
         raise Conflict("This memory is not a suggestion.", code="nothing_to_decide", hint="Delete it instead.")
     row.delete()
 
 
 @transaction.atomic
-def roll_back(row: Memory, number: int, by: Author, *, expected: int | None = None) -> Memory:
+def store_earlier_content(row: Memory, number: int, by: Author, *, expected: int | None = None) -> Memory:
     """The content of an earlier version as the next version. Raises NotFound, PreconditionFailed."""
-    row = locked(row, expected)
+    row = lock_memory(row, expected)
     version = row.versions.filter(number=number).first()
     if version is None:
         raise NotFound(f"This memory has no version {number}.")
@@ -149,15 +151,15 @@ def roll_back(row: Memory, number: int, by: Author, *, expected: int | None = No
 
 
 @transaction.atomic
-def remove(row: Memory, *, expected: int | None = None) -> None:
+def delete_memory_row(row: Memory, *, expected: int | None = None) -> None:
     """Delete a memory with its versions and the suggestions to change it."""
-    locked(row, expected).delete()
+    lock_memory(row, expected).delete()
 
 
 @transaction.atomic
-def erase(owner_id: int) -> int:
+def delete_owner_memories(owner_id: int) -> int:
     """Delete every memory of this person with its versions. Returns how many."""
-    hold(owner_id)
+    lock_memory_owner(owner_id)
     rows = Memory.objects.filter(owner_id=owner_id)
     count = rows.count()
     rows.delete()
@@ -167,27 +169,27 @@ def erase(owner_id: int) -> int:
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def insert(row: Memory, by: Author) -> Memory:
+def create_memory_row(row: Memory, by: Author) -> Memory:
     row.run_id, row.call_id = by.run_id, by.call_id
     row.untrusted = row.untrusted or by.is_untrusted
-    row.words = words_for(row)
+    row.words = build_memory_words(row)
     row.save(force_insert=True)
-    note(row, by, Action.CREATED)
+    record_memory_version(row, by, Action.CREATED)
     return row
 
 
 def next_version(row: Memory, content: dict[str, JSON], by: Author, action: str) -> Memory:
-    for name, value in checked({**row.content(), **content}).items():
+    for name, value in check_memory_content({**row.content(), **content}).items():
         setattr(row, name, value)
     row.untrusted = row.untrusted or by.is_untrusted
-    row.words = words_for(row)
+    row.words = build_memory_words(row)
     row.version += 1
     row.save()
-    note(row, by, action)
+    record_memory_version(row, by, action)
     return row
 
 
-def note(row: Memory, by: Author, action: str) -> None:
+def record_memory_version(row: Memory, by: Author, action: str) -> None:
     MemoryVersion.objects.create(
         memory=row, number=row.version, action=action, author=by.name[:150], is_agent=by.is_agent, run_id=by.run_id,
         root_id=by.root_id, call_id=by.call_id, untrusted=row.untrusted, **row.content(),
@@ -196,12 +198,12 @@ def note(row: Memory, by: Author, action: str) -> None:
         MemoryWrite.objects.create(owner_id=row.owner_id, untrusted=row.untrusted)
 
 
-def words_for(row: Memory) -> str:
+def build_memory_words(row: Memory) -> str:
     """Each stem once, with a space on either side."""
-    return f" {' '.join(dict.fromkeys(stems_of(f'{row.subject} . {row.text}')))} "
+    return f" {' '.join(dict.fromkeys(list_search_stems(f'{row.subject} . {row.text}')))} "
 
 
-def locked(row: Memory, expected: int | None) -> Memory:
+def lock_memory(row: Memory, expected: int | None) -> Memory:
     current = Memory.objects.select_for_update().filter(pk=row.pk).first()
     if current is None:
         raise NotFound("This memory was deleted in the meantime.")
@@ -230,9 +232,13 @@ def same(place: Place, text: str) -> Memory | None:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def checked(content: dict[str, JSON]) -> dict[str, JSON]:
+def check_memory_content(content: dict[str, JSON]) -> dict[str, JSON]:
     """Without invisible characters, which could hide instructions. Raises Invalid."""
-    values = {**content, "text": clean(content["text"]).strip(), "subject": clean(content.get("subject", "")).strip()}
+    values = {
+        **content,
+        "text": clean_untrusted_text(content["text"]).strip(),
+        "subject": clean_untrusted_text(content.get("subject", "")).strip(),
+    }
     for name, most in (("text", TEXT), ("subject", SUBJECT)):
         if len(values[name]) > most:
             raise Invalid(f"The {name} has more than {most} characters.", code="too_long", hint="Shorten it.")
@@ -244,13 +250,13 @@ def checked(content: dict[str, JSON]) -> dict[str, JSON]:
     return values
 
 
-def hold(owner_id: int) -> None:
+def lock_memory_owner(owner_id: int) -> None:
     """Writers of one person's memories come one after the other, so that they cannot exceed the limits together."""
     users: Any = get_user_model()
     list(users.objects.select_for_update(no_key=True).filter(pk=owner_id).values_list("pk"))
 
 
-def check_room(place: Place, by: Author, *, at_once: bool) -> None:
+def check_memory_room(place: Place, by: Author, *, at_once: bool) -> None:
     """Raises Conflict: a hostile text must not fill somebody's memory or their list of suggestions."""
     check_rate(place.owner_id, by)
     if not at_once:
@@ -271,9 +277,9 @@ def check_total(owner_id: int) -> None:
 def check_suggestions(owner_id: int, by: Author) -> None:
     """Raises Conflict. Agents that read text of strangers may fill half of the list, so the others keep room."""
     rows, most = Memory.objects.filter(owner_id=owner_id).suggested(), MEMORY_SUGGESTIONS
-    if by.is_agent and by.is_untrusted and rows.filter(untrusted=True).count() >= share_of(most):
+    if by.is_agent and by.is_untrusted and rows.filter(untrusted=True).count() >= measure_untrusted_share(most):
         raise Conflict(
-            f"{share_of(most)} suggestions from text of strangers already wait for a decision.",
+            f"{measure_untrusted_share(most)} suggestions from text of strangers already wait for a decision.",
             code="too_many_suggestions", hint="The person decides about them on the page Memory.",
         )  # fmt: skip
     if rows.count() >= most:
@@ -297,14 +303,16 @@ def check_rate(owner_id: int, by: Author) -> None:
     writes.filter(at__lt=since).delete()
     written = writes.filter(at__gte=since)
     most = MEMORIES_PER_DAY
-    if written.count() >= most or (by.is_untrusted and written.filter(untrusted=True).count() >= share_of(most)):
+    if written.count() >= most or (
+        by.is_untrusted and written.filter(untrusted=True).count() >= measure_untrusted_share(most)
+    ):
         raise Conflict(
             "Agents have changed the memory of this person too often in the last 24 hours.", code="too_many_in_day",
             hint="Try again tomorrow, or let the person write it on the page Memory.",
         )  # fmt: skip
 
 
-def share_of(most: int) -> int:
+def measure_untrusted_share(most: int) -> int:
     """What runs that read text of strangers may use of a limit."""
     return max(1, most // 2)
 

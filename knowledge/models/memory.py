@@ -23,12 +23,16 @@ class MemoryQuerySet(models.QuerySet):
         """The person's own, and those of the teams they are in."""
         if not user.is_authenticated:
             return self.none()
-        return self.filter(Q(owner_id=user.pk) | Q(scope=Memory.Scope.TEAM, team_id__in=teams_of(user.pk)))
+        return self.filter(
+            Q(owner_id=user.pk) | Q(scope=Memory.Scope.TEAM, team_id__in=build_member_teams_query(user.pk))
+        )
 
     def editable_by(self, user: Any) -> Self:
         """The owner, and the administrators of its team."""
         roles = [Membership.Role.ADMINISTRATOR]
-        return self.filter(Q(owner_id=user.pk) | Q(scope=Memory.Scope.TEAM, team_id__in=teams_of(user.pk, roles)))
+        return self.filter(
+            Q(owner_id=user.pk) | Q(scope=Memory.Scope.TEAM, team_id__in=build_member_teams_query(user.pk, roles))
+        )
 
     def active(self, now: datetime | None = None) -> Self:
         """Approved, and valid at this time."""
@@ -48,9 +52,9 @@ class MemoryQuerySet(models.QuerySet):
         """
         scopes = Memory.Scope
         condition = Q(scope=scopes.AGENT, agent_id=agent_id)
-        of_team = Q(scope=scopes.TEAM, team_id__in=teams_of(user_id))
+        of_team = Q(scope=scopes.TEAM, team_id__in=build_member_teams_query(user_id))
         for author_id in others_among(authors, user_id):
-            of_team &= Q(team_id__in=teams_of(author_id))
+            of_team &= Q(team_id__in=build_member_teams_query(author_id))
         if may_use_own_notes(authors, user_id):
             condition |= Q(scope=scopes.PERSON_AGENT, owner_id=user_id, agent_id=agent_id)
         if not others_among(authors, user_id):
@@ -63,7 +67,7 @@ def may_use_own_notes(authors: Sequence[Any], user_id: Any) -> bool:
     return others_among(authors, user_id) <= {authors[0]}
 
 
-def teams_of(user_id: Any, roles: Any = Membership.Role.values) -> models.QuerySet:
+def build_member_teams_query(user_id: Any, roles: Any = Membership.Role.values) -> models.QuerySet:
     return Membership.objects.filter(user_id=user_id, role__in=roles).values("team_id")
 
 

@@ -15,8 +15,8 @@ from agents.http.openapi import IF_MATCH
 from agents.http.parsers import JSONParser
 from agents.http.resources import location_header
 from agents.http.throttles import client_address
-from agents.http.versioned import NUMBER, WITHOUT_LISTS, VersionedViewSet, read_number, versions_as
-from agents.http.viewsets import read, readable_name, refusals
+from agents.http.versioned import NUMBER, WITHOUT_LISTS, VersionedViewSet, read_version_number, serve_versions
+from agents.http.viewsets import read_body, readable_name, refusals
 from knowledge.models import Skill, SkillVersion
 from plumbing.untrusted.archives import MOST_BYTES, MOST_FILES
 
@@ -64,7 +64,7 @@ class FormParser(MultiPartParser):
         return super().parse(stream, media_type, parser_context)
 
 
-@versions_as("skills", SkillVersionSerializer, WholeSkillVersionSerializer)
+@serve_versions("skills", SkillVersionSerializer, WholeSkillVersionSerializer)
 @extend_schema_view(publish=extend_schema(request=PublishSkillSerializer))
 class SkillViewSet(VersionedViewSet):
     """Skills in the form of the Agent Skills specification: SKILL.md and files, with versions."""
@@ -112,7 +112,7 @@ class SkillViewSet(VersionedViewSet):
         with refusals("skill", request.user):
             fields = self.shared(skill, request.data)
             if "text" in fields:
-                store.save(
+                store.save_skill(
                     skill, fields["text"], None, user=request.user, untrusted=False, source=client_address(request)
                 )
         return Response(self.get_serializer(skill).data)
@@ -123,38 +123,38 @@ class SkillViewSet(VersionedViewSet):
         serializer.is_valid(raise_exception=True)
         fields: dict[str, Any] = serializer.validated_data
         if "team" in fields and fields["team"] != skill.team:
-            store.share(skill, fields["team"], user=self.request.user, source=client_address(self.request))
+            store.share_skill(skill, fields["team"], user=self.request.user, source=client_address(self.request))
         return fields
 
     def perform_destroy(self, skill: Skill) -> None:
         with refusals("skill", self.request.user):
-            store.delete(skill, user=self.request.user, source=client_address(self.request))
+            store.delete_skill(skill, user=self.request.user, source=client_address(self.request))
 
     def stored(self, skill: Skill) -> Skill:
         """The working row with what the request contains."""
         user, source = self.request.user, client_address(self.request)
         if not hasattr(self.request.data, "getlist"):  # JSON, and no form
-            body = read(ReplacedSkillSerializer if skill.pk else WrittenSkillSerializer, self.request)
-            contents = files.checked(files.with_kept(skill, body["files"])) if "files" in body else None
+            body = read_body(ReplacedSkillSerializer if skill.pk else WrittenSkillSerializer, self.request)
+            contents = files.check_skill_files(files.with_kept(skill, body["files"])) if "files" in body else None
             archive = store.store_changed(skill, body["text"], contents, untrusted=False)
             with refusals("skill", user):
                 if "team" in body:
                     self.shared(skill, {"team": body["team"]})
-                return store.save(
+                return store.save_skill(
                     skill, body["text"], contents, user=user, untrusted=False, source=source, archive=archive
                 )
-        folder, text, contents = received(self.request.data, self.request.FILES)
+        folder, text, contents = read_skill_form(self.request.data, self.request.FILES)
         archive = store.store_changed(skill, text, contents, untrusted=True, folder=folder)
         with refusals("skill", user):
-            return store.save(
+            return store.save_skill(
                 skill, text, contents, user=user, untrusted=True, source=source, folder=folder, archive=archive
             )
 
     def freeze(self, skill: Skill, body: dict[str, Any]) -> SkillVersion:
-        return store.publish(skill, user=self.request.user, source=client_address(self.request), **body)
+        return store.publish_skill(skill, user=self.request.user, source=client_address(self.request), **body)
 
     def go_back(self, skill: Skill, number: int) -> SkillVersion:
-        return store.rollback(skill, number, user=self.request.user, source=client_address(self.request))
+        return store.roll_back_skill(skill, number, user=self.request.user, source=client_address(self.request))
 
     def contents(self, version: SkillVersion) -> dict[str, Any]:
         return version.whole()
@@ -167,8 +167,8 @@ class SkillViewSet(VersionedViewSet):
     def export(self, request: Any, name: str) -> HttpResponse:
         """The folder of the skill as a zip archive."""
         skill = self.get_object()
-        content = files.exported(self.chosen(skill), skill.name)
-        return attached(content, f"{skill.name}.zip", "application/zip")
+        content = files.build_skill_archive(self.chosen(skill), skill.name)
+        return build_attachment_response(content, f"{skill.name}.zip", "application/zip")
 
     @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY}, parameters=[VERSION])
     @action(detail=True, **WITHOUT_LISTS)
@@ -177,12 +177,12 @@ class SkillViewSet(VersionedViewSet):
         content = files.read_one(self.chosen(self.get_object()), path)
         if content is None:
             raise NotFound(f"“{readable_name(name)}” has no file “{path[:100]}”.")
-        return attached(content, path.rpartition("/")[2], "application/octet-stream")
+        return build_attachment_response(content, path.rpartition("/")[2], "application/octet-stream")
 
     def chosen(self, skill: Skill) -> Skill | SkillVersion:
         if "version" not in self.request.query_params:
             return skill
-        return self.find_version(skill, read_number(self.request, "version"))
+        return self.find_version(skill, read_version_number(self.request, "version"))
 
     @extend_schema(responses=SkillUsersSerializer)
     @action(detail=True, **WITHOUT_LISTS)
@@ -190,15 +190,17 @@ class SkillViewSet(VersionedViewSet):
         """Agents and chains that are granted the skill."""
         skill = self.get_object()
         skill.require_edit(request.user)
-        return Response(SkillUsersSerializer({"results": store.used_by(skill, request.user), "next": None}).data)
+        return Response(
+            SkillUsersSerializer({"results": store.list_skill_users(skill, request.user), "next": None}).data
+        )
 
 
-def attached(content: bytes, name: str, media_type: str) -> HttpResponse:
+def build_attachment_response(content: bytes, name: str, media_type: str) -> HttpResponse:
     headers = {"Content-Disposition": content_disposition_header(True, name) or "", **SAFE}
     return HttpResponse(content, content_type=media_type, headers=headers)
 
 
-def received(fields: Any, uploads: Any) -> tuple[str, str, dict[str, bytes]]:
+def read_skill_form(fields: Any, uploads: Any) -> tuple[str, str, dict[str, bytes]]:
     """(name of the folder, SKILL.md, the other files) of a form. Raises Invalid, TooLarge."""
     if sum(file.size for _, group in uploads.lists() for file in group) > MOST_BYTES:
         raise TooLarge(f"A skill may have {MOST_BYTES >> 20} MB.", hint="Leave out large files.")

@@ -4,7 +4,7 @@ from typing import Any
 
 from agents.tools import RetryTool, ToolFailed, ToolResult, ToolSpec
 from knowledge.models import SkillVersion
-from plumbing.untrusted.formats import clean
+from plumbing.untrusted.formats import clean_untrusted_text
 
 from . import files
 
@@ -12,7 +12,7 @@ PIECE = 40_000  # characters of a file in one result
 MOST_PATHS = 200
 
 
-def version_of(tool: ToolSpec) -> SkillVersion:
+def load_granted_version(tool: ToolSpec) -> SkillVersion:
     """The version that the grant gives. Raises ToolFailed."""
     rows = SkillVersion.objects.filter(pk=tool.source.get("id")).select_related("bundle")
     if (version := rows.first()) is None:
@@ -20,26 +20,28 @@ def version_of(tool: ToolSpec) -> SkillVersion:
     return version
 
 
-def read(tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+def read_skill_file(tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
     """{"skill", "version", "path", "text"}, with "files" for SKILL.md and "next_offset" for a long file.
 
     The result of a version that no person has reviewed is marked as text of strangers. Raises RetryTool, ToolFailed.
     """
-    version = version_of(tool)
+    version = load_granted_version(tool)
     path = str(arguments.get("path") or files.MAIN).removeprefix("./")
     content = files.read_one(version, path)
     if content is None:
-        raise RetryTool(f"The skill “{tool.name}” has no file “{path[:100]}”. Its files: {names(version.paths)}.")
+        raise RetryTool(
+            f"The skill “{tool.name}” has no file “{path[:100]}”. Its files: {format_skill_paths(version.paths)}."
+        )
     value: dict[str, Any] = {"skill": tool.name, "version": version.number, "path": path}
-    value |= shown(content, arguments.get("offset") or 0, f"/mnt/skills/{tool.name}/{path}")
+    value |= build_skill_piece(content, arguments.get("offset") or 0, f"/mnt/skills/{tool.name}/{path}")
     if path == files.MAIN:
         value["files"] = version.paths[:MOST_PATHS]
     return ToolResult(ok=True, value=value, untrusted=version.untrusted)
 
 
-def shown(content: bytes, offset: int, place: str) -> dict[str, Any]:
+def build_skill_piece(content: bytes, offset: int, place: str) -> dict[str, Any]:
     try:
-        text = clean(content.decode())
+        text = clean_untrusted_text(content.decode())
     except UnicodeDecodeError:
         return {"size": len(content), "note": f"This is not a text. Python finds it at {place}."}
     piece = text[offset : offset + PIECE]
@@ -47,5 +49,5 @@ def shown(content: bytes, offset: int, place: str) -> dict[str, Any]:
     return {"text": piece, **more}
 
 
-def names(paths: list[str]) -> str:
+def format_skill_paths(paths: list[str]) -> str:
     return ", ".join([files.MAIN, *paths[:50]])[:2000]

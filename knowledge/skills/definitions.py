@@ -5,7 +5,7 @@ from typing import Any
 
 from agents import storage
 from agents.definitions import shapes
-from agents.definitions.agents import share, sharing
+from agents.definitions.agents import share_definition, sharing
 from agents.definitions.contents import read_content, write_content
 from agents.definitions.files import Definition
 from agents.exceptions import Invalid
@@ -35,7 +35,7 @@ class SkillKind:
         for is_live, one in ((False, definition), (True, definition.get("live"))):
             if not one:
                 continue
-            contents, untrusted = contents_of(one), bool(one.get("untrusted"))
+            contents, untrusted = read_defined_files(one), bool(one.get("untrusted"))
             archive = files.store_archive(owner, definition["name"], contents, untrusted=untrusted)
             self.archives[definition["name"], is_live] = archive
 
@@ -43,7 +43,7 @@ class SkillKind:
         """Delete the stored bytes that no row refers to."""
         names = {archive.stored for archive in self.archives.values() if archive is not None}
         kept = set(StoredFile.objects.filter(stored__in=names).values_list("stored", flat=True))
-        storage.remove(names - kept)
+        storage.remove_stored_bytes(names - kept)
 
     def unknown(self, definition: Definition) -> dict[str, str]:
         fields = extra(definition, {"kind", "name", "team", "draft", "live", *CONTENT})
@@ -67,8 +67,8 @@ class SkillKind:
         )
 
     def read(self, row: Skill) -> Definition:
-        draft = content_of(row)
-        live = content_of(row.published) if row.published else draft
+        draft = build_skill_content(row)
+        live = build_skill_content(row.published) if row.published else draft
         return {
             "kind": self.name,
             "name": row.name,
@@ -80,8 +80,8 @@ class SkillKind:
     def normal(self, definition: Definition, owner: Any) -> Definition:
         """Defaults left out; a text in base64 is the text."""
         kept = {name: definition[name] for name in ("kind", "name", "team", "draft") if definition.get(name)}
-        live = {"live": plain(definition["live"])} if definition.get("live") else {}
-        return {**kept, **plain(definition), **live}
+        live = {"live": normalize_skill_definition(definition["live"])} if definition.get("live") else {}
+        return {**kept, **normalize_skill_definition(definition), **live}
 
     def left_open(self, definition: Definition) -> set[str]:
         """An apply reviews nothing: a file without the mark leaves the row's as it is."""
@@ -91,18 +91,18 @@ class SkillKind:
         """Store the skill and publish it, unless it is a draft. `live` is published first."""
         row = row or Skill(owner=owner)
         row.name = definition["name"]
-        share(row, definition.get("team"))
+        share_definition(row, definition.get("team"))
         if definition.get("live"):
-            keep(row, definition["live"], actor, self.archives.get((row.name, True)))
-            publish(row, actor)
-        keep(row, definition, actor, self.archives.get((row.name, False)))
+            save_skill_definition(row, definition["live"], actor, self.archives.get((row.name, True)))
+            publish_skill_definition(row, actor)
+        save_skill_definition(row, definition, actor, self.archives.get((row.name, False)))
         if not definition.get("draft") and not definition.get("live"):
-            publish(row, actor)
+            publish_skill_definition(row, actor)
         carry(row)
         return row
 
 
-def content_of(row: Any) -> Definition:
+def build_skill_content(row: Any) -> Definition:
     contents = files.read_all(row)
     contents.pop(files.MAIN)
     definition: Definition = {"text": row.text}
@@ -113,7 +113,7 @@ def content_of(row: Any) -> Definition:
     return definition
 
 
-def plain(definition: Definition) -> Definition:
+def normalize_skill_definition(definition: Definition) -> Definition:
     sent = definition.get("files") or {}
     content = {path: write_content(read_content(path, one)) for path, one in sorted(sent.items())}
     untrusted = {"untrusted": True} if definition.get("untrusted") else {}
@@ -137,21 +137,21 @@ def is_base64(one: Any) -> bool:
     return isinstance(one, dict) and one.keys() == {"base64"} and isinstance(one["base64"], str)
 
 
-def keep(row: Skill, definition: Definition, actor: Any, archive: StoredFile | None) -> None:
+def save_skill_definition(row: Skill, definition: Definition, actor: Any, archive: StoredFile | None) -> None:
     """Store the working row. Raises Invalid, Conflict, TooLarge."""
     text, untrusted = definition.get("text", ""), bool(definition.get("untrusted"))
-    contents = contents_of(definition)
-    store.save(row, text, contents, user=actor, untrusted=untrusted, source="definitions", archive=archive)
+    contents = read_defined_files(definition)
+    store.save_skill(row, text, contents, user=actor, untrusted=untrusted, source="definitions", archive=archive)
 
 
-def contents_of(definition: Definition) -> dict[str, bytes]:
+def read_defined_files(definition: Definition) -> dict[str, bytes]:
     """Its files besides SKILL.md. Raises Invalid, TooLarge."""
     sent = definition.get("files") or {}
-    contents = files.checked({path: read_content(path, one) for path, one in sent.items()})
+    contents = files.check_skill_files({path: read_content(path, one) for path, one in sent.items()})
     if files.MAIN in contents:
         raise Invalid(f"{files.MAIN} is the field “text”, not a file.", code="invalid")
     return contents
 
 
-def publish(row: Skill, actor: Any) -> None:
-    store.publish(row, user=actor, note="from a definition file", source="definitions")
+def publish_skill_definition(row: Skill, actor: Any) -> None:
+    store.publish_skill(row, user=actor, note="from a definition file", source="definitions")

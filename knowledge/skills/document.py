@@ -33,7 +33,7 @@ class Document:
         return self.front["description"]
 
 
-def read(text: str, folder: str = "") -> Document:
+def parse_skill_document(text: str, folder: str = "") -> Document:
     """SKILL.md in parts. `folder` is the name of its folder, which must be that of the skill; "" if it has none.
 
     Raises Invalid with one detail for each problem, TooLarge.
@@ -43,8 +43,8 @@ def read(text: str, folder: str = "") -> Document:
             _("SKILL.md has more than %(number)s characters.") % {"number": TEXT},
             hint=_("Move details to files that it refers to."),
         )
-    front, body = parted(text)
-    problems = [*problems_of(front), *folder_problems(front, folder)]
+    front, body = split_front_matter(text)
+    problems = [*iterate_front_problems(front), *folder_problems(front, folder)]
     if problems:
         details = [{"field": field, "code": "invalid", "message": message} for field, message in problems]
         first = details[0]
@@ -54,17 +54,17 @@ def read(text: str, folder: str = "") -> Document:
             details=details,
         )
     if "metadata" in front:
-        front["metadata"] = {str(key): worded(value) for key, value in (front["metadata"] or {}).items()}
+        front["metadata"] = {str(key): format_front_value(value) for key, value in (front["metadata"] or {}).items()}
     return Document(front, body)
 
 
-def parted(text: str) -> tuple[dict[str, Any], str]:
+def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     match = FENCED.match(text)
     if "\0" in text or match is None or len(match[1]) > FRONT:
         hint = "Begin SKILL.md with ---, the fields name and description as YAML, and --- again."
         raise Invalid(_("SKILL.md has no front matter."), code="invalid_skill", hint=hint)
     try:
-        front = apart.read("yaml", match[1])
+        front = apart.run_reader_task("yaml", match[1])
     except (apart.Refused, apart.TooMuch) as error:
         hint = "Put texts with a colon in quotes."
         raise Invalid(
@@ -75,7 +75,7 @@ def parted(text: str) -> tuple[dict[str, Any], str]:
     return front, match[2]
 
 
-def problems_of(front: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def iterate_front_problems(front: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for field in front:
         if field not in FIELDS:
             yield str(field)[:60], f"“{str(field)[:60]}” is not a field of skills; there are {', '.join(FIELDS)}."
@@ -105,7 +105,7 @@ def is_flat(metadata: Any) -> bool:
     return isinstance(metadata, dict) and not any(isinstance(one, dict | list) for one in metadata.values())
 
 
-def worded(value: Any) -> str:
+def format_front_value(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: ""}[value]
     return str(value)

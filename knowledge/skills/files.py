@@ -28,7 +28,7 @@ def from_archive(content: bytes, folder: str = "") -> tuple[str, str, dict[str, 
         )
     except apart.Refused as error:
         raise Invalid(str(error), code=error.code or "broken_archive", hint=error.hint)
-    return (folder.strip("/").rpartition("/")[2] or name, *divided(files))
+    return (folder.strip("/").rpartition("/")[2] or name, *split_main_file(files))
 
 
 def with_kept(row: Any, sent: list[dict[str, Any]]) -> dict[str, bytes]:
@@ -51,23 +51,23 @@ def with_kept(row: Any, sent: list[dict[str, Any]]) -> dict[str, bytes]:
 
 def from_parts(parts: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
     """(SKILL.md, the other files) of files that were sent one by one, by their paths. Raises Invalid."""
-    return divided(checked(parts))
+    return split_main_file(check_skill_files(parts))
 
 
-def checked(parts: dict[str, bytes]) -> dict[str, bytes]:
+def check_skill_files(parts: dict[str, bytes]) -> dict[str, bytes]:
     """The same files, if their paths and sizes are allowed. Raises Invalid."""
     try:
-        entries = ((archives.check_path(path), partial(first, data)) for path, data in parts.items())
+        entries = ((archives.check_path(path), partial(cut_leading_bytes, data)) for path, data in parts.items())
         return dict(archives.read_within_limits(entries))
     except apart.Refused as error:
         raise Invalid(str(error), code=error.code or "invalid", hint=error.hint)
 
 
-def first(data: bytes, most: int) -> bytes:
+def cut_leading_bytes(data: bytes, most: int) -> bytes:
     return data[:most]
 
 
-def divided(files: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
+def split_main_file(files: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
     if MAIN not in files:
         raise Invalid(
             _("There is no file %(file)s.") % {"file": MAIN},
@@ -81,7 +81,7 @@ def divided(files: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
     return text, {path: content for path, content in files.items() if path != MAIN}
 
 
-def listed(files: dict[str, bytes]) -> list[dict[str, Any]]:
+def describe_skill_files(files: dict[str, bytes]) -> list[dict[str, Any]]:
     entries = []
     for path, content in sorted(files.items()):
         ending = path.rpartition(".")[2].lower()
@@ -116,7 +116,7 @@ def read_all(row: Any) -> dict[str, bytes]:
     """The files of a skill or a version, with SKILL.md. Raises Invalid if the storage has lost them."""
     if row.bundle is None:
         return {MAIN: row.text.encode()}
-    content = storage.read(row.bundle)
+    content = storage.read_stored_file(row.bundle)
     if content is None:
         raise Invalid(_("The files of this skill are not in the storage."), code="file_gone")
     return {MAIN: row.text.encode(), **archives.read_pack(content)}
@@ -128,10 +128,10 @@ def read_one(row: Any, path: str) -> bytes | None:
         return row.text.encode()
     if path not in row.paths or row.bundle is None:
         return None
-    content = storage.read(row.bundle)
-    return None if content is None else archives.read_file(content, path)
+    content = storage.read_stored_file(row.bundle)
+    return None if content is None else archives.read_archive_file(content, path)
 
 
-def exported(row: Any, name: str) -> bytes:
+def build_skill_archive(row: Any, name: str) -> bytes:
     """A zip archive with the folder of the skill."""
     return archives.pack({f"{name}/{path}": content for path, content in read_all(row).items()})

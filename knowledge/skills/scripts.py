@@ -11,7 +11,7 @@ from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import require_scope
 from agents.http.strict import StrictSerializer, Text
 from agents.http.throttles import client_address
-from agents.http.viewsets import APIView, ByName, read
+from agents.http.viewsets import APIView, ByName, read_body
 from functions import store
 from functions.models import StoredFunction
 from functions.serializers import FunctionSerializer
@@ -35,17 +35,17 @@ class ScriptView(ByName, APIView):
     def post(self, request: Request, name: str) -> Response:
         """The draft, unpublished. 422 with each line that functions may not contain; 409 if the name is taken."""
         require_scope(request, "functions:write")
-        body = read(ScriptSerializer, request)
+        body = read_body(ScriptSerializer, request)
         skill = self.named(Skill.objects.select_related("bundle"))
         skill.require_use(request.user)
-        function = draft_of(
+        function = create_script_draft(
             skill, body["path"], body.get("name", ""), user=request.user, source=client_address(request)
         )
         shown = FunctionSerializer(function, context={"request": request}).data
         return Response(shown, status=201, headers={"Location": f"/api/v1/functions/{function.name}"})
 
 
-def draft_of(skill: Skill, path: str, name: str, *, user: Any, source: str) -> StoredFunction:
+def create_script_draft(skill: Skill, path: str, name: str, *, user: Any, source: str) -> StoredFunction:
     """Store a script as the draft of a function of this person. Raises NotFound, Invalid, Conflict."""
     content = files.read_one(skill, path) if path.endswith(".py") else None
     if content is None:
@@ -54,16 +54,18 @@ def draft_of(skill: Skill, path: str, name: str, *, user: Any, source: str) -> S
         text = content.decode()
     except UnicodeDecodeError:
         raise Invalid(f"“{path[:100]}” is not UTF-8.", code="unreadable")
-    return drafted(name or name_of(path), text, f"from the skill {skill}, {path}", user=user, source=source)
+    return create_function_draft(
+        name or build_function_name(path), text, f"from the skill {skill}, {path}", user=user, source=source
+    )
 
 
-def drafted(name: str, text: str, note: str, *, user: Any, source: str) -> StoredFunction:
+def create_function_draft(name: str, text: str, note: str, *, user: Any, source: str) -> StoredFunction:
     """Store a text as the draft of a function of this person. Raises ValidationError, Invalid, Conflict."""
     function = StoredFunction(owner=user, name=name, source=text)
     function.clean_fields(exclude=["owner", "team", "published"])
-    return store.save(function, user=user, source=source, note=note[:500])
+    return store.save_function(function, user=user, source=source, note=note[:500])
 
 
-def name_of(path: str) -> str:
+def build_function_name(path: str) -> str:
     stem = path.rpartition("/")[2].removesuffix(".py").lower()
     return re.sub(r"[^a-z0-9_-]+", "_", stem).strip("_-")[:64] or "script"

@@ -12,9 +12,9 @@ from agents import storage
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent, AuditEvent, Chain, StoredFile, Team, Tool, ToolGrant
 from agents.models.agent import tool_changed
-from agents.models.version import earlier, next_number
-from agents.schema import sha256_of
-from agents.sharing import carry, check_share, let_go
+from agents.models.version import find_earlier_version, next_number
+from agents.schema import hash_json
+from agents.sharing import carry, check_share, release_unshared_uses
 from agents.tools import ToolSpec
 from knowledge.models import Skill, SkillVersion
 from knowledge.models.skill import check_skill_name
@@ -32,7 +32,7 @@ SCHEMA = {
 UNREVIEWED = "It was imported and has not been reviewed by a person; read it to learn what it is for."
 
 
-def save(
+def save_skill(
     skill: Skill,
     text: str,
     contents: dict[str, bytes] | None,
@@ -48,7 +48,7 @@ def save(
     An edit does not remove the mark `untrusted`. `archive`: of these contents (`files.store_archive`); without it their
     bytes are stored first, so outside of a transaction. Raises Invalid, Conflict, TooLarge.
     """
-    listed = files.listed(contents) if contents is not None else skill.files
+    listed = files.describe_skill_files(contents) if contents is not None else skill.files
     archive = archive or store_changed(skill, text, contents, untrusted=untrusted, folder=folder)
     with transaction.atomic():
         return save_listed(skill, text, listed, archive, user=user, untrusted=untrusted, source=source, folder=folder)
@@ -60,9 +60,9 @@ def store_changed(
     """The stored archive of files that the working row does not have; None if nothing changes. Must not be called in a
     transaction. Raises Invalid, Conflict, TooLarge.
     """
-    if contents is None or files.listed(contents) == skill.files:
+    if contents is None or files.describe_skill_files(contents) == skill.files:
         return None
-    name = skill.name or document.read(text, folder).name
+    name = skill.name or document.parse_skill_document(text, folder).name
     return files.store_archive(skill.owner, name, contents, untrusted=untrusted)
 
 
@@ -78,7 +78,7 @@ def save_listed(
     folder: str,
 ) -> Skill:
     """Must be called in a transaction."""
-    read = document.read(text, folder)
+    read = document.parse_skill_document(text, folder)
     is_new = skill.pk is None
     if not is_new:
         skill.require_edit(user)
@@ -88,7 +88,7 @@ def save_listed(
     skill.untrusted = untrusted or (skill.untrusted and not is_new)
     if listed != skill.files:
         if archive is not None:
-            storage.keep(archive)
+            storage.keep_file(archive)
         skill.bundle, skill.files = archive, listed
     try:
         with transaction.atomic():
@@ -99,7 +99,7 @@ def save_listed(
             code="name_taken",
             hint=_("Choose another name."),
         )
-    record("created" if is_new else "changed", skill, user, source, untrusted=skill.untrusted)
+    record_skill_event("created" if is_new else "changed", skill, user, source, untrusted=skill.untrusted)
     return skill
 
 
@@ -121,7 +121,7 @@ def require_same_name(skill: Skill, name: str) -> None:
 
 def require_free_name(skill: Skill) -> None:
     """Raises Conflict if a tool of another kind has the name, as publishing would then fail."""
-    own = tool_of(skill.pk)
+    own = find_skill_tool(skill.pk)
     others = Tool.objects.filter(name=skill.name).exclude(pk=own.pk if own else None)
     of_team = others.filter(team=skill.team) if skill.team_id else others.none()
     if namesake := (others.filter(owner=skill.owner) | of_team).first():
@@ -133,18 +133,18 @@ def require_free_name(skill: Skill) -> None:
 
 
 @transaction.atomic
-def publish(skill: Skill, *, user: Any, note: str = "", reviewed: bool = False, source: str = "") -> SkillVersion:
+def publish_skill(skill: Skill, *, user: Any, note: str = "", reviewed: bool = False, source: str = "") -> SkillVersion:
     """An immutable version of the working row, made live. Equal content is the same version again.
 
     `reviewed`: a person has read an imported skill; only this removes the mark `untrusted`. Raises Invalid, Conflict.
     """
     skill.require_edit(user)
     locked = Skill.objects.select_for_update().get(pk=skill.pk)
-    front = document.read(locked.text).front
+    front = document.parse_skill_document(locked.text).front
     if reviewed and locked.untrusted:
         locked.untrusted = False
-        record("reviewed", locked, user, source)
-    digest = sha256_of(locked.whole())
+        record_skill_event("reviewed", locked, user, source)
+    digest = hash_json(locked.whole())
     version = locked.versions.filter(sha256=digest).first() or SkillVersion.objects.create(
         skill=locked,
         number=next_number(locked.versions),
@@ -157,57 +157,57 @@ def publish(skill: Skill, *, user: Any, note: str = "", reviewed: bool = False, 
         note=note,
         author=user if getattr(user, "pk", None) else None,
     )
-    point_to(locked, version)
+    save_live_version(locked, version)
     skill.refresh_from_db()
-    record("published", skill, user, source, version=version.number, sha256=version.sha256)
+    record_skill_event("published", skill, user, source, version=version.number, sha256=version.sha256)
     return version
 
 
 @transaction.atomic
-def rollback(skill: Skill, number: int, *, user: Any, source: str = "") -> SkillVersion:
+def roll_back_skill(skill: Skill, number: int, *, user: Any, source: str = "") -> SkillVersion:
     """An earlier version is live again; the working row does not change. Raises Invalid."""
     skill.require_edit(user)
-    version = earlier(skill, number)
-    point_to(skill, version)
-    record("rolled_back", skill, user, source, version=number, sha256=version.sha256)
+    version = find_earlier_version(skill, number)
+    save_live_version(skill, version)
+    record_skill_event("rolled_back", skill, user, source, version=number, sha256=version.sha256)
     return version
 
 
-def point_to(skill: Skill, version: SkillVersion) -> None:
+def save_live_version(skill: Skill, version: SkillVersion) -> None:
     list_tool(skill, version)
     skill.published = version
     Skill.objects.filter(pk=skill.pk).update(published=version, untrusted=skill.untrusted, updated_at=timezone.now())
 
 
 @transaction.atomic
-def share(skill: Skill, team: Team | None, *, user: Any, source: str = "") -> None:
+def share_skill(skill: Skill, team: Team | None, *, user: Any, source: str = "") -> None:
     """Share it with a team, or with nobody (None). Raises Forbidden, Conflict."""
     skill.require_edit(user)
     check_share(skill, user, team, skill.name)
     skill.team = team
     skill.save(update_fields=["team", "updated_at"])
     carry(skill)
-    record("changed", skill, user, source, fields=["team"])
+    record_skill_event("changed", skill, user, source, fields=["team"])
 
 
 @transaction.atomic
-def delete(skill: Skill, *, user: Any, source: str = "") -> None:
+def delete_skill(skill: Skill, *, user: Any, source: str = "") -> None:
     """Delete a skill with its versions and files. Raises Conflict while agents or chains use it."""
     skill.require_edit(user)
-    let_go(skill)
-    if users := used_by(skill, user):
+    release_unshared_uses(skill)
+    if users := list_skill_users(skill, user):
         names = sorted({one["name"] for one in users if one["name"]})
         hint = f"Used by: {', '.join(names[:5]) or 'rows that you cannot see'}."
         raise Conflict(_("This skill is in use."), code="in_use", hint=hint)
     bundles = {skill.bundle_id, *skill.versions.values_list("bundle_id", flat=True)} - {None}
-    if tool := tool_of(skill.pk):
+    if tool := find_skill_tool(skill.pk):
         tool.delete()
-    record("deleted", skill, user, source)
+    record_skill_event("deleted", skill, user, source)
     skill.delete()
-    storage.delete(StoredFile.objects.filter(pk__in=bundles).unreferenced())
+    storage.delete_files(StoredFile.objects.filter(pk__in=bundles).unreferenced())
 
 
-def record(verb: str, skill: Skill, user: Any, source: str, **details: Any) -> None:
+def record_skill_event(verb: str, skill: Skill, user: Any, source: str, **details: Any) -> None:
     actor = user if getattr(user, "pk", None) else None
     AuditEvent.record(f"skill.{verb}", skill, actor=actor, source=source, **details)
 
@@ -215,17 +215,17 @@ def record(verb: str, skill: Skill, user: Any, source: str, **details: Any) -> N
 # -- the catalogue -----------------------------------------------------------------------------------------------------
 
 
-def tool_of(skill_id: int | None) -> Tool | None:
+def find_skill_tool(skill_id: int | None) -> Tool | None:
     return Tool.objects.filter(kind=Tool.Kind.SKILL, source__skill=skill_id).first() if skill_id else None
 
 
 def list_tool(skill: Skill, version: SkillVersion) -> Tool:
     """The tool with the skill's name, through which it is granted."""
     require_free_name(skill)
-    tool = tool_of(skill.pk) or Tool(kind=Tool.Kind.SKILL)
+    tool = find_skill_tool(skill.pk) or Tool(kind=Tool.Kind.SKILL)
     tool.name, tool.owner, tool.team = skill.name, skill.owner, skill.team
     tool.effect, tool.input_schema = Tool.Effect.READ, SCHEMA
-    tool.description, tool.untrusted = shown(version), version.untrusted
+    tool.description, tool.untrusted = get_prompt_description(version), version.untrusted
     tool.source = {"skill": skill.pk, "version": version.number, "id": version.pk, "sha256": version.sha256}
     tool.freeze_hash()
     tool.save()
@@ -233,7 +233,7 @@ def list_tool(skill: Skill, version: SkillVersion) -> Tool:
     return tool
 
 
-def shown(version: SkillVersion) -> str:
+def get_prompt_description(version: SkillVersion) -> str:
     """The description in prompts: text of strangers is not put there."""
     return UNREVIEWED if version.untrusted else version.front["description"]
 
@@ -244,15 +244,21 @@ def as_pinned(tool: ToolSpec, number: int) -> ToolSpec:
     if version is None:
         return replace(tool, pinned_version=number, source={**tool.source, "id": None})
     source = {**tool.source, "version": number, "id": version.pk, "sha256": version.sha256}
-    return replace(tool, pinned_version=number, source=source, description=shown(version), untrusted=version.untrusted)
+    return replace(
+        tool,
+        pinned_version=number,
+        source=source,
+        description=get_prompt_description(version),
+        untrusted=version.untrusted,
+    )
 
 
-def used_by(skill: Skill, user: Any) -> list[dict[str, Any]]:
+def list_skill_users(skill: Skill, user: Any) -> list[dict[str, Any]]:
     """The agents and chains with a grant: [{kind, name, mode, version}]; empty names for those this user cannot see."""
     rows = ToolGrant.objects.filter(tool__kind=Tool.Kind.SKILL, tool__source__skill=skill.pk)
     grants = list(rows.select_related("agent", "chain"))
-    agents = seen(Agent, {grant.agent_id for grant in grants}, user)
-    chains = seen(Chain, {grant.chain_id for grant in grants}, user)
+    agents = load_visible_names(Agent, {grant.agent_id for grant in grants}, user)
+    chains = load_visible_names(Chain, {grant.chain_id for grant in grants}, user)
     uses = []
     for grant in grants:
         kind = "agent" if grant.agent_id else "chain"
@@ -261,7 +267,7 @@ def used_by(skill: Skill, user: Any) -> list[dict[str, Any]]:
     return uses
 
 
-def seen(model: Any, keys: set[Any], user: Any) -> dict[int, str]:
+def load_visible_names(model: Any, keys: set[Any], user: Any) -> dict[int, str]:
     """The names of those of these rows that this user can see. One statement, or none."""
     ids = keys - {None}
     return dict(model.objects.visible_to(user).filter(pk__in=ids).values_list("pk", "name")) if ids else {}

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from plumbing import json_values
-from plumbing.broker.broadcast import channel_of
+from plumbing.broker.broadcast import name_channel
 from plumbing.broker.listener import LISTENER
 
 MAX_INLINE = 64 * 1024  # bytes; longer announcements are read from the row
@@ -38,7 +38,7 @@ class Waiter:
             body = self.lines.get(timeout=max(0.0, seconds))
         except Empty:
             return False
-        self.news = json_values.read(body) if body else None
+        self.news = json_values.load_json(body) if body else None
         return True
 
 
@@ -56,7 +56,7 @@ class LoopWaiter:
             self.loop.call_soon_threadsafe(self.hear, body)
 
     def hear(self, body: bytes) -> None:
-        self.news = json_values.read(body) if body else self.news
+        self.news = json_values.load_json(body) if body else self.news
         self.is_told = True
         if not self.announcement.done():
             self.announcement.set_result(None)
@@ -80,7 +80,7 @@ class Announcements:
     """
 
     def __init__(self, name: str, *, remembered: int = 0) -> None:
-        self.channel = channel_of(name)
+        self.channel = name_channel(name)
         self.remembered = remembered
         self.lock = threading.Lock()
         self.recent: OrderedDict[str, bytes] = OrderedDict()
@@ -135,7 +135,7 @@ class Announcements:
 
 def format_line(key: Any, news: dict[str, Any] | bytes | None) -> bytes:
     """`news` may be JSON already. What is too long is left out: the waiter then reads the rows."""
-    body = json_values.write(news) if isinstance(news, dict) else news  # no raw line breaks
+    body = json_values.dump_json(news) if isinstance(news, dict) else news  # no raw line breaks
     if body is None or len(body) > MAX_INLINE:
         body = b""
     return b"%s %s" % (str(key).encode(), body)

@@ -22,12 +22,12 @@ def server_connection() -> Line:
     return Line(settings.CHANNEL_URL, timeout_s=5)
 
 
-def channel_of(*words: Any) -> bytes:
+def name_channel(*words: Any) -> bytes:
     """The name of a channel, or of a key: "{muster}:run:0192…"."""
     return ":".join((TAG, *map(str, words))).encode()
 
 
-def publish(channel: bytes, message: Message) -> bool:
+def publish_message(channel: bytes, message: Message) -> bool:
     """Send one message and wait until the broker has it. False if the broker is unavailable."""
     return publish_many([(channel, message)])
 
@@ -62,7 +62,7 @@ def publish_command(channel: bytes, message: Message) -> tuple[bytes | str, ...]
 
 
 def as_bytes(message: Message) -> bytes:
-    return message if isinstance(message, bytes) else json_values.write(message)
+    return message if isinstance(message, bytes) else json_values.dump_json(message)
 
 
 def is_reachable() -> bool:

@@ -62,9 +62,9 @@ class Line:
     def exchange(self, connection: Any, commands: tuple[Command, ...]) -> list[Any]:
         """Every reply is read, including errors, so that the connection is clean for the next command."""
         try:
-            write(connection, commands)
+            write_commands(connection, commands)
             self.read_unread(connection)
-            replies = [read(connection) for _ in commands]
+            replies = [read_reply(connection) for _ in commands]
         except BaseException:
             self.abandon(connection)
             raise
@@ -75,7 +75,7 @@ class Line:
 
     def write_unread(self, connection: Any, commands: tuple[Command, ...], sent_at: float) -> None:
         try:
-            write(connection, commands)
+            write_commands(connection, commands)
         except BaseException:
             self.abandon(connection)
             raise
@@ -86,7 +86,7 @@ class Line:
         while self.own.unread:
             _, commands = self.own.unread[0]
             for _ in commands:
-                read(connection)
+                read_reply(connection)
             self.own.unread.popleft()
 
     def kept(self) -> Any:
@@ -111,11 +111,11 @@ class Line:
         return connection
 
 
-def write(connection: Any, commands: tuple[Command, ...]) -> None:
+def write_commands(connection: Any, commands: tuple[Command, ...]) -> None:
     connection.send_packed_command(connection.pack_commands(commands), check_health=False)
 
 
-def read(connection: Any) -> Any:
+def read_reply(connection: Any) -> Any:
     try:
         return connection.read_response()
     except redis.ResponseError as error:

@@ -138,11 +138,11 @@ def ask_resolver(
 
 def is_allowed(address: str, allowed: Iterable[str]) -> bool:
     """Is this IP address public, or inside one of the allowed networks?"""
-    ip = plain(ipaddress.ip_address(address.partition("%")[0]))
+    ip = unwrap_mapped_address(ipaddress.ip_address(address.partition("%")[0]))
     return is_public(ip) or any(ip in network for network in networks(allowed) if network.version == ip.version)
 
 
-def plain(ip: Address) -> Address:
+def unwrap_mapped_address(ip: Address) -> Address:
     """The IPv4 address inside an IPv4-mapped IPv6 one, else the address itself."""
     return (getattr(ip, "ipv4_mapped", None) or ip) if ip.version == 6 else ip
 
@@ -164,10 +164,10 @@ def networks(allowed: Iterable[str]) -> list[ipaddress.IPv4Network | ipaddress.I
     return ranges
 
 
-def client_at(host: str) -> str:
+def group_client_address(host: str) -> str:
     """Who counts as one client: an IPv4 address, or the network of an IPv6 address."""
     try:
-        address = plain(ipaddress.ip_address(host.partition("%")[0]))
+        address = unwrap_mapped_address(ipaddress.ip_address(host.partition("%")[0]))
     except ValueError:
         return host
     if isinstance(address, ipaddress.IPv6Address):

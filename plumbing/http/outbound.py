@@ -119,7 +119,7 @@ def check_cancelled() -> None:
 
 
 @contextmanager
-def close_with(sockets: Sockets) -> Iterator[None]:
+def close_together(sockets: Sockets) -> Iterator[None]:
     """Every connection opened inside ends when `sockets` is closed."""
     token = _sockets.set(sockets)
     try:
@@ -172,7 +172,7 @@ class PinnedBackend(httpcore2.NetworkBackend):
         failed: Exception = httpcore2.ConnectError(f"The host “{host}” cannot be found.")
         for address in check_host(host, self._allowed, self._resolver):
             try:
-                return register_stream(streams.connect(address, port, timeout, local_address, socket_options))
+                return register_stream(streams.connect_stream(address, port, timeout, local_address, socket_options))
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failed = error
         raise failed

@@ -18,7 +18,7 @@ from plumbing.waits import READ, WRITE, IsOver
 Options = Iterable[tuple[Any, ...]]
 
 
-def connect(
+def connect_stream(
     host: str, port: int, timeout: float | None, local_address: str | None = None, options: Options | None = None
 ) -> "Stream":
     """A stream to the first address of the host that accepts a connection. Raises ConnectError,

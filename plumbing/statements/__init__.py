@@ -8,7 +8,7 @@ ORM. The private parts of Django used here are checked by tests/plumbing/test_st
 from .binding import Bound, Question, cursor_of_kept, database
 from .numbers import take_numbers
 from .queries import Select, Update
-from .rows import insert, insert_each, insert_plain, update_each, write
+from .rows import insert_each, insert_plain, insert_rows, update_each, write_row
 
 __all__ = [
     "Bound",
@@ -17,10 +17,10 @@ __all__ = [
     "Update",
     "cursor_of_kept",
     "database",
-    "insert",
+    "insert_rows",
     "insert_each",
     "insert_plain",
     "take_numbers",
     "update_each",
-    "write",
+    "write_row",
 ]

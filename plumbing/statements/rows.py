@@ -61,7 +61,7 @@ class Insert:
     columns: tuple[Column, ...]
 
 
-def insert(*rows: models.Model) -> None:
+def insert_rows(*rows: models.Model) -> None:
     """Insert new rows of one model as `bulk_create` does, in one statement or a few for very many
     rows. Keys made by the database are set. Raises IntegrityError.
     """
@@ -141,7 +141,7 @@ def insert_plain(model: type[models.Model], rows: Sequence[Any]) -> None:
         cursor.execute(f"{statement.head} {', '.join([statement.places] * len(rows))}", values)
 
 
-def write(row: models.Model, names: tuple[str, ...]) -> None:
+def write_row(row: models.Model, names: tuple[str, ...]) -> None:
     """Like `row.save(update_fields=names)` for an existing row."""
     update_each([row], names)
 

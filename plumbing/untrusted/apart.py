@@ -38,7 +38,7 @@ def use(reader: Reader) -> None:
     Place.reader = reader
 
 
-def read(task: str, *parts: Any) -> Any:
+def run_reader_task(task: str, *parts: Any) -> Any:
     """Run one of the reader's tasks with these JSON values. Raises TooMuch, Refused; 503 when it is
     busy.
     """
@@ -48,7 +48,7 @@ def read(task: str, *parts: Any) -> Any:
 
 
 @contextmanager
-def on_behalf_of(user_id: Any) -> Iterator[None]:
+def count_against(user_id: Any) -> Iterator[None]:
     """Inside this context, reading counts against this user's share."""
     token = person.set(None if user_id is None else str(user_id))
     try:

@@ -37,7 +37,7 @@ def unpack(content: bytes, marker: str, folder: str = "") -> tuple[str, dict[str
     """
     if len(content) > MOST_BYTES:
         raise apart.TooMuch(f"it has more than {MOST_BYTES >> 20} MB")
-    name, files = apart.read("unpack", base64.b64encode(content).decode(), marker, folder)
+    name, files = apart.run_reader_task("unpack", base64.b64encode(content).decode(), marker, folder)
     return name, {path: base64.b64decode(data) for path, data in files}
 
 
@@ -170,7 +170,7 @@ def read_pack(content: bytes) -> dict[str, bytes]:
         return {entry.filename: archive.read(entry) for entry in archive.infolist()}
 
 
-def read_file(content: bytes, path: str) -> bytes | None:
+def read_archive_file(content: bytes, path: str) -> bytes | None:
     """One file of an archive that `pack` wrote; None if it is not there."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         try:

@@ -8,7 +8,7 @@ import yaml
 UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u200b\u2060\ufeff]")
 
 
-def clean(text: str) -> str:
+def clean_untrusted_text(text: str) -> str:
     """Line ends as \\n, without control and invisible characters, which can hide instructions and which databases
     refuse.
     """

@@ -10,7 +10,7 @@ from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, debug, m
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from plumbing.untrusted.apart import Refused
-from plumbing.untrusted.formats import clean
+from plumbing.untrusted.formats import clean_untrusted_text
 
 MAX_TEXT = 200_000  # characters of a rendered template
 ON_ERRORS = debug  # Jinja imports it with its first error, and in a child nothing can be imported any more
@@ -35,7 +35,7 @@ def render_here(template: str, values: dict[str, Any]) -> str:
         raise Refused(str(error.message), code="template_syntax", line=error.lineno)
     except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError) as error:
         raise Refused(str(error), code="template_failed")
-    return clean("".join(parts))
+    return clean_untrusted_text("".join(parts))
 
 
 def names_here(template: str) -> list[str]:

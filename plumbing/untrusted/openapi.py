@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from plumbing.untrusted.apart import Refused
-from plumbing.untrusted.formats import clean, yaml_value_here
+from plumbing.untrusted.formats import clean_untrusted_text, yaml_value_here
 from plumbing.untrusted.openapi_bodies import QUERY_STYLES, find_body
 from plumbing.untrusted.openapi_schemas import Document, Schemas, Unusable
 from plumbing.untrusted.swagger import upgrade_document
@@ -127,7 +127,7 @@ class Reading:
         room = MAX_ANSWER
         for place, located in enumerate(self.choose_operations(only)):
             if place >= MAX_OPERATIONS:
-                located = refuse(
+                located = refuse_operation(
                     located, f"Only {MAX_OPERATIONS} operations are imported at a time: name those that you need."
                 )
             described = self.describe_operation(located)
@@ -174,10 +174,10 @@ class Reading:
                 continue
             operation = item[method]
             if not isinstance(operation, dict):
-                yield refuse(Located("", path, method, item, {}), "The operation is not an object.")
+                yield refuse_operation(Located("", path, method, item, {}), "The operation is not an object.")
             elif method in OTHER_METHODS:
                 located = Located("", path, method, item, operation)
-                yield refuse(located, f"The method {method.upper()} is not supported.")
+                yield refuse_operation(located, f"The method {method.upper()} is not supported.")
             else:
                 yield Located("", path, method, item, operation)
         more = item.get("additionalOperations")
@@ -185,7 +185,7 @@ class Reading:
             return
         for method, operation in more.items():
             located = Located("", path, str(method), item, operation if isinstance(operation, dict) else {})
-            yield refuse(located, f"The method {str(method)[:50]} is not supported.")
+            yield refuse_operation(located, f"The method {str(method)[:50]} is not supported.")
 
     def describe_operation(self, located: Located) -> dict[str, JSON]:
         if located.problem:
@@ -193,9 +193,11 @@ class Reading:
         try:
             return self.describe_tool(located)
         except Unusable as error:
-            return describe_refusal(refuse(located, str(error)))
+            return describe_refusal(refuse_operation(located, str(error)))
         except MALFORMED as error:
-            return describe_refusal(refuse(located, f"The operation cannot be read: {explain_malformed(error)}"))
+            return describe_refusal(
+                refuse_operation(located, f"The operation cannot be read: {explain_malformed(error)}")
+            )
 
     def describe_tool(self, located: Located) -> dict[str, JSON]:
         """Raises Unusable."""
@@ -286,7 +288,7 @@ class Reading:
                 sent["reserved"] = True
         schema = {"type": "string"} if schema is None else schema
         if parameter.get("description") and isinstance(schema, dict) and "description" not in schema:
-            schema = {**schema, "description": clean(str(parameter["description"]))[:1000]}
+            schema = {**schema, "description": clean_untrusted_text(str(parameter["description"]))[:1000]}
         return {"schema": schema, "required": place == "path" or parameter.get("required") is True, "sent": sent}
 
     def make_input_schema(self, parameters: list[dict[str, JSON]], body: dict[str, JSON] | None) -> dict[str, JSON]:
@@ -299,7 +301,7 @@ class Reading:
         return self.schemas.make_object_schema(properties, required)
 
 
-def refuse(located: Located, problem: str) -> Located:
+def refuse_operation(located: Located, problem: str) -> Located:
     return replace(located, problem=problem)
 
 
@@ -330,7 +332,7 @@ def choose_name(located: Located, names: set[str]) -> str:
 def write_description(located: Located) -> str:
     operation = located.operation
     sentences = [str(operation[name]) for name in ("summary", "description") if operation.get(name)]
-    text = clean("\n".join(sentences)) or f"{located.method.upper()} {located.path}"
+    text = clean_untrusted_text("\n".join(sentences)) or f"{located.method.upper()} {located.path}"
     return text[:MAX_DESCRIPTION]
 
 

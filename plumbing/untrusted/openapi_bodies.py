@@ -38,7 +38,7 @@ def find_body(document: Document, operation: dict[str, JSON]) -> dict[str, JSON]
     content = request.get("content")
     if not isinstance(content, dict) or not content:
         raise Unusable("Its body has no content type.")
-    choices = [read_content(document, str(media), value or {}) for media, value in content.items()]
+    choices = [read_body_content(document, str(media), value or {}) for media, value in content.items()]
     usable = [choice for choice in choices if choice is not None]
     if not usable:
         raise Unusable(f"A body of {', '.join(map(str, content))[:200]} is not supported.")
@@ -49,7 +49,7 @@ def find_body(document: Document, operation: dict[str, JSON]) -> dict[str, JSON]
 KINDS = ("json", "form", "multipart", "text", "bytes")  # in the order of preference
 
 
-def read_content(document: Document, media: str, value: dict[str, JSON]) -> dict[str, JSON] | None:
+def read_body_content(document: Document, media: str, value: dict[str, JSON]) -> dict[str, JSON] | None:
     """{"schema", "sent"} of one content type, as `find_body` explains them; None if it cannot be sent."""
     media = media.partition(";")[0].strip().lower()
     schema = value.get("schema")

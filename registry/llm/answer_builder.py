@@ -293,7 +293,7 @@ class AnswerBuilder:
 
     def _read_kept(self) -> dict[str, JSON]:
         """What has to go back with this answer; nothing if it is too large to be stored with it."""
-        calls = [kept_of(call) for call in self._calls]
+        calls = [collect_kept_fields(call) for call in self._calls]
         kept: dict[str, JSON] = {}
         if self.fields:
             kept["fields"] = self.fields
@@ -321,7 +321,7 @@ class AnswerBuilder:
         return is_whole and self.finish in COMPLETE
 
 
-def kept_of(call: PartialCall) -> dict[str, JSON]:
+def collect_kept_fields(call: PartialCall) -> dict[str, JSON]:
     """What the server wants back with this call, and its id where a row cannot hold it."""
     kept: dict[str, JSON] = {"fields": call.fields} if call.fields else {}
     return {**kept, "id": call.id} if len(call.id) > LONGEST_ID else kept
@@ -398,7 +398,7 @@ def read_arguments(arguments: JSON, *, may_be_empty: bool) -> dict[str, JSON]:
             raise ValueError("The call has no arguments, and the answer may have been cut off before them.")
         return {}
     if isinstance(arguments, str):
-        arguments = parse(arguments)
+        arguments = parse_arguments(arguments)
     elif fault := parsers.find_fault(arguments):
         raise ValueError(f"The arguments are not valid JSON: {fault}.")
     if not isinstance(arguments, dict):
@@ -406,9 +406,9 @@ def read_arguments(arguments: JSON, *, may_be_empty: bool) -> dict[str, JSON]:
     return arguments
 
 
-def parse(text: str) -> JSON:
+def parse_arguments(text: str) -> JSON:
     try:
-        return parsers.read(text.encode("utf-8", "surrogatepass"))
+        return parsers.parse_json_body(text.encode("utf-8", "surrogatepass"))
     except ValueError as error:
         raise ValueError(f"The arguments are not valid JSON: {error}. They begin with: {text[:SHOWN]}")
 

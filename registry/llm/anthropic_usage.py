@@ -18,11 +18,11 @@ class CountingAnthropic(ChatAnthropic):
     def _make_message_chunk_from_anthropic_event(self, event: Any, **more: Any) -> Any:
         chunk, block = super()._make_message_chunk_from_anthropic_event(event, **more)
         if event.type == "message_start" and chunk is not None:
-            chunk.usage_metadata = read_usage(event.message.usage)
+            chunk.usage_metadata = read_anthropic_usage(event.message.usage)
         return chunk, block
 
 
-def read_usage(usage: Any) -> UsageMetadata:
+def read_anthropic_usage(usage: Any) -> UsageMetadata:
     """What a `message_start` counts; 0 where it counts nothing."""
     prompt = sum(count_tokens(getattr(usage, name, None)) for name in KINDS_OF_INPUT)
     answer = count_tokens(getattr(usage, "output_tokens", None))

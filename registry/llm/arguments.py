@@ -68,11 +68,11 @@ class Finder:
             return self.values[name]
         if "const" in rule:
             return rule["const"]
-        kind = kind_of(rule)
+        kind = find_wanted_type(rule)
         named = self.named(name, kind)
         if "enum" in rule:
             return self.choice(rule, named, required)
-        if named is not None and (value := converted(named, kind)) is not NOTHING:
+        if named is not None and (value := convert_argument(named, kind)) is not NOTHING:
             return value
         if not required:
             return NOTHING
@@ -94,11 +94,11 @@ class Finder:
         """
         values: dict[str, JSON] = {}
         for name, rule in properties.items():
-            kind = kind_of(rule) if isinstance(rule, dict) and not {"enum", "const"} & rule.keys() else ""
+            kind = find_wanted_type(rule) if isinstance(rule, dict) and not {"enum", "const"} & rule.keys() else ""
             spelling = re.escape(name).replace("_", "[_ ]")
             match = re.search(rf"\b{spelling}\s+(?:of\s+|is\s+)?({NUMBER.pattern})", self.text, re.IGNORECASE)
             if kind in ("number", "integer") and match and match.group(1) in self.numbers:
-                value = converted(match.group(1), kind)
+                value = convert_argument(match.group(1), kind)
                 if value is not NOTHING:
                     self.numbers.remove(match.group(1))
                     values[name] = value
@@ -129,15 +129,15 @@ class Finder:
     def number(self, rule: dict[str, JSON], kind: str) -> JSON:
         if not self.numbers:
             return NOTHING
-        value = converted(self.numbers.pop(0), kind)
+        value = convert_argument(self.numbers.pop(0), kind)
         return value if value is not NOTHING else self.number(rule, kind)
 
     def items(self, rule: dict[str, JSON]) -> JSON:
         each = rule.get("items") if isinstance(rule.get("items"), dict) else {}
-        kind = kind_of(each or {})
+        kind = find_wanted_type(each or {})
         if kind in ("number", "integer"):
             batch, self.numbers = self.numbers, []
-            return [value for text in batch if (value := converted(text, kind)) is not NOTHING]
+            return [value for text in batch if (value := convert_argument(text, kind)) is not NOTHING]
         if kind == "object":
             return [self.fill(each or {})]
         if self.quoted:
@@ -148,11 +148,11 @@ class Finder:
     def string(self, name: str, rule: dict[str, JSON]) -> JSON:
         form, label = rule.get("format", ""), name.lower()
         if form == "email" or "email" in label:
-            return first(EMAIL, self.text)
+            return find_first_match(EMAIL, self.text)
         if form in ("uri", "url") or label in ("url", "uri", "link"):
-            return first(URL, self.text)
+            return find_first_match(URL, self.text)
         if form == "date-time":
-            return first(TIME, self.text)
+            return find_first_match(TIME, self.text)
         if (
             form == "date"
             or "date" in label.split("_")
@@ -182,19 +182,19 @@ class Finder:
         return (rest if colon and rest.strip() else self.text).strip()
 
 
-def kind_of(rule: dict[str, JSON]) -> str:
+def find_wanted_type(rule: dict[str, JSON]) -> str:
     """The type a rule asks for; of several, the first one that is not null."""
     kind = rule.get("type")
     if kind is None:
         options = [option for key in ("anyOf", "oneOf") for option in rule.get(key, []) if isinstance(option, dict)]
-        kinds = [kind for kind in map(kind_of, options) if kind != "null"]
+        kinds = [kind for kind in map(find_wanted_type, options) if kind != "null"]
         return kinds[0] if kinds else ("object" if "properties" in rule else "string")
     if isinstance(kind, list):
         return next((one for one in kind if one != "null"), "null")
     return str(kind)
 
 
-def converted(text: str, kind: str) -> JSON:
+def convert_argument(text: str, kind: str) -> JSON:
     """The text converted to that type, or NOTHING."""
     text = text.strip("\"'") if kind not in ("array", "object") else text
     try:
@@ -212,6 +212,6 @@ def converted(text: str, kind: str) -> JSON:
     return text.rstrip(".!?") or NOTHING
 
 
-def first(pattern: re.Pattern[str], text: str) -> JSON:
+def find_first_match(pattern: re.Pattern[str], text: str) -> JSON:
     match = pattern.search(text)
     return match.group(0) if match else NOTHING

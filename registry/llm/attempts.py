@@ -14,7 +14,7 @@ BACKOFF_S = 0.5  # before the second attempt; twice that before the third
 LONGEST_WAIT_S = 30.0  # when a provider asks for a longer wait, the next model is tried
 
 
-def ask(model: ChatModel, question: Question, fallbacks: Sequence[str]) -> tuple[Answer, str, int]:
+def ask_model(model: ChatModel, question: Question, fallbacks: Sequence[str]) -> tuple[Answer, str, int]:
     """(answer, the model's name, number of attempts). Raises ModelFailed with the last reason, or
     ModelCancelled.
     """
@@ -57,9 +57,9 @@ def clean_answer(answer: Answer) -> Answer:
         text=json_values.clean_text(answer.text),
         calls=tuple(clean_call(call) for call in answer.calls),
         finish=json_values.clean_text(answer.finish),
-        extra=json_values.clean(answer.extra),
+        extra=json_values.clean_json(answer.extra),
         reasoning=json_values.clean_text(answer.reasoning),
-        kept=json_values.clean(answer.kept),
+        kept=json_values.clean_json(answer.kept),
     )
 
 
@@ -68,7 +68,7 @@ def clean_call(call: ModelToolCall) -> ModelToolCall:
         call,
         id=json_values.clean_text(call.id),
         name=json_values.clean_text(call.name),
-        arguments=json_values.clean(call.arguments),
+        arguments=json_values.clean_json(call.arguments),
         problem=json_values.clean_text(call.problem),
     )
 

@@ -38,8 +38,8 @@ def bid(
     cost: Callable[[int, int], int],
 ) -> Bid:
     """A token of a byte-level tokenizer has at least one byte, so the request's bytes bound its tokens."""
-    size = len(json_values.write([messages, output_schema]))
-    size += 2 * sum(len(tool.description) + len(json_values.write(tool.input_schema)) for tool in tools)
+    size = len(json_values.dump_json([messages, output_schema]))
+    size += 2 * sum(len(tool.description) + len(json_values.dump_json(tool.input_schema)) for tool in tools)
     images = IMAGE_TOKENS * sum(count_images(message.get("content")) for message in messages)
     extra = MESSAGE_TOKENS * len(messages) + (TOOL_PROMPT_TOKENS if tools else 0)
     return Bid(

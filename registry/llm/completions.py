@@ -81,8 +81,8 @@ def write_message(message: dict[str, JSON], refused: frozenset[str]) -> dict[str
     if role == "tool":
         return {"role": "tool", "tool_call_id": message["tool_call_id"], "content": content}
     if role != "assistant":
-        return {"role": role, "content": write_content(content)}
-    written: dict[str, JSON] = {"role": "assistant", "content": write_content(content) or None}
+        return {"role": role, "content": write_completion_content(content)}
+    written: dict[str, JSON] = {"role": "assistant", "content": write_completion_content(content) or None}
     calls = message.get("tool_calls")
     if not calls:
         return written
@@ -97,19 +97,19 @@ def write_message(message: dict[str, JSON], refused: frozenset[str]) -> dict[str
 
 
 def write_call(call: dict[str, JSON]) -> dict[str, JSON]:
-    function = {"name": call["name"], "arguments": json_values.write(call["arguments"]).decode()}
+    function = {"name": call["name"], "arguments": json_values.dump_json(call["arguments"]).decode()}
     return {"id": call["id"], "type": "function", "function": function, **call["fields"]}
 
 
-def write_content(content: JSON) -> JSON:
+def write_completion_content(content: JSON) -> JSON:
     if isinstance(content, str):
         return content
     if all(part.get("type") == "text" for part in content):
         return "\n".join(part["text"] for part in content)
-    return [write_part(part) for part in content]
+    return [write_completion_part(part) for part in content]
 
 
-def write_part(part: dict[str, JSON]) -> dict[str, JSON]:
+def write_completion_part(part: dict[str, JSON]) -> dict[str, JSON]:
     if part["type"] == "text":
         return {"type": "text", "text": part["text"]}
     if part["type"] == "image" and (part.get("data") or part.get("url")):
@@ -135,26 +135,26 @@ def response_format(schema: dict[str, JSON]) -> dict[str, JSON]:
 
 def read_completion(builder: AnswerBuilder, body: dict[str, JSON]) -> None:
     """Add a whole completion (with a message), or a chunk of one (with a delta). Raises AttemptFailed."""
-    read_usage(builder, body)
+    read_completion_usage(builder, body)
     choice = find_choice(body)
     if choice is None:
         if body.get("object") == "chat.completion":
             raise AttemptFailed("bad_answer", "The model server's answer has no message.", is_retryable=True)
         return
-    if choice.get("error") and (fault := find_fault({"error": choice["error"]}, json_values.write(choice))):
+    if choice.get("error") and (fault := find_fault({"error": choice["error"]}, json_values.dump_json(choice))):
         raise fault
     finish = choice.get("finish_reason")
     is_whole = "delta" not in choice
     message = choice.get("message") if is_whole else choice.get("delta")
     if isinstance(message, dict):
-        read_message(builder, message, is_whole=is_whole)
+        read_completion_message(builder, message, is_whole=is_whole)
     elif is_whole:
         raise AttemptFailed("bad_answer", "The model server's answer has no message.", is_retryable=True)
     if finish or is_whole:
         builder.end(finish)
 
 
-def read_message(builder: AnswerBuilder, message: dict[str, JSON], *, is_whole: bool) -> None:
+def read_completion_message(builder: AnswerBuilder, message: dict[str, JSON], *, is_whole: bool) -> None:
     """A message, or what a chunk adds to one."""
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     if isinstance(reasoning, str):
@@ -162,7 +162,7 @@ def read_message(builder: AnswerBuilder, message: dict[str, JSON], *, is_whole: 
     for name in KEPT_FIELDS:
         if message.get(name):
             builder.add_field(name, message[name])
-    read_content(builder, message.get("content"))
+    read_completion_content(builder, message.get("content"))
     builder.add_refusal(read_refusal(message))
     pieces = read_pieces(message)
     if is_whole:
@@ -181,7 +181,7 @@ def read_refusal(message: dict[str, JSON]) -> str:
     return refusal if isinstance(refusal, str) else ""
 
 
-def read_content(builder: AnswerBuilder, content: JSON) -> None:
+def read_completion_content(builder: AnswerBuilder, content: JSON) -> None:
     """A text, null, or a list of parts."""
     if isinstance(content, str):
         builder.add_text(content)
@@ -231,7 +231,7 @@ def read_piece(call: dict[str, JSON]) -> CallPiece:
     return CallPiece.of(call.get("index"), call.get("id"), function.get("name"), function.get("arguments"), fields)
 
 
-def read_usage(builder: AnswerBuilder, body: dict[str, JSON]) -> None:
+def read_completion_usage(builder: AnswerBuilder, body: dict[str, JSON]) -> None:
     """The tokens used so far: servers that send them more than once send totals."""
     usage = body.get("usage")
     if isinstance(usage, dict):

@@ -1,7 +1,8 @@
 """What went wrong between us and a model server, as one typed error. Plain Python.
 
 Servers report errors in many shapes: with a status or with 200, as JSON of their own or as a page, before the answer
-or in the middle of a stream. `refused` and `find_fault` read all of them; attempts.py decides what is asked again.
+or in the middle of a stream. `build_http_failure` and `find_fault` read all of them; attempts.py decides what is asked
+again.
 """
 
 import re
@@ -31,21 +32,29 @@ NO_QUOTA = re.compile(
 BROKEN_CALL = re.compile(r"tool_use_failed|failed to (call a function|parse tool call)", re.I)
 # How the words begin with which servers name an error that has no status, and the status that it would have.
 STATUSES = {
-    "rate_limit": 429, "insufficient_quota": 429, "quota": 429, "invalid": 400, "unprocessable": 400,
-    "bad_request": 400, "authentication": 401, "permission": 403, "not_found": 404, "overloaded": 529,
-}  # fmt: skip
+    "rate_limit": 429,
+    "insufficient_quota": 429,
+    "quota": 429,
+    "invalid": 400,
+    "unprocessable": 400,
+    "bad_request": 400,
+    "authentication": 401,
+    "permission": 403,
+    "not_found": 404,
+    "overloaded": 529,
+}
 TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 FIELDS = ("message", "msg", "detail", "error", "error_message", "description", "reason")
 LONGEST = 500  # characters of a server's reason
 
 
-def refused(status: int, body: bytes, retry_after: str = "") -> AttemptFailed:
+def build_http_failure(status: int, body: bytes, retry_after: str = "") -> AttemptFailed:
     """The AttemptFailed for an HTTP error of a model server."""
-    return judge(status, f"The model server answered {status}: {reason_in(body)}", body, retry_after)
+    return judge(status, f"The model server answered {status}: {find_error_reason(body)}", body, retry_after)
 
 
 def judge(status: int, message: str, body: bytes, retry_after: str = "") -> AttemptFailed:
-    more: dict[str, Any] = {"status": status, "retry_after": seconds(retry_after)}
+    more: dict[str, Any] = {"status": status, "retry_after": parse_retry_after(retry_after)}
     text = body[:4000].decode("utf-8", "replace")
     if status == 413 or (status != 429 and status not in (401, 403) and TOO_LONG.search(text)):
         return AttemptFailed(OVERFLOW, f"The conversation is too long for the model. {message}", status=status)
@@ -71,7 +80,7 @@ def find_fault(value: dict[str, JSON], content: bytes) -> AttemptFailed | None:
         if not is_fault and (has_answer or not any(value.get(name) for name in ("detail", "errors", "error_message"))):
             return None
     status = find_status(error if isinstance(error, dict) else value)
-    message = f"The model server reported: {reason_in(content)}"
+    message = f"The model server reported: {find_error_reason(content)}"
     if status:
         return judge(status, message, content)
     return AttemptFailed(
@@ -97,11 +106,11 @@ def find_status(error: dict[str, JSON]) -> int:
     return 0
 
 
-def reason_in(body: bytes) -> str:
+def find_error_reason(body: bytes) -> str:
     """The server's own words, without the JSON or the HTML around them."""
     text = body.decode("utf-8", "replace")
     try:
-        reason = find_words(json_values.read(body))
+        reason = find_error_words(json_values.load_json(body))
     except ValueError:
         reason = ""
     if not reason and (title := TITLE.search(text)):
@@ -109,26 +118,26 @@ def reason_in(body: bytes) -> str:
     return reason[:LONGEST] or text[:200] or "no reason"
 
 
-def find_words(value: JSON, depth: int = 0) -> str:
+def find_error_words(value: JSON, depth: int = 0) -> str:
     """The text in an error of any shape: {"error": {"message"}}, {"detail": [{"msg"}]}, [{"error": …}]…"""
     if isinstance(value, str):
         return value
     if depth > 6:
         return ""
     if isinstance(value, list):
-        texts = [find_words(item, depth + 1) for item in value[:5]]
+        texts = [find_error_words(item, depth + 1) for item in value[:5]]
         return "; ".join(text for text in texts if text)
     if not isinstance(value, dict):
         return ""
     # The outer message of a proxy may say nothing; the one that it quotes is in its metadata.
     for name in ("error", *FIELDS, "errors"):
-        if value.get(name) and (text := find_words(value[name], depth + 1)):
+        if value.get(name) and (text := find_error_words(value[name], depth + 1)):
             raw = value["metadata"].get("raw") if isinstance(value.get("metadata"), dict) else None
             return f"{text}: {raw}" if isinstance(raw, str) and raw else text
     return ""
 
 
-def seconds(text: str, now: datetime | None = None) -> float | None:
+def parse_retry_after(text: str, now: datetime | None = None) -> float | None:
     """Retry-After in seconds: a number, or a date. None if it is neither."""
     try:
         return max(0.0, float(text))

@@ -55,7 +55,7 @@ class Google:
         return body
 
     def read(self, builder: AnswerBuilder, event: dict[str, JSON]) -> None:
-        read_usage(builder, event)
+        read_google_usage(builder, event)
         feedback = event.get("promptFeedback")
         if isinstance(feedback, dict) and feedback.get("blockReason"):
             builder.add_refusal(f"The prompt was blocked: {feedback['blockReason']}.")
@@ -68,7 +68,7 @@ class Google:
         parts = content.get("parts") if isinstance(content, dict) else None
         for part in parts if isinstance(parts, list) else ():
             if isinstance(part, dict):
-                read_part(builder, part)
+                read_google_part(builder, part)
         if candidate.get("finishReason"):
             builder.end(candidate["finishReason"])
 
@@ -82,7 +82,7 @@ def write_contents(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     contents: list[dict[str, JSON]] = []
     for message in messages:
         role = "model" if message["role"] == "assistant" else "user"
-        parts = write_parts(message)
+        parts = write_google_parts(message)
         if contents and contents[-1]["role"] == role:
             contents[-1]["parts"] += parts
         else:
@@ -90,10 +90,10 @@ def write_contents(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     return contents
 
 
-def write_parts(message: dict[str, JSON]) -> list[dict[str, JSON]]:
+def write_google_parts(message: dict[str, JSON]) -> list[dict[str, JSON]]:
     if message["role"] == "tool":
         return [{"functionResponse": {"name": message["name"], "response": write_result(message["content"])}}]
-    parts = write_content(message["content"])
+    parts = write_google_content(message["content"])
     for place, call in enumerate(message.get("tool_calls") or ()):
         part: dict[str, JSON] = {"functionCall": {"name": call["name"], "args": call["arguments"]}, **call["fields"]}
         if place == 0:  # of several calls side by side only the first has a signature
@@ -105,19 +105,19 @@ def write_parts(message: dict[str, JSON]) -> list[dict[str, JSON]]:
 def write_result(text: str) -> dict[str, JSON]:
     """A result must be an object."""
     try:
-        value = json_values.read(text)
+        value = json_values.load_json(text)
     except ValueError:
         value = text
     return value if isinstance(value, dict) else {"result": value}
 
 
-def write_content(content: JSON) -> list[dict[str, JSON]]:
+def write_google_content(content: JSON) -> list[dict[str, JSON]]:
     if isinstance(content, str):
         return [{"text": content}] if content else []
-    return [write_part(part) for part in content]
+    return [write_google_part(part) for part in content]
 
 
-def write_part(part: dict[str, JSON]) -> dict[str, JSON]:
+def write_google_part(part: dict[str, JSON]) -> dict[str, JSON]:
     if part["type"] == "text":
         return {"text": part["text"]}
     media = part.get("media_type", "image/png")
@@ -132,7 +132,7 @@ def declare_function(tool: ToolSpec) -> dict[str, JSON]:
     return {"name": tool.name, "description": tool.description, "parametersJsonSchema": declare_parameters(tool)}
 
 
-def read_part(builder: AnswerBuilder, part: dict[str, JSON]) -> None:
+def read_google_part(builder: AnswerBuilder, part: dict[str, JSON]) -> None:
     call = part.get("functionCall")
     if isinstance(call, dict):
         signature = part.get("thoughtSignature")
@@ -145,7 +145,7 @@ def read_part(builder: AnswerBuilder, part: dict[str, JSON]) -> None:
             builder.add_text(part["text"])
 
 
-def read_usage(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+def read_google_usage(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
     usage = event.get("usageMetadata")
     if isinstance(usage, dict):
         builder.input_tokens = count_tokens(usage.get("promptTokenCount"))

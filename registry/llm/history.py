@@ -50,7 +50,7 @@ def normalise(
 
 def split_system(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
     """All instructions as one message, and the rest."""
-    texts = [as_text(message.get("content")) for message in messages if message["role"] == "system"]
+    texts = [render_content_text(message.get("content")) for message in messages if message["role"] == "system"]
     others = [message for message in messages if message["role"] != "system"]
     text = "\n\n".join(text for text in texts if text.strip())
     return ([{"role": "system", "content": text}] if text else []), others
@@ -76,12 +76,12 @@ def close_calls(messages: list[Message], account: str, *, has_short_ids: bool) -
         while place < len(messages) and messages[place]["role"] != "assistant":
             (results if messages[place]["role"] == "tool" else between).append(messages[place])
             place += 1
-        closed += answered(message, results, used, account, has_short_ids=has_short_ids)
+        closed += pair_calls_and_results(message, results, used, account, has_short_ids=has_short_ids)
         closed += between
     return closed
 
 
-def answered(
+def pair_calls_and_results(
     message: Message, results: list[Message], used: set[str], account: str, *, has_short_ids: bool
 ) -> list[Message]:
     """The message with its calls, and a result for each of them."""
@@ -168,7 +168,7 @@ def take_turns(messages: list[Message], *, bridges: bool) -> list[Message]:
         if last is None and message["role"] == "assistant":
             turns.append({"role": "user", "content": LEFT_OUT})
         elif last is not None and may_join(last, message):
-            turns[-1] = {**last, **message, "content": joined(last["content"], message["content"])}
+            turns[-1] = {**last, **message, "content": join_contents(last["content"], message["content"])}
             continue
         elif bridges and last is not None and last["role"] == "tool" and message["role"] == "user":
             turns.append({"role": "assistant", "content": BRIDGE, "fields": {}})
@@ -193,7 +193,7 @@ def is_blank(content: JSON) -> bool:
     return not any(part.get("type") != "text" or part.get("text", "").strip() for part in content or ())
 
 
-def joined(first: JSON, second: JSON) -> JSON:
+def join_contents(first: JSON, second: JSON) -> JSON:
     if is_blank(first):
         return second
     if is_blank(second):
@@ -208,10 +208,10 @@ def as_parts(content: JSON) -> list[JSON]:
 
 
 def message_text(message: Message) -> str:
-    return as_text(message.get("content"))
+    return render_content_text(message.get("content"))
 
 
-def as_text(content: JSON) -> str:
+def render_content_text(content: JSON) -> str:
     """The text of a content; of what is no text, a note."""
     if isinstance(content, str) or not content:
         return content or ""

@@ -18,8 +18,8 @@ from registry.exceptions import AttemptFailed, ModelCancelled, ModelFailed
 
 from .answer_builder import AnswerBuilder, CallPiece
 from .chat import ANY, Answer, Question
-from .completions import declare_tool, write_content
-from .errors import refused
+from .completions import declare_tool, write_completion_content
+from .errors import build_http_failure
 from .history import normalise
 from .watch import watching
 from .wire_model import HELLO, with_instruction
@@ -65,7 +65,7 @@ class LangChainModel:
         except (AttemptFailed, ModelFailed, ModelCancelled):
             raise
         except Exception as error:  # each provider's package has its own exception classes; one place tells them apart
-            raise understood(error) from error
+            raise classify_langchain_error(error) from error
         answer = builder.build()
         return replace(answer, kept={"by": by, **answer.kept} if answer.kept else {})
 
@@ -90,11 +90,11 @@ class LangChainModel:
                 builder.end(finish)
 
     def _arguments(self, model: Any, question: Question) -> dict[str, JSON]:
-        arguments = bind_tools(model, question.tools, **choices_in(question)) if question.tools else {}
+        arguments = bind_tools(model, question.tools, **build_tool_choices(question)) if question.tools else {}
         return {**arguments, "stop": list(question.stop)} if question.stop else arguments
 
 
-def choices_in(question: Question) -> dict[str, JSON]:
+def build_tool_choices(question: Question) -> dict[str, JSON]:
     """How the model may use the tools, in LangChain's words."""
     choices: dict[str, JSON] = {}
     if question.must_call:
@@ -151,7 +151,7 @@ def as_langchain(message: dict[str, JSON]) -> Any:
     """One message of a normalised history as a LangChain message."""
     from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage  # slow import: 0.8 s
 
-    role, content = message["role"], write_content(message["content"])
+    role, content = message["role"], write_completion_content(message["content"])
     if role == "user":
         return HumanMessage(content)
     if role == "system":
@@ -168,7 +168,7 @@ def as_langchain(message: dict[str, JSON]) -> Any:
     return AIMessage(content, tool_calls=calls)
 
 
-def understood(error: Exception) -> AttemptFailed:
+def classify_langchain_error(error: Exception) -> AttemptFailed:
     """An exception of a provider's package as an AttemptFailed, by its HTTP status or its cause."""
     for cause in causes(error):
         if isinstance(cause, AttemptFailed):
@@ -182,7 +182,7 @@ def understood(error: Exception) -> AttemptFailed:
         response = getattr(error, "response", None)
         headers = getattr(response, "headers", None) or {}
         log.info("The model server refused a request", exc_info=error)
-        return refused(status, getattr(response, "content", b""), headers.get("retry-after", ""))
+        return build_http_failure(status, getattr(response, "content", b""), headers.get("retry-after", ""))
     log.warning("The package of a model provider raised an error", exc_info=error)
     if any(word in type(error).__name__ for word in ("Connection", "Timeout", "Protocol", "Network", "ReadError")):
         return AttemptFailed("model_unreachable", "The model server cannot be reached.", is_retryable=True)

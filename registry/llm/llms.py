@@ -76,7 +76,7 @@ def check_address(url: str, hint: str) -> None:
 def make_offline(provider: Provider, params: ModelParams) -> ChatModel:
     if settings.OFFLINE_SCRIPT:
         try:
-            offline_script.lines(settings.OFFLINE_SCRIPT)
+            offline_script.read_script(settings.OFFLINE_SCRIPT)
         except (OSError, ValueError) as error:
             log.warning("The script of the offline provider cannot be read", exc_info=error)
             raise CannotBuild("bad_script", "The offline provider's script cannot be read; see the server's log.")
@@ -102,11 +102,11 @@ def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
         from .responses import Responses
 
         endpoint = Endpoint(f"{base_url}/responses", headers)
-        return wire_model(provider, Responses(endpoint, given(params), is_openai=is_openai))
+        return wire_model(provider, Responses(endpoint, list_set_parameters(params), is_openai=is_openai))
     from .completions import Completions
 
     endpoint = Endpoint(f"{base_url}/chat/completions", headers)
-    return wire_model(provider, Completions(endpoint, given(params), is_openai=is_openai))
+    return wire_model(provider, Completions(endpoint, list_set_parameters(params), is_openai=is_openai))
 
 
 def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
@@ -130,7 +130,7 @@ def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
         "base_url": base_url,
         "max_retries": 0,
     }
-    shared |= {name: value for name, value in given(params).items() if not name.endswith("_penalty")}
+    shared |= {name: value for name, value in list_set_parameters(params).items() if not name.endswith("_penalty")}
 
     def make(model_name: str) -> Any:
         from .anthropic_usage import CountingAnthropic  # slow import: 1.5 s
@@ -147,7 +147,7 @@ def make_google(provider: Provider, params: ModelParams) -> ChatModel:
     from .google import Google
 
     base_url = (provider.base_url or GOOGLE_URL).rstrip("/").removesuffix("/v1beta")
-    return wire_model(provider, Google(base_url, provider.api_key, given(params)))
+    return wire_model(provider, Google(base_url, provider.api_key, list_set_parameters(params)))
 
 
 def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
@@ -155,7 +155,7 @@ def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
 
     base_url = (provider.base_url or OLLAMA_URL).rstrip("/").removesuffix("/v1").removesuffix("/api")
     check_address(base_url, "Ask an administrator to allow the host, for example MUSTER_PRIVATE_HOSTS=127.0.0.1.")
-    return wire_model(provider, Ollama(base_url, provider.api_key, given(params)))
+    return wire_model(provider, Ollama(base_url, provider.api_key, list_set_parameters(params)))
 
 
 def wire_model(provider: Provider, dialect: Any) -> ChatModel:
@@ -168,7 +168,7 @@ def splits_thinking(provider: Provider) -> bool:
     return provider.thinking != Provider.Thinking.TEXT
 
 
-def given(params: ModelParams) -> dict[str, Any]:
+def list_set_parameters(params: ModelParams) -> dict[str, Any]:
     """The parameters that are set."""
     return params.model_dump(exclude_none=True)
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from agents.http.parsers import find_fault
 from agents.tools import ToolSpec
-from knowledge.words import find_words
+from knowledge.words import list_word_stems
 
 from . import offline_script
 from .arguments import Finder
-from .chat import ANY, Answer, ModelToolCall, Question, text_of
+from .chat import ANY, Answer, ModelToolCall, Question, join_text_parts
 
 JSON = Any
 ENOUGH = 2.0  # points needed to choose a tool: one word of its name, or two of its description
@@ -43,13 +43,15 @@ class OfflineModel:
         if question.on_delta:
             for piece in re.findall(r"\S+\s*", answer.text):
                 question.on_delta(piece)
-        read = sum(len(text_of(message.get("content") or "")) for message in question.messages) // 4
+        read = sum(len(join_text_parts(message.get("content") or "")) for message in question.messages) // 4
         return replace(answer, input_tokens=read, output_tokens=max(1, len(answer.text) // 4), finish="stop")
 
     def _recite(self, question: Question, answered: int) -> Answer | None:
         if not self.script:
             return None
-        line = offline_script.find(self.script, question.messages, answered, {tool.name for tool in question.tools})
+        line = offline_script.find_script_line(
+            self.script, question.messages, answered, {tool.name for tool in question.tools}
+        )
         if line is None:
             return None
         salt = len(question.messages)
@@ -65,10 +67,10 @@ class OfflineModel:
             return Answer("", calls)
         if question.must_call and tools:
             tool = tools[-1]  # those of the caller stand last
-            arguments = shaped(tool.input_schema or {"type": "object"}, text, results)
+            arguments = shape_answer(tool.input_schema or {"type": "object"}, text, results)
             return Answer("", (ModelToolCall(f"offline_{len(question.messages)}_0", tool.name, arguments),))
         if question.output_schema is not None:
-            return Answer(json.dumps(shaped(question.output_schema, text, results), ensure_ascii=False))
+            return Answer(json.dumps(shape_answer(question.output_schema, text, results), ensure_ascii=False))
         if results:
             return Answer(f"{' '.join(sentence(name, value) for name, value in results)} {SAYS_SO}")
         return Answer(f"{nothing_to_call(text, question.tools)} {SAYS_SO}")
@@ -81,11 +83,11 @@ def last_exchange(messages: Sequence[dict[str, JSON]]) -> tuple[str, list[tuple[
     results: list[tuple[str, JSON]] = []
     for message in messages:
         if message["role"] == "user":
-            text, results = text_of(message.get("content") or ""), []
+            text, results = join_text_parts(message.get("content") or ""), []
         for call in message.get("tool_calls") or ():
             names[call["id"]] = call["name"]
         if message["role"] == "tool":
-            value = read_value(text_of(message.get("content") or ""))
+            value = read_value(join_text_parts(message.get("content") or ""))
             results.append((names.get(message.get("tool_call_id") or "", "the tool"), value))
     return text, results
 
@@ -106,7 +108,7 @@ def wanted_calls(text: str, tools: Sequence[ToolSpec], salt: int) -> tuple[Model
     fitting = named or [tool for score, tool in scored if score >= ENOUGH]
     calls: list[ModelToolCall] = []
     for tool in fitting:
-        finder = Finder(without(text, tool.name))
+        finder = Finder(remove_tool_name(text, tool.name))
         arguments = finder.fill(tool.input_schema)
         if not finder.missing(tool.input_schema, arguments):
             fault = find_fault(arguments)
@@ -118,19 +120,19 @@ def wanted_calls(text: str, tools: Sequence[ToolSpec], salt: int) -> tuple[Model
 
 def points(text: str, tool: ToolSpec) -> float:
     """Words of the name count double; words of the description and the parameters count once."""
-    words = set(find_words(text))
-    name = set(find_words(tool.name.replace("-", " ")))
-    about = set(find_words(tool.description)) - name
-    parameters = set(find_words(" ".join(tool.input_schema.get("properties", {})))) - name - about
+    words = set(list_word_stems(text))
+    name = set(list_word_stems(tool.name.replace("-", " ")))
+    about = set(list_word_stems(tool.description)) - name
+    parameters = set(list_word_stems(" ".join(tool.input_schema.get("properties", {})))) - name - about
     return 2.0 * len(words & name) + len(words & about) + 0.5 * len(words & parameters)
 
 
-def without(text: str, name: str) -> str:
+def remove_tool_name(text: str, name: str) -> str:
     """The message without the tool's own name when it is used as a command."""
     return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", text, count=1).strip()
 
 
-def shaped(schema: dict[str, JSON], message: str, results: list[tuple[str, JSON]]) -> JSON:
+def shape_answer(schema: dict[str, JSON], message: str, results: list[tuple[str, JSON]]) -> JSON:
     """JSON of the schema: results by property name, then values from the message, then a plain
     value of the type.
     """
@@ -138,10 +140,10 @@ def shaped(schema: dict[str, JSON], message: str, results: list[tuple[str, JSON]
     for name, value in results:
         values |= {"result": value, name: value, **(value if isinstance(value, dict) else {})}
     text = " ".join(sentence(name, value) for name, value in results) or message
-    return complete(schema, Finder(text, values).fill(schema), text)
+    return fill_required(schema, Finder(text, values).fill(schema), text)
 
 
-def complete(schema: dict[str, JSON], value: dict[str, JSON], text: str) -> JSON:
+def fill_required(schema: dict[str, JSON], value: dict[str, JSON], text: str) -> JSON:
     """Fill required properties that are still absent with the plainest value the schema allows."""
     if schema.get("type", "object") != "object":
         return plainest(schema, text)
@@ -150,7 +152,7 @@ def complete(schema: dict[str, JSON], value: dict[str, JSON], text: str) -> JSON
         if name not in value:
             value[name] = plainest(rule, text)
         elif isinstance(value[name], dict):
-            value[name] = complete(rule, value[name], text)
+            value[name] = fill_required(rule, value[name], text)
     return value
 
 
@@ -166,7 +168,7 @@ def plainest(rule: dict[str, JSON], text: str) -> JSON:
     if kind == "string":
         return text[: rule.get("maxLength", 2000)]
     if kind == "object":
-        return complete(rule, {}, text)
+        return fill_required(rule, {}, text)
     return {"boolean": False, "array": [], "null": None}.get(kind)
 
 

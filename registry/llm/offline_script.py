@@ -36,13 +36,15 @@ class Line:
         return all(text in conversation for text in self.when) and all(one["tool"] in tools for one in self.call)
 
 
-def find(path: str, messages: Collection[dict[str, JSON]], answered: int, tools: Collection[str]) -> Line | None:
+def find_script_line(
+    path: str, messages: Collection[dict[str, JSON]], answered: int, tools: Collection[str]
+) -> Line | None:
     conversation = json.dumps([message.get("content") for message in messages], ensure_ascii=False)
-    return next((line for line in lines(path) if line.fits(conversation, answered, tools)), None)
+    return next((line for line in read_script(path) if line.fits(conversation, answered, tools)), None)
 
 
 @lru_cache(maxsize=4)
-def lines(path: str) -> tuple[Line, ...]:
+def read_script(path: str) -> tuple[Line, ...]:
     """Read once per process. Raises ValueError when the file is not a valid script."""
     try:
         rows = yaml.safe_load(Path(path).read_text())

@@ -4,7 +4,7 @@ from typing import Any
 
 from .answer_builder import AnswerBuilder, CallPiece
 from .completions import count_tokens, declare_tool
-from .history import as_text
+from .history import render_content_text
 from .wire import Endpoint
 from .wire_model import Request
 
@@ -70,8 +70,8 @@ def read_call(builder: AnswerBuilder, call: JSON) -> None:
 def write_message(message: dict[str, JSON]) -> dict[str, JSON]:
     """Arguments are objects here, and a result names its tool."""
     content = message["content"]
-    written: dict[str, JSON] = {"role": message["role"], "content": as_text(without_images(content))}
-    if images := [part["data"] for part in parts_of(content) if is_image(part)]:
+    written: dict[str, JSON] = {"role": message["role"], "content": render_content_text(without_images(content))}
+    if images := [part["data"] for part in list_parts(content) if is_image(part)]:
         written["images"] = images
     if message["role"] == "tool":
         return {**written, "tool_name": message["name"], "tool_call_id": message["tool_call_id"]}
@@ -83,7 +83,7 @@ def write_message(message: dict[str, JSON]) -> dict[str, JSON]:
     return written
 
 
-def parts_of(content: JSON) -> list[dict[str, JSON]]:
+def list_parts(content: JSON) -> list[dict[str, JSON]]:
     return [] if isinstance(content, str) else list(content or ())
 
 

@@ -12,7 +12,7 @@ from registry.exceptions import AttemptFailed
 
 from .answer_builder import AnswerBuilder, CallPiece
 from .chat import ANY
-from .completions import count_tokens, write_content
+from .completions import count_tokens, write_completion_content
 from .errors import find_fault
 from .wire import Endpoint
 from .wire_model import Request, declare_parameters
@@ -78,7 +78,7 @@ def write_items(message: dict[str, JSON]) -> list[dict[str, JSON]]:
     if role == "tool":
         return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": content}]
     if role != "assistant":
-        return [{"role": role, "content": write_parts(content)}]
+        return [{"role": role, "content": write_response_parts(content)}]
     calls = message.get("tool_calls") or []
     order = message["fields"].get(ORDER) if calls else None
     if not order:
@@ -109,12 +109,12 @@ def order_items(order: list[JSON], content: JSON, calls: list[JSON]) -> Iterator
 
 
 def write_call(call: dict[str, JSON]) -> dict[str, JSON]:
-    arguments = json_values.write(call["arguments"]).decode()
+    arguments = json_values.dump_json(call["arguments"]).decode()
     return {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": arguments}
 
 
-def write_parts(content: JSON) -> JSON:
-    written = write_content(content)
+def write_response_parts(content: JSON) -> JSON:
+    written = write_completion_content(content)
     return written if isinstance(written, str) else [write_input_part(part) for part in written]
 
 
@@ -146,14 +146,14 @@ def read_item(builder: AnswerBuilder, item: dict[str, JSON], index: int) -> None
     if item.get("type") == "function_call":
         builder.add_whole_call(read_piece(item, index))
     elif item.get("type") == "message":
-        read_message(builder, item)
+        read_response_message(builder, item)
     elif item.get("type") == "reasoning":
         for part in [*list_objects(item, "summary"), *list_objects(item, "content")]:
             builder.add_reasoning(get_text(part, "text"))
     keep_item(builder, item, index)
 
 
-def read_message(builder: AnswerBuilder, item: dict[str, JSON]) -> None:
+def read_response_message(builder: AnswerBuilder, item: dict[str, JSON]) -> None:
     for part in list_objects(item, "content"):
         builder.add_text(get_text(part, "text"))
         builder.add_refusal(get_text(part, "refusal"))
@@ -193,7 +193,7 @@ def read_ending(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
     if isinstance(usage, dict):
         builder.input_tokens = count_tokens(usage.get("input_tokens"))
         builder.output_tokens = count_tokens(usage.get("output_tokens"))
-    if fault := find_fault({"error": response.get("error")}, json_values.write(response)):
+    if fault := find_fault({"error": response.get("error")}, json_values.dump_json(response)):
         raise fault
     status = response.get("status")
     if status == "incomplete":
@@ -232,7 +232,7 @@ def read_done(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
     keep_item(builder, item, index if isinstance(index, int) else 0)
 
 
-def read_text(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
+def read_text_delta(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
     builder.add_text(get_text(event, "delta"))
 
 
@@ -265,7 +265,7 @@ READERS: dict[str, Any] = {
     "response.output_item.done": read_done,
     "response.function_call_arguments.delta": read_call_delta,
     "response.function_call_arguments.done": read_call_done,
-    "response.output_text.delta": read_text,
+    "response.output_text.delta": read_text_delta,
     "response.refusal.delta": read_refusal,
     "response.reasoning_summary_part.added": read_next_thought,
     "response.reasoning_summary_text.delta": read_thought,

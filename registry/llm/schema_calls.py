@@ -15,7 +15,7 @@ from agents.tools import ToolSpec
 from registry.exceptions import AttemptFailed
 
 from .answer_builder import COMPLETE, read_call
-from .chat import ANY, Answer, ChatModel, ModelToolCall, Question, text_of
+from .chat import ANY, Answer, ChatModel, ModelToolCall, Question, join_text_parts
 from .offline import plainest
 
 JSON = Any
@@ -100,13 +100,15 @@ def spelled_out(question: Question) -> list[dict[str, JSON]]:
             messages.append({"role": "assistant", "content": "\n".join(written)})
         elif message["role"] == "tool":
             name = names.get(message.get("tool_call_id") or "", "the tool")
-            messages.append({"role": "user", "content": f"Result of {name}: {text_of(message.get('content') or '')}"})
+            messages.append(
+                {"role": "user", "content": f"Result of {name}: {join_text_parts(message.get('content') or '')}"}
+            )
         else:
             messages.append({"role": message["role"], "content": message.get("content") or ""})
-    return instructed(merged(messages), question)
+    return add_instruction(merge_results(messages), question)
 
 
-def merged(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
+def merge_results(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     """Joins consecutive results into one message: many chat templates refuse two messages of one
     role in a row.
     """
@@ -121,7 +123,7 @@ def merged(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     return turns
 
 
-def instructed(messages: list[dict[str, JSON]], question: Question) -> list[dict[str, JSON]]:
+def add_instruction(messages: list[dict[str, JSON]], question: Question) -> list[dict[str, JSON]]:
     if not question.tools:
         return messages
     text = instruction(question)
@@ -176,16 +178,18 @@ def read_choice(answer: Answer, question: Question) -> Answer:
     """
     names = {tool.name for tool in question.tools}
     calls: list[ModelToolCall] = []
-    for number, value in enumerate(objects_in(answer.text)):
+    for number, value in enumerate(find_json_objects(answer.text)):
         name = next((str(value[key]) for key in NAMES if isinstance(value.get(key), str)), "")
         if name == ANSWER or (not name and "text" in value):
             if not calls:
-                return replace(answer, text=as_text(value.get("text", "")))
+                return replace(answer, text=serialize_to_text(value.get("text", "")))
             continue
         if name:
             id = f"schema_{len(question.messages)}_{number}"
             calls.append(read_chosen_call(id, name, value, names, answer.finish))
-    return replace(answer, text="", calls=tuple(calls)) if calls else replace(answer, text=unfenced(answer.text))
+    return (
+        replace(answer, text="", calls=tuple(calls)) if calls else replace(answer, text=remove_code_fence(answer.text))
+    )
 
 
 def read_chosen_call(id: str, name: str, value: dict[str, JSON], names: set[str], finish: str) -> ModelToolCall:
@@ -197,7 +201,7 @@ def read_chosen_call(id: str, name: str, value: dict[str, JSON], names: set[str]
     return replace(call, problem=f"There is no tool “{name}”. Available tools: {available}.")
 
 
-def objects_in(text: str) -> Iterator[dict[str, JSON]]:
+def find_json_objects(text: str) -> Iterator[dict[str, JSON]]:
     """Every JSON object in the text, including those in lists and in OpenAI's `tool_calls`. One that has no end, and
     what is in it, is left out.
     """
@@ -212,7 +216,7 @@ def objects_in(text: str) -> Iterator[dict[str, JSON]]:
             continue
         except RecursionError:  # each of its brackets would be tried, and none leads further
             return
-        yield from opened(value)
+        yield from open_tool_calls(value)
 
 
 def is_open_at_the_end(text: str, error: ValueError) -> bool:
@@ -222,23 +226,23 @@ def is_open_at_the_end(text: str, error: ValueError) -> bool:
     return error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
 
 
-def opened(value: JSON) -> Iterator[dict[str, JSON]]:
+def open_tool_calls(value: JSON) -> Iterator[dict[str, JSON]]:
     if isinstance(value, list):
         for item in value:
-            yield from opened(item)
+            yield from open_tool_calls(item)
     elif isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
-        yield from opened(value["tool_calls"])
+        yield from open_tool_calls(value["tool_calls"])
     elif isinstance(value, dict) and isinstance(value.get("function"), dict):
         yield value["function"]
     elif isinstance(value, dict):
         yield value
 
 
-def as_text(value: JSON) -> str:
+def serialize_to_text(value: JSON) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def unfenced(text: str) -> str:
+def remove_code_fence(text: str) -> str:
     """The text without a code fence around it."""
     block = text.strip()
     if block.startswith("```") and block.endswith("```") and "\n" in block:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 
-def cut_at(text: str, stops: Sequence[str]) -> str:
+def cut_before_stops(text: str, stops: Sequence[str]) -> str:
     """The text before the first of the stops."""
     places = [place for stop in stops if (place := text.find(stop)) >= 0]
     return text[: min(places)] if places else text
@@ -22,7 +22,7 @@ class Stopped:
         if self._is_over:
             return
         text = self._held + text
-        before = cut_at(text, self._stops)
+        before = cut_before_stops(text, self._stops)
         if len(before) < len(text):
             self._is_over = True
             self._hand_on(before)

@@ -6,7 +6,7 @@ import httpx2
 from django.conf import settings
 
 from .watch import current
-from .wire import limited, paced, pool_for
+from .wire import get_connection_pool, limit_answer, pace_parts
 
 
 class PooledTransport(httpx2.HTTPTransport):
@@ -15,7 +15,7 @@ class PooledTransport(httpx2.HTTPTransport):
     """
 
     def __init__(self, base_url: str) -> None:
-        self._pool = pool_for(base_url)  # instead of super().__init__, which would create a second pool
+        self._pool = get_connection_pool(base_url)  # instead of super().__init__, which would create a second pool
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         watch = current()
@@ -46,7 +46,7 @@ class BoundedStream(httpx2.SyncByteStream):
         self._by_lines = by_lines
 
     def __iter__(self) -> Iterator[bytes]:
-        yield from paced(limited(self._inner), by_lines=self._by_lines)
+        yield from pace_parts(limit_answer(self._inner), by_lines=self._by_lines)
 
     def close(self) -> None:
         self._inner.close()

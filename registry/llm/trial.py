@@ -116,14 +116,14 @@ def try_tools(model: ChatModel, model_name: str) -> None:
     if call.problem:
         raise Unexpected(call.problem)
     if call.name != ADD.name or call.arguments != {"a": 17, "b": 25}:
-        arguments = json_values.write(call.arguments).decode()
+        arguments = json_values.dump_json(call.arguments).decode()
         raise Unexpected(f"the model called {call.name} with {arguments}")
 
 
 def try_schema(model: ChatModel, model_name: str) -> None:
     answer = ask_once(model, model_name, "What is the sum of 17 and 25?", output_schema=SUM)
     try:
-        value = json_values.read(answer.text.strip())
+        value = json_values.load_json(answer.text.strip())
     except ValueError:
         value = None
     if not isinstance(value, dict) or not isinstance(value.get("sum"), int):

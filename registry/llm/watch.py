@@ -59,7 +59,9 @@ class Watch:
 
     def pause(self, seconds: float) -> None:
         """Sleep, but wake on a cancellation or at the deadline."""
-        waits.pause(seconds if self._ends is None else min(seconds, max(0.0, self._ends - monotonic())), self.is_over)
+        waits.sleep_until(
+            seconds if self._ends is None else min(seconds, max(0.0, self._ends - monotonic())), self.is_over
+        )
         self.insist()
 
 

@@ -23,7 +23,7 @@ from plumbing.http.addresses import is_allowed
 from plumbing.http.connections import Connections
 from registry.exceptions import AttemptFailed, ModelFailed
 
-from .errors import find_fault, refused
+from .errors import build_http_failure, find_fault
 from .watch import current
 
 CONNECT_S = 10.0
@@ -47,7 +47,7 @@ class Endpoint:
     def post(self, body: JSON) -> JSON:
         """The JSON of the answer. Raises AttemptFailed."""
         with Exchange(self, body) as response:
-            return read_json(b"".join(read_body(response)))
+            return read_answer_json(b"".join(read_body(response)))
 
     def events(self, body: JSON) -> Generator[JSON]:
         """The answer: one JSON value, or the values of a stream of events or lines, and DONE. Without DONE the
@@ -59,7 +59,9 @@ class Endpoint:
             if b"event-stream" in kind:
                 yield from read_events(read_body(response, by_lines=True))
             elif b"ndjson" in kind or b"jsonl" in kind:
-                yield from map(read_json, filter(bytes.strip, lines(read_body(response, by_lines=True))))
+                yield from map(
+                    read_answer_json, filter(bytes.strip, split_stream_lines(read_body(response, by_lines=True)))
+                )
             else:
                 yield from read_whole(b"".join(read_body(response)))
 
@@ -68,11 +70,11 @@ class Exchange:
     """One request and its answer as a context; connection errors become AttemptFailed."""
 
     def __init__(self, endpoint: Endpoint, body: JSON) -> None:
-        content = json_values.write(body)
+        content = json_values.dump_json(body)
         headers = [*endpoint.headers, ("Content-Length", str(len(content)))]
         silence = settings.MODEL_SILENCE_S
         timeout = {"connect": CONNECT_S, "read": silence, "write": silence, "pool": CONNECT_S}
-        self._pool = pool_for(endpoint.url)
+        self._pool = get_connection_pool(endpoint.url)
         self._request = httpcore2.Request(
             "POST", endpoint.url, headers=headers, content=content, extensions={"timeout": timeout}
         )
@@ -94,13 +96,13 @@ class Exchange:
 
     def _refuse(self, response: httpcore2.Response) -> None:
         try:
-            text = beginning_of(read_body(response), REASON_BYTES)
+            text = read_beginning(read_body(response), REASON_BYTES)
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError):
             text = b""
         response.close()
         # LiteLLM's proxy hands the header of the server behind it on under another name.
         wait = header(response, b"retry-after") or header(response, b"llm_provider-retry-after")
-        raise refused(response.status, text, wait.decode("latin-1"))
+        raise build_http_failure(response.status, text, wait.decode("latin-1"))
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._response.close()
@@ -108,7 +110,7 @@ class Exchange:
             raise broken(error) from None
 
 
-def beginning_of(parts: Iterable[bytes], size: int) -> bytes:
+def read_beginning(parts: Iterable[bytes], size: int) -> bytes:
     beginning = b""
     for part in parts:
         beginning += part
@@ -136,11 +138,11 @@ def read_body(response: httpcore2.Response, *, by_lines: bool = False) -> Iterat
     """The bytes of an answer, which may be neither too many nor too slow. `by_lines`: the limit of time is one for
     each line.
     """
-    parts = limited(response.iter_stream())
-    return paced(unpacked(parts, header(response, b"content-encoding")), by_lines=by_lines)
+    parts = limit_answer(response.iter_stream())
+    return pace_parts(decompress_parts(parts, header(response, b"content-encoding")), by_lines=by_lines)
 
 
-def limited(parts: Iterable[bytes]) -> Iterator[bytes]:
+def limit_answer(parts: Iterable[bytes]) -> Iterator[bytes]:
     size = 0
     for part in parts:
         size += len(part)
@@ -149,7 +151,7 @@ def limited(parts: Iterable[bytes]) -> Iterator[bytes]:
         yield part
 
 
-def unpacked(parts: Iterable[bytes], encoding: bytes) -> Iterator[bytes]:
+def decompress_parts(parts: Iterable[bytes], encoding: bytes) -> Iterator[bytes]:
     """The parts without a compression that was not asked for. Some proxies name one that they have undone already."""
     if encoding.strip().lower() not in (b"gzip", b"x-gzip", b"deflate"):
         yield from parts
@@ -162,10 +164,10 @@ def unpacked(parts: Iterable[bytes], encoding: bytes) -> Iterator[bytes]:
             break
     is_packed = beginning[:2] == b"\x1f\x8b" or beginning[:1] == b"\x78"
     rest = chain([beginning], parts)
-    yield from limited(inflated(rest)) if is_packed else rest
+    yield from limit_answer(inflate_parts(rest)) if is_packed else rest
 
 
-def inflated(parts: Iterable[bytes]) -> Iterator[bytes]:
+def inflate_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
     inflator = zlib.decompressobj(wbits=47)  # gzip or zlib, whichever the header says
     try:
         for part in parts:
@@ -177,7 +179,7 @@ def inflated(parts: Iterable[bytes]) -> Iterator[bytes]:
         raise AttemptFailed("bad_answer", "The model server's answer cannot be unpacked.", is_retryable=True)
 
 
-def paced(parts: Iterable[bytes], *, by_lines: bool) -> Iterator[bytes]:
+def pace_parts(parts: Iterable[bytes], *, by_lines: bool) -> Iterator[bytes]:
     """The parts as they are. An event, or a whole answer, that has begun has to be complete within a limit: a server
     that sends a byte now and then is not silent, and would never be given up. White space sent to keep the connection
     does not begin an answer.
@@ -206,14 +208,14 @@ def read_whole(content: bytes) -> Iterator[JSON]:
     if begin.startswith((b"data:", b"event:", b":")):
         yield from read_events([content])
     else:
-        yield read_json(content)
+        yield read_answer_json(content)
 
 
 def read_events(parts: Iterable[bytes]) -> Iterator[JSON]:
     """The JSON values of server-sent events, then DONE if it was sent. Raises AttemptFailed."""
     unfinished = b""  # the first lines of an event whose JSON goes over several
     is_error = False
-    for line in lines(parts):
+    for line in split_stream_lines(parts):
         if line.startswith(b"event:"):
             is_error = line[6:].strip() == b"error"
         if not line.startswith(b"data:"):
@@ -223,26 +225,26 @@ def read_events(parts: Iterable[bytes]) -> Iterator[JSON]:
             yield DONE
             return
         if is_error:
-            raise reported(data)
+            raise read_event_error(data)
         content = unfinished + data
         if not is_json(content):
             unfinished = content + b"\n"
             continue
         unfinished = b""
-        yield read_json(content)
+        yield read_answer_json(content)
     if unfinished:
-        yield read_json(unfinished)  # says why it cannot be read
+        yield read_answer_json(unfinished)  # says why it cannot be read
 
 
-def reported(data: bytes) -> AttemptFailed:
+def read_event_error(data: bytes) -> AttemptFailed:
     """The error of an `event: error`, whatever its data are."""
-    value = json_values.read(data) if is_json(data) else None
+    value = json_values.load_json(data) if is_json(data) else None
     value = value if isinstance(value, dict) else {"error": data.decode("utf-8", "replace")}
     fault = find_fault(value if value.get("error") else {"error": value}, data)
     return fault or AttemptFailed("model_unavailable", "The model server reported an error.", is_retryable=True)
 
 
-def lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+def split_stream_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
     """The lines of a stream; the last one also without its end, if it is a whole event."""
     rest = b""
     is_first = True
@@ -265,15 +267,15 @@ def is_whole_event(line: bytes) -> bool:
 
 def is_json(content: bytes) -> bool:
     try:
-        json_values.read(content)
+        json_values.load_json(content)
     except ValueError:
         return False
     return True
 
 
-def read_json(content: bytes) -> JSON:
+def read_answer_json(content: bytes) -> JSON:
     try:
-        value = json_values.read(content.removeprefix(BYTE_ORDER_MARK))
+        value = json_values.load_json(content.removeprefix(BYTE_ORDER_MARK))
     except ValueError:
         raise AttemptFailed("bad_answer", "The model server's answer is not JSON.", is_retryable=True)
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
@@ -285,7 +287,7 @@ def read_json(content: bytes) -> JSON:
     return value
 
 
-def pool_for(url: str) -> Any:
+def get_connection_pool(url: str) -> Any:
     """The process's connection pool, or the one for the proxy that the environment names for this
     address.
     """
@@ -332,7 +334,7 @@ class WatchedBackend(httpcore2.NetworkBackend):
     ) -> httpcore2.NetworkStream:
         watch = current()
         limit = timeout if watch is None else watch.at_most(timeout)
-        stream = streams.connect(host, port, limit, local_address, socket_options)
+        stream = streams.connect_stream(host, port, limit, local_address, socket_options)
         address = stream.get_extra_info("server_addr")[0]
         allowed = settings.PRIVATE_HOSTS_ALLOWED
         if self._is_guarded and host not in allowed and not is_allowed(address, allowed):

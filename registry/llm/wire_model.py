@@ -207,7 +207,7 @@ def find_refusal(error: AttemptFailed, refused: frozenset[str]) -> str | None:
 
 def with_instruction(messages: Sequence[dict[str, JSON]], schema: dict[str, JSON]) -> list[dict[str, JSON]]:
     """For servers without a response format: the schema as a last system instruction."""
-    shape = json_values.write(schema).decode()
+    shape = json_values.dump_json(schema).decode()
     text = f"Answer only with JSON that matches this JSON Schema, without a code fence:\n{shape}"
     return [*messages, {"role": "system", "content": text}]
 

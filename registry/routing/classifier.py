@@ -17,7 +17,7 @@ from agents.models.provider import units
 from agents.spec import ModelParams
 from plumbing import clock
 from registry.exceptions import CannotBuild, ModelFailed
-from registry.llm.attempts import ask
+from registry.llm.attempts import ask_model
 from registry.llm.bids import Bid, bid
 from registry.llm.chat import Question
 from registry.llm.llms import chat_model
@@ -59,15 +59,17 @@ def classify(user: Any, text: str, profiles: Sequence[Profile], purse: Purse | N
         model_name=model_name,
         messages=[{"role": "system", "content": instruction(profiles)}, {"role": "user", "content": text[:8000]}],
         tools=(),
-        output_schema=schema_of(names),
+        output_schema=build_choice_schema(names),
         on_delta=None,
         watch=Watch(deadline=clock.near() + timedelta(seconds=TIME_S)),
     )
-    longest = purse.hold(bid_of(question, provider)) if purse else None
+    longest = purse.hold(build_classifier_bid(question, provider)) if purse else None
     if longest == 0:
         return None
     try:
-        answer, model_name, _ = ask(chat_model(provider, ModelParams(temperature=0, max_tokens=longest)), question, ())
+        answer, model_name, _ = ask_model(
+            chat_model(provider, ModelParams(temperature=0, max_tokens=longest)), question, ()
+        )
     except (ModelFailed, CannotBuild) as error:
         log.warning("router_model_failed", reason=str(error))
         if purse:
@@ -79,7 +81,7 @@ def classify(user: Any, text: str, profiles: Sequence[Profile], purse: Purse | N
     return read_verdict(answer.text, names)
 
 
-def bid_of(question: Question, provider: Provider) -> Bid:
+def build_classifier_bid(question: Question, provider: Provider) -> Bid:
     def cost(input_tokens: int, output_tokens: int) -> int:
         return units(provider.cost(question.model_name, input_tokens, output_tokens))
 
@@ -91,13 +93,13 @@ def configured_model(user: Any, setting: str) -> tuple[Provider, str] | None:
     such provider is enabled.
     """
     name, _, model_name = setting.partition(":")
-    provider = provider_named(user, name) if setting else None
+    provider = find_router_provider(user, name) if setting else None
     if setting and provider is None:
         log.warning("router_provider_missing", provider=name)
     return (provider, model_name) if provider else None
 
 
-def provider_named(user: Any, name: str) -> Provider | None:
+def find_router_provider(user: Any, name: str) -> Provider | None:
     """The administrator chooses the router model, so the site's providers are searched first."""
     rows = Provider.objects.filter(name=name, enabled=True)
     return rows.filter(owner=None, team=None).first() or rows.usable_by(user).nearest_first(user).first()
@@ -111,7 +113,7 @@ def instruction(profiles: Sequence[Profile]) -> str:
     )
 
 
-def schema_of(names: Sequence[str]) -> dict[str, Any]:
+def build_choice_schema(names: Sequence[str]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
@@ -126,7 +128,7 @@ def schema_of(names: Sequence[str]) -> dict[str, Any]:
 
 def read_verdict(text: str, names: Sequence[str]) -> Verdict | None:
     try:
-        answer = parsers.read(text[text.index("{") : text.rindex("}") + 1].encode())
+        answer = parsers.parse_json_body(text[text.index("{") : text.rindex("}") + 1].encode())
         verdict = Verdict(
             str(answer["agent"]), float(answer.get("confidence", 0.5)), str(answer.get("reason", ""))[:200]
         )

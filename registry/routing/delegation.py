@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from . import matching
-from .profiles import Profile, profiles_for
-from .router import SHOWN, Candidate, Figure, Route, TrackRecord, route_to
+from .profiles import Profile, list_profiles
+from .router import SHOWN, Candidate, Figure, Route, TrackRecord, build_route
 
 
 def for_capability(
@@ -21,7 +21,7 @@ def for_capability(
 
     `excluding` holds ids of agents that already work above the caller. `also_for` as in `profiles_for`.
     """
-    able = matching.able(profiles_for(user, also_for), capability)
+    able = matching.able(list_profiles(user, also_for), capability)
     profiles = [profile for profile in able if profile.id not in excluding]
     if not profiles:
         why = "is already working above this call" if able else "has this capability"
@@ -29,18 +29,20 @@ def for_capability(
         return Route(None, "capability", reason=f"“{capability}”: {name} {why}.")
     figures = track_record([profile.id for profile in profiles]) if track_record else {}
     scored = sorted(
-        (Candidate(one.name, score, reason) for one, score, reason in weighed(profiles, task, figures)),
+        (Candidate(one.name, score, reason) for one, score, reason in weigh_candidates(profiles, task, figures)),
         key=lambda one: (-one.score, one.agent),
     )
     chosen = next(profile for profile in profiles if profile.name == scored[0].agent)
-    return route_to(chosen, "capability", scored[:SHOWN], scored[0].reason)
+    return build_route(chosen, "capability", scored[:SHOWN], scored[0].reason)
 
 
-def weighed(profiles: Sequence[Profile], task: str, figures: Mapping[int, Figure]) -> list[tuple[Profile, float, str]]:
+def weigh_candidates(
+    profiles: Sequence[Profile], task: str, figures: Mapping[int, Figure]
+) -> list[tuple[Profile, float, str]]:
     """(profile, score, reason): half for matching words, half for the success score; an unknown score
     counts as average.
     """
-    matches = {one.profile.id: one for one in matching.ranked(profiles, task)}
+    matches = {one.profile.id: one for one in matching.rank_by_words(profiles, task)}
     top = max((one.score for one in matches.values()), default=0.0) or 1.0
     weights = []
     for profile in profiles:

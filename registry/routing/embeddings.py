@@ -20,7 +20,7 @@ from django.contrib.auth import get_user_model
 from django.core.cache import cache
 
 from agents.models import Provider
-from agents.schema import sha256_of
+from agents.schema import hash_json
 from plumbing import clock
 from plumbing.http.addresses import url_refusal
 from registry.exceptions import AttemptFailed, ModelFailed
@@ -44,7 +44,7 @@ _lock = Lock()
 Ranked = list[tuple[Profile, float]]
 
 
-def ranked(user: Any, text: str, profiles: Sequence[Profile]) -> Ranked | None:
+def rank_by_meaning(user: Any, text: str, profiles: Sequence[Profile]) -> Ranked | None:
     """The agents nearest in meaning, best first; None if no embedding model is configured or it
     does not answer.
     """
@@ -52,8 +52,8 @@ def ranked(user: Any, text: str, profiles: Sequence[Profile]) -> Ranked | None:
     if ask is None:
         return None
     try:
-        (message, *abouts) = ask([profile.about for profile in profiles], passing=passed(text))
-        near = nearest(message, dict(zip(profiles, abouts, strict=True)))
+        (message, *abouts) = ask([profile.about for profile in profiles], passing=limit_text(text))
+        near = find_nearest(message, dict(zip(profiles, abouts, strict=True)))
         return closely(message, near, ask)
     except (AttemptFailed, ModelFailed) as error:
         log.warning("router_embeddings_failed", reason=str(error))
@@ -66,14 +66,14 @@ def similarities(user: Any, text: str, abouts: Sequence[str]) -> list[float] | N
     if ask is None:
         return None
     try:
-        (target, *others) = ask(abouts, passing=passed(text))
+        (target, *others) = ask(abouts, passing=limit_text(text))
     except (AttemptFailed, ModelFailed) as error:
         log.warning("search_embeddings_failed", reason=str(error))
         return None
     return [cosine(target, other) for other in others]
 
 
-def similar_for(user_id: int, text: str, abouts: Sequence[str]) -> list[float] | None:
+def find_similarities(user_id: int, text: str, abouts: Sequence[str]) -> list[float] | None:
     """The same for apps that know only the person's id; without a model it costs no query."""
     if not settings.ROUTER_EMBEDDINGS:
         return None
@@ -86,11 +86,11 @@ def asker(user: Any) -> Callable[..., list[Vector]] | None:
     return partial(vectors, *configured) if configured else None
 
 
-def passed(text: str) -> str:
+def limit_text(text: str) -> str:
     return text[:8000] or " "  # servers refuse an empty text
 
 
-def nearest(message: Vector, abouts: Mapping[Profile, Vector]) -> Ranked:
+def find_nearest(message: Vector, abouts: Mapping[Profile, Vector]) -> Ranked:
     """The few candidates that are worth a closer comparison."""
     scored = [(profile, cosine(message, about)) for profile, about in abouts.items()]
     return sorted(scored, key=lambda pair: (-pair[1], pair[0].name))[:CLOSELY]
@@ -134,13 +134,13 @@ def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passin
     `passing` is a text that is not cached; its vector comes first.
     """
     model = [provider.pk, provider.revision, model_name]
-    keys = {f"embedding:{sha256_of([*model, text])}": text for text in texts}
+    keys = {f"embedding:{hash_json([*model, text])}": text for text in texts}
     with _lock:
         local = {key: _vectors[key] for key in keys if key in _vectors}
     cached = local | read_kept([key for key in keys if key not in local])
     missing = {key: text for key, text in keys.items() if key not in cached}
     first = [] if passing is None else [passing]
-    fresh = embed(provider, model_name, [*first, *missing.values()])
+    fresh = embed_for_routing(provider, model_name, [*first, *missing.values()])
     passed = fresh[: len(first)]
     new = dict(zip(missing, fresh[len(passed) :], strict=True))
     write_kept(new)
@@ -151,11 +151,11 @@ def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passin
     return [*passed, *(by_text[text] for text in texts)]
 
 
-def embed(provider: Provider, model_name: str, texts: Sequence[str]) -> list[Vector]:
-    return counted(provider, model_name, texts)[0]
+def embed_for_routing(provider: Provider, model_name: str, texts: Sequence[str]) -> list[Vector]:
+    return embed_and_count(provider, model_name, texts)[0]
 
 
-def counted(
+def embed_and_count(
     provider: Provider, model_name: str, texts: Sequence[str], *, dimensions: int | None = None,
     limit_s: float | None = None,
 ) -> tuple[list[Vector], int]:  # fmt: skip
@@ -167,8 +167,8 @@ def counted(
     if not texts:
         return [], 0
     if provider.kind == Provider.Kind.OFFLINE:
-        return [of_words(text, dimensions or OFFLINE_DIMENSIONS) for text in texts], sum(map(estimated, texts))
-    endpoint, tokens = endpoint_of(provider), 0
+        return [of_words(text, dimensions or OFFLINE_DIMENSIONS) for text in texts], sum(map(estimate_tokens, texts))
+    endpoint, tokens = build_endpoint(provider), 0
     vectors: list[Vector] = []
     body: dict[str, Any] = {"model": model_name, **({"dimensions": dimensions} if dimensions else {})}
     deadline = None if limit_s is None else clock.near() + timedelta(seconds=limit_s)
@@ -187,7 +187,7 @@ def counted(
             if len(fresh) != len(batch):
                 raise AttemptFailed("bad_answer", "The embedding server sent the wrong number of vectors.")
             vectors += fresh
-            tokens += tokens_in(answer) or sum(map(estimated, batch))
+            tokens += read_token_count(answer) or sum(map(estimate_tokens, batch))
     remember_size(provider, model_name, size)
     return vectors, tokens
 
@@ -205,7 +205,7 @@ def remember_size(provider: Provider, model_name: str, size: int) -> None:
             _sizes[provider.pk, provider.revision, model_name] = size
 
 
-def endpoint_of(provider: Provider) -> Any:
+def build_endpoint(provider: Provider) -> Any:
     from registry.llm.llms import OLLAMA_URL, OPENAI_URL
     from registry.llm.wire import Endpoint  # imports httpcore2, 0.1 s
 
@@ -242,11 +242,11 @@ def of_words(text: str, dimensions: int) -> Vector:
     return unit(places) if any(places) else unit([1.0, *places[1:]])
 
 
-def estimated(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     return len(text.encode()) // 4 + 1
 
 
-def tokens_in(answer: dict[str, Any]) -> int:
+def read_token_count(answer: dict[str, Any]) -> int:
     usage = answer.get("usage")
     number = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else 0

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knowledge.words import find_words
+from knowledge.words import list_word_stems
 
 from .profiles import Profile
 
@@ -26,11 +26,11 @@ class Match:
     words: tuple[str, ...]
 
 
-def ranked(profiles: Sequence[Profile], text: str, among: Sequence[Profile] | None = None) -> list[Match]:
+def rank_by_words(profiles: Sequence[Profile], text: str, among: Sequence[Profile] | None = None) -> list[Match]:
     """The agents that share a word with the text, best first. `among` limits the ranking;
     `profiles` give the rarity of words.
     """
-    rarity = {stem: rareness(stem, profiles) for stem in set(find_words(text))}
+    rarity = {stem: rareness(stem, profiles) for stem in set(list_word_stems(text))}
     scored = []
     for profile in profiles if among is None else among:
         if common := profile.weights.keys() & rarity.keys():
@@ -61,7 +61,7 @@ def confidence(score: float, other: float) -> float:
 
 def capability_hits(profiles: Sequence[Profile], text: str) -> list[tuple[Profile, str, frozenset[str]]]:
     """(agent, capability, its words) for capabilities whose words all occur in the text."""
-    stems = set(find_words(text))
+    stems = set(list_word_stems(text))
     return [
         (profile, capability, words)
         for profile in profiles
@@ -73,7 +73,7 @@ def capability_hits(profiles: Sequence[Profile], text: str) -> list[tuple[Profil
 def sharpest(winners: list[tuple[Profile, str]], profiles: Sequence[Profile], text: str) -> list[tuple[Profile, str]]:
     """Of the agents with a matching capability, those whose other words match best. All of a tie are kept."""
     able = [profile for profile, _ in winners]
-    scores = {match.profile.id: match.score for match in ranked(profiles, text, able)}
+    scores = {match.profile.id: match.score for match in rank_by_words(profiles, text, able)}
     best = max(scores.get(profile.id, 0.0) for profile, _ in winners)
     return [(profile, capability) for profile, capability in winners if scores.get(profile.id, 0.0) == best]
 
@@ -82,7 +82,7 @@ def able(profiles: Sequence[Profile], capability: str) -> list[Profile]:
     """Agents with this capability: the same text, else one with all its words, else one that shares
     a word.
     """
-    capability_words = frozenset(find_words(capability))
+    capability_words = frozenset(list_word_stems(capability))
     phrase = capability.strip().lower()
     same = [one for one in profiles if any(text.strip().lower() == phrase for text, _ in one.capabilities)]
     whole = [
@@ -100,6 +100,6 @@ def shortlist(profiles: Sequence[Profile], text: str, size: int) -> list[Profile
     """At most `size` agents, those that share words first; all of them if they are few."""
     if len(profiles) <= size:
         return list(profiles)
-    first = [match.profile for match in ranked(profiles, text)[:size]]
+    first = [match.profile for match in rank_by_words(profiles, text)[:size]]
     ids = {profile.id for profile in first}
     return (first + [profile for profile in profiles if profile.id not in ids])[:size]

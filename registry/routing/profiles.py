@@ -10,8 +10,8 @@ from cachetools import LRUCache, cached
 from django.db.models import IntegerField
 
 from agents.models import Agent, AgentSpec
-from agents.models.team import closed_to
-from knowledge.words import find_words
+from agents.models.team import find_closed_rows
+from knowledge.words import list_word_stems
 from plumbing.statements import Select
 
 WEIGHTS = {"capabilities": 3.0, "name": 2.0, "examples": 1.5, "description": 1.0}
@@ -55,16 +55,16 @@ _profiles: LRUCache[tuple[int, str], Profile] = LRUCache(20_000)
 _lock = Lock()
 
 
-def usable(at: Any) -> Any:
+def query_usable(at: Any) -> Any:
     person = SimpleNamespace(pk=at.user, is_authenticated=True)
     rows = Agent.objects.usable_by(person).published().nearest_first(person)
     return rows.values_list("pk", "name", "live_hash", "owner", "team")
 
 
-USABLE = Select(usable, user=IntegerField())
+USABLE = Select(query_usable, user=IntegerField())
 
 
-def profiles_for(user: Any, also_for: Collection[int] = ()) -> list[Profile]:
+def list_profiles(user: Any, also_for: Collection[int] = ()) -> list[Profile]:
     """The published agents that this user can use, nearest owner first among equal names. A name
     that only teams share, and two of them, means none. `also_for` are ids of people who must be able to use them too.
 
@@ -72,7 +72,7 @@ def profiles_for(user: Any, also_for: Collection[int] = ()) -> list[Profile]:
     """
     named: dict[str, list[tuple[int, str, bool]]] = {}
     rows = USABLE.all(user=user.pk) if user.is_authenticated else []
-    closed = closed_to({pk: (owner, team) for pk, _, _, owner, team in rows}, also_for) if also_for else ()
+    closed = find_closed_rows({pk: (owner, team) for pk, _, _, owner, team in rows}, also_for) if also_for else ()
     for pk, name, live_hash, owner, team in rows:
         if pk in closed:
             continue
@@ -82,11 +82,11 @@ def profiles_for(user: Any, also_for: Collection[int] = ()) -> list[Profile]:
         profiles = {key: _profiles[key] for key in keys if key in _profiles}
     if len(profiles) == len(keys):
         return list(profiles.values())
-    profiles |= made([key for key in keys if key not in profiles])
+    profiles |= build_profiles([key for key in keys if key not in profiles])
     return [profiles[key] for key in keys if key in profiles]
 
 
-def made(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Profile]:
+def build_profiles(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Profile]:
     """Each is kept by the hash that was read together with it: an agent may be published in between."""
     hashes = dict(keys)
     profiles: dict[tuple[int, str], Profile] = {}
@@ -101,10 +101,10 @@ def made(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Profile]:
 
 @cached(_profiles, key=lambda spec, key: key, lock=_lock)
 def read_profile(spec: dict[str, Any], key: tuple[int, str]) -> Profile:
-    return profile_of(AgentSpec.model_validate(spec), *key)
+    return build_profile(AgentSpec.model_validate(spec), *key)
 
 
-def profile_of(spec: AgentSpec, id: int = 0, hash: str = "") -> Profile:
+def build_profile(spec: AgentSpec, id: int = 0, hash: str = "") -> Profile:
     weights: dict[str, float] = {}
     texts = {
         "capabilities": spec.capabilities,
@@ -113,14 +113,14 @@ def profile_of(spec: AgentSpec, id: int = 0, hash: str = "") -> Profile:
         "description": [spec.description],
     }
     for field, phrases in texts.items():
-        for stem in set(find_words(" . ".join(map(str, phrases)))):
+        for stem in set(list_word_stems(" . ".join(map(str, phrases)))):
             weights[stem] = max(weights.get(stem, 0.0), WEIGHTS[field])
     return Profile(
         id=id,
         name=spec.name,
         hash=hash,
         description=spec.description,
-        capabilities=tuple((text, frozenset(find_words(text))) for text in spec.capabilities),
+        capabilities=tuple((text, frozenset(list_word_stems(text))) for text in spec.capabilities),
         examples=tuple(spec.examples),
         weights=weights,
     )

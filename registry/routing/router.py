@@ -14,7 +14,7 @@ from agents.models import Agent
 from plumbing.statements import Select
 
 from . import classifier, embeddings, matching
-from .profiles import Profile, profiles_for
+from .profiles import Profile, list_profiles
 
 SHOWN = 5  # candidates kept with a decision
 WORDS = 6  # shared words quoted in a reason
@@ -80,16 +80,16 @@ def route(
     benchmarks). `purse` pays for asking a model; if it is empty, no model is asked.
     """
     if explicit is not None:
-        return named(user, explicit)
+        return route_by_name(user, explicit)
     if session_agent is not None and session_agent.enabled and session_agent.published_id is not None:
         return Route(session_agent, "session", reason="The conversation is with this agent.")
-    profiles = profiles_for(user, also_for)
+    profiles = list_profiles(user, also_for)
     if not profiles:
         return Route(None, "nobody", reason="There is no published agent that you can use.")
-    decision = decide(profiles, text, user=user, track_record=track_record, methods=methods, purse=purse)
+    decision = decide_route(profiles, text, user=user, track_record=track_record, methods=methods, purse=purse)
     if decision.profile is None:
         return Route(None, decision.method, decision.candidates, decision.reason)
-    return route_to(decision.profile, decision.method, decision.candidates, decision.reason)
+    return build_route(decision.profile, decision.method, decision.candidates, decision.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Decision:
     reason: str
 
 
-def decide(
+def decide_route(
     profiles: Sequence[Profile],
     text: str,
     *,
@@ -123,7 +123,7 @@ def decide(
         considered = proposal.candidates or considered
         winners = tie_break(proposal.winners, track_record)
         if winners:
-            return Decision(winners[0], method, considered[:SHOWN], reason_for(winners, proposal))
+            return Decision(winners[0], method, considered[:SHOWN], explain_route(winners, proposal))
         if proposal.is_final:
             return Decision(None, method, considered[:SHOWN], proposal.reason)
     return Decision(None, "nobody", considered[:SHOWN], "No agent fits this message well enough; name an agent.")
@@ -178,7 +178,7 @@ def by_classifier(profiles: Sequence[Profile], text: str, asker: Asker) -> Propo
 
 def by_embeddings(profiles: Sequence[Profile], text: str, asker: Asker) -> Proposal | None:
     """The nearest agent, if an embedding model is configured and the distance is small enough."""
-    ranked = embeddings.ranked(asker.user, text, profiles)
+    ranked = embeddings.rank_by_meaning(asker.user, text, profiles)
     if ranked is None:
         return None
     shown = [Candidate(one.name, round(score, 4), "similar in meaning") for one, score in ranked[:SHOWN]]
@@ -187,7 +187,7 @@ def by_embeddings(profiles: Sequence[Profile], text: str, asker: Asker) -> Propo
 
 def by_words(profiles: Sequence[Profile], text: str, asker: Asker) -> Proposal | None:
     """The agent whose description shares the most distinctive words, if it leads clearly."""
-    ranked = matching.ranked(profiles, text)
+    ranked = matching.rank_by_words(profiles, text)
     shown = [
         Candidate(one.profile.name, round(one.confidence, 4), f"shares {', '.join(one.words[:WORDS])}"[:REASON])
         for one in ranked[:SHOWN]
@@ -205,7 +205,7 @@ METHODS: dict[str, Callable[[Sequence[Profile], str, Asker], Proposal | None]] =
 }
 
 
-def named(user: Any, explicit: Agent | str) -> Route:
+def route_by_name(user: Any, explicit: Agent | str) -> Route:
     if isinstance(explicit, Agent):
         return Route(explicit, "explicit", reason="The message was sent to this agent.")
     agent = Agent.objects.select_related("published").for_use(user, explicit)
@@ -229,7 +229,7 @@ def tie_break(winners: list[Profile], track_record: TrackRecord | None) -> list[
     return sorted(winners, key=rank)
 
 
-def reason_for(winners: list[Profile], proposal: Proposal) -> str:
+def explain_route(winners: list[Profile], proposal: Proposal) -> str:
     first = next((one.reason for one in proposal.candidates if one.agent == winners[0].name), proposal.reason)
     if len(winners) == 1:
         return first
@@ -243,7 +243,7 @@ CHOSEN = Select(
 )
 
 
-def route_to(profile: Profile, method: str, candidates: list[Candidate], reason: str) -> Route:
+def build_route(profile: Profile, method: str, candidates: list[Candidate], reason: str) -> Route:
     """The chosen agent; None if it was deleted or switched off a moment ago."""
     agent = CHOSEN.first(agent=profile.id)
     if agent is None:

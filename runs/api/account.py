@@ -14,7 +14,7 @@ from agents.exceptions import Conflict
 from agents.http import viewsets
 from agents.http.strict import Choice, StrictModelSerializer, StrictSerializer, Text
 from agents.http.throttles import client_address
-from agents.http.viewsets import APIView, Audited, read
+from agents.http.viewsets import APIView, Audited, read_body
 from agents.models import AuditEvent, Preference
 from runs.models import PushSubscription
 from runs.rules.timing import TimingError, zone_named
@@ -71,10 +71,10 @@ class SettingsView(APIView):
     )
     def patch(self, request: Any) -> Response:
         """Change what is named; the rest stays."""
-        return Response(SettingsSerializer(change(request, request.data)).data)
+        return Response(SettingsSerializer(change_preferences(request, request.data)).data)
 
 
-def change(request: Any, data: Any) -> Preference:
+def change_preferences(request: Any, data: Any) -> Preference:
     """The saved row. Raises ValidationError."""
     preference = Preference.of(request.user)
     serializer = SettingsSerializer(preference, data=data, partial=True)
@@ -135,7 +135,7 @@ class PushViewSet(Audited, mixins.ListModelMixin, mixins.DestroyModelMixin, view
     @extend_schema(request=SubscriptionSerializer, responses={201: SubscriptionSerializer})
     def create(self, request: Any) -> Response:
         """Add a browser. One that subscribes again replaces its row, also if it was another person's."""
-        body = read(SubscriptionSerializer, request)
+        body = read_body(SubscriptionSerializer, request)
         digest = sha256(body["endpoint"].encode()).hexdigest()
         if PushSubscription.objects.filter(owner=request.user).exclude(digest=digest).count() >= BROWSERS:
             raise Conflict(

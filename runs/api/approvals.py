@@ -36,7 +36,7 @@ class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets
     def decide(self, request: Any, pk: Any = None) -> Response:
         body = DecisionSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        decided = approvals.decide(
+        decided = approvals.decide_approval(
             self.get_object(),
             body.validated_data["decision"],
             by=request.user,

@@ -168,5 +168,5 @@ class UsageView(APIView):
             raise Invalid("Send by=agent, day, status or user and days=1 to 366.")
         now = clock.near()
         runs = Run.objects.visible_to(request.user)
-        rows = usage.table(runs, by=by, since=now - timedelta(days=int(days)), until=now)
+        rows = usage.build_usage_table(runs, by=by, since=now - timedelta(days=int(days)), until=now)
         return Response({"results": rows, "next": None})

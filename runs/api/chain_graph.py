@@ -54,12 +54,12 @@ class Edge:
 
 def layout(spec: ChainSpec) -> tuple[dict[str, Node], list[Edge]]:
     """The position of each step, and the edges."""
-    needs, edges = find_needs(spec), edges_of(spec)
+    needs, edges = find_needs(spec), find_edges(spec)
     before = {step.key: list(needs[step.key]) for step in spec.steps}
     for step in spec.steps:
         if step.key not in fallback_keys(spec) and step.on_error == "fallback" and step.fallback in before:
             before[step.fallback].append(step.key)
-    columns = columns_of(spec, before)
+    columns = place_in_columns(spec, before)
     rows: dict[int, int] = {}
     nodes: dict[str, Node] = {}
     for step in spec.steps:
@@ -70,7 +70,7 @@ def layout(spec: ChainSpec) -> tuple[dict[str, Node], list[Edge]]:
     return nodes, edges
 
 
-def columns_of(spec: ChainSpec, before: dict[str, list[str]]) -> dict[str, int]:
+def place_in_columns(spec: ChainSpec, before: dict[str, list[str]]) -> dict[str, int]:
     """One more than the furthest step it waits for; steps of a circle are placed on the left."""
     columns: dict[str, int] = {step.key: 0 for step in spec.steps}
     for _ in range(2):  # the second pass moves the steps that follow a fallback
@@ -79,7 +79,7 @@ def columns_of(spec: ChainSpec, before: dict[str, list[str]]) -> dict[str, int]:
     return columns
 
 
-def edges_of(spec: ChainSpec) -> list[Edge]:
+def find_edges(spec: ChainSpec) -> list[Edge]:
     keys = {step.key for step in spec.steps}
     edges = [
         Edge(need, key, "needs") for key, all_needs in find_needs(spec).items() for need in all_needs if need in keys
@@ -90,7 +90,7 @@ def edges_of(spec: ChainSpec) -> list[Edge]:
     return edges
 
 
-def as_json(spec: ChainSpec, states: Mapping[str, StepState] | None = None) -> dict[str, Any]:
+def serialize_graph(spec: ChainSpec, states: Mapping[str, StepState] | None = None) -> dict[str, Any]:
     """{"nodes": […], "edges": […]} with positions, for other drawing code."""
     nodes, edges = layout(spec)
     states = states or {}
@@ -174,8 +174,8 @@ def box(node: Node, state: StepState | None, link: str) -> str:
         f'<g class="node {step.target_kind} {status}" role="img" data-step="{escape(step.key)}" '
         f'aria-label="{escape(label)}" transform="translate({node.x} {node.y})"><title>{escape(label)}</title>'
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8"/>'
-        f'<text x="12" y="23">{escape(short(step.key))}</text>'
-        f'<text class="what" x="12" y="41">{escape(short(what(step), 18 if beside(state) else 24))}</text>'
+        f'<text x="12" y="23">{escape(shorten_label(step.key))}</text>'
+        f'<text class="what" x="12" y="41">{escape(shorten_label(what(step), 18 if beside(state) else 24))}</text>'
         f'<text class="what" x="{WIDTH - 12}" y="41" text-anchor="end" aria-hidden="true">{beside(state)}</text>'
         f'<text class="sign" x="{WIDTH - 12}" y="23" text-anchor="end" aria-hidden="true">{sign}</text>'
         f"{bar(state)}</g>"
@@ -211,5 +211,5 @@ def what(step: StepSpec) -> str:
     return " ".join([f"{step.target_kind} {step.target}".strip(), *marks])
 
 
-def short(text: str, letters: int = LETTERS) -> str:
+def shorten_label(text: str, letters: int = LETTERS) -> str:
     return text if len(text) <= letters else f"{text[: letters - 1]}…"

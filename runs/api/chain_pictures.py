@@ -9,10 +9,14 @@ from . import chain_graph
 from .chain_graph import StepState
 
 
-def of_run(run: Run, *, is_alone: bool = True) -> SafeString:
+def draw_run_chain(run: Run, *, is_alone: bool = True) -> SafeString:
     """The chain of a run with the state of each step, and links to the pages of child runs."""
     assert run.chain_version is not None
-    return safe(chain_graph.draw(run.chain_version.read_spec(), states_of(run), links=links_of(run), is_alone=is_alone))
+    return safe(
+        chain_graph.draw(
+            run.chain_version.read_spec(), load_step_states(run), links=find_child_links(run), is_alone=is_alone
+        )
+    )
 
 
 def of_draft(spec: ChainSpec, *, is_alone: bool = True) -> SafeString:
@@ -23,17 +27,17 @@ def safe(picture: str) -> SafeString:
     return mark_safe(picture)  # noqa: S308 (graph.draw escapes every name in it; tests/runs/api/test_chain_graph.py)
 
 
-def states_of(run: Run) -> dict[str, StepState]:
-    return {row.key: state_of(row) for row in StepRun.objects.filter(run=run, item=-1).defer("input", "output")}
+def load_step_states(run: Run) -> dict[str, StepState]:
+    return {row.key: build_step_state(row) for row in StepRun.objects.filter(run=run, item=-1).defer("input", "output")}
 
 
-def state_of(row: StepRun) -> StepState:
+def build_step_state(row: StepRun) -> StepState:
     has_run = row.started_at and row.finished_at
     took_s = (row.finished_at - row.started_at).total_seconds() if has_run else None
     return StepState(row.status, row.total, row.done, row.failed, took_s, row.pinned)
 
 
-def links_of(run: Run) -> dict[str, str]:
+def find_child_links(run: Run) -> dict[str, str]:
     """The page of each step's child run."""
     rows = StepRun.objects.filter(run=run, item=-1, child__isnull=False).values_list("key", "child_id")
     return {key: f"/runs/{child}/" for key, child in rows}

@@ -13,11 +13,11 @@ from agents.exceptions import Conflict
 from agents.http import viewsets
 from agents.http.authentication import find_key
 from agents.http.idempotency import read_key
-from agents.http.later import later
-from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
-from agents.http.viewsets import read, refusals
+from agents.http.later import answer_later
+from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, serve_versions
+from agents.http.viewsets import read_body, refusals
 from agents.models import Chain, ChainVersion, Tool
-from agents.sharing import let_go
+from agents.sharing import release_unshared_uses
 from runs.api import chain_graph, chain_pictures
 from runs.events import waiting
 from runs.intake import again as retries
@@ -32,10 +32,10 @@ from runs.serializers.chains import (
     StepRunSerializer,
     WholeChainVersionSerializer,
 )
-from runs.serializers.runs import RunSerializer, urls_of
+from runs.serializers.runs import RunSerializer, build_run_urls
 
 from .messages import IDEMPOTENCY, WAITS, with_headers
-from .prefer import PREFER, wait_of
+from .prefer import PREFER, choose_wait
 
 NEW_CHAIN = OpenApiExample(
     "Look something up, then report it",
@@ -54,7 +54,7 @@ JOINS = ("agent", "version", "chain_version__chain")
 
 
 @extend_schema(examples=[NEW_CHAIN])
-@versions_as("chains", ChainVersionSerializer, WholeChainVersionSerializer)
+@serve_versions("chains", ChainVersionSerializer, WholeChainVersionSerializer)
 class ChainViewSet(GrantedViewSet):
     """The working rows of chains, their versions, grants, picture and runs."""
 
@@ -82,7 +82,7 @@ class ChainViewSet(GrantedViewSet):
             raise Conflict("This chain has runs.", code="in_use", hint='Switch it off instead: {"enabled": false}.')
         with refusals("chain", self.request.user, is_deletion=True):
             self.audit("deleted", chain)
-            let_go(chain)
+            release_unshared_uses(chain)
             Tool.objects.filter(**chain.listed_as()).delete()
             Chain.objects.filter(pk=chain.pk).update(published=None)
             ChainVersion.everything.filter(chain=chain).delete()
@@ -94,7 +94,7 @@ class ChainViewSet(GrantedViewSet):
         """Nodes and edges of the draft, and the problems that prevent publishing."""
         chain = self.get_object()
         problems = [problem.as_detail() for problem in chain.problems()]
-        return Response({**chain_graph.as_json(chain.draft_spec()), "problems": problems})
+        return Response({**chain_graph.serialize_graph(chain.draft_spec()), "problems": problems})
 
     @extend_schema(responses={(200, "image/svg+xml"): OpenApiTypes.STR})
     @action(detail=True, **WITHOUT_LISTS)
@@ -121,15 +121,15 @@ class ChainViewSet(GrantedViewSet):
     def start(self, request: Any, name: str) -> HttpResponseBase:
         """Start a run: 202 with the run at once, or 200 when it ended within `wait` seconds."""
         chain = self.get_object()
-        body = read(StartSerializer, request)
-        wait, applied = wait_of(request, body.get("wait"), 0)
+        body = read_body(StartSerializer, request)
+        wait, applied = choose_wait(request, body.get("wait"), 0)
         if not wait:
             return with_headers(as_run(self.begin(request, chain, body), 202), applied)
         with WAITS.take(request.user.pk) as place:
             waiting.ENDS.listen()
             run = self.begin(request, chain, body)
             end = waiting.End(run.pk, wait, place)
-            return later(self, end, lambda ended: with_headers(as_run(run, 200 if ended else 202), applied))
+            return answer_later(self, end, lambda ended: with_headers(as_run(run, 200 if ended else 202), applied))
 
     def begin(self, request: Any, chain: Chain, body: dict[str, Any]) -> Run:
         number = body.get("version")
@@ -177,7 +177,7 @@ class ChainRunViewSet(viewsets.GenericViewSet):
     def picture(self, request: Any, pk: Any = None) -> HttpResponse:
         """The chain run's current state as a picture (SVG)."""
         run = self.get_object()
-        return as_image(chain_pictures.of_run(run))
+        return as_image(chain_pictures.draw_run_chain(run))
 
     @extend_schema(request=RetrySerializer, parameters=[IDEMPOTENCY], responses={202: RunSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
@@ -190,8 +190,8 @@ class ChainRunViewSet(viewsets.GenericViewSet):
         """
         run = self.get_object()
         key = find_key(request)
-        again = retries.retry(
-            run, user=request.user, key=key, idempotency_key=read_key(request), **read(RetrySerializer, request)
+        again = retries.retry_run(
+            run, user=request.user, key=key, idempotency_key=read_key(request), **read_body(RetrySerializer, request)
         )
         return as_run(again, 202)
 
@@ -202,4 +202,4 @@ def as_image(picture: str) -> HttpResponse:
 
 def as_run(run: Run, status: int) -> Response:
     fresh = Run.objects.select_related(*JOINS).get(pk=run.pk)
-    return Response(RunSerializer(fresh).data, status=status, headers={"Location": urls_of(run)["self"]})
+    return Response(RunSerializer(fresh).data, status=status, headers={"Location": build_run_urls(run)["self"]})

@@ -9,7 +9,7 @@ from channels.db import database_sync_to_async
 
 from agents.exceptions import Invalid, MusterError, NotFound
 from agents.models.key import DECIDE
-from agents.unknown import extra, refuse
+from agents.unknown import extra, refuse_unknown_fields
 from runs.calls import approvals, inputs
 from runs.events.sockets import MISSING, Authenticated
 from runs.intake import messages as intake
@@ -81,7 +81,7 @@ class SessionConsumer(Authenticated):
                 "unknown_frame", "Send a JSON object with type message, cancel, approve or answer."
             )
         try:
-            refuse(extra(frame, FRAMES[frame["type"]]), "The frame has a field that does not exist.")
+            refuse_unknown_fields(extra(frame, FRAMES[frame["type"]]), "The frame has a field that does not exist.")
             await handler(frame)
         except MusterError as error:
             await self.send_error(error.code, str(error), error.hint, error.details)
@@ -106,7 +106,7 @@ class SessionConsumer(Authenticated):
             agent=session.agent,
             session=session,
             input=frame.get("input"),
-            on_busy=on_busy_in(frame),
+            on_busy=read_on_busy(frame),
             tools=of_kind(frame, "tools", list),
             asked={name: frame[name] for name in options.NAMES if name in frame},
             idempotency_key=(of_kind(frame, "idempotency_key", str) or "")[:255] or None,
@@ -127,7 +127,7 @@ class SessionConsumer(Authenticated):
         if not (targets := list(runs)):
             raise NotFound("There is no such run in this session." if run_id else "No run is in progress here.")
         for run in targets:
-            endings.cancel(run, by=self.user, reason=str(frame.get("reason", ""))[:200])
+            endings.cancel_run(run, by=self.user, reason=str(frame.get("reason", ""))[:200])
 
     async def on_approve(self, frame: dict[str, Any]) -> None:
         if not self.may(DECIDE):
@@ -139,7 +139,7 @@ class SessionConsumer(Authenticated):
         approval = Approval.objects.visible_to(self.user).select_related("run").filter(pk=approval_id).first()
         if approval is None:
             raise NotFound("There is no such approval that you can see.")
-        approvals.decide(
+        approvals.decide_approval(
             approval,
             str(frame.get("decision", "")),
             by=self.user,
@@ -162,7 +162,7 @@ class SessionConsumer(Authenticated):
         if frame.get("decline") is True:
             inputs.decline(request, by=self.user)
         else:
-            inputs.answer(request, by=self.user, value=frame.get("value"))
+            inputs.answer_input_request(request, by=self.user, value=frame.get("value"))
 
 
 def as_id(value: Any) -> UUID | None:
@@ -183,7 +183,7 @@ def of_kind(frame: dict[str, Any], field: str, kind: type) -> Any:
     raise Invalid("The frame is not valid.", details=[wrong(field, f"this must be {KINDS[kind]}")])
 
 
-def on_busy_in(frame: dict[str, Any]) -> str:
+def read_on_busy(frame: dict[str, Any]) -> str:
     value = frame.get("on_busy", "reject")
     if value not in intake.ON_BUSY:
         raise Invalid(

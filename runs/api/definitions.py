@@ -10,16 +10,16 @@ from rest_framework.response import Response
 
 from agents import roles
 from agents.definitions import files
-from agents.definitions.agents import provider_named
+from agents.definitions.agents import find_definition_provider
 from agents.exceptions import Forbidden, Invalid, TooLarge
 from agents.http.strict import StrictSerializer, Text
 from agents.http.throttles import client_address
-from agents.http.viewsets import APIView, read
+from agents.http.viewsets import APIView, read_body
 from agents.models import ApiKey, Provider
 from agents.serializers.agents import AgentSerializer
 from agents.serializers.providers import ProviderSerializer
 from functions.serializers import FunctionSerializer
-from knowledge.collections.definitions import carried
+from knowledge.collections.definitions import build_portable_query
 from knowledge.collections.serializers import CollectionSerializer
 from knowledge.models import Skill
 from runs.serializers.chains import ChainSerializer
@@ -78,7 +78,7 @@ class DefinitionsView(APIView):
         require(request, chosen, "read")
         kinds: Any = files.kinds()
         rows = sum(kinds[one].rows(request.user).count() for one in chosen)
-        rows += carried(collection__owner=request.user).count() if "collection" in chosen else 0
+        rows += build_portable_query(collection__owner=request.user).count() if "collection" in chosen else 0
         if rows > MOST_ROWS:
             raise TooLarge(f"These are more than {MOST_ROWS} rows.", hint="Export one kind at a time.")
         if "skill" in chosen and bytes_of_skills(request.user) > MOST_BYTES:
@@ -87,7 +87,7 @@ class DefinitionsView(APIView):
         if "collection" in chosen and bytes_of_documents(request.user) > MOST_BYTES:
             hint = "Export the other kinds one by one."
             raise TooLarge(f"The documents of your collections have more than {MOST_BYTES >> 20} MB.", hint=hint)
-        return Response({"yaml": files.dump(files.export(request.user, only=kind))})
+        return Response({"yaml": files.dump_definitions(files.export_definitions(request.user, only=kind))})
 
 
 def bytes_of_skills(owner: Any) -> int:
@@ -96,7 +96,7 @@ def bytes_of_skills(owner: Any) -> int:
 
 
 def bytes_of_documents(owner: Any) -> int:
-    return carried(collection__owner=owner).aggregate(size=Sum("file__size"))["size"] or 0
+    return build_portable_query(collection__owner=owner).aggregate(size=Sum("file__size"))["size"] or 0
 
 
 class PlanView(APIView):
@@ -106,7 +106,7 @@ class PlanView(APIView):
         operation_id="definitions_plan", request=DefinitionsSerializer, responses={200: PlannedChangesSerializer}
     )
     def post(self, request: Request) -> Response:
-        return as_changes(planned(request, "read"))
+        return as_changes(plan_definitions(request, "read"))
 
 
 class ApplyView(APIView):
@@ -118,15 +118,15 @@ class ApplyView(APIView):
         operation_id="definitions_apply", request=DefinitionsSerializer, responses={200: PlannedChangesSerializer}
     )
     def post(self, request: Request) -> Response:
-        changes = planned(request, "write")
-        files.apply(changes, owner=request.user, actor=request.user, check=Checker(request))
+        changes = plan_definitions(request, "write")
+        files.apply_changes(changes, owner=request.user, actor=request.user, check=Checker(request))
         return as_changes(changes)
 
 
-def planned(request: Request, verb: str) -> list[files.Change]:
-    definitions = files.read(read(DefinitionsSerializer, request)["yaml"])
+def plan_definitions(request: Request, verb: str) -> list[files.Change]:
+    definitions = files.read_definitions(read_body(DefinitionsSerializer, request)["yaml"])
     require(request, sorted({definition["kind"] for definition in definitions}), verb)
-    return files.plan(definitions, owner=request.user)
+    return files.plan_changes(definitions, owner=request.user)
 
 
 def require(request: Request, kinds: list[str], verb: str) -> None:
@@ -171,7 +171,7 @@ class Checker:
 
     def provider_of(self, part: files.Definition) -> Provider:
         """No server is asked for the name of its model while rows are being written."""
-        provider = provider_named(part.get("provider", "default"), self.user)
+        provider = find_definition_provider(part.get("provider", "default"), self.user)
         if provider.kind in WITHOUT_DEFAULT_MODEL and not part.get("model_name"):
             raise Invalid("“model_name” is missing.", code="no_model", hint=f"Name a model of “{provider.name}”.")
         return provider

@@ -67,7 +67,7 @@ class EmbedSerializer(StrictModelSerializer):
         return name
 
     def to_representation(self, embed: Embed) -> dict[str, Any]:
-        for name, cost in costs_of(embed).items():
+        for name, cost in read_cost_limits(embed).items():
             setattr(embed, name, cost)
         return super().to_representation(embed)
 
@@ -91,15 +91,15 @@ class EmbedViewSet(Tagged, Audited, viewsets.ModelViewSet):
         fields = serializer.validated_data
         agent = find_by_name(Agent, self.request.user, fields.pop("agent")["name"])
         agent.require_edit(self.request.user)
-        costs = {"daily_cost": DAILY_COST, "monthly_cost": None, **taken(fields)}
-        embed = serializer.instance = saved(Embed(owner=self.request.user, agent=agent), fields, costs)
+        costs = {"daily_cost": DAILY_COST, "monthly_cost": None, **take_costs(fields)}
+        embed = serializer.instance = save_embed(Embed(owner=self.request.user, agent=agent), fields, costs)
         self.audit("created", embed, agent=agent.name, enabled=embed.enabled)
 
     def perform_update(self, serializer: Any) -> None:
         fields = serializer.validated_data
         fields.pop("agent", None)
         changed = sorted(fields)
-        embed = serializer.instance = saved(serializer.instance, fields, taken(fields))
+        embed = serializer.instance = save_embed(serializer.instance, fields, take_costs(fields))
         self.audit("changed", embed, fields=changed, enabled=embed.enabled)
 
     def perform_destroy(self, embed: Embed) -> None:
@@ -116,13 +116,13 @@ class EmbedViewSet(Tagged, Audited, viewsets.ModelViewSet):
         return Response(self.get_serializer(embed).data)
 
 
-def taken(fields: dict[str, Any]) -> dict[str, Decimal | None]:
+def take_costs(fields: dict[str, Any]) -> dict[str, Decimal | None]:
     """The costs among the fields, which are removed from these."""
     return {name: fields.pop(name) for name in COSTS if name in fields}
 
 
 @transaction.atomic
-def saved(embed: Embed, fields: dict[str, Any], costs: dict[str, Decimal | None]) -> Embed:
+def save_embed(embed: Embed, fields: dict[str, Any], costs: dict[str, Decimal | None]) -> Embed:
     """Change the row and its budgets. Raises Invalid."""
     if not embed._state.adding:
         lock_row(embed)
@@ -138,7 +138,7 @@ def saved(embed: Embed, fields: dict[str, Any], costs: dict[str, Decimal | None]
     return Embed.objects.select_related("agent").prefetch_related("budgets").get(pk=embed.pk)
 
 
-def costs_of(embed: Embed) -> dict[str, Decimal | None]:
+def read_cost_limits(embed: Embed) -> dict[str, Decimal | None]:
     by_period = {budget.period: budget.max_cost for budget in embed.budgets.all() if budget.enabled}
     return {name: by_period.get(period) for name, period in COSTS.items()}
 

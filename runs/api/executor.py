@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from agents.http import strict, viewsets
 from agents.http.authentication import NotRecognised
-from agents.http.viewsets import read
+from agents.http.viewsets import read_body
 from runs.models import Artifact, Run, ToolCallRecord
 from runs.serializers.runs import RunSerializer, ToolCallSerializer
 from runs.worker import claimed
@@ -28,7 +28,7 @@ class ClaimAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Any) -> tuple[Any, Run]:
         words = get_authorization_header(request).decode("latin-1").split()
-        run = claimed.run_of(words[1]) if len(words) == 2 and words[0].lower() == "bearer" else None
+        run = claimed.find_claimed_run(words[1]) if len(words) == 2 and words[0].lower() == "bearer" else None
         if run is None:
             raise NotRecognised(
                 "This claim holds no run: it was lost, its run has ended, or it never existed.",
@@ -103,7 +103,7 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     @action(detail=False, pagination_class=None)
     def work(self, request: Any) -> Response:
         """The run and its conversation, as in the answer to the claim."""
-        return Response(WorkSerializer(external.work_of(request.auth)).data)
+        return Response(WorkSerializer(external.describe_work(request.auth)).data)
 
     @extend_schema(responses=OfferedToolsSerializer)
     @action(detail=False, pagination_class=None)
@@ -119,7 +119,7 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     @extend_schema(responses=ToolCallSerializer(many=True))
     def calls(self, request: Any) -> Response:
         """The calls of this run so far, in order, those of an earlier executor included."""
-        page = self.paginate_queryset(claimed.calls(request.auth))
+        page = self.paginate_queryset(claimed.query_program_calls(request.auth))
         return self.get_paginated_response(ToolCallSerializer(page, many=True).data)
 
     @extend_schema(
@@ -129,15 +129,17 @@ class ExecutorViewSet(viewsets.GenericViewSet):
         """Call a tool. 200 with the outcome; 202 if the call waits for a person, a device or another run: ask for it
         again.
         """
-        body = read(CallSerializer, request)
-        record = claimed.call(request.auth, id=body["id"], tool=body["tool"], arguments=body.get("arguments") or {})
-        return answer(record)
+        body = read_body(CallSerializer, request)
+        record = claimed.make_program_call(
+            request.auth, id=body["id"], tool=body["tool"], arguments=body.get("arguments") or {}
+        )
+        return answer_with_call(record)
 
     @extend_schema(responses={200: ToolCallSerializer, 202: ToolCallSerializer})
     @action(detail=False, pagination_class=None)
     def one_call(self, request: Any, id: Any = None) -> Response:
         """One call. It is continued if what it waits for has come."""
-        return answer(claimed.find(request.auth, id))
+        return answer_with_call(claimed.find_program_call(request.auth, id))
 
     @extend_schema(responses=ArtifactSerializer(many=True))
     def artifacts(self, request: Any) -> Response:
@@ -148,8 +150,8 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     @extend_schema(request=FileSerializer, responses={201: ArtifactSerializer})
     def add_artifact(self, request: Any) -> Response:
         """Leave a file with the run. It belongs to the run's person and counts as untrusted."""
-        body = read(FileSerializer, request)
-        artifact = claimed.add_file(
+        body = read_body(FileSerializer, request)
+        artifact = claimed.add_program_file(
             request.auth, name=body["name"], content=body["content"], declared=body["media_type"]
         )
         return Response(ArtifactSerializer(artifact).data, status=201)
@@ -157,19 +159,19 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     @extend_schema(request=OwnHeartbeatSerializer, responses={200: external.BeatSerializer})
     def heartbeat(self, request: Any) -> Response:
         """Keep the claim and report progress. `cancel_requested` tells you to stop."""
-        body = read(OwnHeartbeatSerializer, request)
-        return Response(external.beaten(request.auth, claim=claim_of(request), **body))
+        body = read_body(OwnHeartbeatSerializer, request)
+        return Response(external.beaten(request.auth, claim=read_claim_token(request), **body))
 
     @extend_schema(request=OwnFinishSerializer, responses={200: RunSerializer})
     def finish(self, request: Any) -> Response:
         """Submit the result. Calls that are still open are closed; the claim ends."""
-        body = read(OwnFinishSerializer, request)
-        return Response(external.handed_in(request.auth, claim=claim_of(request), **body))
+        body = read_body(OwnFinishSerializer, request)
+        return Response(external.finish_external_run(request.auth, claim=read_claim_token(request), **body))
 
 
-def claim_of(request: Any) -> str:
+def read_claim_token(request: Any) -> str:
     return get_authorization_header(request).decode("latin-1").split()[1]
 
 
-def answer(record: ToolCallRecord) -> Response:
+def answer_with_call(record: ToolCallRecord) -> Response:
     return Response(ToolCallSerializer(record).data, status=200 if record.outcome else 202)

@@ -13,7 +13,7 @@ from agents.http import strict, viewsets
 from agents.http.idempotency import read_key
 from agents.http.resources import location_header
 from agents.http.standing import Standing
-from agents.http.viewsets import APIView, ByName, read
+from agents.http.viewsets import APIView, ByName, read_body
 from agents.models import Agent
 from runs.calls import shown
 from runs.intake import context, options
@@ -25,7 +25,7 @@ from runs.serializers.messages import OptionsSerializer
 from runs.serializers.runs import RunSerializer
 from runs.worker import external
 
-from .messages import RUN_JOINS, asked_in
+from .messages import RUN_JOINS, read_message_options
 from .runs import RunViewSet
 
 
@@ -115,7 +115,7 @@ class PreparedRunViewSet(RunViewSet):
     )
     def prepare(self, request: Any) -> Response:
         """Prepare a run for an external executor; it waits until an executor claims it."""
-        body = read(PrepareSerializer, request)
+        body = read_body(PrepareSerializer, request)
         acceptance = intake.accept_message(
             user=request.user,
             text=body["message"],
@@ -126,7 +126,7 @@ class PreparedRunViewSet(RunViewSet):
             device=str(body["device"]) if body.get("device") else None,
             idempotency_key=read_key(request),
             trigger=Run.Trigger.EXTERNAL,
-            asked=asked_in(body),
+            asked=read_message_options(body),
             context=body.get("context"),
         )
         if acceptance.is_new:
@@ -149,17 +149,17 @@ class ExternalViewSet(viewsets.GenericViewSet):
     @extend_schema(request=ClaimSerializer, responses={200: ClaimedSerializer})
     def claim(self, request: Any, pk: Any = None) -> Response:
         """Claim a prepared run. 409 if it is already claimed, or is not for external executors."""
-        body = read(ClaimSerializer, request)
+        body = read_body(ClaimSerializer, request)
         standing = Standing.of(request.auth, getattr(request, "session", None))
-        claim = external.claim(
+        claim = external.claim_external_run(
             self.get_object(), executor=body["executor"], lease_s=body.get("lease"), standing=standing
         )
-        return Response(ClaimedSerializer({"claim": claim.token, **work_of(claim.run)}).data)
+        return Response(ClaimedSerializer({"claim": claim.token, **describe_work(claim.run)}).data)
 
     @extend_schema(request=HeartbeatSerializer, responses={200: BeatSerializer})
     def heartbeat(self, request: Any, pk: Any = None) -> Response:
         """Keep the claim alive. 409 if the claim was lost."""
-        body = read(HeartbeatSerializer, request)
+        body = read_body(HeartbeatSerializer, request)
         return Response(beaten(self.get_object(), **body))
 
     @extend_schema(request=FinishSerializer, responses={200: RunSerializer})
@@ -167,13 +167,13 @@ class ExternalViewSet(viewsets.GenericViewSet):
         """Submit the result. 409 if the claim was lost, 422 if the output violates the agent's
         schema.
         """
-        body = read(FinishSerializer, request)
-        return Response(handed_in(self.get_object(), **body))
+        body = read_body(FinishSerializer, request)
+        return Response(finish_external_run(self.get_object(), **body))
 
 
-def work_of(run: Run) -> dict[str, Any]:
+def describe_work(run: Run) -> dict[str, Any]:
     """What an executor needs to begin."""
-    spec = options.spec_of(run, run.version.read_spec()) if run.version else None
+    spec = options.apply_options(run, run.version.read_spec()) if run.version else None
     return {
         "lease_expires_at": run.lease_expires_at,
         "cancel_requested": run.cancel_requested_at is not None,
@@ -189,8 +189,8 @@ def beaten(run: Run, *, claim: str, lease: float | None = None, **progress: Any)
     return BeatSerializer(answer).data
 
 
-def handed_in(run: Run, *, claim: str, **result: Any) -> dict[str, Any]:
-    return RunSerializer(external.finish(run, claim, **result)).data
+def finish_external_run(run: Run, *, claim: str, **result: Any) -> dict[str, Any]:
+    return RunSerializer(external.submit_external_result(run, claim, **result)).data
 
 
 class LoadedSerializer(serializers.Serializer):
@@ -250,5 +250,7 @@ class FiguresView(ByName, APIView):
         agent = self.named(Agent.objects.all())
         runs = Run.objects.visible_to(request.user).filter(agent=agent)
         total, parts = track_records.over_time(runs, window)
-        series = [{"at": at, **track_records.as_json(figure)} for at, figure in parts]
-        return Response({"agent": agent.name, "window": window, **track_records.as_json(total), "series": series})
+        series = [{"at": at, **track_records.serialize_track_record(figure)} for at, figure in parts]
+        return Response(
+            {"agent": agent.name, "window": window, **track_records.serialize_track_record(total), "series": series}
+        )

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from agents.exceptions import NotFound
 from agents.http.strict import Choice, StrictSerializer, Text
 from agents.http.throttles import client_address
-from agents.http.viewsets import APIView, read
+from agents.http.viewsets import APIView, read_body
 from agents.models import AuditEvent
 from runs.models import Feedback, Run
 
@@ -33,7 +33,7 @@ class FeedbackView(APIView):
     @extend_schema(operation_id="runs_feedback_update", request=FeedbackSerializer, responses={200: FeedbackSerializer})
     def put(self, request: Any, pk: Any) -> Response:
         """Rate a run, or replace its rating."""
-        run, body = self.own_run(pk), read(FeedbackSerializer, request)
+        run, body = self.own_run(pk), read_body(FeedbackSerializer, request)
         feedback, _ = Feedback.objects.update_or_create(run=run, defaults=body)
         self.audit("rated", run, rating=feedback.rating)
         return Response(FeedbackSerializer(feedback).data)

@@ -14,7 +14,7 @@ from rest_framework.decorators import action
 from agents import storage
 from agents.exceptions import Invalid
 from agents.http import viewsets
-from agents.http.files import answer
+from agents.http.files import answer_with_file
 from agents.http.parsers import FileParser, JSONParser
 from agents.http.resources import Located
 from agents.http.strict import Choice, Pattern, StrictModelSerializer, Text
@@ -47,7 +47,7 @@ class StoredSerializer(StrictModelSerializer):
 
     def create(self, fields: dict[str, Any]) -> StoredFile:
         declared = fields.pop("media_type")
-        return storage.save(fields.pop("owner").pk, fields.pop("name"), declared=declared, **fields)
+        return storage.save_file(fields.pop("owner").pk, fields.pop("name"), declared=declared, **fields)
 
 
 class FileSerializer(StoredSerializer):
@@ -150,14 +150,14 @@ class FileViewSet(
     def perform_destroy(self, row: StoredFile) -> None:
         with refusals("file", self.request.user):
             self.audit("deleted", row)
-            storage.delete(self.get_queryset().filter(pk=row.pk))
+            storage.delete_files(self.get_queryset().filter(pk=row.pk))
 
     @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
     @action(detail=True, pagination_class=None)
     def content(self, request: Any, pk: Any = None) -> HttpResponse:
         """The content as a download: it is never displayed as a page of this site."""
         row = self.get_object()
-        return answer(row, "application/octet-stream", as_attachment=True)
+        return answer_with_file(row, "application/octet-stream", as_attachment=True)
 
     @extend_schema(responses={(200, "image/*"): OpenApiTypes.BINARY})
     @action(detail=True, pagination_class=None)
@@ -166,4 +166,4 @@ class FileViewSet(
         row = self.get_object()
         if not row.is_image:
             raise Invalid("Only images have a preview.", code="no_preview", hint="Download the content.")
-        return answer(row, row.media_type, as_attachment=False)
+        return answer_with_file(row, row.media_type, as_attachment=False)

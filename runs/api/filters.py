@@ -42,7 +42,7 @@ class RunFilter(FilterSet):
     )
 
     def of_agent(self, runs: QuerySet[Run], name: str, value: str) -> QuerySet[Run]:
-        return matching.of_agent(runs, value)
+        return matching.filter_by_agent_name(runs, value)
 
     def filter_by_words(self, runs: QuerySet[Run], name: str, value: str) -> QuerySet[Run]:
         return matching.filter_by_words(runs, value)

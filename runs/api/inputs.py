@@ -8,7 +8,7 @@ from rest_framework import mixins
 from rest_framework.response import Response
 
 from agents.http import viewsets
-from agents.http.viewsets import read
+from agents.http.viewsets import read_body
 from runs.calls import inputs
 from runs.models import InputRequest
 from runs.serializers.decisions import InputAnswerSerializer, InputRequestSerializer
@@ -33,10 +33,12 @@ class InputRequestViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, view
     @extend_schema(request=InputAnswerSerializer, responses={200: InputRequestSerializer})
     def answer(self, request: Any, pk: Any = None) -> Response:
         """Answer once; the run continues. 409 if it was answered, declined or has expired."""
-        body = read(InputAnswerSerializer, request)
+        body = read_body(InputAnswerSerializer, request)
         input_request = self.get_object()
         if body.get("decline"):
             closed = inputs.decline(input_request, by=request.user)
         else:
-            closed = inputs.answer(input_request, by=request.user, value=body.get("value"), error=body.get("error"))
+            closed = inputs.answer_input_request(
+                input_request, by=request.user, value=body.get("value"), error=body.get("error")
+            )
         return Response(InputRequestSerializer(closed).data)

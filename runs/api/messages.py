@@ -12,24 +12,24 @@ from rest_framework.response import Response
 from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import find_key
 from agents.http.idempotency import read_key
-from agents.http.later import later
+from agents.http.later import answer_later
 from agents.http.openapi import stream_schema
 from agents.http.standing import Standing, while_good
-from agents.http.viewsets import APIView, ByName, read, read_owner, shared_serializer
+from agents.http.viewsets import APIView, ByName, read_body, read_owner, shared_serializer
 from devices.models import Device
 from plumbing.statements import Select
 from runs.calls import routing
 from runs.events import stream, waiting
-from runs.events.places import WAITS, stream_for
+from runs.events.places import WAITS, count_user_stream
 from runs.intake import messages as intake
 from runs.intake import options
 from runs.models import RouteDecision, Run, Session
 from runs.models.run import RUN_JOINS
 from runs.queue import endings
 from runs.serializers.messages import SendSerializer
-from runs.serializers.runs import AnswerSerializer, RouteSerializer, RunSerializer, reply_of
+from runs.serializers.runs import AnswerSerializer, RouteSerializer, RunSerializer, find_run_reply
 
-from .prefer import PREFER, wait_of
+from .prefer import PREFER, choose_wait
 
 DEFAULT_WAIT_S = 60.0
 NOW = Select(lambda at: Run.objects.select_related(*RUN_JOINS).filter(pk=at.run).order_by(), run=UUIDField())
@@ -74,11 +74,11 @@ class MessagesView(ByName, APIView):
         return self.process(request, name)
 
     def process(self, request: Any, name: str | None) -> Any:
-        body = read(SendSerializer, request)
+        body = read_body(SendSerializer, request)
         if wants_stream(request):
-            with stream_for(request.user) as respond:
-                return respond(streamed(self.accept(request, body, name), request))
-        seconds, applied = wait_of(request, body.get("wait"), DEFAULT_WAIT_S)
+            with count_user_stream(request.user) as respond:
+                return respond(stream_accepted_run(self.accept(request, body, name), request))
+        seconds, applied = choose_wait(request, body.get("wait"), DEFAULT_WAIT_S)
         if seconds is None:
             return with_headers(self.accepted(self.accept(request, body, name)), applied)
         with WAITS.take(request.user.pk) as place:
@@ -89,7 +89,7 @@ class MessagesView(ByName, APIView):
             def answer(ended: dict[str, Any] | None) -> Response:
                 return with_headers(self.answered(acceptance, ended) if ended else self.accepted(acceptance), applied)
 
-            return later(self, end, answer)
+            return answer_later(self, end, answer)
 
     def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
         message = body["message"]
@@ -112,7 +112,7 @@ class MessagesView(ByName, APIView):
             device=own_device(request.user, body.get("device")),
             parent=str(body["parent"]) if body.get("parent") else None,
             is_watched=wants_stream(request),
-            asked=asked_in(body),
+            asked=read_message_options(body),
         )
 
     def accepted(self, acceptance: intake.Accepted) -> Response:
@@ -121,9 +121,9 @@ class MessagesView(ByName, APIView):
         body = {
             "run": shared_serializer(RunSerializer).to_representation(run),
             "session": str(acceptance.session.pk),
-            "reply": reply_of(run),
+            "reply": find_run_reply(run),
             "output": run.output,
-            "usage": endings.usage_of(run),
+            "usage": endings.total_run_usage(run),
         }
         return Response(body, status=202, headers={"Location": body["run"]["urls"]["self"]})
 
@@ -183,17 +183,17 @@ class RouteView(APIView):
 
     @extend_schema(operation_id="messages_route", request=SendSerializer, responses={200: RouteSerializer})
     def post(self, request: Any) -> Response:
-        body = read(SendSerializer, request)
+        body = read_body(SendSerializer, request)
         message = body["message"]
         parts = intake.checked_parts(request.user, *((message, None) if isinstance(message, str) else (None, message)))
         session_agent = None
         if body.get("session"):
             session_agent = find_session(request.user, body["session"]).agent
-        route = routing.choose(request.user, intake.text_of(parts), session_agent=session_agent)
+        route = routing.choose_route(request.user, intake.join_part_texts(parts), session_agent=session_agent)
         return Response(route.as_json())
 
 
-def asked_in(body: dict[str, Any]) -> dict[str, Any]:
+def read_message_options(body: dict[str, Any]) -> dict[str, Any]:
     """The options of a message."""
     return {name: body[name] for name in options.NAMES if body.get(name) is not None}
 
@@ -212,7 +212,7 @@ def wants_stream(request: Any) -> bool:
     return "text/event-stream" in request.headers.get("Accept", "")
 
 
-def cursor_of(request: Any) -> int:
+def read_stream_cursor(request: Any) -> int:
     """Where to start: Last-Event-ID, else ?after, else the beginning."""
     cursor = request.headers.get("Last-Event-ID") or request.query_params.get("after") or "0"
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
@@ -222,8 +222,10 @@ def cursor_of(request: Any) -> int:
     return int(cursor)
 
 
-def streamed(acceptance: intake.Accepted, request: Any) -> StreamingHttpResponse:
-    response = event_stream(acceptance.run, cursor_of(request) if request.headers.get("Last-Event-ID") else 0, request)
+def stream_accepted_run(acceptance: intake.Accepted, request: Any) -> StreamingHttpResponse:
+    response = event_stream(
+        acceptance.run, read_stream_cursor(request) if request.headers.get("Last-Event-ID") else 0, request
+    )
     response["Muster-Run"] = str(acceptance.run.pk)
     response["Muster-Session"] = str(acceptance.session.pk)
     return response

@@ -15,13 +15,13 @@ PREFER = OpenApiParameter(
 )
 
 
-def wait_of(request: Any, in_body: float | None, usual: float) -> tuple[float | None, dict[str, str]]:
+def choose_wait(request: Any, in_body: float | None, usual: float) -> tuple[float | None, dict[str, str]]:
     """Seconds to wait, None for an answer at once; and the header that says which preference was followed.
 
     `in_body` is the body's `wait`, which counts before the header's. Preferences that cannot be read are
     ignored, as the RFC demands.
     """
-    wishes = wishes_in(request.headers.get("Prefer", ""))
+    wishes = parse_prefer_header(request.headers.get("Prefer", ""))
     wait = wishes.get("wait", "")
     if in_body is None and re.fullmatch(r"[0-9]{1,9}", wait):
         seconds = min(int(wait), LONGEST_WAIT_S)
@@ -31,7 +31,7 @@ def wait_of(request: Any, in_body: float | None, usual: float) -> tuple[float | 
     return usual if in_body is None else in_body, {}
 
 
-def wishes_in(header: str) -> dict[str, str]:
+def parse_prefer_header(header: str) -> dict[str, str]:
     """{"respond-async": "", "wait": "10"}; of a preference that is there twice, the first counts."""
     wishes: dict[str, str] = {}
     for part in header.split(","):

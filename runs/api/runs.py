@@ -16,17 +16,26 @@ from agents.http import viewsets
 from agents.http.authentication import require_scope
 from agents.http.pagination import Cursor, read_page
 from agents.http.throttles import client_address
-from agents.http.viewsets import Audited, read
+from agents.http.viewsets import Audited, read_body
 from agents.models.key import DECIDE
 from runs.calls import pending
 from runs.models import Artifact, Run, RunEvent, ToolCallRecord
 from runs.queue import endings
 from runs.serializers.decisions import CancelSerializer, ResumeSerializer
-from runs.serializers.runs import EventPageSerializer, RunSerializer, ToolCallSerializer, urls_of, with_reply
+from runs.serializers.runs import EventPageSerializer, RunSerializer, ToolCallSerializer, build_run_urls, with_reply
 
 from .files import ArtifactSerializer
 from .filters import RunFilter
-from .messages import AFTER, LAST_EVENT, RUN_JOINS, SSE, StreamOrJson, cursor_of, event_stream, stream_for
+from .messages import (
+    AFTER,
+    LAST_EVENT,
+    RUN_JOINS,
+    SSE,
+    StreamOrJson,
+    count_user_stream,
+    event_stream,
+    read_stream_cursor,
+)
 
 # What a list shows of each run and of those rows: whole versions are most of what would be read.
 RUN_SHOWN = (
@@ -63,7 +72,7 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
     @action(detail=True, pagination_class=None)
     def events(self, request: Any, pk: Any = None) -> Response:
         """Stored events after a number; `next` is the address of the following page."""
-        run, after = self.get_object(), cursor_of(request)
+        run, after = self.get_object(), read_stream_cursor(request)
         size = Cursor().get_page_size(request) if "limit" in request.query_params else Cursor.max_page_size
         rows, has_more = read_page(RunEvent.objects.filter(run=run, seq__gt=after).order_by("seq"), size)
         url = replace_query_param(request.build_absolute_uri(), "after", rows[-1].seq) if has_more else None
@@ -79,10 +88,10 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
     @action(detail=True, pagination_class=None)
     def stream(self, request: Any, pk: Any = None) -> StreamingHttpResponse | Response:
         """Events as they happen, starting at a cursor, until run.finished."""
-        run, after = self.get_object(), cursor_of(request)
+        run, after = self.get_object(), read_stream_cursor(request)
         if run.finished_at and after >= run.last_event:
             return Response(status=204)
-        with stream_for(request.user) as respond:
+        with count_user_stream(request.user) as respond:
             return respond(event_stream(run, after, request))
 
     @extend_schema(request=CancelSerializer, responses={200: RunSerializer})
@@ -90,7 +99,7 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
         """Stop the run and its children. 409 if it has ended."""
         body = CancelSerializer(data=request.data or {})
         body.is_valid(raise_exception=True)
-        run = endings.cancel(self.get_object(), by=request.user, reason=body.validated_data.get("reason", ""))
+        run = endings.cancel_run(self.get_object(), by=request.user, reason=body.validated_data.get("reason", ""))
         return Response(RunSerializer(run).data)
 
     @extend_schema(operation_id="runs_resume", request=ResumeSerializer, responses={202: RunSerializer})
@@ -100,16 +109,16 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
         Each is taken once: 409 if one was answered before, has expired or its run has ended. A key
         needs the scope `approvals:decide` to answer an approval.
         """
-        run, inputs = self.get_object(), read(ResumeSerializer, request)["inputs"]
+        run, inputs = self.get_object(), read_body(ResumeSerializer, request)["inputs"]
         answers = {as_id(one): answer for one, answer in inputs.items()}
-        requests, decided = pending.find(run, answers, request.user)
+        requests, decided = pending.find_requests(run, answers, request.user)
         if decided:
             require_scope(request, DECIDE)
         with transaction.atomic():
-            pending.resume(requests, decided, answers, by=request.user, source=client_address(request))
+            pending.send_answers(requests, decided, answers, by=request.user, source=client_address(request))
             self.audit("resumed", run, inputs=[str(one) for one in answers])
         fresh = self.get_queryset().get(pk=run.pk)
-        return Response(RunSerializer(fresh).data, status=202, headers={"Location": urls_of(run)["self"]})
+        return Response(RunSerializer(fresh).data, status=202, headers={"Location": build_run_urls(run)["self"]})
 
     @extend_schema(responses=ToolCallSerializer(many=True), filters=False)
     def tool_calls(self, request: Any, pk: Any = None) -> Response:

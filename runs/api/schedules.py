@@ -94,7 +94,7 @@ class ScheduleViewSet(NamedViewSet):
             raise Invalid("“count” must be a whole number from 1.")
         due = [
             {"due_at": moment, "due_local": local(moment, schedule.timezone)}
-            for moment in schedules.preview(schedule, min(int(count), 100))
+            for moment in schedules.preview_due_times(schedule, min(int(count), 100))
         ]
         return Response(DueTimesSerializer({"timezone": schedule.timezone, "due": due}).data)
 

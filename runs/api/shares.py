@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from agents.exceptions import Forbidden, NotFound
 from agents.http.strict import Flag, StrictSerializer
 from agents.http.throttles import client_address
-from agents.http.viewsets import APIView, read
+from agents.http.viewsets import APIView, read_body
 from agents.models import AuditEvent
 from runs.models import Session, SharedLink
 
@@ -40,7 +40,7 @@ class SharedLinkView(APIView):
     )
     def put(self, request: Any, pk: Any) -> Response:
         """Share the messages up to now. Send it again to include later messages; the address stays the same."""
-        session, body = self.own_session(pk), read(SharedLinkSerializer, request)
+        session, body = self.own_session(pk), read_body(SharedLinkSerializer, request)
         if not settings.SHARED_LINKS:
             raise Forbidden(
                 "This site does not allow links to conversations.",

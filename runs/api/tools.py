@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.response import Response
 
 from agents.http.strict import Choice, Many, StrictSerializer, Text, Whole
-from agents.http.viewsets import APIView, read
+from agents.http.viewsets import APIView, read_body
 from agents.models import Tool
 from agents.serializers.agents import ToolSerializer
 from registry import tool_search
@@ -48,11 +48,11 @@ class ToolSearchView(APIView):
     @extend_schema(operation_id="tools_search", request=ToolSearchSerializer, responses={200: ToolMatchesSerializer})
     def post(self, request: Any) -> Response:
         """Search the catalogue, or find tools for an agent's instructions. Nothing is changed."""
-        body = read(ToolSearchSerializer, request)
+        body = read_body(ToolSearchSerializer, request)
         rows = Tool.objects.usable_by(request.user).filter(enabled=True)
         if kinds := body.get("kinds"):
             rows = rows.filter(kind__in=kinds)
-        ranking = tool_search.search(request.user, entries_of(rows), body["text"], body["limit"])
+        ranking = tool_search.search_tools(request.user, load_tool_entries(rows), body["text"], body["limit"])
         keys = [match.key for match in ranking.matches]
         tools = rows.select_related("owner", "team").in_bulk([pk for pk, _ in keys])
         results = [
@@ -63,13 +63,13 @@ class ToolSearchView(APIView):
         return Response(ToolMatchesSerializer({"method": ranking.method, "results": results}).data)
 
 
-def entries_of(rows: QuerySet[Tool]) -> list[Entry]:
+def load_tool_entries(rows: QuerySet[Tool]) -> list[Entry]:
     """What is known of each tool. One query if all of them have been read before."""
     keys: list[Key] = list(rows.order_by("pk").values_list("pk", "definition_hash"))
-    entries = tool_search.known(keys)
+    entries = tool_search.find_known_entries(keys)
     missing = [pk for pk, hash in keys if (pk, hash) not in entries]
     for start in range(0, len(missing), BATCH):
         for tool in Tool.objects.filter(pk__in=missing[start : start + BATCH]).defer("output_schema", "source"):
-            entry = tool_search.entry_of(tool)
+            entry = tool_search.build_entry(tool)
             entries[entry.key] = entry
     return [entries[key] for key in keys if key in entries]

@@ -18,13 +18,13 @@ from runs.exceptions import AlreadyDecided
 from runs.intake.children import own_input
 from runs.models import Approval, Run
 from runs.queue import endings
-from runs.queue.locks import lock
+from runs.queue.locks import lock_run
 
 DECISIONS = {"approve": Approval.Status.APPROVED, "deny": Approval.Status.DENIED}
 
 
 @transaction.atomic
-def decide(
+def decide_approval(
     approval: Approval,
     decision: str,
     *,
@@ -48,7 +48,7 @@ def decide(
     if status is None:
         raise Invalid(_("“%(decision)s” is not a decision.") % {"decision": decision}, hint=_("Send approve or deny."))
     check_edited(approval, arguments)
-    lock(approval.run_id)
+    lock_run(approval.run_id)
     now = clock.near()
     fields = {"status": status, "decided_by": by, "decided_at": now, "note": note[:500], "edited_arguments": arguments}
     alive = Run.objects.live().filter(pk=approval.run_id, cancel_requested_at=None)
@@ -62,7 +62,7 @@ def decide(
     approval.refresh_from_db()
     call = str(approval.call_id) if approval.call_id else None
     event_data = {"id": str(approval.pk), "call": call, "status": status, "by": by.get_username(), "note": note}
-    events.record(approval.run, "approval.decided", event_data)
+    events.record_event(approval.run, "approval.decided", event_data)
     AuditEvent.record(f"approval.{decision}", approval, actor=by, source=source, run=str(approval.run_id), note=note)
     endings.wake(approval.run_id)  # also if it waits for something else as well: what is approved starts now
     return approval
@@ -86,7 +86,7 @@ def check_edited(approval: Approval, arguments: dict[str, Any] | None) -> None:
     """Edited arguments must match the schema of their target, like the model's own arguments."""
     if arguments is None:
         return
-    rule, value = rule_for(approval, arguments)
+    rule, value = find_argument_rule(approval, arguments)
     problems = schema.validate(rule, value) if rule else []
     if problems:
         details = [
@@ -96,7 +96,7 @@ def check_edited(approval: Approval, arguments: dict[str, Any] | None) -> None:
         raise Invalid(_("The edited arguments do not match the tool's schema."), details=details)
 
 
-def rule_for(approval: Approval, arguments: dict[str, Any]) -> tuple[Any, Any]:
+def find_argument_rule(approval: Approval, arguments: dict[str, Any]) -> tuple[Any, Any]:
     """(the JSON Schema, the part of the arguments it applies to); no schema if the target was
     deleted.
     """

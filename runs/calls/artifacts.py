@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 LIMIT = 100  # files of one run
 
 
-def save(
+def save_artifact(
     desk: Any, tool: ToolSpec, record: ToolCallRecord, name: str, content: bytes, declared: str = ""
 ) -> dict[str, Any]:
     """Store a file that this call made, with its event. A repeated call finds the file that it made before.
@@ -26,7 +26,7 @@ def save(
     Raises ToolFailed (too_many_artifacts, too_large, too_many_files, quota_exceeded, storage_failed), LeaseLost.
     """
     if earlier := made_before(record, storage.clean_name(name), content):
-        return described(earlier.file)
+        return describe_artifact(earlier.file)
     if Artifact.objects.filter(run=desk.run).count() >= LIMIT:
         raise ToolFailed(f"a run can make at most {LIMIT} files", code="too_many_artifacts")
     untrusted = desk.run.has_untrusted or record.untrusted or tool.untrusted
@@ -35,26 +35,26 @@ def save(
             desk.run.principal_id, name, content, declared=declared, untrusted=untrusted, source=StoredFile.Source.RUN
         )
         with transaction.atomic():
-            desk.tell(("artifact.created", {**described(file), "untrusted": untrusted, "call": str(record.pk)}))
-            storage.keep(file)
+            desk.tell(("artifact.created", {**describe_artifact(file), "untrusted": untrusted, "call": str(record.pk)}))
+            storage.keep_file(file)
             Artifact.objects.create(run=desk.run, call=record, file=file)
     except MusterError as error:
         raise ToolFailed(f"{error} {error.hint}".strip(), code=error.code)
     except OSError:
         log.exception("A file of the run %s could not be stored", desk.run.pk)
         raise ToolFailed("the file could not be stored; see the server's log", code="storage_failed")
-    return described(file)
+    return describe_artifact(file)
 
 
 def within_reach(run: Run) -> list[dict[str, Any]]:
     """The files of the run's conversation, and those that the runs of its tree made, newest first."""
-    return [{**described(file), "untrusted": file.untrusted} for file in reachable(run).order_by("-id")[:LIMIT]]
+    return [{**describe_artifact(file), "untrusted": file.untrusted} for file in reachable(run).order_by("-id")[:LIMIT]]
 
 
-def read(run: Run, file_id: str) -> bytes | None:
+def read_artifact(run: Run, file_id: str) -> bytes | None:
     """The content of one of these files; None if it is not among them."""
     file = reachable(run).filter(pk=parsed_id(file_id)).first()
-    return storage.read(file) if file else None
+    return storage.read_stored_file(file) if file else None
 
 
 def reachable(run: Run) -> QuerySet[StoredFile]:
@@ -69,5 +69,5 @@ def made_before(record: ToolCallRecord, name: str, content: bytes) -> Artifact |
     return same.select_related("file").first()
 
 
-def described(file: StoredFile) -> dict[str, Any]:
+def describe_artifact(file: StoredFile) -> dict[str, Any]:
     return {"file": str(file.pk), "name": file.name, "media_type": file.media_type, "size": file.size}

@@ -10,7 +10,7 @@ from typing import Any
 
 from agents.models import Agent, Chain, Tool
 from agents.models.agent import live_definition
-from agents.schema import sha256_of
+from agents.schema import hash_json
 from agents.tools import ToolSpec
 from connectors.models import Connection
 from functions.models import Execution, FunctionVersion
@@ -23,7 +23,7 @@ TARGETS: dict[str, Any] = {"agent": Agent, "chain": Chain}
 
 def of_tool(tool: ToolSpec) -> dict[str, JSON]:
     """The binding of a call, as its approval stores it."""
-    binding: dict[str, JSON] = {"hash": hash_of(tool), "effect": tool.effect}
+    binding: dict[str, JSON] = {"hash": hash_tool(tool), "effect": tool.effect}
     if tool.kind == Tool.Kind.FUNCTION and "function" in tool.source:
         number = tool.pinned_version or tool.source.get("version")
         rows = FunctionVersion.objects.filter(function=tool.source["function"], number=number)
@@ -31,24 +31,24 @@ def of_tool(tool: ToolSpec) -> dict[str, JSON]:
     return binding
 
 
-def hash_of(tool: ToolSpec) -> str:
+def hash_tool(tool: ToolSpec) -> str:
     """A hash of all that decides what a call of this tool does."""
     parts = [tool.name, tool.kind, tool.definition_hash, tool.effect, tool.source, tool.pinned_version,
              tool.input_schema, tool.untrusted]  # fmt: skip
     if tool.kind in TARGETS:
-        parts.append(content_of([(tool.kind, tool.source.get(tool.kind) or 0, None)]))
+        parts.append(collect_published_content([(tool.kind, tool.source.get(tool.kind) or 0, None)]))
     if "connection" in tool.source:
         connections = Connection.objects.filter(pk=tool.source["connection"])
         parts.append(connections.values_list("provider", "base_url", "config").first())
-    return sha256_of(parts)
+    return hash_json(parts)
 
 
 def of_target(kind: str, pk: int, number: int | None) -> dict[str, JSON]:
     """The binding of a step that starts an agent or a chain."""
-    return {"hash": sha256_of(content_of([(kind, pk, number)]))}
+    return {"hash": hash_json(collect_published_content([(kind, pk, number)]))}
 
 
-def content_of(targets: Iterable[Target]) -> list[JSON]:
+def collect_published_content(targets: Iterable[Target]) -> list[JSON]:
     """The published content of these agents and chains, of their tools, and of all agents and chains below them."""
     content: list[JSON] = []
     looked: set[Target] = set()
@@ -59,7 +59,7 @@ def content_of(targets: Iterable[Target]) -> list[JSON]:
             continue
         looked.add(target)
         kind, pk, number = target
-        version = version_of(kind, pk, number)
+        version = find_target_version(kind, pk, number)
         if version is None:
             content.append([kind, pk, None])
             continue
@@ -73,7 +73,7 @@ def content_of(targets: Iterable[Target]) -> list[JSON]:
     return sorted(content, key=lambda entry: (entry[0], entry[1], str(entry[2])))
 
 
-def version_of(kind: str, pk: int, number: int | None) -> Any:
+def find_target_version(kind: str, pk: int, number: int | None) -> Any:
     row = TARGETS[kind].objects.select_related("published").filter(pk=pk).first()
     if row is None:
         return None
@@ -84,7 +84,7 @@ def approved_tool(tool: ToolSpec, binding: dict[str, JSON]) -> ToolSpec | None:
     """The tool as it was approved; None if it is another by now, so that a person has to be asked again."""
     if version := binding.get("version"):
         return at_version(tool, version)
-    return tool if binding.get("hash") == hash_of(tool) else None
+    return tool if binding.get("hash") == hash_tool(tool) else None
 
 
 def at_version(tool: ToolSpec, version: dict[str, JSON]) -> ToolSpec | None:

@@ -8,19 +8,19 @@ from uuid_utils.compat import uuid7
 
 from agents import schema
 from agents.tools import CallPending, OutcomeUnknown, ToolFailed, ToolResult, ToolSpec, may_repeat
-from plumbing.statements import insert
+from plumbing.statements import insert_rows
 from runs.models import ToolCallRecord
 from runs.rules import policy
 
 from . import origins
-from .rows import called_data, failure, start
+from .rows import called_data, failure, start_attempt
 
 Outcome = ToolCallRecord.Outcome
 LIMIT = 200  # recorded callbacks of one function call
 CUT_SHORT = frozenset(["timeout", "out_of_memory", "function_crashed", "violation", "cancelled"])
 
 
-def call(desk: Any, parent: ToolCallRecord, name: str, arguments: dict[str, Any]) -> Any:
+def call_from_function(desk: Any, parent: ToolCallRecord, name: str, arguments: dict[str, Any]) -> Any:
     """A stored function calls a tool: recorded under its call, same policy, never waits."""
     tool = desk.tools.get(name)
     desk._origins = None  # what the function has read by now counts
@@ -36,10 +36,10 @@ def call(desk: Any, parent: ToolCallRecord, name: str, arguments: dict[str, Any]
         id=uuid7(), run=desk.run, parent_call=parent, turn=parent.turn, name=name, kind=tool.kind,
         effect=tool.effect, arguments=arguments, untrusted=desk.run.has_untrusted and origins.is_derived(findings),
     )  # fmt: skip
-    start(record)
+    start_attempt(record)
     with transaction.atomic():
         desk.tell(("tool.called", called_data(record)))
-        insert(record)
+        insert_rows(record)
     desk.called_back.add(parent.pk)
     if not tool.is_repeatable:
         desk.wrote.add(parent.pk)

@@ -19,7 +19,7 @@ KINDS = frozenset({"device", "connector"})  # on the devices of the run's person
 COLLECTION = "knowledge"
 
 
-def missing(run: Run, tools: Mapping[str, ToolSpec], above: set[int]) -> frozenset[str]:
+def find_unconsented_tools(run: Run, tools: Mapping[str, ToolSpec], above: set[int]) -> frozenset[str]:
     """Names of tools that the person has not approved yet. `above`: the other owners above the run. No query for an
     agent or chain of the person, or of the site.
     """
@@ -31,7 +31,7 @@ def missing(run: Run, tools: Mapping[str, ToolSpec], above: set[int]) -> frozens
         folders = CollectionFolder.objects.filter(owner=run.principal_id, collection__in=set(collections.values()))
         with_folders = set(folders.order_by().values_list("collection_id", flat=True))
         own |= {name for name, collection in collections.items() if collection in with_folders}
-    return own - given(run, {name: tools[name] for name in own}) if own else own
+    return own - find_consented_tools(run, {name: tools[name] for name in own}) if own else own
 
 
 def may_ask_devices(tool: ToolSpec) -> bool:
@@ -39,7 +39,7 @@ def may_ask_devices(tool: ToolSpec) -> bool:
     return tool.kind == COLLECTION and "collection" in tool.source and not tool.pinned_version
 
 
-def given(run: Run, tools: Mapping[str, ToolSpec]) -> set[str]:
+def find_consented_tools(run: Run, tools: Mapping[str, ToolSpec]) -> set[str]:
     """What the person approved for this version. Below another run it counts for the children of that run alone,
     because another author above would read the answers too. It counts for the definition that was shown: a tool that
     was changed since asks again.
@@ -58,5 +58,5 @@ def given(run: Run, tools: Mapping[str, ToolSpec]) -> set[str]:
     answers = list(approved.order_by().values_list("tool", "definition__hash"))
     if not answers:
         return set()
-    hashes = {name: bindings.hash_of(tools[name]) for name in {name for name, _ in answers}}
+    hashes = {name: bindings.hash_tool(tools[name]) for name in {name for name, _ in answers}}
     return {name for name, hash in answers if hash == hashes[name]}

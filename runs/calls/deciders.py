@@ -19,7 +19,7 @@ class Setting(Protocol):
     def not_starter(self) -> bool: ...
 
 
-def of(run: Run, grant: Setting | None) -> dict[str, Any]:
+def choose_deciders(run: Run, grant: Setting | None) -> dict[str, Any]:
     """Columns of the approval. Others decide only where the run's person is among them: in the team of the agent or
     chain, or its owner. Elsewhere the person decides alone, whatever a stranger's grant says."""
     if grant is None or (grant.decides == Decider.STARTER and not grant.not_starter):

@@ -20,11 +20,11 @@ def delegate(run: Run, call: ToolCallRecord, capability: str, task: str, input: 
     started = Run.objects.filter(parent_call=call).select_related("agent").first()
     if started is not None and started.agent is not None:
         return children.spawn(run, started.agent.name, call=call)
-    agent = choose(run, call, capability, task)
+    agent = choose_delegate(run, call, capability, task)
     return children.spawn(run, agent, text=task, input=input, call=call, **more)
 
 
-def choose(run: Run, call: ToolCallRecord, capability: str, task: str) -> Agent:
+def choose_delegate(run: Run, call: ToolCallRecord, capability: str, task: str) -> Agent:
     """The agent for this task; the choice is recorded with the call and as an event."""
     may = run.version.read_spec().delegates_to if run.version else []
     if may and capability.strip().lower() not in {str(one).strip().lower() for one in may}:
@@ -39,5 +39,5 @@ def choose(run: Run, call: ToolCallRecord, capability: str, task: str) -> Agent:
     choice = {"capability": capability} | {name: decision[name] for name in ("agent", "reason", "candidates")}
     call.details = {**call.details, "delegated": choice}
     call.save(update_fields=["details"])
-    events.record(run, "child.chosen", {"id": str(call.pk), **choice})
+    events.record_event(run, "child.chosen", {"id": str(call.pk), **choice})
     return route.agent

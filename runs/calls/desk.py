@@ -20,7 +20,7 @@ from agents.tools import CallPending, ToolCall, ToolContext, ToolError, ToolFail
 from plumbing import clock, waits
 from plumbing.database import DATABASE_GONE
 from plumbing.resting import RestingThreads
-from plumbing.statements import insert, update_each
+from plumbing.statements import insert_rows, update_each
 from plumbing.threads import release_connection
 from registry import toolsets
 from runs.events import record as events
@@ -52,14 +52,14 @@ from .rows import (
     approval_data,
     argument_problems,
     called_data,
-    close,
+    close_call,
     denied_data,
-    device_of,
     failure,
+    find_run_device,
     finished_data,
     may_start,
     refusal_of_arguments,
-    start,
+    start_attempt,
 )
 from .values import RunValues
 
@@ -96,18 +96,18 @@ class Desk:
         self._origins = None
         if not self.tools:
             return
-        self.grants = grants.read(self.run, self.tools.values())
+        self.grants = grants.load_run_grants(self.run, self.tools.values())
         above = authors.above(self.run)
-        self.unshared = grants.unshared(self.grants, self.run, above)
-        self.unasked = consent.missing(self.run, self.tools, above)
-        self.closed = visitors.closed(self.run, self.tools)
+        self.unshared = grants.find_unshared_tools(self.grants, self.run, above)
+        self.unasked = consent.find_unconsented_tools(self.run, self.tools, above)
+        self.closed = visitors.find_tools_closed_to_visitors(self.run, self.tools)
 
     def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
         """The origin of each argument; None if nothing depends on it."""
         if tool is None or not self.run.has_untrusted or not origins.matters(tool, self.grants.get(tool.id)):
             return None
         if self._origins is None:
-            self._origins = origins.read(self.run, self.tools)
+            self._origins = origins.read_origins(self.run, self.tools)
         return self._origins.examine(Call(tool.name, arguments, tool.effect, tool.input_schema))
 
     def judge(
@@ -126,7 +126,7 @@ class Desk:
             return policy.Decision(policy.DENY, f"“{name}” is not open to visitors")
         grant = self.grants.get(tool.id)
         step = self.run.policy
-        return policy.decide(
+        return policy.decide_call(
             policy.Rules(
                 tool=name,
                 grant=grant.mode if grant else None,
@@ -157,10 +157,10 @@ class Desk:
         self._origins = None
         requested = list(requested)
         records = [self.judged_record(call, turn) for call in requested]
-        insert(*records)
+        insert_rows(*records)
         approvals = [self.approval_for(record) for record in records if record.waiting_for == "approval"]
         Approval.objects.bulk_create(approvals)
-        entries = hooks.events_of(requested)
+        entries = hooks.collect_hook_events(requested)
         entries += [("tool.called", called_data(record)) for record in records]
         entries += [("tool.denied", denied_data(record)) for record in records if record.outcome == Outcome.DENIED]
         entries += [("tool.finished", finished_data(record)) for record in records if record.outcome == Outcome.FAILED]
@@ -180,21 +180,21 @@ class Desk:
             arguments=requested.arguments,
         )
         findings = self.findings(tool, requested.arguments)
-        subject = skills.asked_for(self.tools, tool, requested.arguments)
+        subject = skills.find_requested_skill(self.tools, tool, requested.arguments)
         decision = self.judge(subject, subject.name if subject else requested.name, findings=findings)
         record.untrusted = self.run.has_untrusted and origins.is_derived(findings)
-        refusal = hooks.noted(record, requested)
+        refusal = hooks.note_hook_decision(record, requested)
         if decision.mode == policy.DENY:
-            close(record, Outcome.DENIED, error={"code": "denied", "message": decision.reason})
+            close_call(record, Outcome.DENIED, error={"code": "denied", "message": decision.reason})
         elif refusal:
-            close(record, Outcome.DENIED, error={"code": "denied_by_hook", "message": refusal})
+            close_call(record, Outcome.DENIED, error={"code": "denied_by_hook", "message": refusal})
         elif problems := argument_problems(tool, requested):
-            close(record, Outcome.FAILED, error=refusal_of_arguments(requested, problems))
+            close_call(record, Outcome.FAILED, error=refusal_of_arguments(requested, problems))
         elif decision.mode == policy.ASK:
             record.waiting_for = "approval"
             record.details |= {"reason": decision.reason, "findings": [one.as_json() for one in decision.findings]}
         else:
-            start(record)
+            start_attempt(record)
         return record
 
     def approval_for(self, record: ToolCallRecord) -> Approval:
@@ -207,7 +207,7 @@ class Desk:
             reason=record.details.get("reason", "")[:200],
             effect=record.effect,
             findings=record.details.pop("findings", []),
-            definition=bindings.of_tool(skills.subject_of(self, record)),
+            definition=bindings.of_tool(skills.find_deciding_tool(self, record)),
             arguments=record.arguments,
             expires_at=until,
             default=Approval.Default.DENY if is_first or self.run.has_untrusted else settings.APPROVAL_DEFAULT,
@@ -216,7 +216,7 @@ class Desk:
 
     def deciders(self, record: ToolCallRecord) -> dict[str, Any]:
         """Who decides by the grant, as columns of the approval; {}: the run's person."""
-        return deciders.of(self.run, self.grants.get(skills.subject_of(self, record).id))
+        return deciders.choose_deciders(self.run, self.grants.get(skills.find_deciding_tool(self, record).id))
 
     def perform(self, records: list[ToolCallRecord]) -> None:
         """Make every call that can be made now, in parallel. Waiting ones keep their `waiting_for`."""
@@ -268,14 +268,14 @@ class Desk:
         if tool.name == COMPLETE.name and tool.kind == "builtin":
             return ToolResult(ok=True, value=record.arguments.get("result"))
         if offers.is_search(tool):
-            return offers.search(self, record.arguments)
-        return skills.read(self, record) if skills.is_reader(tool) else self.made(tool, record)
+            return offers.search_granted_tools(self, record.arguments)
+        return skills.read_skill(self, record) if skills.is_reader(tool) else self.made(tool, record)
 
     def made(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
         """The result of the tool's code."""
         call = ToolCall(id=str(record.pk), name=record.name, arguments=record.arguments, attempt=record.attempt)
         try:
-            return callbacks.in_doubt(self, tool, record, toolsets.call(tool, call, self.context(tool, record)))
+            return callbacks.in_doubt(self, tool, record, toolsets.call_tool(tool, call, self.context(tool, record)))
         except (CallPending, LeaseLost, NewerFormat, *DATABASE_GONE):
             raise
         except ToolError as error:
@@ -295,18 +295,18 @@ class Desk:
             agent=self.agent,
             agent_id=run.agent_id,
             session_id=str(run.session_id) if run.session_id else None,
-            device_id=device_of(run),
+            device_id=find_run_device(run),
             is_for_visitor=run.embed is not None,
             chain=run.policy.get("chain", ""),
-            authors=lambda: authors.of(run),
+            authors=lambda: authors.find_run_owners(run),
             step=run.policy.get("step", ""),
             deadline=self.deadline(tool, record),
             is_untrusted=run.has_untrusted or record.untrusted,
             metadata=run.metadata,
             is_cancelled=self.lease.is_cancelled,
-            ask=None if record.parent_call_id else lambda **question: inputs.ask(run, record, **question),
-            asked=lambda: inputs.earlier(record) if record.details.get("reference") else [],
-            call_tool=lambda name, arguments: callbacks.call(self, record, name, arguments),
+            ask=None if record.parent_call_id else lambda **question: inputs.ask_question(run, record, **question),
+            asked=lambda: inputs.list_earlier_states(record) if record.details.get("reference") else [],
+            call_tool=lambda name, arguments: callbacks.call_from_function(self, record, name, arguments),
             tool_names=tuple(self.tools),
             spawn=lambda agent, text="", input=None, asked=None: children.spawn(
                 run,
@@ -326,9 +326,9 @@ class Desk:
             ),
             emit=lambda type, data: self.tell((type, {"id": str(record.pk), **data})),
             values=RunValues(run, record),
-            save_file=partial(artifacts.save, self, tool, record),
+            save_file=partial(artifacts.save_artifact, self, tool, record),
             files=partial(artifacts.within_reach, run),
-            read_file=partial(artifacts.read, run),
+            read_file=partial(artifacts.read_artifact, run),
             skills=partial(skills.within_reach, self),
             read_skill=partial(skills.archive, self),
         )
@@ -349,14 +349,14 @@ class Desk:
         record.details = {
             **record.details,
             "reference": pending.reference,
-            "until": events.rfc3339(pending.until) if pending.until else None,
+            "until": events.format_moment(pending.until) if pending.until else None,
         }
         update_each([record], ("waiting_for", "details"), where=results.still_open(record))
 
     def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
         if record.pk in self.called_back:
             results.close_callbacks(record)
-        results.settle(self.run, record, result, where=self.fence())
+        results.settle_call(self.run, record, result, where=self.fence())
 
     def fence(self) -> dict[str, Any]:
         """What holds of the run's row while this desk may write to it."""
@@ -365,5 +365,5 @@ class Desk:
     @transaction.atomic
     def tell(self, *entries: events.Entry) -> None:
         """Events, or none: only to hold the run's row. Raises LeaseLost where another worker has the run."""
-        if events.record_with(self.run, list(entries), where=self.fence()) is None:
+        if events.record_events_and_change(self.run, list(entries), where=self.fence()) is None:
             raise LeaseLost(str(self.run.pk))

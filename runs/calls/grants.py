@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.db.models import IntegerField
 
 from agents.models import ToolGrant
-from agents.models.team import closed_to
+from agents.models.team import find_closed_rows
 from agents.tools import ToolSpec
 from plumbing.statements import Select
 from runs.intake import caller_tools
@@ -38,16 +38,16 @@ class Grant:
 OF_CALLER = Grant("allow", is_enabled=True, allow_after_untrusted=True)
 
 
-def read(run: Run, tools: Iterable[ToolSpec]) -> dict[int, Grant]:
+def load_run_grants(run: Run, tools: Iterable[ToolSpec]) -> dict[int, Grant]:
     """The grants by the ids of their tools."""
     rows = AGENT_GRANTS.all(agent=run.agent_id) if run.agent_id else CHAIN_GRANTS.all(version=run.chain_version_id)
     grants = {tool: Grant(*values) for tool, *values in rows}
     return grants | {tool.id: OF_CALLER for tool in tools if tool.kind == caller_tools.KIND}
 
 
-def unshared(grants: dict[int, Grant], run: Run, above: set[int]) -> set[int]:
+def find_unshared_tools(grants: dict[int, Grant], run: Run, above: set[int]) -> set[int]:
     """The tools that the run's person may no longer use, or that an owner of an agent or chain above the
     run may not use.
     """
     places = {tool: (grant.owner, grant.team) for tool, grant in grants.items()}
-    return closed_to(places, [run.principal_id, *above])
+    return find_closed_rows(places, [run.principal_id, *above])

@@ -16,9 +16,9 @@ from django.db.models import IntegerField
 from agents import schema
 from agents.models import Hook
 from agents.models.hook import ARGUMENT
-from agents.schema import sha256_of
+from agents.schema import hash_json
 from agents.tools import OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
-from functions.tools import version_of
+from functions.tools import find_called_version
 from plumbing.database import DATABASE_GONE
 from plumbing.statements import Select
 from registry import toolsets
@@ -109,24 +109,24 @@ class Hooks:
     def verdict(self, row: Row, event: dict[str, Any]) -> Verdict:
         """This hook's verdict; deny, with the reason, if it does not give one."""
         if not row.is_enabled:
-            return failed(row, "its function is switched off")
+            return deny_failed_hook(row, "its function is switched off")
         try:
             result = self.call(row, event)
             if not result.ok:
                 error = result.error or {}
-                return failed(row, str(error.get("message") or error.get("code")))
-            return verdicts.read(result.value, row.place)
+                return deny_failed_hook(row, str(error.get("message") or error.get("code")))
+            return verdicts.parse_verdict(result.value, row.place)
         except DATABASE_GONE:
             raise
         except (ToolError, ValueError) as error:
-            return failed(row, str(error))
+            return deny_failed_hook(row, str(error))
         except Exception:  # whatever goes wrong, what it should have checked does not pass
             log.exception("The hook %s failed unexpectedly", row.id)
-            return failed(row, "an internal error; see the server's log")
+            return deny_failed_hook(row, "an internal error; see the server's log")
 
     def call(self, row: Row, event: dict[str, Any]) -> ToolResult:
         """One call in the sandbox. No execution is stored, as it would keep what a hook is there to remove."""
-        spec = version_of(row.function).spec
+        spec = find_called_version(row.function).spec
         if row.scope != "site" and (spec.allowed_hosts or spec.secrets):
             raise ValueError("only hooks of the site may use web hosts or secrets")
         context = ToolContext(
@@ -135,14 +135,14 @@ class Hooks:
             **({"is_cancelled": self.is_cancelled} if self.is_cancelled else {}),
         )  # fmt: skip
         call = ToolCall(str(uuid4()), row.function.name, {ARGUMENT: event})
-        result = toolsets.call(row.function, call, context)
+        result = toolsets.call_tool(row.function, call, context)
         if (result.error or {}).get("code") == "violation" and result.keep is not None:
             result.keep()  # reports and withdraws the function
         return result
 
     def note(self, row: Row, verdict: Verdict, before: Any, tool: str) -> dict[str, Any]:
         """What is recorded: never the value itself, only its hash and size."""
-        about = {"sha256": sha256_of(before), "size": len(json.dumps(before, default=str))}
+        about = {"sha256": hash_json(before), "size": len(json.dumps(before, default=str))}
         return {
             "hook": row.id, "place": row.place, "scope": row.scope, "function": row.function.name,
             "verdict": verdict.kind, "reason": verdict.reason, **({"tool": tool} if tool else {}),
@@ -150,11 +150,13 @@ class Hooks:
         }  # fmt: skip
 
 
-def failed(row: Row, why: str) -> Verdict:
+def deny_failed_hook(row: Row, why: str) -> Verdict:
     return Verdict(DENY, reason=f"the hook “{row.function.name}” could not decide: {why}"[: verdicts.REASON_LIMIT])
 
 
-def of(run: Run, *, agent: str = "", is_cancelled: Callable[[], bool] | None = None, is_new: bool = False) -> Hooks:
+def load_hooks(
+    run: Run, *, agent: str = "", is_cancelled: Callable[[], bool] | None = None, is_new: bool = False
+) -> Hooks:
     """The hooks of this run. Costs no statement where the claim of the run has seen that there are none; `is_new`:
     its agent was chosen after the claim.
     """
@@ -204,14 +206,14 @@ def after(hooks: Hooks, tool: ToolSpec, arguments: dict[str, Any], result: ToolR
     return result, outcome
 
 
-def checked(desk: Any, requested: Iterable[Any]) -> list[Any]:
+def check_calls_by_hooks(desk: Any, requested: Iterable[Any]) -> list[Any]:
     """The model's calls after their hooks, before they are recorded and judged. A call that policy refuses anyway is
     not shown to a hook.
     """
-    return [check(desk, call) for call in requested] if desk.hooks.rows else list(requested)
+    return [check_call_by_hooks(desk, call) for call in requested] if desk.hooks.rows else list(requested)
 
 
-def check(desk: Any, call: Any) -> Any:
+def check_call_by_hooks(desk: Any, call: Any) -> Any:
     tool = desk.tools.get(call.name)
     if tool is None or call.problem or desk.judge(tool, call.name).mode == policy.DENY:
         return call
@@ -219,19 +221,19 @@ def check(desk: Any, call: Any) -> Any:
     return Checked(call.id, call.name, outcome.value, "", outcome, call.arguments)
 
 
-def events_of(requested: Iterable[Any]) -> list[tuple[str, dict[str, Any]]]:
+def collect_hook_events(requested: Iterable[Any]) -> list[tuple[str, dict[str, Any]]]:
     return [event for call in requested if isinstance(call, Checked) for event in call.outcome.events]
 
 
-def noted(record: ToolCallRecord, requested: Any) -> str:
+def note_hook_decision(record: ToolCallRecord, requested: Any) -> str:
     """Write the decisions of the hooks into the call's details; returns the reason of a denial, or ""."""
     if not isinstance(requested, Checked):
         return ""
-    note(record, requested.outcome, requested.asked)
+    write_hook_notes(record, requested.outcome, requested.asked)
     return requested.outcome.reason if requested.outcome.kind == DENY else ""
 
 
-def note(record: ToolCallRecord, outcome: Outcome, arguments: dict[str, Any]) -> None:
+def write_hook_notes(record: ToolCallRecord, outcome: Outcome, arguments: dict[str, Any]) -> None:
     """`hooks` says that the arguments were checked, `asked` keeps those of the model if a hook replaced them."""
     changed = {"asked": arguments} if outcome.kind == REPLACE else {}
     record.details = {**record.details, "hooks": outcome.notes, **changed}
@@ -257,7 +259,7 @@ def check_now(desk: Any, tool: ToolSpec, record: ToolCallRecord) -> str:
     """
     arguments = record.arguments
     outcome = before(desk.hooks, tool, arguments)
-    note(record, outcome, arguments)
+    write_hook_notes(record, outcome, arguments)
     record.arguments = outcome.value
     ToolCallRecord.objects.filter(pk=record.pk).update(arguments=record.arguments, details=record.details)
     if outcome.events:

@@ -14,21 +14,23 @@ from runs.events import record as events
 from runs.exceptions import AlreadyAnswered
 from runs.models import InputRequest, Run, ToolCallRecord
 from runs.queue import endings
-from runs.queue.locks import lock
+from runs.queue.locks import lock_run
 
 Status = InputRequest.Status
 
 
-def ask(run: Run, record: ToolCallRecord, key: str = "", **question: Any) -> ToolResult:
+def ask_question(run: Run, record: ToolCallRecord, key: str = "", **question: Any) -> ToolResult:
     """The answer to this call's question. Asks once, and raises CallPending until it is answered.
 
     `key` tells several questions of one call apart. `question`: kind, prompt, schema, arguments,
-    is_trusted, timeout_s, and `state`, which `earlier` returns. Raises ToolFailed (input_declined,
+    is_trusted, timeout_s, and `state`, which `list_earlier_states` returns. Raises ToolFailed (input_declined,
     input_expired, or the caller's own code).
     """
-    request = InputRequest.objects.filter(call=record, key=key).first() or created(run, record, key=key, **question)
+    request = InputRequest.objects.filter(call=record, key=key).first() or create_input_request(
+        run, record, key=key, **question
+    )
     if request.status == Status.OPEN and request.expires_at <= clock.near():
-        expire(request)
+        expire_input_request(request)
     if request.status == Status.OPEN:
         raise CallPending("input", until=request.expires_at, reference=str(request.pk))
     if request.status == Status.EXPIRED:
@@ -40,7 +42,7 @@ def ask(run: Run, record: ToolCallRecord, key: str = "", **question: Any) -> Too
     return ToolResult(ok=True, value=request.value, untrusted=not request.is_trusted)
 
 
-def earlier(record: ToolCallRecord) -> list[dict[str, Any]]:
+def list_earlier_states(record: ToolCallRecord) -> list[dict[str, Any]]:
     """The `state` of each question that this call has asked, oldest first."""
     rows = InputRequest.objects.filter(call=record).order_by("id")
     return [state for state in rows.values_list("state", flat=True) if state is not None]
@@ -52,13 +54,13 @@ def is_closed(record: ToolCallRecord) -> bool:
 
 
 @transaction.atomic
-def created(run: Run, record: ToolCallRecord, *, timeout_s: float, **fields: Any) -> InputRequest:
+def create_input_request(run: Run, record: ToolCallRecord, *, timeout_s: float, **fields: Any) -> InputRequest:
     request = InputRequest(
         run=run, call=record, name=record.name, expires_at=clock.near() + timedelta(seconds=timeout_s), **fields
     )
-    lock(run.pk)
+    lock_run(run.pk)
     request.save(force_insert=True)
-    events.record(run, "input.requested", requested_data(request))
+    events.record_event(run, "input.requested", requested_data(request))
     return request
 
 
@@ -71,7 +73,7 @@ def requested_data(request: InputRequest) -> dict[str, Any]:
         "prompt": request.prompt,
         "schema": request.schema,
         "arguments": request.arguments,
-        "expires_at": events.rfc3339(request.expires_at),
+        "expires_at": events.format_moment(request.expires_at),
     }
 
 
@@ -86,14 +88,16 @@ def answered_data(request: InputRequest, status: str, by: str) -> dict[str, Any]
 
 
 @transaction.atomic
-def expire(request: InputRequest) -> None:
-    lock(request.run_id)
+def expire_input_request(request: InputRequest) -> None:
+    lock_run(request.run_id)
     if InputRequest.objects.open().filter(pk=request.pk).update(status=Status.EXPIRED, answered_at=clock.near()):
-        events.record(request.run, "input.answered", answered_data(request, Status.EXPIRED, ""))
+        events.record_event(request.run, "input.answered", answered_data(request, Status.EXPIRED, ""))
     request.refresh_from_db()
 
 
-def answer(request: InputRequest, *, by: Any, value: Any = None, error: dict[str, str] | None = None) -> InputRequest:
+def answer_input_request(
+    request: InputRequest, *, by: Any, value: Any = None, error: dict[str, str] | None = None
+) -> InputRequest:
     """Send the answer, or with `error` {"code", "message"} a failure. Raises Invalid, AlreadyAnswered."""
     if error is None and request.schema is not None and (problems := schema.validate(request.schema, value)):
         details = [
@@ -101,17 +105,17 @@ def answer(request: InputRequest, *, by: Any, value: Any = None, error: dict[str
             for problem in problems
         ]
         raise Invalid("The answer does not match its schema.", code="invalid_answer", details=details)
-    return close(request, Status.ANSWERED, by=by, value=value, error=error)
+    return close_input_request(request, Status.ANSWERED, by=by, value=value, error=error)
 
 
 def decline(request: InputRequest, *, by: Any) -> InputRequest:
     """Refuse to answer; the run continues without it. Raises AlreadyAnswered."""
-    return close(request, Status.DECLINED, by=by)
+    return close_input_request(request, Status.DECLINED, by=by)
 
 
 @transaction.atomic
-def close(request: InputRequest, status: str, *, by: Any, **fields: Any) -> InputRequest:
-    lock(request.run_id)
+def close_input_request(request: InputRequest, status: str, *, by: Any, **fields: Any) -> InputRequest:
+    lock_run(request.run_id)
     now = clock.near()
     alive = Run.objects.live().filter(pk=request.run_id, cancel_requested_at=None)
     mine = InputRequest.objects.open().filter(Exists(alive), pk=request.pk, expires_at__gt=now)
@@ -119,6 +123,6 @@ def close(request: InputRequest, status: str, *, by: Any, **fields: Any) -> Inpu
         request.refresh_from_db()
         raise AlreadyAnswered(hint="GET it to see its status.")
     request.refresh_from_db()
-    events.record(request.run, "input.answered", answered_data(request, status, by.get_username()))
+    events.record_event(request.run, "input.answered", answered_data(request, status, by.get_username()))
     endings.wake(request.run_id)
     return request

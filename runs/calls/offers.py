@@ -80,10 +80,10 @@ def with_search(tools: dict[str, ToolSpec], allowed: Iterable[str] | None) -> di
     candidates = shown if allowed is None else shown & set(allowed)
     if len(candidates) <= settings.TOOLS_SHOWN or SEARCH.name in tools:
         return tools
-    return {**tools, SEARCH.name: replace(SEARCH, description=described(tools))}
+    return {**tools, SEARCH.name: replace(SEARCH, description=describe_tool_search(tools))}
 
 
-def described(tools: dict[str, ToolSpec]) -> str:
+def describe_tool_search(tools: dict[str, ToolSpec]) -> str:
     """The description of `search_tools`. It counts the tools by the first part of their names, so that a
     model knows what it can search for.
     """
@@ -92,21 +92,21 @@ def described(tools: dict[str, ToolSpec]) -> str:
     return f"{SEARCH.description} There are {len(tools)} tools, here by the first part of their names: {named}."
 
 
-def of(desk: Any, records: Sequence[ToolCallRecord]) -> Offer:
+def build_offer(desk: Any, records: Sequence[ToolCallRecord]) -> Offer:
     """The tools that the model is shown in the next turn."""
     search = desk.tools.get(SEARCH.name)
     if not is_search(search):
-        return Offer(desk.offered(), skills.offered(desk))
-    core = list(core_of(desk))
-    names = [name for name in found_in(records) if name not in core and is_usable(desk, name)]
-    return Offer(core, (*skills.offered(desk), search, *(desk.tools[name] for name in names[-MOST_FOUND:])))
+        return Offer(desk.offered(), skills.list_skill_tools(desk))
+    core = list(iterate_core_tools(desk))
+    names = [name for name in list_found_tools(records) if name not in core and is_usable(desk, name)]
+    return Offer(core, (*skills.list_skill_tools(desk), search, *(desk.tools[name] for name in names[-MOST_FOUND:])))
 
 
 def is_search(tool: ToolSpec | None) -> bool:
     return tool is not None and tool.kind == SEARCH.kind and tool.name == SEARCH.name
 
 
-def core_of(desk: Any) -> Iterator[str]:
+def iterate_core_tools(desk: Any) -> Iterator[str]:
     room = CORE
     for name, tool in desk.tools.items():
         is_builtin = tool.kind == SEARCH.kind
@@ -124,7 +124,7 @@ def is_usable(desk: Any, name: str) -> bool:
     return name in desk.tools and desk.judge(desk.tools[name], name).mode != policy.DENY
 
 
-def found_in(records: Sequence[ToolCallRecord]) -> list[str]:
+def list_found_tools(records: Sequence[ToolCallRecord]) -> list[str]:
     """The tools that this run's searches found, in the order in which they were found."""
     results = [
         one.result for one in records if one.name == SEARCH.name and one.outcome == "ok" and one.kind == "builtin"
@@ -132,12 +132,12 @@ def found_in(records: Sequence[ToolCallRecord]) -> list[str]:
     return list(dict.fromkeys(tool["name"] for result in results for tool in result["tools"]))
 
 
-def search(desk: Any, arguments: dict[str, Any]) -> ToolResult:
+def search_granted_tools(desk: Any, arguments: dict[str, Any]) -> ToolResult:
     """The granted tools that fit the query, best first."""
     usable = {name: tool for name, tool in desk.tools.items() if is_granted(tool) and is_usable(desk, name)}
-    by_key = {tool_search.key_of(tool): tool for tool in usable.values()}
-    entries = [tool_search.entry_of(tool) for tool in usable.values()]
-    ranking = tool_search.search(desk.run.principal, entries, arguments["query"], arguments.get("limit", RESULTS))
+    by_key = {tool_search.build_tool_key(tool): tool for tool in usable.values()}
+    entries = [tool_search.build_entry(tool) for tool in usable.values()]
+    ranking = tool_search.search_tools(desk.run.principal, entries, arguments["query"], arguments.get("limit", RESULTS))
     tools = [by_key[match.key] for match in ranking.matches]
     shown = [{"name": tool.name, "description": tool.description[:SHORT]} for tool in tools]
     hint = "You can call these tools now." if shown else "No tool fits. Try other words."

@@ -15,7 +15,7 @@ from agents.tools import ToolSpec
 from runs.intake import parts
 from runs.intake.checks import lineage
 from runs.models import Approval, Message, Run, ToolCallRecord
-from runs.models.session import text_of
+from runs.models.session import join_part_texts
 from runs.rules.provenance import CLEAN, Call, Finding, Origins
 
 WRITTEN_BY_MODELS = [Run.Trigger.AGENT, Run.Trigger.CHAIN]
@@ -26,7 +26,7 @@ ATTACHED = "a text that was attached to the message"
 MOST = 2000  # answered calls that are read; beyond that, records are no longer trusted
 
 
-def read(run: Run, tools: Mapping[str, ToolSpec]) -> Origins:
+def read_origins(run: Run, tools: Mapping[str, ToolSpec]) -> Origins:
     """The texts up to now. Where the mark comes from a text that no row holds, nothing before it is trusted."""
     origins = read_rows(run, tools, Origins())
     if origins.marked:
@@ -42,29 +42,29 @@ def read_rows(run: Run, tools: Mapping[str, ToolSpec], origins: Origins) -> Orig
     in order.
     """
     line = lineage(run)
-    say(origins, line)
+    add_user_texts(origins, line)
     instruct(origins, line)
     mark_files(origins, line[-1])
     mark_tasks(origins, line)
-    rows = calls_of(line)
+    rows = list_line_calls(line)
     for row in rows[:MOST]:
-        origins.record(call_of(row, tools), row.result if row.outcome == row.Outcome.OK else [row.error])
+        origins.record(describe_call(row, tools), row.result if row.outcome == row.Outcome.OK else [row.error])
     if len(rows) > MOST:
         origins.distrust()
     return origins
 
 
-def say(origins: Origins, line: list[Run]) -> None:
+def add_user_texts(origins: Origins, line: list[Run]) -> None:
     """What the user wrote: in the first conversation, as its input, and in arguments they edited."""
     root = line[-1]
     for message in sent_along(root):
-        origins.mark([text_of(message.content), message.tool_calls], SENT)
-    for message in messages_of(root):
+        origins.mark([join_part_texts(message.content), message.tool_calls], SENT)
+    for message in list_user_messages(root):
         if message.untrusted:
-            origins.mark(text_of(message.content), VISITOR if message.run_id else SENT)
+            origins.mark(join_part_texts(message.content), VISITOR if message.run_id else SENT)
             continue
-        origins.say(text_of([part for part in message.content if not part.get("untrusted")]))
-        if attached := text_of([part for part in message.content if part.get("untrusted")]):
+        origins.say(join_part_texts([part for part in message.content if not part.get("untrusted")]))
+        if attached := join_part_texts([part for part in message.content if part.get("untrusted")]):
             origins.mark(attached, ATTACHED)
     if root.input is not None:
         origin = root.metadata.get("untrusted_input")
@@ -78,7 +78,7 @@ def say(origins: Origins, line: list[Run]) -> None:
         origins.say(arguments)
 
 
-def messages_of(root: Run) -> Iterable[Message]:
+def list_user_messages(root: Run) -> Iterable[Message]:
     """Written by the user, or by a visitor (untrusted): not the task that an agent or a chain wrote at the start of a
     child session.
     """
@@ -111,11 +111,11 @@ def instruct(origins: Origins, line: list[Run]) -> None:
 
 def mark_files(origins: Origins, root: Run) -> None:
     """Attached files, as far as they are shown to a model."""
-    messages = [message for message in messages_of(root) if not message.untrusted]
+    messages = [message for message in list_user_messages(root) if not message.untrusted]
     if any(part.get("type") == "image" for message in messages for part in message.content):
         origins.mark("", "an attached picture")
-    for row in parts.files_of(messages, root.principal_id).values():
-        text, note = parts.read_file_text(row, storage.read(row) or b"")
+    for row in parts.load_message_files(messages, root.principal_id).values():
+        text, note = parts.read_file_text(row, storage.read_stored_file(row) or b"")
         text = f"{text}\n{note}"
         origins.mark(text, f"the file “{row.name}”") if row.untrusted else origins.say(text)
 
@@ -124,14 +124,14 @@ def mark_tasks(origins: Origins, line: list[Run]) -> None:
     """What a child run was given by one that had read strangers' text."""
     sources = [run for run in line[:-1] if run.has_untrusted]
     messages = Message.objects.filter(run__in=sources, role=Message.Role.USER, untrusted=True)
-    tasks = [text_of(message.content) for message in messages]
+    tasks = [join_part_texts(message.content) for message in messages]
     tasks += [run.input for run in sources if run.input is not None]
     tasks += [run.options["asked"] for run in sources if run.options.get("asked")]
     if tasks:
         origins.mark(tasks, TASK)
 
 
-def calls_of(line: list[Run]) -> list[ToolCallRecord]:
+def list_line_calls(line: list[Run]) -> list[ToolCallRecord]:
     """Those of the run, of the runs above it and of their sessions; for a chain also those of its steps' runs."""
     sessions = [run.session_id for run in line if run.session_id]
     within = Q(run__in=line) | Q(run__session__in=sessions)
@@ -140,7 +140,7 @@ def calls_of(line: list[Run]) -> list[ToolCallRecord]:
     return list(ToolCallRecord.objects.filter(within).exclude(outcome="").order_by("id")[: MOST + 1])
 
 
-def call_of(row: ToolCallRecord, tools: Mapping[str, ToolSpec]) -> Call:
+def describe_call(row: ToolCallRecord, tools: Mapping[str, ToolSpec]) -> Call:
     tool = tools.get(row.name)
     return Call(
         name=row.name,

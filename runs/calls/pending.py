@@ -33,7 +33,7 @@ DECISION = {
 }
 
 
-def of(runs: Iterable[Run]) -> dict[UUID, list[dict[str, JSON]]]:
+def list_open_requests(runs: Iterable[Run]) -> dict[UUID, list[dict[str, JSON]]]:
     """The open requests of each run; for the first run of a tree those of all runs below it.
 
     At most three queries, however many runs; none if no run waits for an answer. Once they take as much as a page of
@@ -43,7 +43,7 @@ def of(runs: Iterable[Run]) -> dict[UUID, list[dict[str, JSON]]]:
     waiting = [run for run in runs if run.waiting_for and not run.is_done]
     if not waiting:
         return requests
-    above = tree_of(waiting)
+    above = map_runs_to_roots(waiting)
     still = {"run__in": above, "expires_at__gt": clock.near()}
     questions = InputRequest.objects.open().filter(**still).order_by("id").iterator(chunk_size=ROWS_AT_ONCE)
     to_approve = Approval.objects.open().filter(**still).order_by("id").iterator(chunk_size=ROWS_AT_ONCE)
@@ -63,7 +63,7 @@ def within_room(entries: Iterable[dict[str, JSON]]) -> Iterator[dict[str, JSON]]
         yield entry if room >= 0 else cut_fields(entry)
 
 
-def tree_of(runs: list[Run]) -> dict[UUID, UUID]:
+def map_runs_to_roots(runs: list[Run]) -> dict[UUID, UUID]:
     """The run under which each run is listed: itself, or the first run of its tree if that one is asked for."""
     roots = [run.pk for run in runs if run.root_id is None]
     below = Run.objects.live().filter(root__in=roots).values_list("pk", "root_id") if roots else ()
@@ -80,7 +80,7 @@ def request_json(request: InputRequest) -> dict[str, JSON]:
         "arguments": request.arguments if is_tool else None,
         "schema": request.schema,
         "text": request.prompt,
-        "expires_at": events.rfc3339(request.expires_at),
+        "expires_at": events.format_moment(request.expires_at),
     }
 
 
@@ -93,11 +93,11 @@ def approval_json(approval: Approval) -> dict[str, JSON]:
         "arguments": approval.arguments,
         "schema": DECISION,
         "text": approval.reason,
-        "expires_at": events.rfc3339(approval.expires_at),
+        "expires_at": events.format_moment(approval.expires_at),
     }
 
 
-def find(run: Run, ids: Collection[UUID], user: Any) -> tuple[dict[UUID, InputRequest], dict[UUID, Approval]]:
+def find_requests(run: Run, ids: Collection[UUID], user: Any) -> tuple[dict[UUID, InputRequest], dict[UUID, Approval]]:
     """The requests with these ids of this run, or of the runs below it, also closed ones. Raises NotFound."""
     tree = [run.pk, *(Run.objects.filter(root=run).values_list("pk", flat=True) if run.root_id is None else ())]
     requests = InputRequest.objects.visible_to(user).filter(pk__in=ids, run__in=tree).select_related("run").in_bulk()
@@ -117,7 +117,7 @@ def unknown(ids: Iterable[str]) -> NotFound:
 
 
 @transaction.atomic
-def resume(
+def send_answers(
     requests: Mapping[UUID, InputRequest],
     decided: Mapping[UUID, Approval],
     answers: Mapping[UUID, dict[str, JSON]],
@@ -133,13 +133,13 @@ def resume(
     for row in sorted(rows, key=lambda one: (one.run_id, one.pk)):  # runs are locked in one order
         answer = answers[row.pk]
         if isinstance(row, Approval):
-            approvals.decide(row, by=by, source=source, **decision_in(row, answer))
+            approvals.decide_approval(row, by=by, source=source, **read_decision(row, answer))
         else:
             value = answer["result"] if "result" in answer else answer.get("answer")
-            inputs.answer(row, by=by, value=value, error=answer.get("error"))
+            inputs.answer_input_request(row, by=by, value=value, error=answer.get("error"))
 
 
-def decision_in(approval: Approval, fields: Mapping[str, JSON]) -> dict[str, JSON]:
+def read_decision(approval: Approval, fields: Mapping[str, JSON]) -> dict[str, JSON]:
     """The arguments of `approvals.decide`. A plain “approve” or “deny” is a decision too. Raises Invalid."""
     answer = fields.get("answer")
     decision = {"decision": answer} if isinstance(answer, str) else answer

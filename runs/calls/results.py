@@ -20,7 +20,7 @@ from runs.events import record as events
 from runs.exceptions import LeaseLost
 from runs.models import Run, Session, ToolCallRecord
 
-from .rows import answer, finished_data
+from .rows import finished_data, write_result_columns
 
 log = logging.getLogger(__name__)
 TOO_DEEP = {"code": "too_deep", "message": f"the result is nested deeper than {MAX_DEPTH} levels"}
@@ -32,14 +32,14 @@ class Late(Exception):
     """This call was settled already, or is made again by another worker."""
 
 
-def settle(run: Run, record: ToolCallRecord, result: ToolResult, *, where: dict[str, Any]) -> None:
+def settle_call(run: Run, record: ToolCallRecord, result: ToolResult, *, where: dict[str, Any]) -> None:
     """Write the result and tell of it; counts and the untrusted mark go to the run.
 
     `where` says what must hold of the run's row, such as the lease. A result that comes too late is kept aside.
     Raises LeaseLost.
     """
-    result = storable(result)
-    answer(record, result)
+    result = make_storable(result)
+    write_result_columns(record, result)
     try:
         write_result(run, record, result, where)
     except Late:
@@ -53,19 +53,19 @@ def settle(run: Run, record: ToolCallRecord, result: ToolResult, *, where: dict[
             raise
         write_result(run, record, replace(result, keep=None), where)
         keep_alone(record, result.keep)
-    note(run, record, result)
+    note_result(run, record, result)
 
 
-def storable(result: ToolResult) -> ToolResult:
+def make_storable(result: ToolResult) -> ToolResult:
     """The result as it can be stored, sent and shown to a model, whoever made it."""
     if measure_depth(result.value, MAX_DEPTH) > MAX_DEPTH:
         return replace(result, ok=False, value=None, error=TOO_DEEP)
     return replace(
         result,
-        value=json_values.clean(result.value),
-        error=json_values.clean(result.error),
+        value=json_values.clean_json(result.value),
+        error=json_values.clean_json(result.error),
         printed=json_values.clean_text(result.printed),
-        details=json_values.clean(result.details),
+        details=json_values.clean_json(result.details),
     )
 
 
@@ -73,7 +73,10 @@ def storable(result: ToolResult) -> ToolResult:
 def write_result(run: Run, record: ToolCallRecord, result: ToolResult, where: dict[str, Any]) -> None:
     """The run's row first, as everybody locks it before its calls."""
     mark = {"has_untrusted": True} if record.untrusted else {}
-    if events.record_with(run, [("tool.finished", finished_data(record))], where=where, values=mark) is None:
+    if (
+        events.record_events_and_change(run, [("tool.finished", finished_data(record))], where=where, values=mark)
+        is None
+    ):
         raise LeaseLost(str(run.pk))
     if result.keep is not None:
         result.keep()
@@ -117,19 +120,19 @@ def mark_session(run: Run, record: ToolCallRecord) -> None:
 
 
 def add_counts(run: Run, result: ToolResult) -> None:
-    if counts := counts_of(result):
+    if counts := read_result_counts(result):
         Run.objects.filter(pk=run.pk).update(**{name: F(name) + number for name, number in counts.items()})
 
 
-def counts_of(result: ToolResult) -> dict[str, int]:
+def read_result_counts(result: ToolResult) -> dict[str, int]:
     """What a run counts of a result."""
     return {name: result.counts[name] for name in ("processed", "created", "updated") if result.counts.get(name)}
 
 
-def note(run: Run, record: ToolCallRecord, result: ToolResult) -> None:
+def note_result(run: Run, record: ToolCallRecord, result: ToolResult) -> None:
     """Copies the changed columns to the run object in use."""
     run.has_untrusted = run.has_untrusted or record.untrusted
-    for name, number in counts_of(result).items():
+    for name, number in read_result_counts(result).items():
         setattr(run, name, getattr(run, name) + number)
 
 

@@ -13,7 +13,7 @@ from runs.rules import policy
 
 from . import bindings, callbacks, inputs, results, skills
 from .desk import Desk
-from .rows import approval_data, close, denied_data, finished_data, invalid_arguments, start
+from .rows import approval_data, close_call, denied_data, finished_data, invalid_arguments, start_attempt
 
 Outcome = ToolCallRecord.Outcome
 # What a decision changes of a call. Its other columns belong to the worker that makes it.
@@ -25,11 +25,11 @@ DECIDED = ("arguments", "details", "waiting_for", "attempt", "started_at", "fini
 def resume_calls(desk: Desk, records: list[ToolCallRecord]) -> None:
     """Continue with the calls of a turn from their rows: results are kept, nothing is repeated silently."""
     for record in records:
-        go_on(desk, record)
+        resume_call(desk, record)
     desk.perform(records)
 
 
-def go_on(desk: Desk, record: ToolCallRecord) -> None:
+def resume_call(desk: Desk, record: ToolCallRecord) -> None:
     """Prepare an open call to be made, or close it. A call that still waits keeps its `waiting_for`."""
     if record.outcome:
         return
@@ -47,7 +47,7 @@ def after_crash(desk: Desk, record: ToolCallRecord) -> None:
         return  # asked again with its old id, which finds the earlier call
     results.close_callbacks(record)
     if is_repeatable(desk, record) and not callbacks.has_written(record):
-        start_again(desk, record)
+        restart_call(desk, record)
         return
     message = "the worker died during this call; it is unknown whether the call was carried out"
     desk.settle(record, ToolResult.failed(OutcomeUnknown.code, message))
@@ -64,7 +64,7 @@ def is_repeatable(desk: Desk, record: ToolCallRecord) -> bool:
 def is_still_approved(desk: Desk, record: ToolCallRecord) -> bool:
     """A call that nobody was asked about is checked by policy alone."""
     approval = Approval.objects.filter(call=record).first()
-    subject = skills.subject_of(desk, record)
+    subject = skills.find_deciding_tool(desk, record)
     if approval is None:
         return True
     return subject is not None and bindings.approved_tool(subject, approval.definition) is not None
@@ -78,11 +78,11 @@ def follow_answer(desk: Desk, record: ToolCallRecord) -> None:
         desk.settle(record, ToolResult.failed("definition_changed", "the tool was changed while the call waited"))
     else:
         record.waiting_for = ""
-        start_again(desk, record)
+        restart_call(desk, record)
 
 
 @transaction.atomic
-def start_again(desk: Desk, record: ToolCallRecord) -> None:
+def restart_call(desk: Desk, record: ToolCallRecord) -> None:
     desk.tell()  # of two workers one may start it
     record.attempt += 1
     record.save(update_fields=["attempt", "waiting_for"])
@@ -108,7 +108,7 @@ def follow_yes(desk: Desk, record: ToolCallRecord, approval: Approval) -> None:
     """
     desk.tell()  # of two workers one may start it
     tool = desk.tools.get(record.name)
-    skill = skills.subject_of(desk, record)
+    skill = skills.find_deciding_tool(desk, record)
     approved = bindings.approved_tool(skill, approval.definition) if skill else None
     if tool is skill:
         tool = approved or tool
@@ -122,10 +122,10 @@ def follow_yes(desk: Desk, record: ToolCallRecord, approval: Approval) -> None:
         ask_again(desk, record, approval)
     elif decision.mode == policy.ASK and is_for_others(desk, record, approval):
         deny(desk, record, "approval_needed", "the user agreed that this tool is used; others must approve each call")
-    elif skills.subject_of(desk, record) is not skill:
+    elif skills.find_deciding_tool(desk, record) is not skill:
         deny(desk, record, "denied", "the edit names another skill, which needs its own approval")
     elif problems := schema.validate(tool.input_schema, record.arguments):
-        close(record, Outcome.FAILED, error=invalid_arguments(problems))
+        close_call(record, Outcome.FAILED, error=invalid_arguments(problems))
         record.save(update_fields=DECIDED)
         desk.tell(("tool.finished", finished_data(record)))
     else:
@@ -133,14 +133,14 @@ def follow_yes(desk: Desk, record: ToolCallRecord, approval: Approval) -> None:
         record.effect = tool.effect
         if version := approval.definition.get("version"):
             record.details["approved_version"] = version
-        start(record)
+        start_attempt(record)
         record.save(update_fields=DECIDED)
 
 
 def ask_again(desk: Desk, record: ToolCallRecord, approval: Approval) -> None:
     """The earlier yes stays in the list of approvals, without the call: it was for another definition."""
     Approval.objects.filter(pk=approval.pk).update(call=None)
-    record.effect = skills.subject_of(desk, record).effect
+    record.effect = skills.find_deciding_tool(desk, record).effect
     record.details["reason"] = CHANGED
     record.save(update_fields=DECIDED)
     question = desk.approval_for(record)
@@ -157,6 +157,6 @@ def is_for_others(desk: Desk, record: ToolCallRecord, approval: Approval) -> boo
 
 @transaction.atomic
 def deny(desk: Desk, record: ToolCallRecord, code: str, message: str) -> None:
-    close(record, Outcome.DENIED, error={"code": code, "message": message})
+    close_call(record, Outcome.DENIED, error={"code": code, "message": message})
     record.save(update_fields=DECIDED)
     desk.tell(("tool.denied", denied_data(record)))

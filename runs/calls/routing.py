@@ -17,7 +17,7 @@ from runs.models.figures import track_records
 from runs.queue import budgets
 
 
-def choose(user: Any, text: str, *, run: Run | None = None, session_agent: Agent | None = None) -> router.Route:
+def choose_route(user: Any, text: str, *, run: Run | None = None, session_agent: Agent | None = None) -> router.Route:
     """The router's answer; among equally good agents the one with the better recent record.
 
     If a model is asked, `run` pays for it; without a run nothing is written (a dry run).
@@ -57,8 +57,8 @@ class Purse:
             setattr(self.run, name, getattr(self.run, name) + number)
 
 
-def record(run: Run, route: router.Route) -> None:
+def record_route(run: Run, route: router.Route) -> None:
     """Store the decision with its run."""
     decision = route.as_json()
     RouteDecision.objects.create(run=run, **(decision | {"agent": route.agent}))
-    events.record(run, "run.routed", decision)
+    events.record_event(run, "run.routed", decision)

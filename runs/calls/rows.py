@@ -29,12 +29,12 @@ def waits_for_time(record: ToolCallRecord, now: datetime | None = None) -> bool:
     return parse_datetime(record.details["until"]) > (now or clock.near())
 
 
-def start(record: ToolCallRecord) -> None:
+def start_attempt(record: ToolCallRecord) -> None:
     record.attempt += 1
     record.started_at = clock.near()
 
 
-def close(record: ToolCallRecord, outcome: str, **fields: Any) -> None:
+def close_call(record: ToolCallRecord, outcome: str, **fields: Any) -> None:
     record.outcome = outcome
     record.waiting_for = ""
     record.finished_at = clock.near()
@@ -44,12 +44,12 @@ def close(record: ToolCallRecord, outcome: str, **fields: Any) -> None:
         setattr(record, name, value)
 
 
-def answer(record: ToolCallRecord, result: ToolResult) -> None:
+def write_result_columns(record: ToolCallRecord, result: ToolResult) -> None:
     """Write the tool's result to the row; an unknown outcome is distinct from a failure."""
     outcome = ToolCallRecord.Outcome.OK if result.ok else ToolCallRecord.Outcome.FAILED
     if not result.ok and (result.error or {}).get("code") == OutcomeUnknown.code:
         outcome = ToolCallRecord.Outcome.UNKNOWN
-    close(record, outcome, result=result.value, error=result.error, printed=result.printed)
+    close_call(record, outcome, result=result.value, error=result.error, printed=result.printed)
     record.untrusted = record.untrusted or result.untrusted
     record.details = {**record.details, **result.details}
 
@@ -75,7 +75,7 @@ def invalid_arguments(problems: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def device_of(run: Run) -> str | None:
+def find_run_device(run: Run) -> str | None:
     if run.session is not None and run.session.device:
         return str(run.session.device)
     return run.metadata.get("device") if isinstance(run.metadata, dict) else None
@@ -118,7 +118,7 @@ def approval_data(approval: Approval) -> dict[str, Any]:
         "effect": approval.effect,
         "findings": approval.findings,
         "reason": approval.reason,
-        "expires_at": events.rfc3339(approval.expires_at),
+        "expires_at": events.format_moment(approval.expires_at),
         "default": approval.default,
     }
 

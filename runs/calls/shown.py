@@ -9,7 +9,7 @@ from django.db.models import UUIDField
 from agents.models import AgentSpec
 from plumbing.statements import Select
 from runs.intake import parts
-from runs.intake.parts import ids_in
+from runs.intake.parts import parse_run_ids
 from runs.models import Message, ModelCall, Run, ToolCallRecord
 from runs.models.session import NOT_SHOWN
 from runs.rules import marks
@@ -38,11 +38,11 @@ def opening(run: Run, spec: AgentSpec, memory: str = "") -> list[dict[str, Any]]
     if session is None:
         return [*messages, {"role": "user", "content": json.dumps(run.input)}]
     own = own_messages(run)
-    files = parts.files_of(own, run.principal_id)
+    files = parts.load_message_files(own, run.principal_id)
     current = [as_message(message, files) for message in own]
     has_earlier = session.last_seq > len(current) and spec.session_context != "none"
     if has_earlier or not own:  # without a message of its own the run goes on from what came before
-        messages += earlier(run, spec, own)
+        messages += list_earlier_messages(run, spec, own)
     return messages + current
 
 
@@ -55,14 +55,14 @@ def instructions(run: Run, spec: AgentSpec, memory: str = "") -> str:
     sections = [spec.system_prompt]
     session = run.session
     if session is not None and session.summary and spec.session_context != "none":
-        summary = marks.marked(session.summary, "summary") if session.has_untrusted else session.summary
+        summary = marks.mark_untrusted(session.summary, "summary") if session.has_untrusted else session.summary
         sections.append(f"Summary of the conversation so far:\n{summary}")
     sections.append(memory)
     if context := run.policy.get("context"):
-        sections.append(f"Context:\n{marks.marked(context, 'context') if run.has_untrusted else context}")
+        sections.append(f"Context:\n{marks.mark_untrusted(context, 'context') if run.has_untrusted else context}")
     if run.input is not None:
         text = json.dumps(run.input, ensure_ascii=False)
-        sections.append(f"Input:\n{marks.marked(text, 'input') if run.has_untrusted else text}")
+        sections.append(f"Input:\n{marks.mark_untrusted(text, 'input') if run.has_untrusted else text}")
     if run.has_untrusted or (session is not None and session.has_untrusted):
         sections.append(marks.NOTE)
     if spec.output_schema:
@@ -80,7 +80,7 @@ def own_messages(run: Run) -> list[Message]:
     ]
 
 
-def earlier(run: Run, spec: AgentSpec, own: list[Message]) -> list[dict[str, Any]]:
+def list_earlier_messages(run: Run, spec: AgentSpec, own: list[Message]) -> list[dict[str, Any]]:
     """The last messages before this run that fit into the budget of messages and tokens.
 
     Without those of runs that this one replaces (runs/intake/again.py), and without later messages
@@ -90,11 +90,11 @@ def earlier(run: Run, spec: AgentSpec, own: list[Message]) -> list[dict[str, Any
     assert session is not None
     rows = (
         Message.objects.filter(session_id=session.pk, seq__gt=session.summarised_to)
-        .exclude(run_id__in=[run.pk, *ids_in(run.metadata.get("instead_of"))])
+        .exclude(run_id__in=[run.pk, *parse_run_ids(run.metadata.get("instead_of"))])
         .exclude(role=Message.Role.USER, seq__gt=own[0].seq if own else session.last_seq)
         .order_by("-seq")[: most_messages(spec)]
     )
-    kept = list(fitting(newest_first(rows), spec.context_tokens * CHARS_PER_TOKEN, run.principal_id))
+    kept = list(iterate_fitting_messages(newest_first(rows), spec.context_tokens * CHARS_PER_TOKEN, run.principal_id))
     return [message for shown in reversed(kept) for message in shown]
 
 
@@ -113,15 +113,15 @@ def most_messages(spec: AgentSpec) -> int:
     return spec.context_messages + waiting
 
 
-def fitting(rows: Iterable[Message], budget: int, owner_id: Any) -> Iterator[list[dict[str, Any]]]:
+def iterate_fitting_messages(rows: Iterable[Message], budget: int, owner_id: Any) -> Iterator[list[dict[str, Any]]]:
     """Each row, newest first, with its calls as shown to a model, while `budget` characters remain."""
     rows = list(rows)
-    files = parts.files_of(rows, owner_id)
+    files = parts.load_message_files(rows, owner_id)
     for row in rows:
         shown = earlier_calls(row)
         if not is_silent(row):
             shown = [*shown, as_message(row, files)]
-        budget -= sum(size_of(message) for message in shown)
+        budget -= sum(measure_model_message(message) for message in shown)
         if budget < 0:
             return
         yield shown
@@ -146,11 +146,11 @@ def is_silent(row: Message) -> bool:
 
 
 def as_message(row: Message, files: parts.Files) -> dict[str, Any]:
-    return {"role": row.role, "content": parts.shown(row, files)}
+    return {"role": row.role, "content": parts.render_content(row, files)}
 
 
-def size_of(message: dict[str, Any]) -> int:
-    return parts.size_of(message["content"]) + len(json.dumps(message.get("tool_calls", "")))
+def measure_model_message(message: dict[str, Any]) -> int:
+    return parts.measure_content(message["content"]) + len(json.dumps(message.get("tool_calls", "")))
 
 
 def answers(run: Run) -> list[ModelCall]:
@@ -158,7 +158,7 @@ def answers(run: Run) -> list[ModelCall]:
     return ANSWERS.all(run=run.pk)
 
 
-def calls(run: Run) -> list[ToolCallRecord]:
+def list_model_calls(run: Run) -> list[ToolCallRecord]:
     """The calls that the model asked for in this run so far, in their order."""
     return CALLS.all(run=run.pk)
 
@@ -166,7 +166,7 @@ def calls(run: Run) -> list[ToolCallRecord]:
 def turns(run: Run, answered: Iterable[ModelCall]) -> list[dict[str, Any]]:
     """This run's own turns: the model's texts, and the results of its calls as their rows are now."""
     records: dict[int, list[ToolCallRecord]] = {}
-    for record in calls(run):
+    for record in list_model_calls(run):
         records.setdefault(record.turn, []).append(record)
     warned = run.policy.get("warned") or {}
     shown: list[dict[str, Any]] = []
@@ -211,7 +211,7 @@ def result_text(record: ToolCallRecord, limit: int = RESULT_LIMIT) -> str:
         text = json.dumps({"error": record.error or {"code": record.outcome}}, ensure_ascii=False)
     if len(text) > limit:
         text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
-    return marks.marked(text, record.name) if record.untrusted else text
+    return marks.mark_untrusted(text, record.name) if record.untrusted else text
 
 
 def remembered_calls(records: Iterable[ToolCallRecord]) -> list[dict[str, Any]]:

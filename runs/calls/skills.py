@@ -57,17 +57,19 @@ def is_shown_together(tool: ToolSpec) -> bool:
     return tool.kind == KIND or is_reader(tool)
 
 
-def offered(desk: Any) -> tuple[ToolSpec, ...]:
+def list_skill_tools(desk: Any) -> tuple[ToolSpec, ...]:
     """`read_skill` with the skills that this run may read; empty without such skills."""
-    skills = usable(desk) if is_reader(desk.tools.get(READ.name)) else []
+    skills = list_usable_skills(desk) if is_reader(desk.tools.get(READ.name)) else []
     if not skills:
         return ()
     names = {**NAME, "enum": [tool.name for tool in skills]}
     schema = {**READ.input_schema, "properties": {**READ.input_schema["properties"], "name": names}}
-    return (replace(READ, description=f"{READ.description}\n\nSkills:\n{described(skills)}", input_schema=schema),)
+    return (
+        replace(READ, description=f"{READ.description}\n\nSkills:\n{describe_skills(skills)}", input_schema=schema),
+    )
 
 
-def described(skills: Iterable[ToolSpec]) -> str:
+def describe_skills(skills: Iterable[ToolSpec]) -> str:
     """A line for each; the first descriptions in full, as far as there is room."""
     lines, room = [], ROOM
     for tool in skills:
@@ -77,13 +79,13 @@ def described(skills: Iterable[ToolSpec]) -> str:
     return "\n".join(lines)
 
 
-def usable(desk: Any) -> list[ToolSpec]:
+def list_usable_skills(desk: Any) -> list[ToolSpec]:
     """The skills whose grants do not deny them."""
     skills = [tool for tool in desk.tools.values() if tool.kind == KIND]
     return [tool for tool in skills if desk.judge(tool, tool.name).mode != policy.DENY]
 
 
-def asked_for(tools: Mapping[str, ToolSpec], tool: ToolSpec | None, arguments: Any) -> ToolSpec | None:
+def find_requested_skill(tools: Mapping[str, ToolSpec], tool: ToolSpec | None, arguments: Any) -> ToolSpec | None:
     """The skill that a call of `read_skill` reads: its grant decides about the call. Any other call's own tool."""
     if not is_reader(tool):
         return tool
@@ -92,16 +94,16 @@ def asked_for(tools: Mapping[str, ToolSpec], tool: ToolSpec | None, arguments: A
     return skill if skill is not None and skill.kind == KIND else tool
 
 
-def subject_of(desk: Any, record: ToolCallRecord) -> Any:
+def find_deciding_tool(desk: Any, record: ToolCallRecord) -> Any:
     """The tool whose grant decides about this call; None if the run has no such tool."""
-    return asked_for(desk.tools, desk.tools.get(record.name), record.arguments)
+    return find_requested_skill(desk.tools, desk.tools.get(record.name), record.arguments)
 
 
-def read(desk: Any, record: ToolCallRecord) -> ToolResult:
+def read_skill(desk: Any, record: ToolCallRecord) -> ToolResult:
     """The result of `read_skill`. The grant is checked again: it may have changed while the call waited."""
-    skill = asked_for(desk.tools, READ, record.arguments)
+    skill = find_requested_skill(desk.tools, READ, record.arguments)
     if skill is None or skill.kind != KIND:
-        names = ", ".join(tool.name for tool in usable(desk))
+        names = ", ".join(tool.name for tool in list_usable_skills(desk))
         return ToolResult.failed("unknown_skill", f"there is no such skill here; there are: {names}")
     decision = desk.judge(skill, skill.name)
     if decision.mode == policy.DENY:
@@ -114,7 +116,7 @@ def read(desk: Any, record: ToolCallRecord) -> ToolResult:
 
 def within_reach(desk: Any) -> list[dict[str, Any]]:
     """The skills that Python may read, as `ToolContext.skills` describes them."""
-    skills = {tool.source.get("id"): tool.name for tool in readable(desk)}
+    skills = {tool.source.get("id"): tool.name for tool in list_readable_skills(desk)}
     rows = SkillVersion.objects.filter(pk__in=skills).select_related("bundle") if skills else ()
     return [
         {"name": skills[row.pk], "version": row.number, "text": row.text, "untrusted": row.untrusted,
@@ -123,11 +125,11 @@ def within_reach(desk: Any) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def readable(desk: Any) -> list[ToolSpec]:
+def list_readable_skills(desk: Any) -> list[ToolSpec]:
     """Those that are allowed. One that asks is read through `read_skill`, which can wait for the answer; once this run
     has read it, Python finds it too.
     """
-    skills = usable(desk)
+    skills = list_usable_skills(desk)
     allowed = {tool.name for tool in skills if desk.judge(tool, tool.name).mode == policy.ALLOW}
     if len(allowed) < len(skills):
         allowed |= names_read(desk.run)
@@ -141,7 +143,7 @@ def names_read(run: Any) -> set[str]:
 
 def archive(desk: Any, file_id: str) -> bytes | None:
     """The archive of one of these skills; None if it is not among them."""
-    ids = {tool.source.get("id") for tool in readable(desk)}
+    ids = {tool.source.get("id") for tool in list_readable_skills(desk)}
     rows = StoredFile.objects.filter(skill_versions__in=ids, pk=parsed_id(file_id))
     file = rows.first()
-    return storage.read(file) if file else None
+    return storage.read_stored_file(file) if file else None

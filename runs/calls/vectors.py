@@ -8,7 +8,7 @@ from django.utils import timezone
 from agents.exceptions import Invalid, RateLimited, Unavailable
 from agents.models import ApiKey, Provider
 from agents.models.provider import units
-from plumbing.statements import insert
+from plumbing.statements import insert_rows
 from registry.exceptions import AttemptFailed, ModelFailed
 from registry.llm.bids import Bid
 from registry.routing import embeddings
@@ -19,7 +19,7 @@ from runs.queue import budgets, endings
 Vectors = list[embeddings.Vector]
 
 
-def embed(
+def embed_texts(
     user: Any, key: ApiKey | None, provider: Provider, model: str, texts: list[str], *, dimensions: int | None = None,
     limit_s: float | None = None,
 ) -> tuple[Vectors, int]:  # fmt: skip
@@ -33,20 +33,20 @@ def embed(
         input={"texts": len(texts)}, metadata={"embeddings": f"{provider.name}:{model}"},
     )  # fmt: skip
     watch = budgets.Watch(run)
-    hold(watch, provider, model, sum(len(text.encode()) + 1 for text in texts))
+    hold_embedding_budget(watch, provider, model, sum(len(text.encode()) + 1 for text in texts))
     try:
-        vectors, tokens = embeddings.counted(provider, model, texts, dimensions=dimensions, limit_s=limit_s)
+        vectors, tokens = embeddings.embed_and_count(provider, model, texts, dimensions=dimensions, limit_s=limit_s)
     except (ModelFailed, AttemptFailed) as error:
         watch.release()
-        raise refusal(error)
+        raise describe_embedding_failure(error)
     except BaseException:
         watch.release()
         raise
-    record(run, watch, tokens, provider.cost(model, tokens, 0))
+    record_embedding_run(run, watch, tokens, provider.cost(model, tokens, 0))
     return vectors, tokens
 
 
-def hold(watch: budgets.Watch, provider: Provider, model: str, most: int) -> None:
+def hold_embedding_budget(watch: budgets.Watch, provider: Provider, model: str, most: int) -> None:
     def cost(input_tokens: int, output_tokens: int) -> int:
         return units(provider.cost(model, input_tokens, 0))
 
@@ -62,14 +62,14 @@ def hold(watch: budgets.Watch, provider: Provider, model: str, most: int) -> Non
 
 
 @transaction.atomic
-def record(run: Run, watch: budgets.Watch, tokens: int, cost: Any) -> None:
+def record_embedding_run(run: Run, watch: budgets.Watch, tokens: int, cost: Any) -> None:
     run.input_tokens, run.cost = tokens, cost
-    insert(run)
+    insert_rows(run)
     watch.settle(tokens, cost)
-    endings.finish(run, Run.Status.SUCCEEDED)
+    endings.finish_run(run, Run.Status.SUCCEEDED)
 
 
-def refusal(error: ModelFailed | AttemptFailed) -> Exception:
+def describe_embedding_failure(error: ModelFailed | AttemptFailed) -> Exception:
     if error.code in ("no_embeddings", "private_address"):
         return Invalid(error.message, code=error.code)
     return Unavailable(

@@ -7,7 +7,7 @@ from runs.models import Embed, Run
 from runs.rules import visitors
 
 
-def closed(run: Run, tools: Mapping[str, ToolSpec]) -> frozenset[str]:
+def find_tools_closed_to_visitors(run: Run, tools: Mapping[str, ToolSpec]) -> frozenset[str]:
     """Names. With an embed that was deleted or switched off all are closed, except what the runner offers itself."""
     if run.embed is None:
         return frozenset()

@@ -27,7 +27,7 @@ from runs.intake import checks
 from runs.models import Approval, Run, StepRun
 from runs.queue import endings, wakeups
 from runs.queue.leases import Lease
-from runs.rules.plan import ENDED, Plan, State, plan, result_of, scope_of, settle_fallbacks
+from runs.rules.plan import ENDED, Plan, State, build_chain_scope, compute_chain_output, plan_steps, settle_fallbacks
 
 from . import calls, children, fanout, scopes, steps
 from .calls import Answered
@@ -47,7 +47,7 @@ def advance(run: Run, lease: Lease) -> None:
         chain.put_down()
 
 
-def something_came(run: Run) -> bool:
+def has_chain_news(run: Run) -> bool:
     """Whether advance would find something to do. Checked after the run has begun to wait."""
     chain = Walk(run, None)
     chain.read()
@@ -112,13 +112,13 @@ class Walk:
         if row.status == Status.WAITING:
             return self.follow_waiting(step, row)
         if row.status == Status.RUNNING and row.total:
-            return fanout.follow(self.run, self.spec, step, row, self.scope)
+            return fanout.follow_items(self.run, self.spec, step, row, self.scope)
         if row.status == Status.RUNNING and self.is_abandoned(row):
             return self.take_up(step, row)
         return False
 
     def follow_waiting(self, step: StepSpec, row: StepRun) -> bool:
-        approval = steps.approval_of(row)
+        approval = steps.get_row_approval(row)
         if row.child is not None:
             return row.child.is_done and children.settle_child(self.run, step, row)
         if row.call is not None:
@@ -169,12 +169,12 @@ class Walk:
         """Whether a child, a call or an approval has ended and no row records it yet."""
         for row in self.rows.values():
             if row.status == Status.WAITING:
-                approval = steps.approval_of(row)
+                approval = steps.get_row_approval(row)
                 if row.child is not None and row.child.is_done:
                     return True
                 if row.child is None and row.call is None and approval and approval.status != Approval.Status.OPEN:
                     return True
-            if row.status == Status.RUNNING and row.total and fanout.something_came(row):
+            if row.status == Status.RUNNING and row.total and fanout.has_item_news(row):
                 return True
         return False
 
@@ -182,18 +182,18 @@ class Walk:
 
     @property
     def states(self) -> dict[str, State]:
-        return {key: scopes.state_of(row) for key, row in self.rows.items()}
+        return {key: scopes.build_plan_state(row) for key, row in self.rows.items()}
 
     @property
     def base(self) -> dict[str, Any]:
         return scopes.base(self.run)
 
     def plan(self) -> Plan:
-        return plan(self.spec, self.states, self.base)
+        return plan_steps(self.spec, self.states, self.base)
 
     def scope(self) -> dict[str, Any]:
         states = self.states
-        return scope_of(states, settle_fallbacks(self.spec, states), self.base)
+        return build_chain_scope(states, settle_fallbacks(self.spec, states), self.base)
 
     def apply(self, plan: Plan) -> bool:
         """Write skipped and invalid steps, start the ready ones; True if anything ended at once."""
@@ -222,15 +222,15 @@ class Walk:
             started_at=clock.near(),
         )  # fmt: skip
         try:
-            input, tool = steps.input_of(step, row, self.scope()), self.tool_of(step)
-            desk = calls.desk_for(self.run, self.spec, step, tool, self.lease)
+            input, tool = steps.map_step_input(step, row, self.scope()), self.tool_of(step)
+            desk = calls.open_step_desk(self.run, self.spec, step, tool, self.lease)
             record = calls.start_at_once(self.run, desk, row, tool, input, self.answered)
         except (StepFailed, IntegrityError):  # IntegrityError: another worker started this step
             return False
         self.answered, self.rows[step.key] = None, row
         desk.perform([record])
         self.run.has_untrusted = self.run.has_untrusted or desk.run.has_untrusted  # for the next step
-        self.answered = calls.answered(self.run, step, row, record, desk)
+        self.answered = calls.answer_step(self.run, step, row, record, desk)
         return True
 
     def put_down(self) -> None:
@@ -264,7 +264,7 @@ class Walk:
         if not fresh:
             return
         ended = [row for row in fresh if row.status != Status.READY]
-        entries = [("step.finished", steps.told_of(row, status=row.status, error=row.error)) for row in ended]
+        entries = [("step.finished", steps.describe_step(row, status=row.status, error=row.error)) for row in ended]
         try:
             with transaction.atomic():
                 self.tell(entries)
@@ -277,7 +277,7 @@ class Walk:
     def tell(self, entries: list[events.Entry]) -> None:
         """Events, or none: only to hold the run's row. Raises LeaseLost where another worker has the run."""
         assert self.lease is not None
-        if events.record_with(self.run, entries, where=self.lease.conditions()) is None:
+        if events.record_events_and_change(self.run, entries, where=self.lease.conditions()) is None:
             raise LeaseLost(str(self.run.pk))
 
     def startable(self) -> list[StepRun]:
@@ -304,12 +304,14 @@ class Walk:
     def begin_kind(self, step: StepSpec, row: StepRun, *, inline: bool) -> bool:
         if not self.is_approved(step, row):
             is_list = step.for_each and row.input is None
-            input = fanout.preview(step, self.scope()) if is_list else steps.input_of(step, row, self.scope())
+            input = (
+                fanout.preview_items(step, self.scope()) if is_list else steps.map_step_input(step, row, self.scope())
+            )
             steps.ask_before(self.run, step, row, input, definition=self.binding_of(step))
             return False
         if step.for_each:
             return fanout.open_items(self.run, self.spec, step, row, self.scope())
-        input = steps.input_of(step, row, self.scope())
+        input = steps.map_step_input(step, row, self.scope())
         if step.target_kind in children.KINDS:
             children.start_child(self.run, self.spec, step, row, input, self.scope())
             return False
@@ -323,7 +325,7 @@ class Walk:
         """Whether the step may begin. A yes to something that was changed since is put aside."""
         if not step.approval:
             return True
-        approval = steps.approval_of(row)
+        approval = steps.get_row_approval(row)
         if approval is not None and not self.is_same(step, approval):
             steps.forget_approval(row)
             return False
@@ -331,21 +333,21 @@ class Walk:
 
     def is_same(self, step: StepSpec, approval: Approval) -> bool:
         if step.target_kind in children.KINDS:
-            return approval.definition == children.binding_of(step)
+            return approval.definition == children.bind_step_target(step)
         tool = calls.granted_tool(self.run, self.spec, step)
         return bindings.approved_tool(tool, approval.definition) is not None
 
     def binding_of(self, step: StepSpec) -> dict[str, Any]:
         """What an approval of this step is for."""
         if step.target_kind in children.KINDS:
-            return children.binding_of(step)
+            return children.bind_step_target(step)
         return bindings.of_tool(calls.granted_tool(self.run, self.spec, step))
 
     def tool_of(self, step: StepSpec) -> ToolSpec:
         """Loaded once per look; its grant is checked again before every call."""
         key = (step.target_id, step.target_version, step.timeout_s, step.key if step.approval else "")
         if key not in self.tools:
-            self.tools[key] = calls.tool_of(self.run, self.spec, step)
+            self.tools[key] = calls.find_step_tool(self.run, self.spec, step)
         return self.tools[key]
 
     def guarded(self, step: StepSpec, row: StepRun, work: Any) -> bool:
@@ -358,9 +360,9 @@ class Walk:
     def refuse(self, step: StepSpec, row: StepRun, failure: StepFailed) -> bool:
         """A refusal before the start counts as an attempt, so that retries end."""
         with transaction.atomic():
-            if row.status == Status.READY and not steps.claim(row, Status.RUNNING):
+            if row.status == Status.READY and not steps.claim_step(row, Status.RUNNING):
                 return False
-            return steps.settle(self.run, step, row, error=failure.as_json())
+            return steps.settle_step(self.run, step, row, error=failure.as_json())
 
     # -- waiting and ending -----------------------------------------------------------------------------------------
 
@@ -372,7 +374,9 @@ class Walk:
         if any(row.status == Status.RUNNING or row.lease_expires_at for row in rows):
             times.append(clock.near() + timedelta(seconds=settings.LEASE_S + 2))
         approvals = [
-            approval.expires_at for row in rows if (approval := steps.approval_of(row)) and row.status == Status.WAITING
+            approval.expires_at
+            for row in rows
+            if (approval := steps.get_row_approval(row)) and row.status == Status.WAITING
         ]
         waited = [row.call.waiting_for for row in rows if row.call and row.call.waiting_for]
         if any(row.child or row.status == Status.RUNNING for row in rows):
@@ -389,7 +393,7 @@ class Walk:
         status, result = plan.status, self.result(plan)
         with transaction.atomic():
             entries = self.answered.write(self.run) if self.answered else []
-            endings.finish(self.run, status, lease=self.lease, entries=entries, **result)
+            endings.finish_run(self.run, status, lease=self.lease, entries=entries, **result)
         self.answered = None
 
     def result(self, plan: Plan) -> dict[str, Any]:
@@ -398,7 +402,7 @@ class Walk:
         if plan.status == "failed":
             return {"error": error}
         try:
-            output = result_of(self.spec, self.states, self.base)
+            output = compute_chain_output(self.spec, self.states, self.base)
         except MappingError as error:
             raise RunEnded(Run.Status.FAILED, error.code, f"the chain's output: {error}")
         if self.spec.output_schema and (problems := schema.validate(self.spec.output_schema, output)):

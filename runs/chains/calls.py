@@ -13,7 +13,7 @@ from agents.models import Tool
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolResult, ToolSpec
 from functions.catalogue import as_pinned
-from plumbing.statements import insert, update_each
+from plumbing.statements import insert_rows, update_each
 from registry import factory
 from runs.calls import bindings, hooks, results, resumption, rows
 from runs.calls.desk import Desk
@@ -38,10 +38,10 @@ class Request:
     problem: str = ""
 
 
-def tool_of(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
+def find_step_tool(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
     """The tool of this step, as it was approved if the step needs an approval. Raises StepFailed."""
     tool = granted_tool(run, spec, step)
-    approval = steps.approval_in(run, step) if step.approval else None
+    approval = steps.find_step_approval(run, step) if step.approval else None
     approved = bindings.approved_tool(tool, approval.definition) if approval else tool
     if approved is None:
         raise StepFailed("definition_changed", f"“{step.target}” was changed after this step was approved")
@@ -61,11 +61,11 @@ def granted_tool(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
     return replace(tool, deadline_s=min(tool.deadline_s, step.timeout_s), granted_s=granted_s)
 
 
-def desk_for(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
+def open_step_desk(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
     """A desk for this one tool, with the chain's grants and the step's policy."""
     narrowed = copy.copy(run)
     narrowed.policy = {"chain": spec.name, **step.policy.model_dump()}
-    hooked = hooks.of(run, agent=spec.name, is_cancelled=getattr(lease, "is_cancelled", None))
+    hooked = hooks.load_hooks(run, agent=spec.name, is_cancelled=getattr(lease, "is_cancelled", None))
     desk = (kind or HeldDesk)(narrowed, lease, {tool.name: tool}, hooked=hooked)
     desk.read_grants()
     return desk
@@ -85,19 +85,19 @@ class HeldDesk(Desk):
             return
         if record.pk in self.called_back:
             results.close_callbacks(record)
-        rows.answer(record, result)
+        rows.write_result_columns(record, result)
         self.results.append(record)
         if result.keep is not None:
             result.keep()
         results.add_counts(self.run, result)
-        results.note(self.run, record, result)
+        results.note_result(self.run, record, result)
 
     def write(self, run: Run) -> list[tuple[str, dict[str, Any]]]:
         """Write the held results; returns their events. Called in the transaction that ends the
         steps.
         """
         settled = self.results
-        if written(settled) != len(settled):
+        if write_call_results(settled) != len(settled):
             settled = [record for record in settled if is_stored(record)]
         self.late = [record for record in self.results if record not in settled]
         if any(record.untrusted for record in self.results):
@@ -111,7 +111,7 @@ class HeldDesk(Desk):
             results.keep_aside(record, ToolResult(record.outcome == "ok", record.result, record.error))
 
 
-def written(records: list[ToolCallRecord]) -> int:
+def write_call_results(records: list[ToolCallRecord]) -> int:
     """How many of these results were stored: each by the attempt that made the call, while it was open."""
     attempts = defaultdict[int, list[ToolCallRecord]](list)
     for record in records:
@@ -143,13 +143,13 @@ def call_tool(
     """Claim the row, record its call, make it, then settle the row or let it wait. Does nothing if
     another worker has it.
     """
-    desk = desk_for(run, spec, step, tool, lease)
+    desk = open_step_desk(run, spec, step, tool, lease)
     try:
         with transaction.atomic():
             [record], entries = desk.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
-            started = "step.started", steps.told_of(row, call=str(record.pk))
+            started = "step.started", steps.describe_step(row, call=str(record.pk))
             desk.tell(started, *entries)  # this locks the run's row, before that of its step
-            if not steps.claim(row, Status.RUNNING, owner=owner, lease_s=lease_s, call=record, input=input):
+            if not steps.claim_step(row, Status.RUNNING, owner=owner, lease_s=lease_s, call=record, input=input):
                 raise AlreadyTaken
     except AlreadyTaken:
         return
@@ -161,7 +161,7 @@ def resume_call(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: 
     """Continue a call after a wait or a crash: results are kept, nothing is repeated silently."""
     record = row.call
     assert record is not None
-    desk = desk_for(run, spec, step, tool_of(run, spec, step), lease)
+    desk = open_step_desk(run, spec, step, find_step_tool(run, spec, step), lease)
     resumption.resume_calls(desk, [record])
     after_call(run, step, row, record, desk)
 
@@ -192,12 +192,12 @@ def write_end(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, de
             lease_expires_at=None,
             wake_at=parse_datetime(until) if until else None,
         )
-        steps.tell(run, "step.waiting", row, waiting_for=record.waiting_for, until=until)
+        steps.record_step_event(run, "step.waiting", row, waiting_for=record.waiting_for, until=until)
 
 
 def settle_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, *, entries: Sequence[Any] = ()) -> bool:
-    error = error_of(record)
-    return steps.settle(run, step, row, output=None if error else record.result, error=error, entries=entries)
+    error = read_call_error(record)
+    return steps.settle_step(run, step, row, output=None if error else record.result, error=error, entries=entries)
 
 
 # -- at once, while nothing else of the chain is under way --------------------------------------
@@ -217,7 +217,7 @@ class Answered:
         entries: list[events.Entry] = self.desk.write(run)
         ours = {"status": Status.RUNNING, "attempt": self.row.attempt, "repeat": self.row.repeat}
         is_ours = update_each([self.row], steps.END, where=ours)
-        return [*entries, steps.finished(self.row)] if is_ours else entries
+        return [*entries, steps.build_step_finished(self.row)] if is_ours else entries
 
 
 def start_at_once(
@@ -230,26 +230,26 @@ def start_at_once(
         entries = before.write(run) if before else []
         [record], called = desk.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
         row.call, row.input = record, input
-        insert(row)
-        desk.tell(*entries, ("step.started", steps.told_of(row, call=str(record.pk))), *called)
+        insert_rows(row)
+        desk.tell(*entries, ("step.started", steps.describe_step(row, call=str(record.pk))), *called)
     return record
 
 
-def answered(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, desk: HeldDesk) -> Answered | None:
+def answer_step(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, desk: HeldDesk) -> Answered | None:
     """The step's end, written together with what comes next; None if the step continues, which is
     written now.
     """
     if record.outcome and not step.repeat_until:
-        error = error_of(record) or steps.schema_error(step, record.result)
+        error = read_call_error(record) or steps.schema_error(step, record.result)
         if not error or not may_retry(step.retry, row.attempt, error):
             status = Status.FAILED if error else Status.SUCCEEDED
-            steps.close(row, status, output=None if error_of(record) else record.result, error=error)
+            steps.close_step(row, status, output=None if read_call_error(record) else record.result, error=error)
             return Answered(desk, row)
     after_call(run, step, row, record, desk)
     return None
 
 
-def error_of(record: ToolCallRecord) -> dict[str, Any] | None:
+def read_call_error(record: ToolCallRecord) -> dict[str, Any] | None:
     if record.outcome == ToolCallRecord.Outcome.OK:
         return None
     return record.error or {"code": "tool_failed", "message": "the tool failed"}

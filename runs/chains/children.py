@@ -13,11 +13,11 @@ from registry.routing import router
 from runs.calls import bindings, routing
 from runs.intake import chains, checks, children
 from runs.intake.children import own_input
-from runs.intake.parts import ids_in
+from runs.intake.parts import parse_run_ids
 from runs.models import Run, StepRun
 
 from . import steps
-from .coverage import uncovered
+from .coverage import find_coverage_error
 from .steps import StepFailed
 
 KINDS = frozenset(["agent", "chain", "router"])
@@ -34,14 +34,17 @@ def start_child(
         if step.target_kind == "chain":
             start = chain_starter(run, step, input)
         else:
-            more = {"asked": steps.options_of(step, row, scope), "sources": steps.context_of(run, step, row, scope)}
-            start = agent_starter(run, spec, step, input, **more, **place_of(run, spec, step))
+            more = {
+                "asked": steps.map_step_options(step, row, scope),
+                "sources": steps.map_step_context(run, step, row, scope),
+            }
+            start = agent_starter(run, spec, step, input, **more, **choose_step_session(run, spec, step))
         with transaction.atomic():
-            if not steps.claim(row, StepRun.Status.WAITING):
+            if not steps.claim_step(row, StepRun.Status.WAITING):
                 return False
             row.child = start()
             StepRun.objects.filter(pk=row.pk).update(child=row.child, input=input)
-            steps.tell(run, "step.started", row, child=str(row.child.pk))
+            steps.record_step_event(run, "step.started", row, child=str(row.child.pk))
     except NewerFormat:
         raise  # the run is left to a worker that can read the definition
     except (ToolFailed, MusterError) as error:
@@ -50,7 +53,7 @@ def start_child(
     return True
 
 
-def binding_of(step: StepSpec) -> dict[str, Any]:
+def bind_step_target(step: StepSpec) -> dict[str, Any]:
     """What an approval before this step is for. Whom a router chooses is decided by the input that was approved."""
     if step.target_kind not in bindings.TARGETS:
         return {}
@@ -59,12 +62,12 @@ def binding_of(step: StepSpec) -> dict[str, Any]:
 
 def require_approved(run: Run, step: StepSpec) -> None:
     """Raises StepFailed: the items of a step begin long after it was approved."""
-    approval = steps.approval_in(run, step) if step.approval else None
-    if approval is not None and approval.definition != binding_of(step):
+    approval = steps.find_step_approval(run, step) if step.approval else None
+    if approval is not None and approval.definition != bind_step_target(step):
         raise StepFailed("definition_changed", f"“{step.target}” was changed after this step was approved")
 
 
-def place_of(run: Run, spec: ChainSpec, step: StepSpec) -> dict[str, Any]:
+def choose_step_session(run: Run, spec: ChainSpec, step: StepSpec) -> dict[str, Any]:
     """The session of the step's run: one of its own, or the whole run's. There it does not see earlier
     attempts that failed. Raises StepFailed.
     """
@@ -74,19 +77,19 @@ def place_of(run: Run, spec: ChainSpec, step: StepSpec) -> dict[str, Any]:
     if here.live().exists():
         raise StepFailed("session_busy", "another step is still talking in the session of this run")
     failed = here.filter(policy__step=step.key).exclude(status__in=[Run.Status.SUCCEEDED, Run.Status.PARTIAL])
-    before = ids_in(run.metadata.get("instead_of"))
+    before = parse_run_ids(run.metadata.get("instead_of"))
     replaced = [str(pk) for pk in (*before, *failed.values_list("pk", flat=True))]
     return {"session": run.session, "metadata": {"instead_of": replaced} if replaced else {}}
 
 
 def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, input: dict[str, Any], **more: Any) -> Any:
     """`more` as in intake's start_child."""
-    agent, version, route = agent_of(run, step, input)
+    agent, version, route = choose_step_agent(run, step, input)
     policy = {
         "step": step.key,
         "chain": spec.name,
         **step.policy.model_dump(),
-        "allowed": narrowed(step.policy.allowed, input.get("allowed_tools")),
+        "allowed": narrow_allowed_tools(step.policy.allowed, input.get("allowed_tools")),
         "max_turns": step.max_turns,
         "output_schema": step.output_schema,
     }
@@ -95,7 +98,7 @@ def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, input: dict[str, An
         child = children.start_child(
             run,
             agent,
-            text=message_of(input),
+            text=read_step_message(input),
             input=own_input(input),
             version=version,
             policy=policy,
@@ -104,13 +107,13 @@ def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, input: dict[str, An
             **more,
         )
         if route:
-            routing.record(child, route)
+            routing.record_route(child, route)
         return child
 
     return start
 
 
-def narrowed(allowed: list[str] | None, values: Any) -> list[str] | None:
+def narrow_allowed_tools(allowed: list[str] | None, values: Any) -> list[str] | None:
     """An input `allowed_tools` narrows the step's tools, chosen when the chain is started."""
     if values is None:
         return allowed
@@ -118,15 +121,15 @@ def narrowed(allowed: list[str] | None, values: Any) -> list[str] | None:
     return [name for name in names if allowed is None or name in allowed]
 
 
-def message_of(input: dict[str, Any]) -> str:
+def read_step_message(input: dict[str, Any]) -> str:
     message = input.get("message", "")
     return message if isinstance(message, str) else schema.canonical_json(message)
 
 
-def agent_of(run: Run, step: StepSpec, input: dict[str, Any]) -> tuple[Agent, Any, router.Route | None]:
+def choose_step_agent(run: Run, step: StepSpec, input: dict[str, Any]) -> tuple[Agent, Any, router.Route | None]:
     """The agent of this step, the version to run, and the router's reasons; the principal must be able to use it."""
     if step.target_kind == "router":
-        route = routing.choose(run.principal, message_of(input), run=run)
+        route = routing.choose_route(run.principal, read_step_message(input), run=run)
         if route.agent is None:
             raise StepFailed("nobody_fits", route.reason, {"candidates": route.as_json()["candidates"]})
         return route.agent, route.agent.published, route
@@ -168,5 +171,7 @@ def settle_child(run: Run, step: StepSpec, row: StepRun) -> bool:
         run.has_untrusted = True
         Run.objects.filter(pk=run.pk).update(has_untrusted=True)
     if child.status not in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
-        return steps.settle(run, step, row, error=error)
-    return steps.settle(run, step, row, output=output, shortfall=error or uncovered(step, row, child, output))
+        return steps.settle_step(run, step, row, error=error)
+    return steps.settle_step(
+        run, step, row, output=output, shortfall=error or find_coverage_error(step, row, child, output)
+    )

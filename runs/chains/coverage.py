@@ -5,7 +5,7 @@ A reply says what a model believes; the calls of the run say what was done.
 
 from typing import Any
 
-from agents.mapping import MappingError, search
+from agents.mapping import MappingError, search_expression
 from agents.schema import canonical_json
 from agents.spec import Covers, StepSpec
 from runs.models import Run, StepRun, ToolCallRecord
@@ -15,15 +15,15 @@ MISSING_KEPT = 100
 SHORT = 200  # characters of a text in a call's result
 
 
-def uncovered(step: StepSpec, row: StepRun, child: Run, output: Any) -> dict[str, Any] | None:
+def find_coverage_error(step: StepSpec, row: StepRun, child: Run, output: Any) -> dict[str, Any] | None:
     """The step's error, with the values that are missing; None if all are covered or the step has no
     `covers`.
     """
     if step.covers is None:
         return None
-    scope = {"input": row.input, "output": output, "calls": calls_of(child)}
+    scope = {"input": row.input, "output": output, "calls": list_answered_calls(child)}
     try:
-        missing = missing_of(step.covers, scope)
+        missing = find_uncovered_values(step.covers, scope)
     except MappingError as error:
         return {"code": error.code, "message": f"covers: {error}", "run": str(child.pk)}
     if not missing:
@@ -33,21 +33,21 @@ def uncovered(step: StepSpec, row: StepRun, child: Run, output: Any) -> dict[str
     return {"code": "not_covered", "message": message, "missing": missing[:MISSING_KEPT], "run": str(child.pk)}
 
 
-def missing_of(covers: Covers, scope: dict[str, Any]) -> list[Any]:
+def find_uncovered_values(covers: Covers, scope: dict[str, Any]) -> list[Any]:
     """The values that `by` does not contain, each once. Raises MappingError."""
-    done = {canonical_json(one) for one in list_of(covers.by, scope)}
-    values = {canonical_json(one): one for one in list_of(covers.values, scope)}
+    done = {canonical_json(one) for one in evaluate_list(covers.by, scope)}
+    values = {canonical_json(one): one for one in evaluate_list(covers.values, scope)}
     return [one for text, one in values.items() if text not in done]
 
 
-def list_of(expression: str, scope: dict[str, Any]) -> list[Any]:
-    value = search(expression, scope)
+def evaluate_list(expression: str, scope: dict[str, Any]) -> list[Any]:
+    value = search_expression(expression, scope)
     if value is None or isinstance(value, list):
         return value or []
     raise MappingError(f"`{expression}` is not a list", code="not_a_list")
 
 
-def calls_of(child: Run) -> list[dict[str, Any]]:
+def list_answered_calls(child: Run) -> list[dict[str, Any]]:
     """The calls that a tool answered, if only with a refusal."""
     records = ToolCallRecord.objects.filter(run=child, parent_call=None).order_by("id")
     return [

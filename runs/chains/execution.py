@@ -14,8 +14,8 @@ from runs.exceptions import LeaseLost, RunEnded
 from runs.intake import checks
 from runs.models import Run, StepRun
 from runs.queue import endings
-from runs.queue.leases import StepLease, hold, worker_name
-from runs.queue.locks import lock
+from runs.queue.leases import StepLease, hold_lease, worker_name
+from runs.queue.locks import lock_run
 
 from . import calls, scopes, slices, steps
 from .steps import StepFailed
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 def execute_step(step_run_id: str) -> None:
     """A worker's part of a chain: one tool call, or a slice of a for_each."""
     try:
-        work(step_run_id)
+        work_on_step(step_run_id)
     except LeaseLost:
         log.info("The run of step %s has ended", step_run_id)
     except NewerFormat as error:  # what it has claimed is found again after its lease
@@ -35,15 +35,15 @@ def execute_step(step_run_id: str) -> None:
         Run.objects.filter(pk__in=row, needs__lt=error.format).update(needs=error.format)
 
 
-def taken(at: Any) -> Any:
+def query_taken_step(at: Any) -> Any:
     rows = StepRun.objects.select_related("run__chain_version__chain", "run__principal", "call")
     return rows.filter(SiteHold.absent(), pk=at.step).order_by()
 
 
-TAKEN = Select(taken, step=UUIDField())
+TAKEN = Select(query_taken_step, step=UUIDField())
 
 
-def work(step_run_id: str) -> None:
+def work_on_step(step_run_id: str) -> None:
     row = TAKEN.first(step=step_run_id)
     if row is None or row.run.is_done or row.run.cancel_requested_at:
         return
@@ -55,19 +55,19 @@ def work(step_run_id: str) -> None:
     spec = row.run.chain_version.read_spec()
     step = next(step for step in spec.steps if step.key == row.key)
     if row.total:
-        slices.work(row.run, spec, step, row, scopes.read(row.run, spec))
+        slices.work_on_slice(row.run, spec, step, row, scopes.read_chain_scope(row.run, spec))
         return
-    if step.approval and steps.approval_of(row) is None:
+    if step.approval and steps.get_row_approval(row) is None:
         return  # sent in an earlier round; that one is checked first
-    with hold(StepLease(row.run, [row.pk], owner=worker_name())) as lease:
+    with hold_lease(StepLease(row.run, [row.pk], owner=worker_name())) as lease:
         try:
-            input = steps.input_of(step, row, scopes.read(row.run, spec))
-            tool = calls.tool_of(row.run, spec, step)
+            input = steps.map_step_input(step, row, scopes.read_chain_scope(row.run, spec))
+            tool = calls.find_step_tool(row.run, spec, step)
             calls.call_tool(
                 row.run, spec, step, row, lease, input, tool=tool, owner=worker_name(), lease_s=settings.LEASE_S
             )
         except StepFailed as failure:
             with transaction.atomic():
-                lock(row.run_id)
-                steps.settle(row.run, step, row, error=failure.as_json())
+                lock_run(row.run_id)
+                steps.settle_step(row.run, step, row, error=failure.as_json())
     endings.wake(row.run_id)

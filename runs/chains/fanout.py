@@ -23,7 +23,7 @@ from runs.calls.rows import waits_for_time
 from runs.events import record as events
 from runs.models import Approval, Run, StepRun, ToolCallRecord
 from runs.queue import endings, wakeups
-from runs.queue.locks import lock
+from runs.queue.locks import lock_run
 from runs.rules.plan import ENDED
 
 from . import children, steps
@@ -35,46 +35,46 @@ ERRORS_KEPT = 100
 PROGRESS_STEPS = 50
 
 
-def items_for(step: StepSpec, scope: dict[str, Any]) -> list[Any]:
+def find_step_items(step: StepSpec, scope: dict[str, Any]) -> list[Any]:
     try:
         return find_items(step.for_each, scope)
     except MappingError as error:
         raise StepFailed(error.code, f"step “{step.key}”: {error}", {"hint": error.hint} if error.hint else None)
 
 
-def preview(step: StepSpec, scope: dict[str, Any]) -> dict[str, Any]:
+def preview_items(step: StepSpec, scope: dict[str, Any]) -> dict[str, Any]:
     """The question shown for a step of many items."""
-    items = items_for(step, scope)
+    items = find_step_items(step, scope)
     return {"items": len(items), "first": items[:3]}
 
 
 def open_items(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> bool:
     """Create one row per item, then start the first ones."""
-    items = items_for(step, scope)
+    items = find_step_items(step, scope)
     if not items:
-        return end(run, row, Status.SUCCEEDED, output=[])
+        return end_fanout(run, row, Status.SUCCEEDED, output=[])
     with transaction.atomic():
-        if not steps.claim(row, Status.RUNNING):
+        if not steps.claim_step(row, Status.RUNNING):
             return False
         fresh = [StepRun(run=run, key=row.key, item=place) for place in range(len(items))]
         insert_each(fresh, varying=("id", "item"))
         StepRun.objects.filter(pk=row.pk).update(total=len(items))
         row.total = len(items)
-        steps.tell(run, "step.started", row, total=row.total)
+        steps.record_step_event(run, "step.started", row, total=row.total)
     if step.target_kind in children.KINDS:
         return True  # the next look starts the children
     open_slots(run, spec, step, row)
     return False
 
 
-def limit_of(spec: ChainSpec, step: StepSpec) -> int:
+def read_parallel_limit(spec: ChainSpec, step: StepSpec) -> int:
     return min(spec.max_parallel, step.max_parallel)
 
 
 def open_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
     """Ask for as many workers as allowed; a mark prevents asking again too soon."""
     rows = StepRun.objects.filter(pk=row.pk, status=Status.RUNNING)
-    slots = min(limit_of(spec, step), row.total)
+    slots = min(read_parallel_limit(spec, step), row.total)
     wakeups.enqueue_step(run, rows, slots=slots, lease_expires_at=clock.Now(settings.LEASE_S))
 
 
@@ -90,7 +90,7 @@ def items(row: StepRun) -> Any:
 # -- as the chain sees it
 
 
-def follow(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read_scope: Any) -> bool:
+def follow_items(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read_scope: Any) -> bool:
     """Settle what ended, start what is allowed; True if the step itself has ended."""
     if row.done < row.total:
         settle_waiting(run, step, row)
@@ -102,7 +102,7 @@ def follow(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read_scope: 
     return row.done >= row.total and join(run, step, row)
 
 
-def something_came(row: StepRun) -> bool:
+def has_item_news(row: StepRun) -> bool:
     return row.done >= row.total or items(row).filter(status=Status.WAITING, child__status__in=Run.DONE).exists()
 
 
@@ -120,7 +120,7 @@ def next_retries(run: Run, rows: list[StepRun]) -> list[datetime]:
 def settle_waiting(run: Run, step: StepSpec, row: StepRun) -> None:
     """Items whose child, approver, person or device has answered."""
     for item in items(row).filter(status=Status.WAITING, child__status__in=Run.DONE).select_related("child"):
-        count(run, step, row, item, lambda item=item: children.settle_child(run, step, item))
+        settle_and_count_item(run, step, row, item, lambda item=item: children.settle_child(run, step, item))
     for item in (
         items(row).filter(status=Status.WAITING, child=None, call__isnull=False).select_related("call__approval")
     ):
@@ -145,21 +145,23 @@ def is_answered(call: ToolCallRecord) -> bool:
 
 def start_children(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read_scope: Any) -> None:
     """The next items, up to the limit of parallel ones, in order."""
-    room = limit_of(spec, step) - items(row).filter(status=Status.WAITING).count()
+    room = read_parallel_limit(spec, step) - items(row).filter(status=Status.WAITING).count()
     due = Q(wake_at=None) | Q(wake_at__lte=clock.Now())
     ready = list(items(row).filter(due, status=Status.READY).order_by("item")[: max(room, 0)])
     if not ready:
         return
     scope = read_scope()
-    values = items_for(step, scope)
+    values = find_step_items(step, scope)
     for item in ready:
         try:
             own = item_scope(scope, values, item)
-            input = steps.input_of(step, item, own)
+            input = steps.map_step_input(step, item, own)
             children.start_child(run, spec, step, item, input, own)
         except StepFailed as failure:
             error = failure.as_json()
-            count(run, step, row, item, lambda item=item, error=error: steps.settle(run, step, item, error=error))
+            settle_and_count_item(
+                run, step, row, item, lambda item=item, error=error: steps.settle_step(run, step, item, error=error)
+            )
 
 
 def item_scope(scope: dict[str, Any], values: list[Any], item: StepRun) -> dict[str, Any]:
@@ -188,18 +190,18 @@ def join(run: Run, step: StepSpec, row: StepRun) -> bool:
         if status != Status.SUCCEEDED
     ]
     if not short:
-        return end(run, row, Status.SUCCEEDED, output=outputs)
+        return end_fanout(run, row, Status.SUCCEEDED, output=outputs)
     broken = [status for _, status, _, _ in outcomes if status not in WELL]
     is_partial = step.on_error == "continue" and len(broken) < row.total
     status = Status.PARTIAL if is_partial or not broken else Status.FAILED
-    return end(run, row, status, output=outputs, error=items_error(row, short, broken=len(broken)))
+    return end_fanout(run, row, status, output=outputs, error=items_error(row, short, broken=len(broken)))
 
 
 @transaction.atomic
-def end(run: Run, row: StepRun, status: str, **result: Any) -> bool:
+def end_fanout(run: Run, row: StepRun, status: str, **result: Any) -> bool:
     """The step ends together with its event. The run's row is locked first: workers of the items count on the step."""
-    lock(run.pk)
-    return steps.end(run, row, status, **result)
+    lock_run(run.pk)
+    return steps.end_step(run, row, status, **result)
 
 
 def items_error(row: StepRun, short: list[dict[str, Any]], *, broken: int) -> dict[str, Any]:
@@ -213,13 +215,13 @@ def items_error(row: StepRun, short: list[dict[str, Any]], *, broken: int) -> di
 
 
 @transaction.atomic
-def count(run: Run, step: StepSpec, row: StepRun, item: StepRun, settle: Any) -> None:
+def settle_and_count_item(run: Run, step: StepSpec, row: StepRun, item: StepRun, settle: Any) -> None:
     """Settle one item and, if that ended it, count it on the step's row."""
     if settle() and item.status in ENDED:
-        counted(run, step, row, done=1, failed=int(item.status == Status.FAILED))
+        add_to_counters(run, step, row, done=1, failed=int(item.status == Status.FAILED))
 
 
-def counted(
+def add_to_counters(
     run: Run, step: StepSpec, row: StepRun, *, done: int, failed: int, entries: Sequence[events.Entry] = ()
 ) -> None:
     """Add to the step's counters and report progress; after a failure that stops the step, skip

@@ -29,14 +29,23 @@ from runs.events import record as events
 from runs.exceptions import LeaseLost
 from runs.models import Run, StepRun, ToolCallRecord
 from runs.queue import timers
-from runs.queue.leases import StepLease, hold
-from runs.queue.locks import lock
+from runs.queue.leases import StepLease, hold_lease
+from runs.queue.locks import lock_run
 from runs.rules.plan import may_retry
 
 from . import calls as step_calls
 from . import steps
-from .calls import HeldDesk, Request, error_of, settle_call
-from .fanout import add_slots, count, counted, item_scope, items, items_for, limit_of, recount
+from .calls import HeldDesk, Request, read_call_error, settle_call
+from .fanout import (
+    add_slots,
+    add_to_counters,
+    find_step_items,
+    item_scope,
+    items,
+    read_parallel_limit,
+    recount,
+    settle_and_count_item,
+)
 from .steps import StepFailed
 
 Status = StepRun.Status
@@ -93,43 +102,43 @@ class Crew:
 
 
 @cached(LRUCache(256), key=lambda row, tool: row.pk, lock=threading.Lock())
-def crew_of(row: StepRun, tool: ToolSpec) -> Crew:
+def get_step_crew(row: StepRun, tool: ToolSpec) -> Crew:
     """That of this step."""
-    return Crew(most=batch_of(tool))
+    return Crew(most=choose_batch_size(tool))
 
 
-def batch_of(tool: ToolSpec) -> int:
+def choose_batch_size(tool: ToolSpec) -> int:
     if tool.kind in MAY_WAIT:
         return 1  # each may stop at any moment, and no more may wait than may be active
     return BATCH if tool.is_repeatable else UNSURE_BATCH
 
 
-def work(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> None:
+def work_on_slice(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> None:
     """Work on items for half a second, then release the worker."""
     try:
-        tool = step_calls.tool_of(run, spec, step)
-        values = items_for(step, scope)
+        tool = step_calls.find_step_tool(run, spec, step)
+        values = find_step_items(step, scope)
     except StepFailed as failure:
         fail_all(run, step, row, failure)
         return
     others = slots_taken(row)
-    if others >= limit_of(spec, step):
+    if others >= read_parallel_limit(spec, step):
         return
     slot = Slot(run, spec, step, row, tool, {"scope": scope, "values": values})
     if not slot.work():
         return
     # slots that ended while calls were quick are needed again when they are slow
-    add_slots(run, row, 2 if not slot.crew.is_quick and others + 1 < limit_of(spec, step) else 1)
+    add_slots(run, row, 2 if not slot.crew.is_quick and others + 1 < read_parallel_limit(spec, step) else 1)
 
 
 def fail_all(run: Run, step: StepSpec, row: StepRun, failure: StepFailed) -> None:
     """The tool itself is refused: no item can succeed."""
     fields = {"status": Status.FAILED, "error": failure.as_json(), "finished_at": clock.near()}
     with transaction.atomic():
-        lock(run.pk)
+        lock_run(run.pk)
         failed = items(row).filter(status=Status.READY).update(**fields)
         if failed:
-            counted(run, step, row, done=failed, failed=failed)
+            add_to_counters(run, step, row, done=failed, failed=failed)
 
 
 def slots_taken(row: StepRun) -> int:
@@ -148,14 +157,14 @@ class Slot:
     ) -> None:
         self.run, self.spec, self.step, self.row, self.tool = run, spec, step, row, tool
         self.given = input
-        self.crew = crew_of(row, tool)
+        self.crew = get_step_crew(row, tool)
 
     def work(self) -> bool:
         """Batch after batch; True if the time is up and items may remain."""
         until, has_left = time.monotonic() + SLICE_S, False
         self.crew.join()
         try:
-            with hold(StepLease(self.run)) as lease:
+            with hold_lease(StepLease(self.run)) as lease:
                 while self.batch(lease) and not lease.is_cancelled():
                     if has_left := self.crew.spare():
                         return False
@@ -169,7 +178,7 @@ class Slot:
     def batch(self, lease: StepLease) -> bool:
         """One batch from its claim to its rows. False: nothing was left."""
         began = flushed = time.monotonic()
-        desk = step_calls.desk_for(self.run, self.spec, self.step, self.tool, lease, kind=BatchDesk)
+        desk = step_calls.open_step_desk(self.run, self.spec, self.step, self.tool, lease, kind=BatchDesk)
         count = self.claim_and_record(desk, lease)
         calls = []
         for item, record in self.pairs:
@@ -203,7 +212,9 @@ class Slot:
         update_each(batch, CLAIMED)
         events.record_many(self.run, entries)
         for item, error in broken:
-            count(self.run, self.step, self.row, item, partial(steps.settle, self.run, self.step, item, error=error))
+            settle_and_count_item(
+                self.run, self.step, self.row, item, partial(steps.settle_step, self.run, self.step, item, error=error)
+            )
         self.pairs = resumed + list(zip(fresh, records, strict=True))
         return len(batch)
 
@@ -232,12 +243,12 @@ class Slot:
         if self.tool.kind not in MAY_WAIT:
             return self.crew.size
         waiting = items(self.row).filter(status=Status.WAITING, call__waiting_for__in=WAITS).count()
-        return min(self.crew.size, max(0, limit_of(self.spec, self.step) - waiting))
+        return min(self.crew.size, max(0, read_parallel_limit(self.spec, self.step) - waiting))
 
     def resume(self, desk: "BatchDesk", rows: list[StepRun]) -> list[tuple[StepRun, ToolCallRecord]]:
         """The items whose call was recorded earlier, because it waited or its worker died."""
         for item in rows:
-            resumption.go_on(desk, item.call)
+            resumption.resume_call(desk, item.call)
         return [(item, item.call) for item in rows]
 
     def mapped(self, rows: list[StepRun]) -> tuple[list[StepRun], list[Request], list[tuple[StepRun, dict]]]:
@@ -246,7 +257,7 @@ class Slot:
         for item in rows:
             try:
                 scope = item_scope(self.given["scope"], self.given["values"], item)
-                arguments = steps.input_of(self.step, item, scope)
+                arguments = steps.map_step_input(self.step, item, scope)
             except StepFailed as failure:
                 broken.append((item, failure.as_json()))
                 continue
@@ -301,7 +312,7 @@ def end_simply(
         return
     now, failed = clock.near(), 0
     for item, record in pairs:
-        item.error = error_of(record)
+        item.error = read_call_error(record)
         failed += item.error is not None
         item.status = Status.FAILED if item.error else Status.SUCCEEDED
         item.output = None if item.error else record.result
@@ -309,15 +320,15 @@ def end_simply(
         item.lease_expires_at = None
     ours = {"status": Status.RUNNING, "lease_owner": pairs[0][0].lease_owner}
     if update_each([item for item, _ in pairs], ENDED, where=ours) == len(pairs):
-        counted(run, step, row, done=len(pairs), failed=failed, entries=entries)
+        add_to_counters(run, step, row, done=len(pairs), failed=failed, entries=entries)
     else:  # another worker took some of them
         recount(row)
-        counted(run, step, row, done=0, failed=0, entries=entries)
+        add_to_counters(run, step, row, done=0, failed=0, entries=entries)
 
 
 def settle_one(run: Run, step: StepSpec, row: StepRun, item: StepRun, record: ToolCallRecord) -> None:
     if record.outcome:
-        count(run, step, row, item, partial(settle_call, run, step, item, record))
+        settle_and_count_item(run, step, row, item, partial(settle_call, run, step, item, record))
         return
     until = record.details.get("until") if record.waiting_for in ("timer", "input") else None
     wake_at = parse_datetime(until) if until else None

@@ -41,35 +41,35 @@ class StepFailed(Exception):
         return error | {"details": self.details} if self.details else error
 
 
-def input_of(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, Any]:
+def map_step_input(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, Any]:
     """The mapped input; a row that has one keeps it (another attempt, or a person's edit). Raises
     StepFailed.
     """
     if row.input is not None:
         return row.input
-    return mapped(step, "input", step.input, with_round(scope, row))
+    return map_step_values(step, "input", step.input, with_round(scope, row))
 
 
-def options_of(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, Any]:
+def map_step_options(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, Any]:
     """The options of its agent's run (runs/intake/options.py). Raises StepFailed."""
-    variables = mapped(step, "variables", step.variables, with_round(scope, row)) if step.variables else None
+    variables = map_step_values(step, "variables", step.variables, with_round(scope, row)) if step.variables else None
     values = {"model": step.model, "instructions": step.instructions, "variables": variables}
     return {name: value for name, value in values.items() if value}
 
 
-def context_of(run: Run, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> list[dict[str, Any]]:
+def map_step_context(run: Run, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> list[dict[str, Any]]:
     """The texts for the instructions of its agent's run (runs/intake/context.py). Raises StepFailed."""
-    return [source_of(run, step, source, with_round(scope, row)) for source in step.context]
+    return [map_context_source(run, step, source, with_round(scope, row)) for source in step.context]
 
 
-def source_of(run: Run, step: StepSpec, source: ContextSource, scope: dict[str, Any]) -> dict[str, Any]:
+def map_context_source(run: Run, step: StepSpec, source: ContextSource, scope: dict[str, Any]) -> dict[str, Any]:
     entry: dict[str, Any] = {"source": source.source, "last": source.last}
     if source.step:
-        return entry | {"id": session_of(run, source.step)}
-    return entry | mapped(step, "context", {"id": source.id}, scope) if source.id else entry
+        return entry | {"id": find_step_session(run, source.step)}
+    return entry | map_step_values(step, "context", {"id": source.id}, scope) if source.id else entry
 
 
-def session_of(run: Run, key: str) -> str:
+def find_step_session(run: Run, key: str) -> str:
     """The session of an ended step. Raises StepFailed where it has none: it was skipped, say."""
     rows = StepRun.objects.filter(run=run, key=key, item=-1).values_list("child__session_id", flat=True)
     session = rows.first()
@@ -78,7 +78,7 @@ def session_of(run: Run, key: str) -> str:
     return str(session)
 
 
-def mapped(step: StepSpec, what: str, mapping: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
+def map_step_values(step: StepSpec, what: str, mapping: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
     try:
         return map_input(mapping, scope)
     except MappingError as error:
@@ -98,7 +98,7 @@ def ask_before(run: Run, step: StepSpec, row: StepRun, input: dict[str, Any], *,
     """Create the approval; the row waits. `definition` is what the step would start now."""
     until = clock.near() + timedelta(seconds=step.approval_expires_s)
     with transaction.atomic():
-        if not claim(row, Status.WAITING, attempt=False):
+        if not claim_step(row, Status.WAITING, attempt=False):
             return
         approval = Approval.objects.create(
             run=run,
@@ -112,11 +112,17 @@ def ask_before(run: Run, step: StepSpec, row: StepRun, input: dict[str, Any], *,
         )
         StepRun.objects.filter(pk=row.pk).update(input=input)
         question = {
-            "id": str(approval.pk), "call": None, "step": row.key, "tool": approval.tool, "arguments": input,
-            "reason": approval.reason, "expires_at": events.rfc3339(approval.expires_at), "default": approval.default,
-        }  # fmt: skip
+            "id": str(approval.pk),
+            "call": None,
+            "step": row.key,
+            "tool": approval.tool,
+            "arguments": input,
+            "reason": approval.reason,
+            "expires_at": events.format_moment(approval.expires_at),
+            "default": approval.default,
+        }
         events.record_many(
-            run, [("step.waiting", told_of(row, waiting_for="approval")), ("approval.requested", question)]
+            run, [("step.waiting", describe_step(row, waiting_for="approval")), ("approval.requested", question)]
         )
 
 
@@ -134,14 +140,14 @@ def follow_approval(run: Run, step: StepSpec, row: StepRun, approval: Approval) 
     word = "nobody answered in time" if approval.status == Approval.Status.EXPIRED else "a person denied it"
     message = f"{word}: {approval.note}" if approval.note else word
     code = "approval_expired" if approval.status == Approval.Status.EXPIRED else "approval_denied"
-    return settle(run, step, row, error={"code": code, "message": message})
+    return settle_step(run, step, row, error={"code": code, "message": message})
 
 
-def approval_of(row: StepRun) -> Approval | None:
+def get_row_approval(row: StepRun) -> Approval | None:
     return getattr(row, "approval_before", None)
 
 
-def approval_in(run: Run, step: StepSpec) -> Approval | None:
+def find_step_approval(run: Run, step: StepSpec) -> Approval | None:
     """The approval of the whole step, which counts for each of its items."""
     return Approval.objects.filter(step__run=run, step__key=step.key, step__item=-1).first()
 
@@ -155,7 +161,7 @@ def forget_approval(row: StepRun) -> None:
 # -- claiming and settling ------------------------------------------------------------------
 
 
-def claim(
+def claim_step(
     row: StepRun, status: str, *, owner: str = "", lease_s: float | None = None, attempt: bool = True, **more: Any
 ) -> bool:
     """Take a ready row; of two workers one wins. Without `lease_s` the run's own lease covers it."""
@@ -179,7 +185,7 @@ def claim(
 
 
 @transaction.atomic
-def settle(
+def settle_step(
     run: Run,
     step: StepSpec,
     row: StepRun,
@@ -206,10 +212,10 @@ def settle(
         return put_back(run, row, wake_at=wake_at, error=error)
     kept = row.output if error and output is None else output
     status = Status.FAILED if error else Status.PARTIAL if shortfall else Status.SUCCEEDED
-    return end(run, row, status, output=kept, error=error or shortfall, entries=entries)
+    return end_step(run, row, status, output=kept, error=error or shortfall, entries=entries)
 
 
-def end(
+def end_step(
     run: Run,
     row: StepRun,
     status: str,
@@ -221,24 +227,24 @@ def end(
     """Write the end of a row once; False if it had ended already."""
     rows = open_rows(row)
     before = {name: getattr(row, name) for name in END}
-    close(row, status, output=output, error=error)
+    close_step(row, status, output=output, error=error)
     if not rows.update(**{name: getattr(row, name) for name in END}):
         for name, value in before.items():
             setattr(row, name, value)
         events.record_many(run, entries)
         return False
-    events.record_many(run, [*entries, *([finished(row)] if row.item < 0 else [])])
+    events.record_many(run, [*entries, *([build_step_finished(row)] if row.item < 0 else [])])
     return True
 
 
-def close(row: StepRun, status: str, *, output: Any, error: dict[str, Any] | None) -> None:
+def close_step(row: StepRun, status: str, *, output: Any, error: dict[str, Any] | None) -> None:
     """Set the columns END on the row, without saving it."""
     row.status, row.output, row.error, row.finished_at = status, output, error, clock.near()
     row.wake_at, row.lease_owner, row.lease_expires_at = None, "", None
 
 
-def finished(row: StepRun) -> events.Entry:
-    return "step.finished", told_of(row, status=row.status, error=row.error, wall_ms=wall_ms(row))
+def build_step_finished(row: StepRun) -> events.Entry:
+    return "step.finished", describe_step(row, status=row.status, error=row.error, wall_ms=wall_ms(row))
 
 
 def open_rows(row: StepRun) -> Any:
@@ -295,8 +301,13 @@ def put_back(run: Run, row: StepRun, *, wake_at: Any, **fields: Any) -> bool:
         if wake_at and row.item >= 0:
             timers.bring_forward(run, wake_at)
         elif wake_at:
-            tell(
-                run, "step.waiting", row, until=events.rfc3339(wake_at), attempt=row.attempt, error=fields.get("error")
+            record_step_event(
+                run,
+                "step.waiting",
+                row,
+                until=events.format_moment(wake_at),
+                attempt=row.attempt,
+                error=fields.get("error"),
             )
     return bool(done)
 
@@ -307,9 +318,9 @@ def wall_ms(row: StepRun) -> float | None:
     return (row.finished_at - row.started_at).total_seconds() * 1000
 
 
-def told_of(row: StepRun, **more: Any) -> dict[str, Any]:
+def describe_step(row: StepRun, **more: Any) -> dict[str, Any]:
     return {"step": str(row.pk), "key": row.key, "item": row.item, **more}
 
 
-def tell(run: Run, type: str, row: StepRun, **more: Any) -> None:
-    events.record(run, type, told_of(row, **more))
+def record_step_event(run: Run, type: str, row: StepRun, **more: Any) -> None:
+    events.record_event(run, type, describe_step(row, **more))

@@ -21,7 +21,7 @@ from runs.models import Run
 
 from . import record
 from .frames import HEARTBEAT, Frame, delta
-from .stored import stored
+from .stored import iterate_stored_events
 
 HEARTBEAT_S = 15.0
 KEPT = 512  # frames that a reader may be behind
@@ -144,7 +144,7 @@ class Feed:
     async def keep_up(self) -> None:
         """Listen as long as there is a reader."""
         loop = asyncio.get_running_loop()
-        channels = (record.events_of(self.run_id), record.deltas_of(self.run_id))
+        channels = (record.name_event_channel(self.run_id), record.name_delta_channel(self.run_id))
         for channel in channels:
             LISTENER.subscribe(channel, self.receive, loop=loop)
         try:
@@ -161,7 +161,7 @@ class Feed:
         if message is None:
             self.may_have_missed()
         else:
-            self.hear(Frame.of(json_values.read(message)))
+            self.hear(Frame.of(json_values.load_json(message)))
 
     def forget(self) -> None:
         if self.feeds.get(self.run_id) is self:
@@ -182,7 +182,7 @@ class Feed:
             return
         was_in_doubt = self.doubt.is_set()
         self.doubt.clear()
-        async for batch in stored(self.run_id, self.last):
+        async for batch in iterate_stored_events(self.run_id, self.last):
             for frame in batch:
                 if frame.seq and frame.seq > self.last:
                     self.tell_event(frame)
@@ -217,7 +217,7 @@ FEEDS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Feed]] = WeakKeyDi
 
 
 @asynccontextmanager
-async def joined(run: Run) -> AsyncIterator[Feed]:
+async def join_feed(run: Run) -> AsyncIterator[Feed]:
     """This process's feed of the run; it lives as long as it has readers."""
     feeds = FEEDS.setdefault(asyncio.get_running_loop(), {})
     feed = feeds.get(str(run.pk)) or feeds.setdefault(str(run.pk), Feed(run, feeds))

@@ -18,14 +18,14 @@ class Frame:
     @classmethod
     def of(cls, event: dict[str, Any]) -> "Frame":
         """From an event in the format of `events.as_json`."""
-        data = json_values.write(event["data"]).decode()
+        data = json_values.dump_json(event["data"]).decode()
         frame = cls(event["run"], event["type"], data, seq=event["seq"], at=event.get("at"))
         frame.data = event["data"]
         return frame
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        return json_values.read(self.json_data)
+        return json_values.load_json(self.json_data)
 
     @property
     def is_last(self) -> bool:
@@ -62,5 +62,5 @@ HEARTBEAT = Heartbeat()
 
 
 def delta(run: str, turn: int, offset: int, text: str) -> Frame:
-    data = json_values.write({"turn": turn, "offset": offset, "text": text}).decode()
+    data = json_values.dump_json({"turn": turn, "offset": offset, "text": text}).decode()
     return Frame(run, "message.delta", data)

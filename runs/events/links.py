@@ -17,13 +17,13 @@ class Link:
     person: int
 
 
-def link_to(approval_id: UUID, person_id: Any) -> str:
+def sign_approval_link(approval_id: UUID, person_id: Any) -> str:
     """An address that only this person can use, for a day."""
     token = signing.dumps([approval_id.hex, person_id], salt=SALT)
     return f"{settings.PUBLIC_URL}/approvals/link/{token}/"
 
 
-def read(token: str) -> Link:
+def read_approval_link(token: str) -> Link:
     """Raises signing.SignatureExpired, signing.BadSignature."""
     approval, person = signing.loads(token, salt=SALT, max_age=GOOD_S)
     return Link(UUID(approval), int(person))

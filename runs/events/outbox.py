@@ -66,13 +66,15 @@ def queue_events(run: Run, events: list[tuple[str, dict[str, Any]]]) -> None:
             queue_states(webhook, run, events)
             continue
         types = webhook.events or DEFAULT_EVENTS
-        create(webhook, [(type, body_of(run, type, data)) for type, data in events if type in types])
+        create_deliveries(
+            webhook, [(type, build_webhook_body(run, type, data)) for type, data in events if type in types]
+        )
 
 
 def queue_states(webhook: Webhook, run: Run, events: list[tuple[str, dict[str, Any]]]) -> None:
     """The states of a task for an A2A client. After the last one the webhook is switched off."""
     states = [(type, data) for type, data in events if type in task_states.TOLD]
-    create(webhook, [(type, status_update(run, type, data)) for type, data in states])
+    create_deliveries(webhook, [(type, status_update(run, type, data)) for type, data in states])
     if any(type == "run.finished" for type, _ in states):
         Webhook.objects.filter(pk=webhook.pk).update(enabled=False)
 
@@ -90,10 +92,10 @@ def queue_notice(owner_id: Any, type: str, data: dict[str, Any]) -> None:
     """
     for webhook in Webhook.objects.filter(owner_id=owner_id, enabled=True, run=None):
         if not webhook.events or type in webhook.events:
-            create(webhook, [(type, {"type": type, "at": clock.near().isoformat(), "data": data})])
+            create_deliveries(webhook, [(type, {"type": type, "at": clock.near().isoformat(), "data": data})])
 
 
-def create(webhook: Webhook, bodies: list[tuple[str, dict[str, Any]]]) -> None:
+def create_deliveries(webhook: Webhook, bodies: list[tuple[str, dict[str, Any]]]) -> None:
     now = clock.near()
     rows = [
         WebhookDelivery(
@@ -104,9 +106,11 @@ def create(webhook: Webhook, bodies: list[tuple[str, dict[str, Any]]]) -> None:
     WebhookDelivery.objects.bulk_create(rows)
 
 
-def body_of(run: Run, type: str, data: dict[str, Any]) -> dict[str, Any]:
+def build_webhook_body(run: Run, type: str, data: dict[str, Any]) -> dict[str, Any]:
     chain = run.chain_version.chain.name if run.chain_version_id else None
-    link = {"link": links.link_to(UUID(data["id"]), run.principal_id)} if type == "approval.requested" else {}
+    link = (
+        {"link": links.sign_approval_link(UUID(data["id"]), run.principal_id)} if type == "approval.requested" else {}
+    )
     return {
         **link,
         "type": type,

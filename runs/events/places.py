@@ -108,7 +108,7 @@ STREAMS = Streams()
 
 
 @contextmanager
-def stream_for(
+def count_user_stream(
     user: Any, most: int | None = None
 ) -> Iterator[Callable[[StreamingHttpResponse], StreamingHttpResponse]]:
     """A user's stream counts from here until its response is closed. Raises RateLimited."""

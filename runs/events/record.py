@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 from plumbing import clock, json_values
 from plumbing.broker import broadcast
 from plumbing.broker.announcements import format_line
-from plumbing.broker.broadcast import channel_of
+from plumbing.broker.broadcast import name_channel
 from plumbing.statements import Question, insert_plain, take_numbers
 from runs.models import EventPayload, Run, RunEvent
 
@@ -70,19 +70,19 @@ TEXT_KEPT_S = 600
 EXPECTED_S = 10  # a promised watcher has subscribed by then
 
 
-def events_of(run_id: Any) -> bytes:
-    """The channel of a run's events; `deltas_of` is the channel of the pieces of its reply."""
-    return channel_of("run", run_id)
+def name_event_channel(run_id: Any) -> bytes:
+    """The channel of a run's events; `name_delta_channel` is the channel of the pieces of its reply."""
+    return name_channel("run", run_id)
 
 
-def deltas_of(run_id: Any) -> bytes:
-    return channel_of("run", run_id, "deltas")
+def name_delta_channel(run_id: Any) -> bytes:
+    return name_channel("run", run_id, "deltas")
 
 
 Entry = tuple[str, dict[str, Any]]
 
 
-def record(run: Run, type: str, data: dict[str, Any] | None = None) -> None:
+def record_event(run: Run, type: str, data: dict[str, Any] | None = None) -> None:
     """One event: row now, broadcast on commit."""
     record_many(run, [(type, data or {})])
 
@@ -92,10 +92,10 @@ def record_many(run: Run, entries: Iterable[Entry]) -> None:
     entries = list(entries)
     if entries:
         with transaction.atomic(savepoint=False):
-            record_with(run, entries, where={"status": Run.LIVE})
+            record_events_and_change(run, entries, where={"status": Run.LIVE})
 
 
-def record_with(
+def record_events_and_change(
     run: Run,
     entries: list[Entry],
     *,
@@ -109,22 +109,22 @@ def record_with(
     Returns the answers of the queries in it; None, with nothing written, if it does not hold. Must
     be called in a transaction.
     """
-    heard = heard_by(run, entries)
+    heard = list_webhook_questions(run, entries)
     numbers = take_numbers(
         Run, run.pk, "last_event", len(entries), where=where, values=values, asking=[*asking, *heard]
     )
     if numbers is None:
         return None
     last, *answers = map(int, numbers)
-    write(run, entries, last, is_heard=bool(heard and answers.pop()))
+    write_events(run, entries, last, is_heard=bool(heard and answers.pop()))
     return list(map(bool, answers))
 
 
-def heard_by(run: Run, entries: Sequence[Entry]) -> list[Question]:
+def list_webhook_questions(run: Run, entries: Sequence[Entry]) -> list[Question]:
     return [outbox.HEARD.any(owner=run.principal_id)] if outbox.tells(entries) else []
 
 
-def change(
+def change_run(
     run: Run,
     status: str,
     entries: Sequence[Entry] = (),
@@ -134,14 +134,14 @@ def change(
     **values: Any,
 ) -> list[bool] | None:
     """`Run.change` together with its events. Must be called in a transaction."""
-    heard = heard_by(run, entries)
+    heard = list_webhook_questions(run, entries)
     answers = run.change(status, where=where, numbers=len(entries), asking=[*asking, *heard], **values)
     if answers is not None:
-        write(run, entries, run.last_event, is_heard=bool(heard and answers.pop()))
+        write_events(run, entries, run.last_event, is_heard=bool(heard and answers.pop()))
     return answers
 
 
-def write(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> None:
+def write_events(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> None:
     """Insert events whose numbers, up to `last`, are reserved, and write what others listen for;
     broadcast on commit.
     """
@@ -184,16 +184,18 @@ class NewEvent:
 
     def __init__(self, run: Run, seq: int, type: str, at: datetime, data: dict[str, Any]) -> None:
         self.whole = data
-        self.json = json_values.write(data)
+        self.json = json_values.dump_json(data)
         self.is_cut = len(self.json) > LARGE
         if self.is_cut:
-            self.json = json_values.write({key: cut(value) for key, value in data.items()} | {"is_cut": True})
+            self.json = json_values.dump_json(
+                {key: shorten_event_value(value) for key, value in data.items()} | {"is_cut": True}
+            )
         self.columns = EventColumns(uuid7(), run.pk, seq, type, at, json_values.JsonText(self.json.decode()))
 
     def frame(self) -> bytes:
-        """The JSON of `as_json`."""
+        """The JSON of `serialize_event`."""
         one = self.columns
-        start = f'{{"run":"{one.run_id}","seq":{one.seq},"type":"{one.type}","at":"{rfc3339(one.at)}","data":'
+        start = f'{{"run":"{one.run_id}","seq":{one.seq},"type":"{one.type}","at":"{format_moment(one.at)}","data":'
         return start.encode() + self.json + b"}"
 
 
@@ -201,7 +203,7 @@ def write_messages(run: Run, rows: Sequence[NewEvent]) -> list[tuple[bytes, broa
     """What is published of these events: each to those who watch the run; the end, or that the run waits for
     somebody, also to those who wait for its answer.
     """
-    messages: list[tuple[bytes, broadcast.Message]] = [(events_of(run.pk), row.frame()) for row in rows]
+    messages: list[tuple[bytes, broadcast.Message]] = [(name_event_channel(run.pk), row.frame()) for row in rows]
     for row in rows:
         type = row.columns.type
         if type == "run.finished":
@@ -212,22 +214,22 @@ def write_messages(run: Run, rows: Sequence[NewEvent]) -> list[tuple[bytes, broa
     return messages
 
 
-def cut(value: Any) -> Any:
+def shorten_event_value(value: Any) -> Any:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return value if len(text) <= 2000 else f"{text[:2000]}…"
 
 
-def as_json(event: RunEvent) -> dict[str, Any]:
+def serialize_event(event: RunEvent) -> dict[str, Any]:
     return {
         "run": str(event.run_id),
         "seq": event.seq,
         "type": event.type,
-        "at": rfc3339(event.at),
+        "at": format_moment(event.at),
         "data": event.data,
     }
 
 
-def rfc3339(moment: datetime) -> str:
+def format_moment(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -268,12 +270,14 @@ class Deltas:
     def publish(self, type: str, offset: int, text: str) -> None:
         """What comes behind the offset."""
         data = {"turn": self.turn, "offset": offset, "text": text[offset:]}
-        broadcast.publish(deltas_of(self.run_id), {"run": self.run_id, "seq": None, "type": type, "data": data})
+        broadcast.publish_message(
+            name_delta_channel(self.run_id), {"run": self.run_id, "seq": None, "type": type, "data": data}
+        )
         self.last = time.monotonic()
 
 
 def keep_text(run_id: Any, turn: int, text: str) -> None:
-    key, kept = channel_of("text", run_id), json.dumps({"turn": turn, "text": text})
+    key, kept = name_channel("text", run_id), json.dumps({"turn": turn, "text": text})
     try:
         broadcast.server_connection().ask(("SET", key, kept, "EX", TEXT_KEPT_S))
     except redis.RedisError:
@@ -283,7 +287,7 @@ def keep_text(run_id: Any, turn: int, text: str) -> None:
 def text_so_far(run_id: Any) -> dict[str, Any] | None:
     """{"turn", "text"} of the reply being written now, or None."""
     try:
-        (kept,) = broadcast.server_connection().ask(("GET", channel_of("text", run_id)))
+        (kept,) = broadcast.server_connection().ask(("GET", name_channel("text", run_id)))
     except redis.RedisError:
         return None
     return json.loads(kept) if kept else None
@@ -293,9 +297,9 @@ def has_watchers(run_id: Any) -> bool:
     """Whether deltas have a reader now or will in a moment. Otherwise the model is asked for the
     whole answer at once.
     """
-    numsub = ("PUBSUB", "NUMSUB", deltas_of(run_id))
+    numsub = ("PUBSUB", "NUMSUB", name_delta_channel(run_id))
     try:
-        (_, count), expected = broadcast.server_connection().ask(numsub, ("EXISTS", channel_of("watched", run_id)))
+        (_, count), expected = broadcast.server_connection().ask(numsub, ("EXISTS", name_channel("watched", run_id)))
     except redis.RedisError:
         return False
     return bool(count or expected)
@@ -304,6 +308,6 @@ def has_watchers(run_id: Any) -> bool:
 def expect_watcher(run_id: Any) -> None:
     """Announce a reader before the run is queued: a worker may be faster than the subscription."""
     try:
-        broadcast.server_connection().ask(("SET", channel_of("watched", run_id), "1", "EX", EXPECTED_S))
+        broadcast.server_connection().ask(("SET", name_channel("watched", run_id), "1", "EX", EXPECTED_S))
     except redis.RedisError:
         pass  # they receive the whole answer

@@ -98,7 +98,7 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
         limits.
         """
         address = (self.scope.get("client") or ("",))[0]
-        if await in_thread(throttles.is_within, self.user, self.key, address):
+        if await in_thread(throttles.is_below_limits, self.user, self.key, address):
             return None
         return TOO_MANY, f"Too many requests this minute: try again in {int(throttles.until_next()) + 1} s."
 
@@ -147,7 +147,7 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
     async def decode_json(cls, text_data: str) -> Any:
         """A frame is parsed like an API body: characters that cannot be stored are refused."""
         try:
-            return parsers.read(text_data.encode())
+            return parsers.parse_json_body(text_data.encode())
         except ValueError:
             return None
 

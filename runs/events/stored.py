@@ -15,10 +15,10 @@ from .frames import Frame
 SLICE = 1000
 
 
-async def stored(run_id: Any, after: int) -> AsyncIterator[list[Frame]]:
+async def iterate_stored_events(run_id: Any, after: int) -> AsyncIterator[list[Frame]]:
     """Events after a number, up to `SLICE` at a time; never an empty slice."""
     while True:
-        batch = await in_thread(read, run_id, after)
+        batch = await in_thread(read_event_frames, run_id, after)
         if batch:
             yield batch
         if len(batch) < SLICE:
@@ -26,13 +26,13 @@ async def stored(run_id: Any, after: int) -> AsyncIterator[list[Frame]]:
         after = batch[-1].seq or after
 
 
-def read(run_id: Any, after: int) -> list[Frame]:
+def read_event_frames(run_id: Any, after: int) -> list[Frame]:
     run = str(run_id)
     rows = STORED.all(run=run_id, after=after)
-    return [Frame(run, type, data, seq=seq, at=rfc3339(at)) for seq, type, at, data in rows]
+    return [Frame(run, type, data, seq=seq, at=format_stored_moment(at)) for seq, type, at, data in rows]
 
 
-def rfc3339(at: str) -> str:
+def format_stored_moment(at: str) -> str:
     """A time as databases write it, in UTC: “2026-06-01 08:00:00.123456”, with or without fraction
     and “+00”.
     """

@@ -7,7 +7,7 @@ from runs.models import Run
 
 from . import feed
 from .frames import Frame, delta
-from .stored import stored
+from .stored import iterate_stored_events
 
 
 async def in_batches(run: Run, *, after: int = 0) -> AsyncIterator[list[Frame]]:
@@ -16,12 +16,12 @@ async def in_batches(run: Run, *, after: int = 0) -> AsyncIterator[list[Frame]]:
     A cursor beyond the last event counts as up to date. A reader that falls far behind catches up
     from the rows. Raises FeedBroken.
     """
-    async with feed.joined(run) as live:
+    async with feed.join_feed(run) as live:
         reader = Reader(str(run.pk), min(after, max(run.last_event, live.last)))
         while True:
             # subscribed before the rows are read, so that nothing is missed in between
             place, was_over = live.told, live.is_over
-            async for batch in stored(run.pk, reader.seen):
+            async for batch in iterate_stored_events(run.pk, reader.seen):
                 yield reader.fresh(batch)
                 if batch[-1].is_last:
                     return

@@ -11,10 +11,10 @@ from runs.models import Message, Run, Session
 
 from . import chains, checks
 from . import messages as intake
-from .parts import ids_in
+from .parts import parse_run_ids
 
 
-def retry(
+def retry_run(
     run: Run,
     *,
     user: Any,
@@ -29,14 +29,14 @@ def retry(
     The same idempotency key returns the run it started before; another request with that key is a
     mismatch.
     """
-    request_hash = schema.sha256_of(["retry", str(run.pk), step, input, live]) if idempotency_key else ""
+    request_hash = schema.hash_json(["retry", str(run.pk), step, input, live]) if idempotency_key else ""
     if idempotency_key and (earlier := intake.earlier_run(user, idempotency_key, request_hash)):
         return earlier
     under = {"idempotency_key": idempotency_key, "request_hash": request_hash}
     if not run.chain_version_id:
-        return of_message(run, user=user, step=step, input=input, live=live, key=key, **under)
+        return retry_message(run, user=user, step=step, input=input, live=live, key=key, **under)
     try:
-        return chains.retry(run, user=user, step=step, input=input, key=key, **under)
+        return chains.retry_chain(run, user=user, step=step, input=input, key=key, **under)
     except IntegrityError:
         earlier = intake.earlier_run(user, idempotency_key, request_hash) if idempotency_key else None
         if earlier is None:
@@ -44,23 +44,23 @@ def retry(
         return earlier  # the same request arrived twice at once; the other one was first
 
 
-def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool, **more: Any) -> Run:
+def retry_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool, **more: Any) -> Run:
     if step is not None:
         raise Invalid("Only runs of chains have steps.", code="unknown_step", hint="Leave “step” out.")
-    refuse(run)
+    refuse_retry(run)
     message = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
     if message is None:
         raise Conflict("The message of this run was deleted.", code="message_gone", hint="Send it again.")
-    session = session_of(run, message)
+    session = choose_retry_session(run, message)
     acceptance = intake.accept_message(
         user=user,
         parts=message.content,
-        agent=agent_of(run, user),
+        agent=find_retry_agent(run, user),
         session=session,
         input=run.input if input is None else input,
         version=None if live else run.version,
         trigger=Run.Trigger.MANUAL,
-        metadata=linked(run),
+        metadata=build_retry_metadata(run),
         asked=run.options.get("asked"),
         embed=run.embed,
         untrusted_input=run.metadata.get("untrusted_input", "") if input is None else "",
@@ -71,7 +71,7 @@ def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool,
     return acceptance.run
 
 
-def refuse(run: Run) -> None:
+def refuse_retry(run: Run) -> None:
     checks.check_ended(run)
     if run.parent_id:
         raise Conflict("This run is part of another.", code="is_child", hint=f"Retry run {run.root_pk}.")
@@ -88,14 +88,14 @@ def refuse(run: Run) -> None:
         )  # fmt: skip
 
 
-def linked(run: Run) -> dict[str, Any]:
+def build_retry_metadata(run: Run) -> dict[str, Any]:
     """Its metadata, and the runs that the new one replaces: the model does not see them."""
-    before = [str(pk) for pk in ids_in(run.metadata.get("instead_of"))]
+    before = [str(pk) for pk in parse_run_ids(run.metadata.get("instead_of"))]
     kept = {name: value for name, value in run.metadata.items() if name != "untrusted_input"}
     return {**kept, "retry_of": str(run.pk), "instead_of": [*before, str(run.pk)]}
 
 
-def agent_of(run: Run, user: Any) -> Agent | None:
+def find_retry_agent(run: Run, user: Any) -> Agent | None:
     """None if no agent had been found: the router is asked again."""
     if run.agent_id is None:
         return None
@@ -110,7 +110,7 @@ def agent_of(run: Run, user: Any) -> Agent | None:
     return agent
 
 
-def session_of(run: Run, message: Message) -> Session:
+def choose_retry_session(run: Run, message: Message) -> Session:
     """The run's own session if nothing was added since; else a new one that starts with the earlier
     messages.
     """

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Invalid
 from agents.models import Agent, Chain
-from agents.models.team import closed_to, others_among
+from agents.models.team import find_closed_rows, others_among
 from runs.models import Run
 
 STARTED_BY_RUNS = (Run.Trigger.AGENT, Run.Trigger.CHAIN)
@@ -20,7 +20,7 @@ Owner = int | None
 ROW = ("parent", "trigger", "principal", "agent", "agent__owner", "chain_version", "chain_version__chain__owner")
 
 
-def of(run: Run) -> tuple[Owner, ...]:
+def find_run_owners(run: Run) -> tuple[Owner, ...]:
     """The owners (None: the site), that of the run itself first. One query more for a run that another one started."""
     return (own(run), *owners_above(run))
 
@@ -56,12 +56,12 @@ def above(run: Run) -> set[int]:
 
 def others(run: Run) -> set[int]:
     """The same, with the owner of the run's own agent or chain."""
-    return others_among(of(run), run.principal_id)
+    return others_among(find_run_owners(run), run.principal_id)
 
 
-def check(parent: Run, row: Agent | Chain) -> None:
+def check_callee_shared(parent: Run, row: Agent | Chain) -> None:
     """An agent of somebody else starts only what its owner may use too. Raises Invalid."""
-    if closed_to({0: (row.owner_id, row.team_id)}, others(parent)):
+    if find_closed_rows({0: (row.owner_id, row.team_id)}, others(parent)):
         raise Invalid(
             _("“%(target)s” cannot be used by the owner of the agent or chain that wants to start it.")
             % {"target": row.name},

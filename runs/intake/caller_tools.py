@@ -23,7 +23,7 @@ FIELDS = frozenset(["name", "description", "input_schema", "timeout_s"])
 RESERVED = frozenset(["complete", "read_skill", "search_tools"])
 
 
-def checked(tools: Any, reserved: Collection[str] = ()) -> list[dict[str, Any]]:
+def check_caller_tools(tools: Any, reserved: Collection[str] = ()) -> list[dict[str, Any]]:
     """The tools as they are stored: {"name", "description", "input_schema", "timeout_s"}.
 
     `reserved` are the names of the agent's own tools. Raises Invalid with one detail per problem.
@@ -33,7 +33,7 @@ def checked(tools: Any, reserved: Collection[str] = ()) -> list[dict[str, Any]]:
     problems = [
         {"field": f"tools.{place}.{field}".rstrip("."), "code": "invalid", "message": message}
         for place, tool in enumerate(tools)
-        for field, message in problems_of(tool)
+        for field, message in find_caller_tool_problems(tool)
     ]
     if not problems:
         problems = name_problems([tool["name"] for tool in tools], reserved)
@@ -45,7 +45,7 @@ def checked(tools: Any, reserved: Collection[str] = ()) -> list[dict[str, Any]]:
     return [{**tool, "input_schema": tool.get("input_schema") or {"type": "object"}} for tool in tools]
 
 
-def problems_of(tool: Any) -> list[tuple[str, str]]:
+def find_caller_tool_problems(tool: Any) -> list[tuple[str, str]]:
     """(field, message) of each problem of one tool."""
     if not isinstance(tool, dict):
         return [("", "this must be an object")]

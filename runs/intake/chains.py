@@ -18,12 +18,12 @@ from runs.models.room import check_room
 from runs.queue import choice, endings, wakeups
 
 from . import authors, checks, options
-from .parts import ids_in
+from .parts import parse_run_ids
 
 KEPT = (StepRun.Status.SUCCEEDED, StepRun.Status.SKIPPED)
 
 
-def prepare(
+def prepare_chain_run(
     *,
     user: Any,
     version: ChainVersion,
@@ -63,21 +63,21 @@ def new_session(user: Any, spec: ChainSpec, fields: dict[str, Any]) -> Session:
 
 
 @transaction.atomic
-def insert(runs: list[Run], *, pinned: Sequence[StepRun] = ()) -> None:
+def insert_chain_runs(runs: list[Run], *, pinned: Sequence[StepRun] = ()) -> None:
     """Store prepared runs with their first event, and queue them; `pinned` are ended steps of the only one."""
     if sessions := [run.session for run in runs if run.session is not None and run.session._state.adding]:
         insert_each(sessions)
     for run in runs:
         choice.line_up(run)
     insert_each(runs)
-    insert_each([queued(run) for run in runs])
+    insert_each([build_chain_queued(run) for run in runs])
     if pinned:
         StepRun.objects.bulk_create(pinned)
         events.record_many(pinned[0].run, [("step.finished", told_of_pin(row)) for row in pinned])
     wakeups.enqueue_all(runs)
 
 
-def queued(run: Run) -> RunEvent:
+def build_chain_queued(run: Run) -> RunEvent:
     event_data = {"trigger": run.trigger, "chain": run.chain_version.read_spec().name}
     return RunEvent(run=run, seq=1, type="run.queued", at=run.created_at, data=event_data)
 
@@ -86,10 +86,10 @@ def told_of_pin(row: StepRun) -> dict[str, Any]:
     return {"step": str(row.pk), "key": row.key, "item": row.item, "status": row.status, "error": None, "pinned": True}
 
 
-def create(**order: Any) -> Run:
-    """A queued run, as created by `prepare`."""
-    run = prepare(**order)
-    insert([run])
+def create_chain_run(**order: Any) -> Run:
+    """A queued run, as created by `prepare_chain_run`."""
+    run = prepare_chain_run(**order)
+    insert_chain_runs([run])
     return run
 
 
@@ -99,8 +99,8 @@ def create_child(
     """The run of a chain that a chain or an agent starts; a chain links it to its step in the same
     transaction.
     """
-    authors.check(parent, version.chain)
-    child = create(
+    authors.check_callee_shared(parent, version.chain)
+    child = create_chain_run(
         user=parent.principal,
         version=version,
         input=input,
@@ -122,11 +122,11 @@ def tell_parent(parent: Run, data: dict[str, Any]) -> None:
     """In the transaction that starts its child. Raises LeaseLost where the parent has ended: a worker
     that was stopped for long starts nothing more for it.
     """
-    if events.record_with(parent, [("child.started", data)], where={"status": Run.LIVE}) is None:
+    if events.record_events_and_change(parent, [("child.started", data)], where={"status": Run.LIVE}) is None:
         raise LeaseLost(str(parent.pk))
 
 
-def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **fields: Any) -> Run:
+def retry_chain(run: Run, *, user: Any, step: str | None = None, input: Any = None, **fields: Any) -> Run:
     """A new run that continues from the failed step (or the named one); successful steps keep their
     output.
 
@@ -152,7 +152,7 @@ def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **
         input=run.input,
         options=run.options,
         deadline=checks.deadline(spec),
-        metadata={**run.metadata, "retry_of": str(run.pk), **replaced(run, redone)},
+        metadata={**run.metadata, "retry_of": str(run.pk), **find_replaced_runs(run, redone)},
         has_untrusted=run.has_untrusted,
         embed=run.embed,
         last_event=1,
@@ -161,17 +161,17 @@ def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **
     choice.classify(again, is_batch=options.is_batch(again))
     with transaction.atomic():
         require_free(run.session)
-        insert([again])
+        insert_chain_runs([again])
         copy_steps(run, again, spec, begin, input)
     return again
 
 
-def replaced(run: Run, redone: set[str]) -> dict[str, Any]:
+def find_replaced_runs(run: Run, redone: set[str]) -> dict[str, Any]:
     """In one session for the whole run, hide the messages of the steps that are repeated."""
     if run.session_id is None:
         return {}
     earlier_runs = Run.objects.filter(parent=run, session=run.session_id, policy__step__in=sorted(redone))
-    before = ids_in(run.metadata.get("instead_of"))
+    before = parse_run_ids(run.metadata.get("instead_of"))
     return {"instead_of": [str(pk) for pk in (*before, *earlier_runs.values_list("pk", flat=True))]}
 
 
@@ -202,7 +202,7 @@ def copy_steps(run: Run, again: Run, spec: ChainSpec, begin: set[str], input: An
     """
     redone = begin | downstream(spec, begin)
     rows = list(StepRun.objects.filter(run=run))
-    kept = [copied(row, again) for row in rows if row.key not in redone and row.status in KEPT]
+    kept = [copy_step_row(row, again) for row in rows if row.key not in redone and row.status in KEPT]
     if input is not None:
         if len(begin) != 1:
             raise Invalid(
@@ -222,7 +222,7 @@ def half_done(run: Run, again: Run, rows: list[StepRun]) -> list[StepRun]:
     items = [row for row in rows if row.item >= 0]
     if main is None or len(items) != main.total:
         return []
-    well = [copied(row, again) for row in items if row.status in KEPT]
+    well = [copy_step_row(row, again) for row in items if row.status in KEPT]
     open_items = [StepRun(run=again, key=row.key, item=row.item) for row in items if row.status not in KEPT]
     fresh = StepRun(
         run=again, key=main.key, status=StepRun.Status.RUNNING, input=main.input, total=main.total, done=len(well),
@@ -231,7 +231,7 @@ def half_done(run: Run, again: Run, rows: list[StepRun]) -> list[StepRun]:
     return [fresh, *well, *open_items]
 
 
-def copied(row: StepRun, again: Run) -> StepRun:
+def copy_step_row(row: StepRun, again: Run) -> StepRun:
     names = (
         "key",
         "item",

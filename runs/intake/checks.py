@@ -22,7 +22,7 @@ from runs.models import Run
 Target = TypeVar("Target", Agent, Chain)
 
 
-def visible(target: Target, user: Any) -> Target:
+def check_usable(target: Target, user: Any) -> Target:
     """The target was unshared or deleted since it was chosen, or the person may start nothing any
     more. Raises Invalid.
     """
@@ -57,7 +57,7 @@ def version_of_agent(agent: Agent, version: AgentVersion | int | None = None) ->
     """The version that will run; by default the published one. Raises NotPublished,
     ProviderDisabled, Invalid.
     """
-    chosen = version_of(agent, version)
+    chosen = find_requested_version(agent, version)
     if not agent.provider.enabled:
         raise ProviderDisabled(
             _("The provider “%(provider)s” is switched off.") % {"provider": agent.provider.name},
@@ -68,10 +68,10 @@ def version_of_agent(agent: Agent, version: AgentVersion | int | None = None) ->
 
 def version_of_chain(chain: Chain, version: ChainVersion | int | None = None) -> ChainVersion:
     """The same for a chain. Raises NotPublished, Invalid."""
-    return version_of(chain, version)
+    return find_requested_version(chain, version)
 
 
-def version_of(target: Agent | Chain, version: Any) -> Any:
+def find_requested_version(target: Agent | Chain, version: Any) -> Any:
     if isinstance(version, int):
         number, version = version, target.versions.filter(number=version).first()
         if version is None:

@@ -41,7 +41,7 @@ def spawn(
             called = callable_agent(parent, agent)
             more: dict[str, Any] = {"sources": sources, "limit_s": limit_s, "asked": asked}
             child = start_child(parent, called, text=text, input=input, call=call, **more)
-    return ended(child)
+    return finish_child_call(child)
 
 
 def spawn_chain(
@@ -52,7 +52,7 @@ def spawn_chain(
     if child is None:
         with refusal_fails_the_call():
             child = start_chain(parent, chain, input, call=call, limit_s=limit_s)
-    return ended(child)
+    return finish_child_call(child)
 
 
 @contextmanager
@@ -66,11 +66,11 @@ def refusal_fails_the_call() -> Iterator[None]:
         raise ToolFailed(str(error), code=error.code, details=error.details)
 
 
-def ended(child: Run) -> ToolResult:
+def finish_child_call(child: Run) -> ToolResult:
     """Raises CallPending until the child has ended."""
     if not child.is_done:
         raise CallPending("child", until=child.deadline, reference=str(child.pk))
-    return ToolResult(ok=True, value=result_of(child), untrusted=child.has_untrusted)
+    return ToolResult(ok=True, value=build_child_result(child), untrusted=child.has_untrusted)
 
 
 def start_chain(parent: Run, chain: Chain, input: Any, *, call: ToolCallRecord, limit_s: float | None) -> Run:
@@ -128,11 +128,11 @@ def start_child(
     without a budget, since that of the root run holds.
     """
     version = checks.version_of_agent(agent, version)
-    authors.check(parent, agent)
+    authors.check_callee_shared(parent, agent)
     spec = version.read_spec()
     checks.check_input(spec, input)
     check_room(parent.principal_id, text, input)
-    values = options.read({**(asked or {}), "budget": None})
+    values = options.parse_options({**(asked or {}), "budget": None})
     asker = context.Asker.of(parent) if sources else context.Asker(parent.principal_id)
     texts = context.gather(asker, sources)
     marked = parent.has_untrusted or context.is_untrusted(asker, sources)
@@ -155,11 +155,11 @@ def start_child(
         deadline=checks.deadline(None if timeout_s else spec, timeout_s or limit_s, parent=parent),
         last_event=1,
     )
-    options.settle(child, spec, timeout=timeout_s or min(filter(None, (limit_s, spec.timeout_s))))
-    return stored(child, parent, agent, session, text or "Begin.")
+    options.settle_options(child, spec, timeout=timeout_s or min(filter(None, (limit_s, spec.timeout_s))))
+    return store_child(child, parent, agent, session, text or "Begin.")
 
 
-def stored(child: Run, parent: Run, agent: Agent, session: Session | None, text: str) -> Run:
+def store_child(child: Run, parent: Run, agent: Agent, session: Session | None, text: str) -> Run:
     """The child with its message, in the queue; or the one that another worker stored first for the
     same call.
     """
@@ -173,7 +173,7 @@ def stored(child: Run, parent: Run, agent: Agent, session: Session | None, text:
             child.save(force_insert=True)
             parts = [{"type": "text", "text": text}]
             session.add_message(Message.Role.USER, parts, run=child, untrusted=child.has_untrusted)
-            tell_of(child, parent, agent.name)
+            record_child_events(child, parent, agent.name)
             wakeups.enqueue(child)
     except IntegrityError:
         if child.parent_call_id is None:
@@ -191,7 +191,7 @@ def mark(session: Session, has_untrusted: bool) -> None:
         Session.objects.filter(pk=session.pk).update(has_untrusted=True)
 
 
-def tell_of(child: Run, parent: Run, agent: str) -> None:
+def record_child_events(child: Run, parent: Run, agent: str) -> None:
     queued = {"trigger": child.trigger, "agent": agent}
     RunEvent.objects.create(run=child, seq=1, type="run.queued", at=child.created_at, data=queued)
     chains.tell_parent(parent, {"run": str(child.pk), "agent": agent})
@@ -215,7 +215,7 @@ def open_child_session(parent: Run, agent: Agent, *, depth: int, limit: int) -> 
     )
 
 
-def result_of(child: Run) -> dict[str, Any]:
+def build_child_result(child: Run) -> dict[str, Any]:
     """A child's end as seen by its caller, with its origin."""
     if child.status not in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
         error = child.error or {}

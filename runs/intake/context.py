@@ -56,7 +56,7 @@ def is_untrusted(asker: Asker, sources: Sequence[Source]) -> bool:
     )
 
 
-def of_message(user: Any, sources: Sequence[Source]) -> dict[str, str]:
+def gather_message_context(user: Any, sources: Sequence[Source]) -> dict[str, str]:
     """The context of a run that is not started by another one: {"context": text}, or {}. Raises Invalid."""
     try:
         text = gather(Asker(user.pk), sources)
@@ -68,10 +68,10 @@ def of_message(user: Any, sources: Sequence[Source]) -> dict[str, str]:
 
 def gather(asker: Asker, sources: Sequence[Source]) -> str:
     """The sources' text, one block each. Raises ToolFailed for an unknown source or another user's."""
-    return "\n\n".join(read(asker, source) for source in sources)
+    return "\n\n".join(read_context_source(asker, source) for source in sources)
 
 
-def read(asker: Asker, source: Source) -> str:
+def read_context_source(asker: Asker, source: Source) -> str:
     reader = READERS.get(str(source.get("source", "")))
     if reader is None:
         names = ", ".join(sorted(READERS))
@@ -98,7 +98,7 @@ def transcript(asker: Asker, source: Source) -> str:
 
 def file(asker: Asker, source: Source) -> str:
     row = StoredFile.objects.filter(pk=checked_id(source), owner_id=asker.owner_id).first()
-    content = storage.read(row) if row else None
+    content = storage.read_stored_file(row) if row else None
     if row is None or content is None:
         raise ToolFailed("there is no such file", code="unknown_file")
     text, note = read_file_text(row, content)

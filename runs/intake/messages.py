@@ -12,17 +12,17 @@ from agents.exceptions import Conflict, IdempotencyMismatch, Invalid
 from agents.http.sizes import check_metadata
 from agents.models import Agent, AgentSpec, AgentVersion, ApiKey, Chain, ChainVersion
 from plumbing import tracing
-from plumbing.statements import Select, insert, insert_each
+from plumbing.statements import Select, insert_each, insert_rows
 from runs.events import record as events
 from runs.models import Message, Run, RunEvent, Session
 from runs.models.room import check_room
-from runs.models.session import NOT_SHOWN, SCHEDULED, text_of
+from runs.models.session import NOT_SHOWN, SCHEDULED, join_part_texts
 from runs.queue import choice, wakeups
 
 from . import caller_tools, chains, checks, options, pins, sessions
 from . import context as contexts
 from .parts import MOST as MOST_PARTS
-from .parts import are_untrusted, problem_of
+from .parts import are_untrusted, find_part_problem
 
 # Nothing is built here, and the contents of versions are kept.
 NAMED = Agent.objects.select_related("published", "provider").defer("published__spec", "provider__api_key")
@@ -82,17 +82,17 @@ def accept_message(
     mark_parts(run, content)
     try:
         with transaction.atomic():
-            title = text_of(content)
-            session = sessions.place(
+            title = join_part_texts(content)
+            session = sessions.choose_session(
                 run, session, run.agent, on_busy, device=device, title=title, parent=parent, thread=thread
             )
             choice.line_up(run)
-            insert(run)  # before a new session: foreign keys are checked at the commit
+            insert_rows(run)  # before a new session: foreign keys are checked at the commit
             options.limit_cost(run)
             about = {NOT_SHOWN: True} if continues else {}
             session.add_message(Message.Role.USER, content, run=run, untrusted=run.embed is not None, metadata=about)
             mark_session(run)
-            insert(first_event(run))
+            insert_rows(first_event(run))
             if is_watched:
                 events.expect_watcher(run.pk)
             if run.after_id is None and run.trigger != Run.Trigger.EXTERNAL:
@@ -144,7 +144,7 @@ def message_run(
     """The run of a message, with its agent checked; not stored, and not in a session yet.
 
     `draft`: the agent's working row instead of a version, for people who may change the agent.
-    `tools`: tools that the caller executes (`caller_tools.checked`). `asked`: its options
+    `tools`: tools that the caller executes (`caller_tools.check_caller_tools`). `asked`: its options
     (`options.Asked`). `context`: sources of texts that the model reads before the message (context.py).
     `embed`: the visitor of this embed sent it.
     """
@@ -153,10 +153,10 @@ def message_run(
     check_metadata(metadata or {})
     if tools:
         names = [grant.tool for grant in spec.grants] if spec else []
-        policy = {**(policy or {}), caller_tools.POLICY: caller_tools.checked(tools, names)}
-    values = options.read({**(asked or {}), "timeout": timeout} if timeout else asked)
+        policy = {**(policy or {}), caller_tools.POLICY: caller_tools.check_caller_tools(tools, names)}
+    values = options.parse_options({**(asked or {}), "timeout": timeout} if timeout else asked)
     timeout = values.get("timeout")
-    about = contexts.of_message(user, context or [])
+    about = contexts.gather_message_context(user, context or [])
     is_foreign = bool(about) and contexts.is_untrusted(contexts.Asker(user.pk), context or [])
     run = Run(
         principal=user,
@@ -168,7 +168,7 @@ def message_run(
         policy={**(policy or {}), **about},
         embed=embed,
         has_untrusted=is_foreign or embed is not None,
-        options=options.recorded(values, [tool["name"] for tool in tools or ()]),
+        options=options.build_option_columns(values, [tool["name"] for tool in tools or ()]),
         metadata=metadata or {},
         trace_parent=tracing.PARENT.get(),
         deadline=checks.deadline(spec, timeout),
@@ -176,7 +176,7 @@ def message_run(
     )
     choice.classify(run, is_batch=options.is_batch(run))
     limit = min(timeout, spec.timeout_s) if timeout and spec else None
-    options.settle(run, spec, timeout=limit, reserved=[tool["name"] for tool in tools or ()])
+    options.settle_options(run, spec, timeout=limit, reserved=[tool["name"] for tool in tools or ()])
     return run
 
 
@@ -221,10 +221,10 @@ def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: st
         return earlier
     pinned_outputs = more.pop("pinned", None)
     run = chain_run(user=user, chain=chain, input=input, **more)
-    pinned = pins.rows(run, chain, pinned_outputs) if pinned_outputs else []
+    pinned = pins.build_pinned_rows(run, chain, pinned_outputs) if pinned_outputs else []
     run.idempotency_key, run.request_hash = idempotency_key, request_hash
     try:
-        chains.insert([run], pinned=pinned)
+        chains.insert_chain_runs([run], pinned=pinned)
     except IntegrityError:
         earlier = earlier_run(user, idempotency_key, run.request_hash) if idempotency_key else None
         if earlier is None:
@@ -260,21 +260,21 @@ def chain_run(
         metadata = {"device": input["device"], **(metadata or {})}  # the device for the tool calls of all its steps
     check_metadata(metadata or {})
     fields = {"key": key, "metadata": metadata or {}, "options": options.for_chain(priority)}
-    run = chains.prepare(user=user, version=version, input=input, trigger=trigger, timeout=timeout, **fields)
+    run = chains.prepare_chain_run(user=user, version=version, input=input, trigger=trigger, timeout=timeout, **fields)
     mark_input(run, untrusted_input)
     return run
 
 
 def hash_of_start(chain: Chain, input: Any, fields: dict[str, Any]) -> str:
-    return schema.sha256_of(["chain", chain.name, chain.pk, input, *rest_of(fields)])
+    return schema.hash_json(["chain", chain.name, chain.pk, input, *list_hashed_fields(fields)])
 
 
 def hash_of_request(content: Any, agent: Any, session: Any, input: Any, fields: dict[str, Any]) -> str:
     names = [getattr(agent, "pk", agent), str(getattr(session, "pk", session) or "")]
-    return schema.sha256_of([content, *names, input, *rest_of(fields)])
+    return schema.hash_json([content, *names, input, *list_hashed_fields(fields)])
 
 
-def rest_of(fields: dict[str, Any]) -> list[dict[str, Any]]:
+def list_hashed_fields(fields: dict[str, Any]) -> list[dict[str, Any]]:
     """The other parts of a request that change what the run does, for its hash; empty if there are none."""
     names = (
         "metadata",
@@ -340,7 +340,7 @@ def checked_parts(user: Any, text: str | None, parts: list[dict[str, Any]] | Non
     problems = [
         {"field": f"message.{place}", "code": "invalid", "message": problem}
         for place, part in enumerate(content)
-        if (problem := problem_of(user, part))
+        if (problem := find_part_problem(user, part))
     ]
     if not content or not any(
         part.get("text") or part.get("type") != "text" for part in content if isinstance(part, dict)

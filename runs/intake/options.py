@@ -67,24 +67,24 @@ class Asked(Part):
     stop: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = Field(default=None, max_length=16)
 
 
-def read(body: dict[str, JSON] | None) -> dict[str, JSON]:
+def parse_options(body: dict[str, JSON] | None) -> dict[str, JSON]:
     """The options that were given, checked for their types. Raises Invalid."""
     values = {name: value for name, value in (body or {}).items() if value is not None}
     try:
         return Asked.model_validate(values).model_dump(exclude_none=True) if values else {}
     except pydantic.ValidationError as error:
         problems = [detail(".".join(map(str, one["loc"])), one["type"], one["msg"]) for one in error.errors()]
-        raise refused(problems)
+        raise refuse_options(problems)
 
 
-def recorded(values: dict[str, JSON], tools: list[str]) -> dict[str, JSON]:
+def build_option_columns(values: dict[str, JSON], tools: list[str]) -> dict[str, JSON]:
     """What the run's row keeps, before it is merged. `tools`: names of the caller's."""
     return {**({"asked": values} if values else {}), **({"tools": tools} if tools else {})}
 
 
 def for_chain(priority: str | None) -> dict[str, JSON]:
     """The options of a chain's run, which may only ask for a priority. Raises Invalid."""
-    values = read({"priority": priority})
+    values = parse_options({"priority": priority})
     return {"asked": values} if values else {}
 
 
@@ -92,12 +92,14 @@ def is_batch(run: Run) -> bool:
     return bool(run.options.get("asked", {}).get("priority"))
 
 
-def refused(details: list[dict[str, str]]) -> Invalid:
+def refuse_options(details: list[dict[str, str]]) -> Invalid:
     first = f"{details[0]['field']}: {details[0]['message']}"
     return Invalid(f"The options of this message are not valid: {first}", code="invalid_options", details=details)
 
 
-def settle(run: Run, spec: AgentSpec | None, *, timeout: float | None = None, reserved: Collection[str] = ()) -> None:
+def settle_options(
+    run: Run, spec: AgentSpec | None, *, timeout: float | None = None, reserved: Collection[str] = ()
+) -> None:
     """Merge what the run's options ask for with the definition, and put the result into its row.
 
     Without an agent (the router chooses later) nothing is merged yet. `reserved` are names of the
@@ -119,7 +121,7 @@ def settle(run: Run, spec: AgentSpec | None, *, timeout: float | None = None, re
         for one in (check_schema(fields["output_schema"]) if "output_schema" in fields else ())
     ]
     if problems:
-        raise refused(problems)
+        raise refuse_options(problems)
     merged = {
         "model": fields.get("model", spec.model_name),
         "model_params": {**spec.model_params.model_dump(exclude_none=True), **fields.get("model_params", {})},
@@ -132,25 +134,29 @@ def settle(run: Run, spec: AgentSpec | None, *, timeout: float | None = None, re
         "budget": fields.get("budget"),
     }
     if spec.variables:
-        merged["system_prompt"] = prompts.render_prompt(spec.system_prompt, shown(values, run))
+        merged["system_prompt"] = prompts.render_prompt(spec.system_prompt, render_variables(values, run))
     run.options = {**run.options, "asked": fields, "merged": merged}
-    run.policy = {**run.policy, **narrowed(run.policy, fields)}
+    run.policy = {**run.policy, **narrow_policy(run.policy, fields)}
 
 
-def shown(values: dict[str, JSON], run: Run) -> dict[str, JSON]:
+def render_variables(values: dict[str, JSON], run: Run) -> dict[str, JSON]:
     """The values as the prompt has them: a child's may come from untrusted text."""
-    return {name: marked(value) for name, value in values.items()} if run.parent_id and run.has_untrusted else values
+    return (
+        {name: mark_variable(value) for name, value in values.items()}
+        if run.parent_id and run.has_untrusted
+        else values
+    )
 
 
-def marked(value: JSON) -> JSON:
+def mark_variable(value: JSON) -> JSON:
     if isinstance(value, str):
-        return marks.marked(value, "variable")
+        return marks.mark_untrusted(value, "variable")
     if isinstance(value, list):
-        return [marked(one) for one in value]
-    return {name: marked(one) for name, one in value.items()} if isinstance(value, dict) else value
+        return [mark_variable(one) for one in value]
+    return {name: mark_variable(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
-def narrowed(policy: dict[str, JSON], values: dict[str, JSON]) -> dict[str, JSON]:
+def narrow_policy(policy: dict[str, JSON], values: dict[str, JSON]) -> dict[str, JSON]:
     """The run's policy, never wider than before."""
     if "tool_policy" not in values:
         return {}
@@ -212,7 +218,7 @@ def limit_problems(spec: AgentSpec, values: dict[str, JSON]) -> list[dict[str, s
 # -- what is made of it -----------------------------------------------------------------------------------------------
 
 
-def spec_of(run: Run, spec: AgentSpec) -> AgentSpec:
+def apply_options(run: Run, spec: AgentSpec) -> AgentSpec:
     """The definition with the run's options: what the model is asked with."""
     merged = run.options.get("merged")
     if not merged:
@@ -235,7 +241,7 @@ def limit_cost(run: Run) -> None:
         Budget.objects.create(run=run, period=Budget.Period.RUN, max_tokens=most.get("tokens"), max_cost=cost)
 
 
-def as_json(run: Run) -> dict[str, JSON] | None:
+def serialize_options(run: Run) -> dict[str, JSON] | None:
     """The merged options, the names of the caller's tools, and the names of what was `asked`; null for nothing."""
     if not run.options:
         return None

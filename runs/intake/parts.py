@@ -23,8 +23,8 @@ from knowledge.collections import pieces
 from knowledge.indexing import parsing
 from plumbing.waits import run_blocking
 from runs.models import Message
-from runs.models.session import files_in, parsed_id
-from runs.rules.marks import marked
+from runs.models.session import list_file_ids, parsed_id
+from runs.rules.marks import mark_untrusted
 
 FIELDS = {
     "text": ("type", "text", "untrusted"),
@@ -46,7 +46,7 @@ def measure_text(read: tuple[str, str]) -> int:
     return 4 * (len(read[0]) + len(read[1])) + 200
 
 
-def problem_of(user: Any, part: Any) -> str:
+def find_part_problem(user: Any, part: Any) -> str:
     """The problems of a part sent by this user; empty if it may be sent."""
     if not isinstance(part, dict) or part.get("type") not in TYPES:
         return f"a part must be an object whose type is one of {', '.join(TYPES)}"
@@ -73,7 +73,7 @@ def are_untrusted(content: list[Part]) -> bool:
     """Pictures, texts that others wrote, and files except those that their owner marked as their own."""
     if any(part.get("type") == "image" or part.get("untrusted") for part in content):
         return True
-    return StoredFile.objects.filter(pk__in=files_in(content), untrusted=True).exists()
+    return StoredFile.objects.filter(pk__in=list_file_ids(content), untrusted=True).exists()
 
 
 def image_problem(part: Part) -> str:
@@ -105,13 +105,13 @@ def is_base64(data: Any) -> bool:
 # -- what a model reads -----------------------------------------------------------------------------------------------
 
 
-def files_of(rows: Iterable[Message], owner_id: Any) -> Files:
+def load_message_files(rows: Iterable[Message], owner_id: Any) -> Files:
     """The existing files of this user that these messages refer to."""
-    file_ids = {file_id for row in rows for file_id in files_in(row.content)}
+    file_ids = {file_id for row in rows for file_id in list_file_ids(row.content)}
     return StoredFile.objects.filter(owner_id=owner_id).in_bulk(file_ids) if file_ids else {}
 
 
-def shown(row: Message, files: Files) -> str | list[Part]:
+def render_content(row: Message, files: Files) -> str | list[Part]:
     """A message's content for a model: plain text if possible; files as their text or picture."""
     if all(part.get("type") == "text" for part in row.content):
         return "\n".join(shown_text(part) for part in row.content)
@@ -126,25 +126,25 @@ def shown_part(part: Part, files: Files) -> Part:
 
 def shown_text(part: Part) -> str:
     text = part.get("text", "")
-    return marked(text, "attachment") if part.get("untrusted") else text
+    return mark_untrusted(text, "attachment") if part.get("untrusted") else text
 
 
 def shown_file(part: Part, files: Files) -> Part:
     file_id = parsed_id(part.get("file"))
     row = files.get(file_id) if file_id else None
-    content = storage.read(row) if row else None
+    content = storage.read_stored_file(row) if row else None
     if row is None or content is None:
         return {"type": "text", "text": f"[file {file_id}: deleted]"}
     if row.media_type in IMAGES:
         return {"type": "image", "data": base64.b64encode(content).decode(), "media_type": row.media_type}
     text, note = read_file_text(row, content)
     if not text:
-        note = marked(note, f"file {row.name}") if row.untrusted else note  # a hostile file may have written it
+        note = mark_untrusted(note, f"file {row.name}") if row.untrusted else note  # a hostile file may have written it
         return {"type": "text", "text": f"[file {row.name}, {row.media_type}, {len(content)} bytes: {note}]"}
     if len(text) > FILE_LIMIT:
         text = f"{text[:FILE_LIMIT]}\n[cut: {len(text) - FILE_LIMIT} more characters]"
     text = f"{text}\n{note}" if note else text
-    shown = marked(text, f"file {row.name}") if row.untrusted else text
+    shown = mark_untrusted(text, f"file {row.name}") if row.untrusted else text
     return {"type": "text", "text": f"File {row.name}:\n{shown}"}
 
 
@@ -173,7 +173,7 @@ def name_key(sha256: str, name: str, media_type: str, content: bytes) -> tuple[s
 @cached(LRUCache(READ_BYTES, getsizeof=measure_text), key=name_key, lock=Lock())
 def read_apart(sha256: str, name: str, media_type: str, content: bytes) -> tuple[str, str]:
     """Kept by content: each turn of a run shows its files again. Raises Unreadable, NotNow."""
-    read = run_blocking(parsing.read_text, f"file-{uuid4()}", name, media_type, content)
+    read = run_blocking(parsing.read_document_text, f"file-{uuid4()}", name, media_type, content)
     text = "\n".join("\n".join(filter(None, [name_place(part), part.text])) for part in read.parts).strip()
     losses = list_places(one for one in read.left_out if one.is_lost)
     notes = list_places(one for one in read.left_out if not one.is_lost)
@@ -196,14 +196,14 @@ def name_place(part: pieces.Part) -> str:
     return ", ".join(filter(None, [page, part.heading]))
 
 
-def size_of(content: str | list[Part]) -> int:
+def measure_content(content: str | list[Part]) -> int:
     """Characters that count against a budget."""
     if isinstance(content, str):
         return len(content)
     return sum(IMAGE_SIZE if part.get("type") == "image" else len(part.get("text", "")) for part in content)
 
 
-def ids_in(value: Any) -> list[UUID]:
+def parse_run_ids(value: Any) -> list[UUID]:
     """The run ids in a list; metadata may contain anything."""
     ids = []
     for one in value if isinstance(value, list) else ():

@@ -17,22 +17,27 @@ WELL = (StepRun.Status.SUCCEEDED, StepRun.Status.PARTIAL)
 Pins = dict[str, dict[str, Any]]
 
 
-def rows(run: Run, chain: Chain, pinned: Pins) -> list[StepRun]:
+def build_pinned_rows(run: Run, chain: Chain, pinned: Pins) -> list[StepRun]:
     """An ended row for each pinned step, not stored. Sets the run's mark. Raises Invalid."""
     spec = run.chain_version.read_spec()
     if unknown := sorted(pinned.keys() - {step.key for step in spec.steps}):
-        raise refused(unknown[0], "unknown_step", f"“{unknown[0]}” is not one of the steps that this try runs.")
+        raise refuse_pin(unknown[0], "unknown_step", f"“{unknown[0]}” is not one of the steps that this try runs.")
     earlier = earlier_runs(run, chain, pinned)
-    outputs = outputs_of(earlier)
+    outputs = load_earlier_outputs(earlier)
     run.has_untrusted = run.has_untrusted or any(one.has_untrusted for one in earlier.values())
     now = timezone.now()
     return [
         StepRun(
-            run=run, key=key, status=StepRun.Status.SUCCEEDED, pinned=True, output=output_of(key, pin, outputs),
-            started_at=now, finished_at=now,
+            run=run,
+            key=key,
+            status=StepRun.Status.SUCCEEDED,
+            pinned=True,
+            output=find_pinned_output(key, pin, outputs),
+            started_at=now,
+            finished_at=now,
         )
         for key, pin in pinned.items()
-    ]  # fmt: skip
+    ]
 
 
 def earlier_runs(run: Run, chain: Chain, pinned: Pins) -> dict[str, Run]:
@@ -44,13 +49,13 @@ def earlier_runs(run: Run, chain: Chain, pinned: Pins) -> dict[str, Run]:
     runs = {str(one.pk): one for one in own}
     for pk, key in named.items():
         if pk not in runs:
-            raise refused(
+            raise refuse_pin(
                 key, "unknown_run", f"The pin of step “{key}” names a run that is not yours or of this chain."
             )
     return runs
 
 
-def outputs_of(earlier: dict[str, Run]) -> dict[tuple[str, str], Any]:
+def load_earlier_outputs(earlier: dict[str, Run]) -> dict[tuple[str, str], Any]:
     ended = StepRun.objects.filter(run__in=list(earlier), item=-1, status__in=WELL)
     return (
         {(str(run), key): output for run, key, output in ended.values_list("run_id", "key", "output")}
@@ -59,15 +64,17 @@ def outputs_of(earlier: dict[str, Run]) -> dict[tuple[str, str], Any]:
     )
 
 
-def output_of(key: str, pin: dict[str, Any], outputs: dict[tuple[str, str], Any]) -> Any:
+def find_pinned_output(key: str, pin: dict[str, Any], outputs: dict[tuple[str, str], Any]) -> Any:
     if "value" in pin:
         return pin["value"]
     if (pin["run"], key) not in outputs:
-        raise refused(key, "nothing_to_pin", f"Step “{key}” did not succeed in that run, so there is no output to use.")
+        raise refuse_pin(
+            key, "nothing_to_pin", f"Step “{key}” did not succeed in that run, so there is no output to use."
+        )
     return outputs[pin["run"], key]
 
 
-def refused(key: str, code: str, message: str) -> Invalid:
+def refuse_pin(key: str, code: str, message: str) -> Invalid:
     return Invalid(
         message, code=code, details=[{"field": f"pinned.{key}", "step": key, "code": code, "message": message}]
     )

@@ -18,7 +18,7 @@ INTERRUPTED = "interrupted by another message"
 UNATTENDED = (Run.Trigger.SCHEDULE, Run.Trigger.EVENT)  # nobody wrote their message
 
 
-def place(
+def choose_session(
     run: Run,
     session: Session | str | None,
     agent: Agent | None,
@@ -58,7 +58,7 @@ def place(
         )
     run.has_untrusted = run.has_untrusted or run.session.has_untrusted
     if busy := endings.session_is_busy(run.session):
-        queue_behind(run, busy, on_busy)
+        follow_busy_run(run, busy, on_busy)
     return run.session
 
 
@@ -96,7 +96,7 @@ def locked_session(user: Any, session: Session | str) -> Session:
     return locked
 
 
-def queue_behind(run: Run, busy: Run, on_busy: str) -> None:
+def follow_busy_run(run: Run, busy: Run, on_busy: str) -> None:
     if on_busy == "reject":
         raise SessionBusy(
             hint=_('Wait for it, or send "on_busy": "enqueue" or "interrupt".'), details=[{"run": str(busy.pk)}]

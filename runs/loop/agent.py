@@ -18,36 +18,36 @@ from runs.queue.leases import Lease
 Status = Run.Status
 
 
-def of(run: Run, lease: Lease) -> LiveAgent:
+def load_run_agent(run: Run, lease: Lease) -> LiveAgent:
     """The agent of the run's version, changed by the run's options.
 
     Raises RunEnded if no agent fits or it cannot be built, RunDone if its pool is another worker's, LeaseLost.
     """
     if run.agent is None:
-        choose(run, lease)
+        choose_agent(run, lease)
     try:
         is_published = run.version_id == run.agent.published_id
         live = factory.live_agent(run.agent, None if is_published else run.version)
-        return live.changed(options.spec_of(run, live.spec)) if run.options else live
+        return live.changed(options.apply_options(run, live.spec)) if run.options else live
     except CannotBuild as error:
         raise RunEnded(Status.FAILED, error.code, str(error))
 
 
-def choose(run: Run, lease: Lease) -> None:
+def choose_agent(run: Run, lease: Lease) -> None:
     """Ask the router, and store its choice in the run and in a session that had no agent."""
     message = shown.own_messages(run)[0]
     session_agent = run.session.agent if run.session else None
-    route = routing.choose(run.principal, message.text, run=run, session_agent=session_agent)
+    route = routing.choose_route(run.principal, message.text, run=run, session_agent=session_agent)
     try:
-        take(run, route)
+        take_route(run, route)
     finally:
-        store(run, route, lease)
+        store_route(run, route, lease)
     if run.pool not in settings.WORKER_POOLS:
-        endings.leave(run, lease)
+        endings.requeue_run(run, lease)
         raise RunDone
 
 
-def take(run: Run, route: Route) -> None:
+def take_route(run: Run, route: Route) -> None:
     """Raises RunEnded if no agent fits, or not with the options of the message."""
     if route.agent is None:
         raise RunEnded(Status.FAILED, "nobody_fits", route.reason or "no agent fits this message")
@@ -57,10 +57,10 @@ def take(run: Run, route: Route) -> None:
 
 
 @transaction.atomic
-def store(run: Run, route: Route, lease: Lease) -> None:
+def store_route(run: Run, route: Route, lease: Lease) -> None:
     """The decision and what follows from it, as long as this worker holds the run. Raises LeaseLost."""
     lease.write(agent=run.agent, version=run.version, options=run.options, policy=run.policy, pool=run.pool)
-    routing.record(run, route)
+    routing.record_route(run, route)
     if run.agent is not None and run.session is not None and run.session.agent_id is None:
         run.session.agent = run.agent
         run.session.save(update_fields=["agent"])
@@ -70,6 +70,6 @@ def settle_options(run: Run) -> None:
     """Merge the options of the message with the definition of the agent, now that it is known."""
     names = [tool["name"] for tool in run.policy.get(caller_tools.POLICY, ())]
     try:
-        options.settle(run, run.version.read_spec() if run.version else None, reserved=names)
+        options.settle_options(run, run.version.read_spec() if run.version else None, reserved=names)
     except Invalid as error:
         raise RunEnded(Status.FAILED, error.code, str(error))

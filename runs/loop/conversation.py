@@ -15,7 +15,7 @@ from django.db import transaction
 from agents import schema
 from agents.tools import ToolSpec
 from plumbing import clock
-from plumbing.statements import insert
+from plumbing.statements import insert_rows
 from plumbing.threads import release_connection
 from registry.agents import ModelReply, ModelToolCall
 from registry.exceptions import ModelCancelled, ModelFailed
@@ -32,7 +32,7 @@ from runs.queue import budgets, endings
 from runs.queue.leases import Lease
 from runs.rules import stuck, undone
 from runs.rules.answers import Step
-from runs.rules.replies import json_of
+from runs.rules.replies import parse_reply_json
 
 from . import agent, facts, guards, memory, shortening, summary
 
@@ -54,10 +54,10 @@ class Conversation:
         self.lease = lease
         self.inherit_mark()
         was_routed = run.agent is None
-        self.live = agent.of(run, lease)
+        self.live = agent.load_run_agent(run, lease)
         self.spec = self.live.spec
         self.caller_tools = caller_tools.specs(run.policy)
-        self.hooks = hooks.of(run, agent=self.spec.name, is_cancelled=lease.is_cancelled, is_new=was_routed)
+        self.hooks = hooks.load_hooks(run, agent=self.spec.name, is_cancelled=lease.is_cancelled, is_new=was_routed)
         self.desk = Desk(run, lease, self.all_tools(), agent=self.spec.name, hooked=self.hooks)
         self.budgets = budgets.Watch(run)
         self.records: list[ToolCallRecord] = []  # this run's calls so far, according to their rows
@@ -88,7 +88,9 @@ class Conversation:
         if not is_whole:  # else the caller keeps the conversation
             summary.keep_up(self.run, self.live, self.lease)
         spec = shortening.all_context(self.spec) if is_whole else self.spec
-        self.messages = facts.opening(self.run) or shown.opening(self.run, spec, memory.of(self.run, self.lease))
+        self.messages = facts.opening(self.run) or shown.opening(
+            self.run, spec, memory.render_memories(self.run, self.lease)
+        )
         if self.run.turns or self.run.attempt > 1:
             self.catch_up()
             facts.require_first_call(self.run)
@@ -109,7 +111,7 @@ class Conversation:
         """Finish the last turn's open calls, then show the model all turns so far."""
         answers = shown.answers(self.run)
         self.run.turns = len(answers)
-        self.records = shown.calls(self.run)
+        self.records = shown.list_model_calls(self.run)
         last = [record for record in self.records if record.turn == self.run.turns]
         if any(not record.outcome for record in last):
             self.desk.read_grants()
@@ -137,7 +139,7 @@ class Conversation:
         has_calls = not is_last or (self.must_call and self.run.turns == self.max_turns)
         if not has_calls:
             self.messages.append({"role": "user", "content": OUT_OF_STEPS})
-        offer = offers.Offer([]) if is_last else offers.of(self.desk, self.records)
+        offer = offers.Offer([]) if is_last else offers.build_offer(self.desk, self.records)
         of_step = (COMPLETE,) if self.run.policy.get("step") and offer.names else ()
         question: dict[str, Any] = {
             "tool_names": offer.names,
@@ -208,7 +210,10 @@ class Conversation:
         if after >= before:
             return False
         data = {"turn": turn, "left_out": max(0, number - len(self.messages)), "characters": before - after}
-        if events.record_with(self.run, [("context.shortened", data)], where=self.lease.conditions()) is None:
+        if (
+            events.record_events_and_change(self.run, [("context.shortened", data)], where=self.lease.conditions())
+            is None
+        ):
             raise LeaseLost(str(self.run.pk))
         return True
 
@@ -217,7 +222,9 @@ class Conversation:
         is_whole = self.run.session is not None and self.run.session.is_sent_whole
         spec = shortening.less_context(self.spec, self.shortened - 1 if is_whole else self.shortened)
         summary.keep_up(self.run, self.live.changed(spec), self.lease)
-        messages = facts.opening(self.run) or shown.opening(self.run, spec, memory.of(self.run, self.lease))
+        messages = facts.opening(self.run) or shown.opening(
+            self.run, spec, memory.render_memories(self.run, self.lease)
+        )
         messages += shown.turns(self.run, shown.answers(self.run))
         return shortening.cut_results([*messages, *notes], self.shortened)
 
@@ -241,10 +248,10 @@ class Conversation:
             cost=cost,
             attempts=reply.attempts,
             request=reply.request if settings.KEEP_RAW else None,
-            response=response_of(reply, calls),
+            response=build_response_row(reply, calls),
             **figures,
         )
-        insert(call)
+        insert_rows(call)
         data = {"turn": run.turns, "model": reply.model_name, "text": reply.text, "tool_calls": calls}
         data["finish"] = reply.finish
         return "model.finished", {**data, **figures, "cost": str(cost)}
@@ -267,13 +274,16 @@ class Conversation:
 
     def write(self, entries: list[events.Entry]) -> None:
         """Write events and usage, as long as the run is ours."""
-        if events.record_with(self.run, entries, where=self.lease.conditions(), values=self.spent()) is None:
+        if (
+            events.record_events_and_change(self.run, entries, where=self.lease.conditions(), values=self.spent())
+            is None
+        ):
             raise LeaseLost(str(self.run.pk))
 
     @transaction.atomic
     def write_failure(self, error: ModelFailed, turn: int, wall_ms: float) -> None:
         data = {"turn": turn, "code": error.code, "message": str(error)}
-        if events.record_with(self.run, [("model.failed", data)], where=self.lease.conditions()) is None:
+        if events.record_events_and_change(self.run, [("model.failed", data)], where=self.lease.conditions()) is None:
             raise LeaseLost(str(self.run.pk))
         ModelCall.objects.create(
             run=self.run,
@@ -290,7 +300,7 @@ class Conversation:
         """Write the turn in one transaction and make its calls; then wait, end, or show the model
         the results.
         """
-        checked = hooks.checked(self.desk, requested)
+        checked = hooks.check_calls_by_hooks(self.desk, requested)
         with transaction.atomic():
             calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in checked]
             answered = self.write_answer(reply, calls)
@@ -320,7 +330,7 @@ class Conversation:
                 Status.FAILED, "output_invalid", f"the result does not match the schema: {problems[0]['message']}"
             )
         status, error = self.verdict()
-        endings.finish(self.run, status, lease=self.lease, reply=text, output=result, error=error)
+        endings.finish_run(self.run, status, lease=self.lease, reply=text, output=result, error=error)
         raise RunDone
 
     def look_for_circles(self) -> None:
@@ -328,14 +338,14 @@ class Conversation:
         warned = self.run.policy.get("warned")
         if self.run.turns < stuck.FIRST_CHECK or (warned and warned["turn"] == self.run.turns):
             return  # the warning of this turn stands, also if the run then lost its worker
-        verdict = stuck.check([Step.of(record) for record in self.records], was_warned=bool(warned))
+        verdict = stuck.check_progress([Step.of(record) for record in self.records], was_warned=bool(warned))
         if verdict is None:
             return
         if verdict.stop:
             raise RunEnded(Status.FAILED, "stuck", verdict.reason)
         self.run.policy = {**self.run.policy, "warned": {"turn": self.run.turns, "reason": verdict.reason}}
         self.lease.write(policy=self.run.policy)
-        events.record(self.run, "stuck.warned", {"reason": verdict.reason})
+        events.record_event(self.run, "stuck.warned", {"reason": verdict.reason})
         self.messages.append({"role": "user", "content": verdict.reason})
 
     # -- the end --------------------------------------------------------------------------------------------------
@@ -355,14 +365,14 @@ class Conversation:
         cut = name_cut(finish)
         if self.output_schema is None or (cut and not text.strip()):
             return self.finish(text, entries=entries, finish=finish)
-        output, problem = json_of(text, self.output_schema)
+        output, problem = parse_reply_json(text, self.output_schema)
         if problem is None:
             return self.finish(text, entries=entries, output=output, finish=finish)
         if cut:  # a second answer would end in the same way
             problem = f"{problem} ({CUT[cut]})"
         if cut or self.was_repaired():
             error = {"code": "output_invalid", "message": f"{problem}; the reply starts with: {text[:300]}"}
-            return endings.finish(
+            return endings.finish_run(
                 self.run, Status.FAILED, lease=self.lease, reply=text, cut=cut, error=error, entries=entries
             )
         self.ask_for_repair(problem, entries or [])
@@ -391,7 +401,7 @@ class Conversation:
             status = Status.FAILED
             error = error or {"code": "empty_reply", "message": explain_empty(finish)}
         calls = shown.remembered_calls(self.records)
-        return endings.finish(
+        return endings.finish_run(
             self.run,
             status,
             lease=self.lease,
@@ -426,7 +436,7 @@ def explain_empty(finish: str) -> str:
     return EMPTY[cut]
 
 
-def response_of(reply: ModelReply, calls: list[dict[str, Any]]) -> dict[str, Any]:
+def build_response_row(reply: ModelReply, calls: list[dict[str, Any]]) -> dict[str, Any]:
     """The answer as its row keeps it: what it said, what the model thought, and what its server wants back."""
     response = {"text": reply.text, "tool_calls": calls, "raw": reply.response if settings.KEEP_RAW else None}
     more = {"finish": reply.finish, "reasoning": reply.reasoning, "kept": reply.kept}

@@ -44,7 +44,7 @@ ASK = (
 )
 
 
-def policy_for(session: Any) -> dict[str, JSON]:
+def build_fact_policy(session: Any) -> dict[str, JSON]:
     """No tools, and one answer; the second turn is for an answer that does not match the schema."""
     about = {"session": str(session.pk), "after": session.remembered_to, "to": session.last_seq}
     return {"allowed": [], "max_turns": 2, "output_schema": SCHEMA, ABOUT: about}
@@ -57,7 +57,7 @@ def opening(run: Run) -> list[dict[str, JSON]]:
     text = transcript(run.policy[ABOUT])
     if not text:
         raise RunEnded(Run.Status.CANCELLED, "session_deleted", "the conversation was deleted, or has no text")
-    shown = f"{marks.NOTE}\n\n{marks.marked(text, 'conversation')}" if run.has_untrusted else text
+    shown = f"{marks.NOTE}\n\n{marks.mark_untrusted(text, 'conversation')}" if run.has_untrusted else text
     return [{"role": "system", "content": ASK}, {"role": "user", "content": shown}]
 
 

@@ -30,20 +30,20 @@ def check_message(run: Run, lease: Lease, hooks: Hooks) -> None:
         about = {"parts": [part.get("type") for part in message.content], "input": run.input}
         outcome = hooks.ask("message_in", message.text, name="text", untrusted=message.untrusted, **about)
         if outcome.kind == DENY:
-            write(run, lease, message, f"[refused: {outcome.reason}]", outcome.events, keeps_parts=False)
+            rewrite_message(run, lease, message, f"[refused: {outcome.reason}]", outcome.events, keeps_parts=False)
             raise RunEnded(Run.Status.FAILED, DENIED, outcome.reason)
         if outcome.kind == REPLACE:
-            write(run, lease, message, outcome.value, outcome.events)
+            rewrite_message(run, lease, message, outcome.value, outcome.events)
     lease.write(policy={**run.policy, CHECKED: True})
     run.policy = {**run.policy, CHECKED: True}
 
 
 @transaction.atomic
-def write(
+def rewrite_message(
     run: Run, lease: Lease, message: Message, text: str, entries: list[events.Entry], *, keeps_parts: bool = True
 ) -> None:
     """Replace the text of a message, and the title that was made of it, with its event."""
-    if events.record_with(run, entries, where=lease.conditions()) is None:
+    if events.record_events_and_change(run, entries, where=lease.conditions()) is None:
         raise LeaseLost(str(run.pk))
     parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
     if keeps_parts:

@@ -1,7 +1,7 @@
 """The memories in an agent's prompt: chosen once for each run, recorded in it, and the same after a wait."""
 
 from knowledge.memory import recall
-from registry.routing.embeddings import similar_for
+from registry.routing.embeddings import find_similarities
 from runs.calls import shown
 from runs.events import record as events
 from runs.intake import authors
@@ -11,25 +11,25 @@ from runs.queue.leases import Lease
 CHOSEN = "memory"  # in the run's policy: [[id, version], …]
 
 
-def of(run: Run, lease: Lease) -> str:
+def render_memories(run: Run, lease: Lease) -> str:
     """The text about memories in the agent's instructions; empty, without a query, if the agent's memory
     is off. A visitor's run never contains memories of the owner's agents.
     """
     if run.agent is None or run.agent.memory == run.agent.Memory.OFF or run.embed is not None:
         return ""
     if (kept := run.policy.get(CHOSEN)) is not None:
-        return recall.block_of(kept)
-    return chosen(run, lease)
+        return recall.render_seen_memories(kept)
+    return choose_memories(run, lease)
 
 
-def chosen(run: Run, lease: Lease) -> str:
+def choose_memories(run: Run, lease: Lease) -> str:
     text = "\n".join(message.text for message in shown.own_messages(run))
     recalled = recall.for_prompt(
-        run.principal_id, run.agent_id, text, authors=authors.of(run), tokens=run.agent.memory_tokens,
-        similar=similar_for,
+        run.principal_id, run.agent_id, text, authors=authors.find_run_owners(run), tokens=run.agent.memory_tokens,
+        similar=find_similarities,
     )  # fmt: skip
     run.policy = {**run.policy, CHOSEN: [[str(one.row.pk), one.row.version] for one in recalled.memories]}
     lease.write(policy=run.policy)
     if recalled.memories or recalled.left_out:
-        events.record(run, "memory.recalled", recalled.as_json())
+        events.record_event(run, "memory.recalled", recalled.as_json())
     return recall.block(recalled.memories)

@@ -53,7 +53,7 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     session.summary, session.summarised_to = reply.text, older[-1].seq
     entry = ("session.summarised", {"to": session.summarised_to})
     with transaction.atomic():
-        if events.record_with(run, [entry], where=lease.conditions()) is None:
+        if events.record_events_and_change(run, [entry], where=lease.conditions()) is None:
             raise LeaseLost(str(run.pk))
         session.save(update_fields=["summary", "summarised_to"])
 
@@ -68,7 +68,7 @@ def falling_out(session: Session, spec: AgentSpec, run: Run) -> list[Message]:
     before = Message.objects.filter(session=session, seq__gt=session.summarised_to, seq__lt=until)
     rows, budget = list(before.exclude(run=run).order_by("-seq")), spec.context_tokens * shown.CHARS_PER_TOKEN
     are_few = len(rows) <= shown.most_messages(spec)
-    if are_few and len(list(shown.fitting(rows, budget, run.principal_id))) == len(rows):
+    if are_few and len(list(shown.iterate_fitting_messages(rows, budget, run.principal_id))) == len(rows):
         return []
-    keep = len(list(shown.fitting(rows[: spec.context_messages], budget // 2, run.principal_id)))
+    keep = len(list(shown.iterate_fitting_messages(rows[: spec.context_messages], budget // 2, run.principal_id)))
     return rows[keep:][::-1]

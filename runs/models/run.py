@@ -321,7 +321,7 @@ class Run(models.Model):
         return self.root_id or self.pk
 
 
-def taken(at: Any) -> dict[str, Any]:
+def build_claim_columns(at: Any) -> dict[str, Any]:
     """What a claim writes, for a statement with the slots CLAIM."""
     return {
         "claimed_from": F("status"),
@@ -347,7 +347,9 @@ CLAIM: dict[str, models.Field] = {
     "lease_s": models.FloatField(),
     "numbers": models.IntegerField(),
 }
-TAKE = Update(lambda at: (Run.objects.filter(pk=at.run).claimable(), taken(at)), run=models.UUIDField(), **CLAIM)
+TAKE = Update(
+    lambda at: (Run.objects.filter(pk=at.run).claimable(), build_claim_columns(at)), run=models.UUIDField(), **CLAIM
+)
 
 
 class RunValue(models.Model):

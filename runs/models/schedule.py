@@ -13,7 +13,7 @@ from agents.models import Agent, Chain, SiteHold
 from agents.models.options import between, option
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from plumbing import clock
-from runs.rules.crontab_words import in_words
+from runs.rules.crontab_words import describe_crontab
 from runs.rules.timing import Crontab, Interval, Once, Timing, TimingError, read_crontab, zone_named
 
 from .run import Run
@@ -33,7 +33,7 @@ class ScheduleQuerySet(OwnedQuerySet):
         return self.filter(SiteHold.absent(), enabled=True, next_due_at__lte=now)
 
 
-def one_of(model: Any, related_name: str) -> Any:
+def build_optional_target(model: Any, related_name: str) -> Any:
     """A target or a timing: of each a row has exactly one."""
     return models.ForeignKey(model, on_delete=models.PROTECT, null=True, blank=True, related_name=related_name)
 
@@ -55,8 +55,8 @@ class Schedule(Owned):
     name = models.CharField(max_length=64, validators=[check_name])
     # fmt: off
     description = option(models.TextField(blank=True), "", rest={"max_length": 10_000})
-    agent = option(one_of(Agent, "schedules"), "")
-    chain = option(one_of(Chain, "schedules"), "")
+    agent = option(build_optional_target(Agent, "schedules"), "")
+    chain = option(build_optional_target(Chain, "schedules"), "")
     text = option(
         models.TextField(blank=True, help_text="The message to the agent."), "", kind="long",
         rest={"max_length": 100_000},
@@ -67,9 +67,9 @@ class Schedule(Owned):
     options = option(models.JSONField(
         default=dict, blank=True, help_text="What its messages ask for beside the agent's definition."
     ), None, kind="json")
-    crontab = option(one_of(CrontabSchedule, "+"), "When")
-    interval = option(one_of(IntervalSchedule, "+"), "When")
-    clocked = one_of(ClockedSchedule, "+")
+    crontab = option(build_optional_target(CrontabSchedule, "+"), "When")
+    interval = option(build_optional_target(IntervalSchedule, "+"), "When")
+    clocked = build_optional_target(ClockedSchedule, "+")
     timezone = option(
         models.CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin."), "When"
     )
@@ -161,7 +161,7 @@ class Schedule(Owned):
     @property
     def timing_in_words(self) -> str:
         if self.crontab is not None:
-            return in_words(self.line)
+            return describe_crontab(self.line)
         if self.interval is not None:
             return f"Every {self.interval.every} {self.interval.period}"
         if self.clocked is None:

@@ -10,7 +10,7 @@ from uuid_utils.compat import uuid7
 
 from agents.exceptions import Invalid
 from agents.models import Agent, StoredFile
-from plumbing.statements import Bound, insert, take_numbers
+from plumbing.statements import Bound, insert_rows, take_numbers
 from plumbing.stored_rows import StoredRow
 
 from .room import SizeField, check_room
@@ -133,12 +133,12 @@ class Session(StoredRow):
             return
         if self._state.adding:
             self.last_seq = number
-            insert(self)
+            insert_rows(self)
         else:
             self.take_numbers(number)
         for seq, row in enumerate(messages, self.last_seq - number + 1):
             row.session, row.seq = self, seq
-        insert(*messages)
+        insert_rows(*messages)
         attach(messages)
 
     def take_numbers(self, count: int) -> None:
@@ -205,7 +205,7 @@ class Message(models.Model):
     @property
     def text(self) -> str:
         """The text parts, joined."""
-        return text_of(self.content)
+        return join_part_texts(self.content)
 
     @property
     def made_in(self) -> UUID | None:
@@ -215,14 +215,14 @@ class Message(models.Model):
     @property
     def words(self) -> str:
         """The same, with a placeholder for each image and file."""
-        return words_of(self.content)
+        return render_parts(self.content)
 
 
-def words_of(parts: list[dict[str, Any]]) -> str:
+def render_parts(parts: list[dict[str, Any]]) -> str:
     return "\n".join(part.get("text", "") if part.get("type") == "text" else f"[{part.get('type')}]" for part in parts)
 
 
-def text_of(parts: list[dict[str, Any]]) -> str:
+def join_part_texts(parts: list[dict[str, Any]]) -> str:
     return "\n".join(part.get("text", "") for part in parts if part.get("type") == "text")
 
 
@@ -241,7 +241,7 @@ class Attachment(models.Model):
 
 def attach(messages: Iterable[Message]) -> None:
     """Note which files these messages contain. Costs nothing for messages without files."""
-    named = [(message, file_id) for message in messages for file_id in set(files_in(message.content))]
+    named = [(message, file_id) for message in messages for file_id in set(list_file_ids(message.content))]
     if named:
         kept = set(StoredFile.objects.filter(pk__in=[file_id for _, file_id in named]).values_list("pk", flat=True))
         Attachment.objects.bulk_create(
@@ -249,7 +249,7 @@ def attach(messages: Iterable[Message]) -> None:
         )
 
 
-def files_in(parts: list[dict[str, Any]]) -> list[UUID]:
+def list_file_ids(parts: list[dict[str, Any]]) -> list[UUID]:
     """The ids of the files in a message's content."""
     named = [parsed_id(part.get("file")) for part in parts if part.get("type") == "file"]
     return [one for one in named if one]

@@ -18,7 +18,7 @@ from plumbing import clock
 from plumbing.stored_rows import StoredRow
 
 from .run import Run
-from .schedule import one_of
+from .schedule import build_optional_target
 
 
 def new_secret() -> str:
@@ -37,8 +37,8 @@ class Trigger(Owned):
     # fmt: off
     description = option(models.TextField(blank=True), "", rest={"max_length": 10_000})
     kind = option(models.CharField(max_length=13, choices=Kind.choices), "")
-    agent = option(one_of(Agent, "triggers"), "")
-    chain = option(one_of(Chain, "triggers"), "")
+    agent = option(build_optional_target(Agent, "triggers"), "")
+    chain = option(build_optional_target(Chain, "triggers"), "")
     text = option(
         models.TextField(blank=True, help_text="The message to the agent; the event is in the input."), "", kind="long",
         rest={"max_length": 100_000},

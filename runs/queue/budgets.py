@@ -18,7 +18,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, DateTimeField, F, IntegerField, Q, QuerySet, Sum, UUIDField
 
 from agents.models import Agent
-from agents.models.provider import dollars, units
+from agents.models.provider import convert_units, units
 from plumbing import clock
 from plumbing.statements import Select
 from registry.llm.bids import Bid
@@ -94,7 +94,7 @@ class Watch:
     def settle(self, tokens: int, cost: Decimal) -> None:
         """Replace the hold by what the call used, in the transaction that writes the answer."""
         if self.holds:
-            settle(self.holds, tokens, units(cost))
+            settle_holds(self.holds, tokens, units(cost))
             self.holds = []
 
     def release(self) -> None:
@@ -123,12 +123,12 @@ DELETED = (BudgetGone, Tally.DoesNotExist, IntegrityError)
 def reserve(run: Run, budgets: list[Budget], bid: Bid) -> tuple[list[Hold], int]:
     """Hold this bid in every budget, or in none. Raises RunEnded(budget_exhausted), Crowded."""
     holds = enter(run, budgets)
-    rooms = [room_of(budget, hold.tally) for budget, hold in zip(budgets, holds, strict=True)]
+    rooms = [compute_budget_room(budget, hold.tally) for budget, hold in zip(budgets, holds, strict=True)]
     stake = stakes.stake(bid, rooms)
     if stake is None:
         raise RunEnded(Run.Status.FAILED, "budget_exhausted", shortage(budgets, holds, bid))
     for budget, hold, (tokens, cost) in zip(budgets, holds, stake.amounts, strict=True):
-        if not take(budget, hold, tokens, cost):
+        if not take_budget(budget, hold, tokens, cost):
             raise Crowded
     return holds, stake.max_output
 
@@ -146,7 +146,7 @@ def enter_one(run: Run, budget: Budget, tally: Tally) -> Hold:
         hold = Hold.objects.create(tally=tally)
     else:
         hold, is_new = Hold.objects.get_or_create(tally=tally, run=run)
-        let_go(hold)  # of an attempt whose worker died
+        release_active_hold(hold)  # of an attempt whose worker died
         if is_new and not has_begun(run):
             count_run(budget, tally)
     tally.refresh_from_db()
@@ -170,7 +170,7 @@ def count_run(budget: Budget, tally: Tally) -> None:
         raise RunEnded(Run.Status.FAILED, "budget_exhausted", reason)
 
 
-def take(budget: Budget, hold: Hold, tokens: int, cost: int) -> bool:
+def take_budget(budget: Budget, hold: Hold, tokens: int, cost: int) -> bool:
     """The statement that admits a call: it holds the amounts as long as spent and held amounts stay
     within the limit.
     """
@@ -186,16 +186,16 @@ def take(budget: Budget, hold: Hold, tokens: int, cost: int) -> bool:
     return True
 
 
-def room_of(budget: Budget, tally: Tally) -> stakes.Room:
+def compute_budget_room(budget: Budget, tally: Tally) -> stakes.Room:
     tokens = None if budget.max_tokens is None else budget.max_tokens - tally.tokens
     cost = None if budget.max_cost is None else units(budget.max_cost) - tally.cost
     return stakes.Room(tokens, cost)
 
 
 @transaction.atomic
-def settle(holds: list[Hold], tokens: int, cost: int) -> None:
+def settle_holds(holds: list[Hold], tokens: int, cost: int) -> None:
     for hold in holds:
-        let_go(hold)
+        release_active_hold(hold)
         if tokens or cost:
             spend(hold.tally, tokens, cost)
         if hold.run_id is None:
@@ -203,7 +203,7 @@ def settle(holds: list[Hold], tokens: int, cost: int) -> None:
     transaction.on_commit(wake_waiting)
 
 
-def let_go(hold: Hold) -> bool:
+def release_active_hold(hold: Hold) -> bool:
     """Release a hold, once: another worker may have done so, or hold something new in a later
     attempt.
     """
@@ -240,7 +240,7 @@ def has_room_again(run: Run) -> bool:
 
 def release_stale(now: datetime) -> int:
     """Holds of calls that no process is making any more."""
-    return sum(release(hold) for hold in STALE.all(since=now - timedelta(seconds=STALE_S)))
+    return sum(release_hold(hold) for hold in STALE.all(since=now - timedelta(seconds=STALE_S)))
 
 
 def stale(at: Any) -> Any:
@@ -253,8 +253,8 @@ STALE = Select(stale, since=DateTimeField())
 
 
 @transaction.atomic
-def release(hold: Hold) -> bool:
-    return let_go(hold)
+def release_hold(hold: Hold) -> bool:
+    return release_active_hold(hold)
 
 
 def covering(run: Run) -> list[Budget]:
@@ -296,7 +296,7 @@ COVERING = Select(
 
 def open_tally(budget: Budget, run: Run) -> Tally:
     """The tally of this period. A new one starts with what the runs' rows say was used before. Raises BudgetGone."""
-    key = key_of(budget, run)
+    key = build_tally_key(budget, run)
     tally = Tally.objects.filter(budget=budget, key=key).first()
     return tally or new_tally(budget, key, run)
 
@@ -308,10 +308,10 @@ def new_tally(budget: Budget, key: str, run: Run) -> Tally:
     return Tally.objects.get_or_create(budget=budget, key=key, defaults=used_before(budget, run))[0]
 
 
-def key_of(budget: Budget, run: Run, now: datetime | None = None) -> str:
+def build_tally_key(budget: Budget, run: Run, now: datetime | None = None) -> str:
     if budget.period == Budget.Period.RUN:
         return str(run.root_pk)
-    return start_of(budget.period, now or clock.near()).strftime(FORMATS[budget.period])
+    return find_period_start(budget.period, now or clock.near()).strftime(FORMATS[budget.period])
 
 
 FORMATS: dict[str, str] = {Budget.Period.DAY: "%Y-%m-%d", Budget.Period.MONTH: "%Y-%m"}
@@ -321,7 +321,7 @@ def used_before(budget: Budget, run: Run) -> dict[str, int]:
     if budget.period == Budget.Period.RUN:
         runs: QuerySet[Run] = Run.objects.filter(Q(pk=run.root_pk) | Q(root_id=run.root_pk))
     else:
-        runs = in_scope(budget).filter(created_at__gte=start_of(budget.period, clock.near()))
+        runs = in_scope(budget).filter(created_at__gte=find_period_start(budget.period, clock.near()))
     begun = runs.filter(Q(turns__gt=0) | Q(input_tokens__gt=0) | Q(output_tokens__gt=0))
     sums = begun.aggregate(tokens=Sum(F("input_tokens") + F("output_tokens")), cost=Sum("cost"), runs=Count("pk"))
     return {"tokens": sums["tokens"] or 0, "cost": units(Decimal(sums["cost"] or 0)), "runs": sums["runs"]}
@@ -332,7 +332,7 @@ def overdrawn(budget: Budget, tally: Tally) -> str:
     if budget.max_tokens is not None and tally.tokens >= budget.max_tokens:
         return f"{budget}: {tally.tokens} of {budget.max_tokens} tokens are used"
     if budget.max_cost is not None and tally.cost >= units(budget.max_cost):
-        return f"{budget}: {dollars(tally.cost):f} of {budget.max_cost} US dollars are used"
+        return f"{budget}: {convert_units(tally.cost):f} of {budget.max_cost} US dollars are used"
     if budget.max_runs is not None and tally.runs > budget.max_runs:
         return f"{budget}: {budget.max_runs} runs were started"
     return ""
@@ -341,12 +341,12 @@ def overdrawn(budget: Budget, tally: Tally) -> str:
 def shortage(budgets: list[Budget], holds: list[Hold], bid: Bid) -> str:
     """The first budget without room even for a short answer."""
     for budget, hold in zip(budgets, holds, strict=True):
-        room, tally = room_of(budget, hold.tally), hold.tally
+        room, tally = compute_budget_room(budget, hold.tally), hold.tally
         if stakes.stake(bid, [room]) is not None:
             continue
         if room.tokens is not None and stakes.stake(bid, [stakes.Room(room.tokens, None)]) is None:
             return f"{budget}: {tally.tokens} of {budget.max_tokens} tokens are used, too many for another call"
-        used = f"{dollars(tally.cost):f} of {budget.max_cost} US dollars are used"
+        used = f"{convert_units(tally.cost):f} of {budget.max_cost} US dollars are used"
         return f"{budget}: {used}, too much for another call"
     return f"{budgets[0]}: too much is used for another call"
 
@@ -364,7 +364,7 @@ def in_scope(budget: Budget) -> QuerySet[Run]:
     return runs
 
 
-def start_of(period: str, now: datetime) -> datetime:
+def find_period_start(period: str, now: datetime) -> datetime:
     """Midnight UTC of the day, or of the month's first."""
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
     return day.replace(day=1) if period == Budget.Period.MONTH else day

@@ -19,7 +19,7 @@ from agents.spec import FORMAT
 from plumbing.computed import Computed
 from plumbing.statements import Bound, Select, Update, update_each
 from runs.models import Run, StepRun
-from runs.models.run import CLAIM, taken
+from runs.models.run import CLAIM, build_claim_columns
 
 DEFAULT_POOL = "default"
 PRIORITIES: dict[str, int] = {
@@ -60,7 +60,7 @@ def line_up(run: Run) -> None:
     outside.
     """
     stands = run.after_id is None and run.trigger != Run.Trigger.EXTERNAL
-    run.place = place_of(run) if stands else None  # type: ignore[assignment]
+    run.place = bind_place(run) if stands else None  # type: ignore[assignment]
 
 
 def line_up_again(runs: list[Run]) -> None:
@@ -72,18 +72,18 @@ def line_up_again(runs: list[Run]) -> None:
     for run in sorted(runs, key=lambda run: run.pk):  # the oldest first
         queue = run.pool, run.priority
         if queue not in fronts:
-            fronts[queue] = front_of(*queue)
+            fronts[queue] = find_queue_front(*queue)
         run.place = fronts[queue] + counts[*queue, run.principal_id]
         counts[*queue, run.principal_id] += 1
     update_each(runs, ("place",))
 
 
-def front_of(pool: str, priority: int) -> int:
+def find_queue_front(pool: str, priority: int) -> int:
     first = FRONT.first(pool=pool, priority=priority)
     return first[0] if first else 0
 
 
-def place_of(run: Run) -> Bound:
+def bind_place(run: Run) -> Bound:
     """The end of its person's rows, computed by the statement that stores it."""
     key = {"pool": run.pool, "priority": run.priority, "principal": run.principal_id}
     team = run.agent.team_id if Run.agent.is_cached(run) and run.agent else None  # no query for it
@@ -95,14 +95,14 @@ def step_place(run: Run) -> Bound:
     return STEP_PLACE.of(pool=run.pool, priority=run.priority, principal=run.principal_id)
 
 
-def queued(rows: Any, at: Any) -> Any:
+def query_queued(rows: Any, at: Any) -> Any:
     return rows.filter(place__isnull=False, pool=at.pool, priority=at.priority).order_by()
 
 
-def behind(rows: Any, at: Any, step: Any) -> Coalesce:
+def build_next_place(rows: Any, at: Any, step: Any) -> Coalesce:
     """The place of the next row of this person."""
-    last = queued(rows, at).filter(principal=at.principal).order_by("-place").values("place")[:1]
-    front = queued(rows, at).order_by("place").values("place")[:1]
+    last = query_queued(rows, at).filter(principal=at.principal).order_by("-place").values("place")[:1]
+    front = query_queued(rows, at).order_by("place").values("place")[:1]
     kind = models.BigIntegerField()
     return Coalesce(
         Subquery(last, output_field=kind) + step, Subquery(front, output_field=kind) + 1, Value(0), output_field=kind
@@ -111,7 +111,7 @@ def behind(rows: Any, at: Any, step: Any) -> Coalesce:
 
 def mates(at: Any) -> Any:
     """How many people of the team have rows in the queue, this person included."""
-    theirs = queued(Run.objects, at).filter(principal=OuterRef("user_id"))
+    theirs = query_queued(Run.objects, at).filter(principal=OuterRef("user_id"))
     others = Membership.objects.filter(Exists(theirs), team_id=at.team).exclude(user_id=at.principal)
     number = others.order_by().values("team_id").annotate(number=Count("pk")).values("number")
     return Coalesce(Subquery(number), Value(0), output_field=models.BigIntegerField()) + 1
@@ -122,26 +122,28 @@ KEY: dict[str, models.Field] = {
     "priority": models.PositiveSmallIntegerField(),
     "principal": models.BigIntegerField(),
 }
-PLACE = Computed(Run, lambda at: behind(Run.objects, at, Value(1)), **KEY)
+PLACE = Computed(Run, lambda at: build_next_place(Run.objects, at, Value(1)), **KEY)
 FRONT = Select(
-    lambda at: queued(Run.objects, at).order_by("place").values_list("place")[:1],
+    lambda at: query_queued(Run.objects, at).order_by("place").values_list("place")[:1],
     pool=KEY["pool"],
     priority=KEY["priority"],
 )
-TEAM_PLACE = Computed(Run, lambda at: behind(Run.objects, at, mates(at)), **KEY, team=models.BigIntegerField())
-STEP_PLACE = Computed(StepRun, lambda at: behind(StepRun.objects, at, Value(1)), **KEY)
+TEAM_PLACE = Computed(
+    Run, lambda at: build_next_place(Run.objects, at, mates(at)), **KEY, team=models.BigIntegerField()
+)
+STEP_PLACE = Computed(StepRun, lambda at: build_next_place(StepRun.objects, at, Value(1)), **KEY)
 
 
 # -- being chosen -----------------------------------------------------------------------------------------------------
 
 
-def in_order(rows: Any) -> Any:
+def order_queue(rows: Any) -> Any:
     return rows.order_by("priority", "place", "id")
 
 
 def best(rows: Any) -> Any:
     """Rows that another worker is taking at this moment are passed over (SQLite's writers take turns)."""
-    return in_order(rows).select_for_update(skip_locked=True, no_key=True).values("pk")[:1]
+    return order_queue(rows).select_for_update(skip_locked=True, no_key=True).values("pk")[:1]
 
 
 def ready(at: Any) -> Any:
@@ -151,7 +153,7 @@ def ready(at: Any) -> Any:
 
 QUEUE: dict[str, models.Field] = {"pool": models.CharField(), "floor": models.PositiveSmallIntegerField()}
 CHOOSE = Update(
-    lambda at: (Run.objects.filter(pk=best(ready(at))), taken(at)),
+    lambda at: (Run.objects.filter(pk=best(ready(at))), build_claim_columns(at)),
     **QUEUE,
     **CLAIM,
 )

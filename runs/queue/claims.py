@@ -29,12 +29,12 @@ Pick = Callable[..., list[Any]]  # takes a run and returns its key, or an empty 
 
 
 @transaction.atomic
-def claim(run_id: str) -> Run | None:
+def claim_run(run_id: str) -> Run | None:
     """The run, if it is free, and its event."""
-    run = take(run_id, worker_name(), numbers=1)
+    run = take_run(run_id, worker_name(), numbers=1)
     if run is not None and run.seen is not None:
         entry = (how_claimed(run), {"attempt": run.attempt})
-        events.write(run, [entry], run.last_event, is_heard=run.seen.is_heard)
+        events.write_events(run, [entry], run.last_event, is_heard=run.seen.is_heard)
     return run
 
 
@@ -46,9 +46,9 @@ def claim_next(pool: str, *, floor: int = 0) -> Run | None:
     pick: Pick = choice.CHOOSE.keys
     for _ in range(TRIES):
         try:
-            run = choose(pick, pool, floor)
+            run = claim_chosen(pick, pool, floor)
         except LimitReached:
-            pick = limits.take
+            pick = limits.take_within_limits
             continue
         except StillHeld:
             KEEPER.renew()  # late, since a clock jumped or the machine slept
@@ -62,16 +62,16 @@ class StillHeld(Exception):
 
 
 @transaction.atomic
-def choose(pick: Pick, pool: str, floor: int) -> Run | None:
+def claim_chosen(pick: Pick, pool: str, floor: int) -> Run | None:
     chosen = pick(pool=pool, floor=floor, worker=worker_name(), lease_s=settings.LEASE_S, numbers=1)
     run = TAKEN.first(run=chosen[0]) if chosen else None
     if run is None:
         return None
-    begin(run)
-    limits.check(run)
+    begin_claimed(run)
+    limits.check_limits(run)
     if run.claimed_from == Status.RUNNING and KEEPER.has_run(run.pk):
         raise StillHeld
-    events.write(run, [(how_claimed(run), {"attempt": run.attempt})], run.last_event, is_heard=run.seen.is_heard)
+    events.write_events(run, [(how_claimed(run), {"attempt": run.attempt})], run.last_event, is_heard=run.seen.is_heard)
     return run
 
 
@@ -81,7 +81,7 @@ def how_claimed(run: Run) -> str:
     return "run.started" if run.attempt == 1 else "run.resumed"
 
 
-def take(run_id: Any, worker: str, *, numbers: int = 0) -> Run | None:
+def take_run(run_id: Any, worker: str, *, numbers: int = 0) -> Run | None:
     """Take the run for this worker, or return None: of two claims one wins (a conditional update
     decides).
 
@@ -91,21 +91,21 @@ def take(run_id: Any, worker: str, *, numbers: int = 0) -> Run | None:
         return None
     run = TAKEN.first(run=run_id)
     if run is not None:
-        begin(run)
+        begin_claimed(run)
     return run
 
 
-def begin(run: Run) -> None:
-    run.seen = seen(run)
+def begin_claimed(run: Run) -> None:
+    run.seen = read_seen_columns(run)
     if run.claimed_from == Status.QUEUED:
         pauses.give_back(run, clock.near() - run.queued_at)
     if run.parent_id is None:
-        pauses.resume(run)
+        pauses.resume_deadlines(run)
     elif run.paused_until is not None:  # its row is locked, and those above it come first
-        transaction.on_commit(lambda: pauses.resume(run))
+        transaction.on_commit(lambda: pauses.resume_deadlines(run))
 
 
-def seen(run: Any) -> Seen:
+def read_seen_columns(run: Any) -> Seen:
     """The annotated values. Which budgets cover a run is open until its agent is known."""
     return Seen(
         at=time.monotonic(),

@@ -10,7 +10,7 @@ from plumbing import clock
 from runs.models import Duty
 
 
-def take(name: str, owner: str, lease_s: float) -> bool:
+def take_duty(name: str, owner: str, lease_s: float) -> bool:
     """Try to take or keep the duty; True if this worker has it now."""
     mine = Duty.objects.filter(name=name, owner=owner, lease_expires_at__gt=clock.Now())
     return bool(mine.update(lease_expires_at=clock.Now(lease_s)) or take_free(name, owner, lease_s))
@@ -18,28 +18,28 @@ def take(name: str, owner: str, lease_s: float) -> bool:
 
 def take_free(name: str, owner: str, lease_s: float) -> bool:
     """Read first: workers that only stand by never write."""
-    free = unowned().filter(name=name)
+    free = find_unowned_duties().filter(name=name)
     return free.exists() and bool(free.update(owner=owner, lease_expires_at=clock.Now(lease_s)))
 
 
-def unowned() -> QuerySet[Duty]:
+def find_unowned_duties() -> QuerySet[Duty]:
     """The condition of a duty that is due and that no live worker holds."""
     is_due = Q(next_at=None) | Q(next_at__lte=clock.Now())
     return Duty.objects.filter(is_due).filter(Q(owner="") | Q(lease_expires_at__lte=clock.Now()))
 
 
-def release(name: str, owner: str) -> None:
+def release_duty(name: str, owner: str) -> None:
     """A worker that stops gives it up at once."""
     Duty.objects.filter(name=name, owner=owner).update(owner="", lease_expires_at=None)
 
 
-def finish(name: str, owner: str, every_s: float) -> None:
+def finish_duty(name: str, owner: str, every_s: float) -> None:
     """It is done, and due again after this time."""
     rows = Duty.objects.filter(name=name, owner=owner)
     rows.update(owner="", lease_expires_at=None, done_at=clock.Now(), next_at=clock.Now(every_s))
 
 
-def ensure(name: str, every_s: float | None = None) -> None:
+def ensure_duty(name: str, every_s: float | None = None) -> None:
     """The row, if it is not there; first due after one period."""
     next_at = clock.Now(every_s) if every_s else None
     Duty.objects.bulk_create([Duty(name=name, next_at=next_at)], ignore_conflicts=True)

@@ -32,7 +32,7 @@ class Claimed(Protocol):
 
 
 @transaction.atomic(savepoint=False)
-def finish(
+def finish_run(
     run: Run,
     status: str,
     *,
@@ -55,30 +55,30 @@ def finish(
     before = {name: getattr(run, name) for name in values}
     for name, value in values.items():
         setattr(run, name, value)
-    entries = [*(entries or []), ("run.finished", summary_of(run, reply, cut))]
+    entries = [*(entries or []), ("run.finished", summarize_run(run, reply, cut))]
     where: dict[str, Any] = lease.conditions() if lease else {"status": Run.LIVE}
     if reply is not None and run.session_id:
         where["session"] = run.session_id  # there is no place for a reply once the conversation was deleted
     questions = [device_calls.WORKED_FOR.any(run=run.pk)]
-    answers = events.change(run, **values, entries=entries, where=where, asking=questions)
+    answers = events.change_run(run, **values, entries=entries, where=where, asking=questions)
     if answers is None:
         for name, value in before.items():
             setattr(run, name, value)
         if reply is not None and has_lost_session(run):
             run.session = None
-            return finish(run, Status.CANCELLED, lease=lease, error=SESSION_GONE)
+            return finish_run(run, Status.CANCELLED, lease=lease, error=SESSION_GONE)
         if lease:
             raise LeaseLost(str(run.pk))
         return False
-    pauses.resume(run)
+    pauses.resume_deadlines(run)
     message = add_reply(run, reply, tool_calls or [], cut) if reply is not None and run.session is not None else None
     if not is_well:
         close_open_work(run, reason=(error or {}).get("code", status))
         if run.chain_version_id:  # steps still in progress
             transaction.on_commit(lambda: tell_cancelled(run.pk))
-    if run.parent_id and any(counts_of(run).values()):
+    if run.parent_id and any(read_run_counts(run).values()):
         Run.objects.filter(pk=run.parent_id).update(
-            **{name: F(name) + number for name, number in counts_of(run).items()}
+            **{name: F(name) + number for name, number in read_run_counts(run).items()}
         )
     release_followers(run, message)
     if answers[0] or not is_well:
@@ -116,7 +116,7 @@ def as_ended(run: Run, status: str, output: Any, error: dict[str, Any] | None) -
         "input_tokens": run.input_tokens,
         "output_tokens": run.output_tokens,
         "cost": run.cost,
-        **untrusted(run),
+        **build_untrusted_column(run),
     }
 
 
@@ -124,21 +124,21 @@ def tell_devices(run: Run, reply: str | None) -> None:
     """Devices that worked for it are notified; what is still open there is stopped."""
     if run.status not in (Status.SUCCEEDED, Status.PARTIAL):
         device_calls.cancel_run(run.pk, (run.error or {}).get("code", run.status))
-    device_calls.complete_run(run.pk, run.status, counts_of(run), reply or (run.error or {}).get("message", ""))
+    device_calls.complete_run(run.pk, run.status, read_run_counts(run), reply or (run.error or {}).get("message", ""))
 
 
-def summary_of(run: Run, reply: str | None, finish: str = "") -> dict[str, Any]:
+def summarize_run(run: Run, reply: str | None, finish: str = "") -> dict[str, Any]:
     return {
         "status": run.status,
         "reply": reply_json(reply, run.has_untrusted, finish) if reply is not None else None,
         "output": run.output,
         "error": run.error,
         "session": str(run.session_id) if run.session_id else None,
-        "usage": usage_of(run),
-        "counts": counts_of(run),
+        "usage": total_run_usage(run),
+        "counts": read_run_counts(run),
         "turns": run.turns,
-        "started_at": events.rfc3339(run.started_at) if run.started_at else None,
-        "finished_at": events.rfc3339(run.finished_at) if run.finished_at else None,
+        "started_at": events.format_moment(run.started_at) if run.started_at else None,
+        "finished_at": events.format_moment(run.finished_at) if run.finished_at else None,
     }
 
 
@@ -149,12 +149,12 @@ def reply_json(text: str, untrusted: bool = False, finish: str = "") -> dict[str
     return {"role": "assistant", "content": content, "text": text, **about}
 
 
-def usage_of(run: Run) -> dict[str, Any]:
+def total_run_usage(run: Run) -> dict[str, Any]:
     """Of a chain's run: what the runs below it have used."""
-    return totals.of(run).as_json()
+    return totals.total_usage(run).as_json()
 
 
-def counts_of(run: Run) -> dict[str, int]:
+def read_run_counts(run: Run) -> dict[str, int]:
     return {"processed": run.processed, "created": run.created, "updated": run.updated}
 
 
@@ -175,7 +175,7 @@ def close_open_work(run: Run, *, reason: str) -> None:
         status=StepRun.Status.CANCELLED, finished_at=now, place=None, slots=0
     )
     for child in Run.objects.filter(parent=run).live():
-        cancel(child, by=None, reason=f"its parent ended: {reason}")
+        cancel_run(child, by=None, reason=f"its parent ended: {reason}")
 
 
 FOLLOWERS = Select(
@@ -199,10 +199,10 @@ def release_followers(run: Run, reply: Message | None) -> None:
         if run.after_id:  # it ended before its turn: runs behind it now wait for the run it waited for
             behind.update(after=run.after_id)
         else:
-            release(follower, behind)
+            release_follower(follower, behind)
 
 
-def release(follower: Run, row: Any) -> None:
+def release_follower(follower: Run, row: Any) -> None:
     """It is its turn: a worker may take it, or the outside program that it is for."""
     follower.after_id = None
     choice.line_up(follower)
@@ -224,7 +224,7 @@ def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
     run, now = WAITING.first(run=run_id), clock.near()
     if run is None or (waiting_for and run.waiting_for != waiting_for and run.chain_version_id is None):
         return False
-    queued: dict[str, Any] = {"wake_at": None, "queued_at": now, "place": choice.place_of(run)}
+    queued: dict[str, Any] = {"wake_at": None, "queued_at": now, "place": choice.bind_place(run)}
     if run.change(Status.QUEUED, where={"status": Status.WAITING}, **queued) is None:
         return False
     wakeups.enqueue(run)
@@ -235,14 +235,14 @@ WAITING = Select(lambda at: Run.objects.filter(pk=at.run, status=Status.WAITING)
 
 
 @transaction.atomic(savepoint=False)
-def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None) -> None:
+def let_run_wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None) -> None:
     """Release the worker. What the run waits for may have arrived: the caller checks after this, in the same
     transaction.
     """
-    pauses.pause(run)
+    pauses.pause_deadlines(run)
     wake_at = min(filter(None, [until, run.deadline]), default=None)
-    until_text = events.rfc3339(wake_at) if wake_at else None
-    changed = events.change(
+    until_text = events.format_moment(wake_at) if wake_at else None
+    changed = events.change_run(
         run,
         Status.WAITING,
         [("run.waiting", {"waiting_for": waiting_for, "until": until_text})],
@@ -255,22 +255,22 @@ def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
         cost=run.cost,
-        **untrusted(run),
+        **build_untrusted_column(run),
     )
     if changed is None:
         raise LeaseLost(str(run.pk))
     timers.expect(wake_at)
 
 
-def leave(run: Run, lease: Lease, **needs: Any) -> None:
+def requeue_run(run: Run, lease: Lease, **needs: Any) -> None:
     """Put a claimed run back for other workers: those of its pool, or that know a newer format (`needs`)."""
     freed: dict[str, Any] = {"lease_owner": "", "lease_expires_at": None, "queued_at": clock.near(), **needs}
-    if run.change(Status.QUEUED, where=lease.conditions(), **freed, place=choice.place_of(run)) is not None:
+    if run.change(Status.QUEUED, where=lease.conditions(), **freed, place=choice.bind_place(run)) is not None:
         wakeups.enqueue(run)
 
 
 @transaction.atomic
-def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
+def cancel_run(run: Run, *, by: Any, reason: str = "") -> Run:
     """Stop a run, its children and what they wait for. The worker is notified at once. Raises
     RunFinished.
     """
@@ -282,12 +282,12 @@ def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
         raise RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
     run.refresh_from_db()
     who = by.get_username() if by else "system"
-    events.record(run, "run.cancel_requested", {"by": who, "reason": reason})
+    events.record_event(run, "run.cancel_requested", {"by": who, "reason": reason})
     if run.status != Status.RUNNING:
-        finish(run, Status.CANCELLED, error=cancelled_error(run))
+        finish_run(run, Status.CANCELLED, error=cancelled_error(run))
     else:
         for child in Run.objects.filter(parent=run).live():
-            cancel(child, by=by, reason=reason or "its parent was cancelled")
+            cancel_run(child, by=by, reason=reason or "its parent was cancelled")
     transaction.on_commit(lambda: tell_cancelled(run.pk))
     return run
 
@@ -302,7 +302,7 @@ def clear(session: Session, *, by: Any, reason: str) -> Run | None:
     """
     for run in Run.objects.filter(session=session, cancel_requested_at=None).live().order_by("-id"):
         with suppress(RunFinished):  # it ended by itself
-            cancel(run, by=by, reason=reason)
+            cancel_run(run, by=by, reason=reason)
     return session_is_busy(session)
 
 
@@ -332,7 +332,7 @@ def session_is_busy(session: Session) -> Run | None:
     return live.exclude(parent__session=session).first()
 
 
-def untrusted(run: Run) -> dict[str, Any]:
+def build_untrusted_column(run: Run) -> dict[str, Any]:
     """The mark as a column. It is only ever set: another worker may have set it since this row was
     read.
     """

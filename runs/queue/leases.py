@@ -30,7 +30,7 @@ from . import workers
 log = logging.getLogger(__name__)
 BATCH = 1000  # leases that one statement renews
 AGAIN_S = (0.05, 0.2, 1.0)  # pauses before leases are renewed again because somebody was writing to a row
-CANCELS = broadcast.channel_of("cancels")
+CANCELS = broadcast.name_channel("cancels")
 
 
 def worker_name() -> str:
@@ -168,7 +168,7 @@ class Keeper:
         """Extend the held leases; notice lost and cancelled ones."""
         held = self.held()
         close_old_connections()
-        workers.report(worker_name(), runs=sum(isinstance(lease, Lease) for lease in held))
+        workers.report_worker(worker_name(), runs=sum(isinstance(lease, Lease) for lease in held))
         for start in range(0, len(held), BATCH):
             self.renew_each(held[start : start + BATCH])
 
@@ -232,7 +232,7 @@ Held = TypeVar("Held", bound=Lease | StepLease)
 
 
 @contextmanager
-def hold(lease: Held) -> Iterator[Held]:
+def hold_lease(lease: Held) -> Iterator[Held]:
     """A new lease, renewed until the block ends."""
     KEEPER.add(lease)
     try:
@@ -245,4 +245,4 @@ def tell_cancelled(run_id: Any) -> None:
     """Notify the worker that holds this run, or steps of it. The renewal notices it too."""
     text = str(run_id).encode()
     KEEPER.hear(text)
-    broadcast.publish(CANCELS, text)
+    broadcast.publish_message(CANCELS, text)

@@ -15,9 +15,9 @@ from django.db.models.functions import Coalesce
 from agents.models import Agent, ChainVersion, Provider, Team
 from plumbing.statements import Select, Update
 from runs.models import Run
-from runs.models.run import CLAIM, taken
+from runs.models.run import CLAIM, build_claim_columns
 
-from .choice import QUEUE, best, in_order, ready
+from .choice import QUEUE, best, order_queue, ready
 
 FEW = 16  # rows to choose from, since other workers may be taking the first of them
 Position = tuple[int, int, Any]  # priority, place, id
@@ -41,7 +41,7 @@ def limits(run: Run) -> list[tuple[Any, Any, int]]:
     return [(model, key, limit) for model, key, limit in bounds if limit is not None]
 
 
-def check(run: Run) -> None:
+def check_limits(run: Run) -> None:
     """Raises LimitReached if there are too many with this claimed run. Two workers that choose at the
     same moment do not see each other's choice on PostgreSQL, so the runs in work are counted under a
     lock.
@@ -67,9 +67,9 @@ def at_work() -> Any:
 # -- choosing among those with room -----------------------------------------------------------------------------------
 
 
-def take(*, pool: str, floor: int, **claim: Any) -> list[Any]:
+def take_within_limits(*, pool: str, floor: int, **claim: Any) -> list[Any]:
     """Like `choice.CHOOSE.keys`, without runs of agents, providers and teams that are at their limit."""
-    keys = candidates(pool, floor)
+    keys = list_candidates(pool, floor)
     if not keys:
         return []
     keys += [keys[-1]] * (FEW - len(keys))
@@ -79,7 +79,7 @@ def take(*, pool: str, floor: int, **claim: Any) -> list[Any]:
     return chosen_keys
 
 
-def candidates(pool: str, floor: int) -> list[Any]:
+def list_candidates(pool: str, floor: int) -> list[Any]:
     """The keys of the best rows whose agents and chains have room, the best first."""
     positions: list[Position] = WITHOUT_OWNER.all(pool=pool, floor=floor)
     heads = OF_AGENTS.all(pool=pool, floor=floor) + OF_CHAINS.all(pool=pool, floor=floor)
@@ -119,7 +119,7 @@ def full(model: Any, *ours: Q, **of_row: Any) -> Any:
     return model.objects.filter(max_running__isnull=False, max_running__lte=number).order_by().values("pk")
 
 
-def rows_of(at: Any, owner: str, key: Any) -> Any:
+def query_owner_rows(at: Any, owner: str, key: Any) -> Any:
     """The rows of one agent or chain, in order. Written as a range that is sorted by the owner too:
     PostgreSQL would otherwise expect to find one soon in the index of the whole queue.
     """
@@ -129,21 +129,25 @@ def rows_of(at: Any, owner: str, key: Any) -> Any:
 
 def firsts(at: Any, owners: Any, owner: str) -> Any:
     """The first row of each owner."""
-    heads = owners.annotate(first=Subquery(rows_of(at, owner, OuterRef("pk")).values("pk")[:1])).values("first")
-    return in_order(Run.objects.filter(pk__in=heads)).values_list(*POSITION, "agent", "chain_version")[:FEW]
+    heads = owners.annotate(first=Subquery(query_owner_rows(at, owner, OuterRef("pk")).values("pk")[:1])).values(
+        "first"
+    )
+    return order_queue(Run.objects.filter(pk__in=heads)).values_list(*POSITION, "agent", "chain_version")[:FEW]
 
 
 POSITION = ("priority", "place", "pk")
 OWNER = models.BigIntegerField()
 OF_AGENTS = Select(lambda at: firsts(at, agents_with_room(), "agent_id"), **QUEUE)
 OF_CHAINS = Select(lambda at: firsts(at, chains_with_room(), "chain_version_id"), **QUEUE)
-ROWS_OF_AGENT = Select(lambda at: rows_of(at, "agent_id", at.agent).values_list(*POSITION)[:FEW], **QUEUE, agent=OWNER)
+ROWS_OF_AGENT = Select(
+    lambda at: query_owner_rows(at, "agent_id", at.agent).values_list(*POSITION)[:FEW], **QUEUE, agent=OWNER
+)
 ROWS_OF_CHAIN = Select(
-    lambda at: rows_of(at, "chain_version_id", at.version).values_list(*POSITION)[:FEW], **QUEUE, version=OWNER
+    lambda at: query_owner_rows(at, "chain_version_id", at.version).values_list(*POSITION)[:FEW], **QUEUE, version=OWNER
 )
 # Runs whose agent is chosen by a worker: no limit holds them back.
 WITHOUT_OWNER = Select(
-    lambda at: in_order(ready(at).filter(agent=None, chain_version=None)).values_list(*POSITION)[:FEW], **QUEUE
+    lambda at: order_queue(ready(at).filter(agent=None, chain_version=None)).values_list(*POSITION)[:FEW], **QUEUE
 )
 KEYS: dict[str, models.Field] = {f"key{number}": models.UUIDField() for number in range(FEW)}
 CHOOSE_OF = Update(
@@ -151,7 +155,7 @@ CHOOSE_OF = Update(
         Run.objects.filter(
             pk=best(Run.objects.filter(place__isnull=False, pk__in=[getattr(at, key) for key in KEYS]).claimable())
         ),
-        taken(at),
+        build_claim_columns(at),
     ),
     **KEYS,
     **CLAIM,

@@ -8,7 +8,7 @@ from typing import Any
 from runs.models import Run
 
 
-def lock(run_id: Any) -> None:
+def lock_run(run_id: Any) -> None:
     """Lock this run's row until the transaction ends."""
     list(Run.objects.select_for_update(no_key=True).filter(pk=run_id).order_by().values_list("pk"))
 
@@ -20,7 +20,7 @@ def lock_above(run: Run, *, ends_below: bool = False) -> None:
     is_whole = run.paused_until is not None or (ends_below and run.parent_id != run.root_id)
     above = list(ancestors(run)) if is_whole else [run.parent_id] if run.parent_id else []
     for pk in reversed(above):
-        lock(pk)
+        lock_run(pk)
 
 
 def ancestors(run: Run) -> Iterator[Any]:

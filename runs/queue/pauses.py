@@ -21,14 +21,14 @@ from .locks import ancestors, lock_above
 NOTICED = timedelta(seconds=1)  # in the queue; a run that is taken sooner costs no statement more
 
 
-def pause(run: Run, now: datetime | None = None) -> None:
+def pause_deadlines(run: Run, now: datetime | None = None) -> None:
     """Extend the deadlines if an approval, an input request or a call that waits for its device is open."""
     ends = open_until(Approval, run), open_until(InputRequest, run), device_calls.waits_until(run.pk)
     last = max(filter(None, ends), default=None)
     longest = (last - (now or clock.near())) if last else timedelta()
     if longest <= timedelta():
         return
-    move([run.pk, *ancestors(run)], longest)
+    move_deadlines([run.pk, *ancestors(run)], longest)
     Run.objects.filter(pk=run.pk).update(paused_until=last)
     run.paused_until = last
     run.deadline = run.deadline + longest if run.deadline else None
@@ -39,14 +39,14 @@ def open_until(rows: type[Approval] | type[InputRequest], run: Run) -> datetime 
 
 
 @transaction.atomic(savepoint=False)
-def resume(run: Run, now: datetime | None = None) -> None:
+def resume_deadlines(run: Run, now: datetime | None = None) -> None:
     """The person or the device has answered, or the time is over: take back the unused time, once."""
     if run.paused_until is None:
         return
     lock_above(run)
     remaining = max(run.paused_until - (now or clock.near()), timedelta())
     if Run.objects.filter(pk=run.pk, paused_until=run.paused_until).update(paused_until=None):
-        move([run.pk, *ancestors(run)], -remaining)
+        move_deadlines([run.pk, *ancestors(run)], -remaining)
     run.paused_until = None
     run.deadline = run.deadline - remaining if run.deadline else None
 
@@ -57,7 +57,7 @@ def give_back(run: Run, waited: timedelta) -> None:
         return
     run.deadline += waited
     if run.parent_id is None:
-        move([run.pk], waited)
+        move_deadlines([run.pk], waited)
     else:  # its row is locked, and those above it come first
         transaction.on_commit(lambda: extend(run, waited))
 
@@ -67,9 +67,9 @@ def extend(run: Run, waited: timedelta) -> None:
     above = list(ancestors(run))
     for pk in reversed(above):
         Run.objects.live().filter(pk=pk, deadline__lt=run.deadline).update(deadline=run.deadline)
-    move([run.pk], waited)
+    move_deadlines([run.pk], waited)
 
 
-def move(run_ids: list[Any], by: timedelta) -> None:
+def move_deadlines(run_ids: list[Any], by: timedelta) -> None:
     for pk in reversed(run_ids):  # parents before their children, as everybody locks them
         Run.objects.live().filter(pk=pk, deadline__isnull=False).update(deadline=F("deadline") + by)

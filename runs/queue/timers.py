@@ -19,7 +19,7 @@ from plumbing.broker.listener import LISTENER
 from plumbing.statements import Select
 from runs.models import Run, Schedule, ScheduleOccurrence
 
-CHANNEL = broadcast.channel_of("timers")
+CHANNEL = broadcast.name_channel("timers")
 SOON_S = 3.0  # the ticker reads the rows more often than that
 MOST_TOLD = 1000
 
@@ -27,10 +27,10 @@ MOST_TOLD = 1000
 def expect(moment: datetime | None) -> None:
     """A row with this due time is stored in this transaction."""
     if moment is not None:
-        transaction.on_commit(partial(tell, moment))
+        transaction.on_commit(partial(announce_moment, moment))
 
 
-def tell(moment: datetime) -> None:
+def announce_moment(moment: datetime) -> None:
     """A time that has passed is found by the ticker's next look, so that nothing goes round at once."""
     if timedelta() < moment - clock.near() < timedelta(seconds=SOON_S):
         broadcast.publish_unconfirmed([(CHANNEL, str(moment.timestamp()).encode())])
@@ -108,9 +108,9 @@ class Alarm:
 
     def sleep(self, seconds: float, next_due: datetime | None = None) -> datetime | None:
         """Until a due time has come, which is returned, or for so many seconds."""
-        end = clock.seconds() + seconds
+        end = clock.read_steady_seconds() + seconds
         with self.changed:
-            while not self.is_off and (rest_s := end - clock.seconds()) > 0:
+            while not self.is_off and (rest_s := end - clock.read_steady_seconds()) > 0:
                 moment = min(filter(None, [next_due, *self.told[:1]]), default=None)
                 waits_s = (moment - clock.near()).total_seconds() if moment else rest_s
                 if moment and waits_s <= 0:

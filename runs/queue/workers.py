@@ -20,7 +20,7 @@ _reported: tuple[str, list[str]] | None = None
 STARTED = clock.near()
 
 
-def report(name: str, *, runs: int, now: datetime | None = None) -> None:
+def report_worker(name: str, *, runs: int, now: datetime | None = None) -> None:
     """This process is alive and holds these agents. The list is only written when it changed."""
     global _reported
     now = now or clock.near()
@@ -70,7 +70,7 @@ def why_queued(run: Run, served: dict[str, int] | None = None) -> str:
     return ""
 
 
-def runs_of(worker: Worker, user: Any) -> list[Run]:
+def list_worker_runs(worker: Worker, user: Any) -> list[Run]:
     """The runs it holds that this user may see, oldest first."""
     rows = Run.objects.all() if user.is_superuser else Run.objects.visible_to(user)
     return list(rows.filter(lease_owner=worker.name, status=Run.Status.RUNNING).select_related("agent").order_by("pk"))

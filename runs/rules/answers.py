@@ -83,7 +83,7 @@ class Step:
     @cached_property
     def words(self) -> set[str]:
         """The words of the call and its answer, without numbers."""
-        return words_in(f"{self.arguments} {self.answer}")
+        return find_words(f"{self.arguments} {self.answer}")
 
     @property
     def is_short(self) -> bool:
@@ -107,7 +107,7 @@ class Step:
 
     def says_more_than(self, earlier_words: set[str]) -> bool:
         """An agent that repeats what its caller said says nothing new."""
-        return len(self.words - earlier_words - words_in(self.arguments)) >= NEW_WORDS
+        return len(self.words - earlier_words - find_words(self.arguments)) >= NEW_WORDS
 
 
 def is_agent_call(record: Any) -> bool:
@@ -118,7 +118,7 @@ def without_numbers(text: str) -> str:
     return NUMBERS.sub("#", text)
 
 
-def words_in(text: str) -> set[str]:
+def find_words(text: str) -> set[str]:
     return set(WORD.findall(without_numbers(text.lower())))
 
 
@@ -126,7 +126,7 @@ def wording(answer: str) -> str:
     return NUMBER.sub("#", answer)
 
 
-def gets_on(answers: Iterable[str]) -> bool:
+def is_progressing(answers: Iterable[str]) -> bool:
     """Whether each answer follows from the one before: its numbers move in one direction, and words that were
     replaced never return.
     """
@@ -158,14 +158,14 @@ def goes_one_way(rows: Sequence[Sequence[float]]) -> bool:
 
 def rephrases(one: Step, other: Step) -> bool:
     """Whether two calls ask the same in other words: all arguments are equal, or share most of their words."""
-    mine = arguments_of(one)
-    theirs = arguments_of(other)
+    mine = parse_step_arguments(one)
+    theirs = parse_step_arguments(other)
     if mine.keys() != theirs.keys():
         return False
     return all(is_alike(value, theirs[name]) for name, value in mine.items())
 
 
-def arguments_of(step: Step) -> dict[str, Any]:
+def parse_step_arguments(step: Step) -> dict[str, Any]:
     """The arguments by name; what is no object stands under an empty name."""
     try:
         arguments = json.loads(step.arguments)
@@ -189,13 +189,13 @@ def is_alike(one: Any, other: Any) -> bool:
 
 
 def stems(text: str) -> set[str]:
-    return {word[:STEM] for word in words_in(text)} - {"#"}
+    return {word[:STEM] for word in find_words(text)} - {"#"}
 
 
-def hands_over(step: Step, names: Collection[str]) -> bool:
+def is_handover(step: Step, names: Collection[str]) -> bool:
     """Whether a short answer only refers to another of these agents."""
     if not step.is_short:
         return False
-    words = words_in(step.answer)
+    words = find_words(step.answer)
     others = (name for name in names if name != step.name)
-    return any(words_in(name) <= words for name in others)
+    return any(find_words(name) <= words for name in others)

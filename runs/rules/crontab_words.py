@@ -24,7 +24,7 @@ def style(locale: str) -> cron_descriptor.Options:
 STYLES = {language: style(locale) for language, locale in LOCALES.items()}
 
 
-def in_words(line: str, language: str = "en") -> str:
+def describe_crontab(line: str, language: str = "en") -> str:
     """ "At 09:00, Monday through Friday" for `0 9 * * 1-5`; the line itself if it cannot be described."""
     options = STYLES.get(language, STYLES["en"])
     try:

@@ -39,7 +39,7 @@ class Day:
         return self.year is None or other.year is None or self.year == other.year
 
 
-def moment(value: Any) -> Day | None:
+def parse_day(value: Any) -> Day | None:
     """The day of a value that is a date, or a date and a time."""
     if not isinstance(value, str):
         return None
@@ -50,7 +50,7 @@ def moment(value: Any) -> Day | None:
     return day(year, month, day_of_month)
 
 
-def dates_in(text: str) -> set[Day]:
+def find_dates(text: str) -> set[Day]:
     """Every date that the text mentions."""
     days: set[Day | None] = set()
     for year, month, number in ISO.findall(text):
@@ -74,7 +74,7 @@ def dates_in(text: str) -> set[Day]:
 
 def day_in_words(number: str, month_name: str, year: str) -> Day | None:
     """`year` may be empty: then the day is one of any year."""
-    return day(year_of(year), MONTHS[month_name.lower()], int(number))
+    return day(parse_year(year), MONTHS[month_name.lower()], int(number))
 
 
 def without_dates(text: str) -> str:
@@ -84,7 +84,7 @@ def without_dates(text: str) -> str:
     return text
 
 
-def year_of(text: str) -> int | None:
+def parse_year(text: str) -> int | None:
     return int(text) if text else None
 
 

@@ -17,7 +17,7 @@ HANDLE = re.compile(
 DOTS = str.maketrans("。｡．", "...")
 
 
-def handles_in(text: str) -> Iterator[str]:
+def find_handles(text: str) -> Iterator[str]:
     """The addresses in their plain spelling, without the punctuation that follows them in a sentence."""
     # Normalising can bring forth other dots, so they are replaced before and after it.
     normalized = unicodedata.normalize("NFKC", text.translate(DOTS)).translate(DOTS)

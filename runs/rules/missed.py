@@ -32,7 +32,8 @@ def settle_missed(due: list[datetime], now: datetime, policy: str, window_s: flo
     if policy == "once" and late and not on_time:
         return start_latest(late, now)
     skipped = [
-        Verdict(moment, False, f"nothing was there to start it; seen {late_by(moment, now)} later") for moment in late
+        Verdict(moment, False, f"nothing was there to start it; seen {format_delay(moment, now)} later")
+        for moment in late
     ]
     return skipped + on_time
 
@@ -41,19 +42,19 @@ def start_latest(late: list[datetime], now: datetime) -> list[Verdict]:
     """One run for all that was missed."""
     *earlier, latest = late
     verdicts = [Verdict(moment, False, "missed; the latest one was started instead") for moment in earlier]
-    reason = f"{late_by(latest, now)} late, for {len(late)} due time(s)"
+    reason = f"{format_delay(latest, now)} late, for {len(late)} due time(s)"
     verdicts.append(Verdict(latest, True, reason))
     return verdicts
 
 
 def judge_window(moment: datetime, now: datetime, window_s: float) -> Verdict:
-    delay = late_by(moment, now)
+    delay = format_delay(moment, now)
     if now - moment <= timedelta(seconds=window_s):
         return Verdict(moment, True, f"{delay} late")
     return Verdict(moment, False, f"{delay} late, which is outside the window")
 
 
-def late_by(moment: datetime, now: datetime) -> str:
+def format_delay(moment: datetime, now: datetime) -> str:
     """`0:05:00`, to the second."""
     seconds = (now - moment).total_seconds()
     return str(timedelta(seconds=round(seconds)))
@@ -82,7 +83,7 @@ def is_outdated(due_at: datetime, now: datetime, window_s: float) -> bool:
     return now - due_at > timedelta(seconds=allowed_s)
 
 
-def jittered(due_at: datetime, jitter_s: float, key: str) -> datetime:
+def add_jitter(due_at: datetime, jitter_s: float, key: str) -> datetime:
     """The due time with a delay of up to `jitter_s`. The delay depends only on key and time, so that two workers
     agree on it.
     """

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.graph import alternatives, fallback_keys, find_needs
-from agents.mapping import MappingError, holds, search
+from agents.mapping import MappingError, holds, search_expression
 from agents.spec import ChainSpec, Retry, StepSpec
 
 RAN = frozenset(["succeeded", "partial", "failed"])
@@ -53,7 +53,7 @@ class Plan:
     cause: str = ""
 
 
-def plan(spec: ChainSpec, states: dict[str, State], base: dict[str, Any]) -> Plan:
+def plan_steps(spec: ChainSpec, states: dict[str, State], base: dict[str, Any]) -> Plan:
     """The next moves of a chain. `base` is the scope without steps: {"input", "variables", "run"}."""
     result = Plan()
     settled = settle_fallbacks(spec, states)
@@ -64,17 +64,17 @@ def plan(spec: ChainSpec, states: dict[str, State], base: dict[str, Any]) -> Pla
             if not under_way(states):
                 result.status = "failed"
             return result
-    scope = scope_of(states, settled, base)
+    scope = build_chain_scope(states, settled, base)
     needs = find_needs(spec)
     spare = fallback_keys(spec)
     for step in spec.steps:
         if step.key not in states and step.key not in spare:
             consider(step, needs[step.key], settled, scope, result)
-    choose(spec, states, result)
+    choose_alternative(spec, states, result)
     start_fallbacks(spec, states, result)
     has_moves = result.start or result.skip or result.broken
     if not has_moves and not under_way(states):
-        result.status, result.cause = ending(spec, settled)
+        result.status, result.cause = judge_ending(spec, settled)
     return result
 
 
@@ -148,7 +148,7 @@ def consider(
         result.skip.append((step.key, f"its condition is false: {step.when}"))
 
 
-def choose(spec: ChainSpec, states: dict[str, State], result: Plan) -> None:
+def choose_alternative(spec: ChainSpec, states: dict[str, State], result: Plan) -> None:
     """A router takes the first alternative whose condition holds and skips the others."""
     among = alternatives(spec)
     # An alternative that was taken earlier stays the one, whatever holds now.
@@ -175,7 +175,7 @@ def start_fallbacks(spec: ChainSpec, states: dict[str, State], result: Plan) -> 
             result.start.append(step.fallback)
 
 
-def ending(spec: ChainSpec, settled: dict[str, State]) -> tuple[str, str]:
+def judge_ending(spec: ChainSpec, settled: dict[str, State]) -> tuple[str, str]:
     """The status of a chain whose steps have all ended, and the step that it is due to.
 
     `partial` if a failure was tolerated or a step did only part of its work; `failed` if none of the
@@ -197,7 +197,7 @@ def is_ran(key: str, settled: dict[str, State], spare: Iterable[str]) -> bool:
     return key not in spare and key in settled and settled[key].status != "skipped"
 
 
-def scope_of(states: dict[str, State], settled: dict[str, State], base: dict[str, Any]) -> dict[str, Any]:
+def build_chain_scope(states: dict[str, State], settled: dict[str, State], base: dict[str, Any]) -> dict[str, Any]:
     """The scope of expressions: ended steps, each with status, output, error and the errors of its items."""
     ended = {key: state for key, state in states.items() if state.status in ENDED}
     # A step whose fallback still runs is not settled, but has ended as failed.
@@ -213,11 +213,11 @@ def scope_of(states: dict[str, State], settled: dict[str, State], base: dict[str
     return {**base, "steps": steps}
 
 
-def result_of(spec: ChainSpec, states: dict[str, State], base: dict[str, Any]) -> Any:
+def compute_chain_output(spec: ChainSpec, states: dict[str, State], base: dict[str, Any]) -> Any:
     """The chain's output: its expression, else the output of the last step that ran. Raises MappingError."""
     settled = settle_fallbacks(spec, states)
     if spec.output:
-        return search(spec.output, scope_of(states, settled, base))
+        return search_expression(spec.output, build_chain_scope(states, settled, base))
     spare = fallback_keys(spec)
     for step in reversed(spec.steps):
         state = settled.get(step.key)

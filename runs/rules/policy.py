@@ -49,7 +49,7 @@ class Rules:
     needs_consent: bool = False
 
 
-def decide(rules: Rules) -> Decision:
+def decide_call(rules: Rules) -> Decision:
     """Whether the call may run: the strictest of all opinions."""
     # Among equally strict ones the one with findings tells the person most.
     verdict = max(opinions(rules), key=lambda decision: (STRICTNESS[decision.mode], len(decision.findings)))

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .dates import moment
-from .handles import handles_in
+from .dates import parse_day
+from .handles import find_handles
 from .words import Marked, Words, longer_words
 
 PERSON, TRUSTED, STRANGER, UNKNOWN = "person", "trusted", "stranger", "unknown"
@@ -66,7 +66,12 @@ class Finding:
 
     def as_json(self) -> dict[str, Any]:
         text = str(self.value)[:200]
-        return {"path": visible(self.path), "value": visible(text), "source": self.source, "origin": self.origin}
+        return {
+            "path": show_invisible_characters(self.path),
+            "value": show_invisible_characters(text),
+            "source": self.source,
+            "origin": self.origin,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class Call:
 
     def vouches_for(self, path: str, value: Any) -> bool:
         """Whether the service itself sets this field."""
-        return field_of(path) in self.fields and is_name(value)
+        return name_field(path) in self.fields and is_name(value)
 
 
 class Origins:
@@ -118,7 +123,7 @@ class Origins:
             self.mark(result, origin)
             return
         records = self.trusted
-        if any(finding.names_something for finding in findings) and size_of(result) <= FEW:
+        if any(finding.names_something for finding in findings) and count_records(result) <= FEW:
             records = self.looked_up
         is_models_prose = any(finding.source == MODEL for finding in findings)
         if not call.untrusted and not is_models_prose:
@@ -136,13 +141,13 @@ class Origins:
 
     def examine(self, call: "Call", *, explain: bool = True) -> list[Finding]:
         """One finding for each value of the call's arguments. To `explain` where a value was read takes time."""
-        choices = choices_of(call.schema)
-        declared_names = names_of(call.schema)
+        choices = collect_choices(call.schema)
+        declared_names = collect_declared_names(call.schema)
         findings: list[Finding] = []
         for path, value in leaves(call.arguments, names=declared_names):
             finding = judge(path, value, self, call.effect, choices)
             if explain and finding.source == UNKNOWN:
-                finding = explained(finding, self)
+                finding = explain_finding(finding, self)
             findings.append(finding)
         return findings
 
@@ -159,7 +164,7 @@ class Origins:
         return ""
 
 
-def field_of(path: str) -> str:
+def name_field(path: str) -> str:
     """The name of the field that contains a value: “body” for “mails[0].body[1]”, “[]” for a plain list."""
     without_places = re.sub(r"\[\d+\]", "", path)
     name = without_places.split(".")[-1]
@@ -196,8 +201,8 @@ def reason(findings: Collection[Finding]) -> str:
         return "the run has read untrusted content, and you named nothing in this call"
     # The first stranger's value, or else the first of all.
     worst = min(foreign, key=lambda finding: finding.source != STRANGER)
-    path = visible(worst.path)[:60]
-    value = visible(str(worst.value)[:60])
+    path = show_invisible_characters(worst.path)[:60]
+    value = show_invisible_characters(str(worst.value)[:60])
     first = f"“{path}” ({value})"
     if worst.source == STRANGER:
         return f"{first} comes from untrusted content: {worst.origin}"
@@ -218,11 +223,11 @@ def judge(path: str, value: Any, origins: Origins, effect: str, choices: Collect
         return Finding(path, value, NEUTRAL)
     if effect not in LENIENT:
         return of_target(path, value, origins, in_order=in_order)
-    if field_of(path) in CONTENT:
+    if name_field(path) in CONTENT:
         return of_prose(path, str(value), origins)
     finding = of_target(path, value, origins, in_order=in_order)
     # The model may choose a date itself, but not one that stands in a stranger's text.
-    if finding.source == UNKNOWN and moment(value) and not origins.origin_of(value):
+    if finding.source == UNKNOWN and parse_day(value) and not origins.origin_of(value):
         return Finding(path, value, NEUTRAL)
     return finding
 
@@ -237,9 +242,9 @@ def of_target(path: str, value: Any, origins: Origins, *, in_order: bool = True)
     return Finding(path, value, STRANGER if origin else TRUSTED, origin)
 
 
-def explained(finding: Finding, origins: Origins) -> Finding:
+def explain_finding(finding: Finding, origins: Origins) -> Finding:
     """The finding, as a stranger's if its value or an address in it occurs in a stranger's text."""
-    for value in (finding.value, *handles_in(str(finding.value))):
+    for value in (finding.value, *find_handles(str(finding.value))):
         origin = origins.origin_of(value)
         if origin:
             return Finding(finding.path, finding.value, STRANGER, origin)
@@ -253,7 +258,7 @@ def of_prose(path: str, text: str, origins: Origins) -> Finding:
         origin = origins.origin_of(text)
         if origin:
             return Finding(path, text, STRANGER, origin)
-    for handle in handles_in(text):
+    for handle in find_handles(text):
         if origins.user_words.holds(handle) or origins.looked_up.holds(handle):
             continue
         finding = of_target(path, handle, origins)
@@ -279,12 +284,12 @@ def is_mostly_said(text: str, origins: Origins) -> bool:
     return is_half_own and (own_count + trusted_count) * 4 >= len(words) * 3
 
 
-def choices_of(schema: Any) -> set[str]:
+def collect_choices(schema: Any) -> set[str]:
     """Values listed in the tool's own schema: choosing one of them identifies nothing."""
     choices: set[str] = set()
     if isinstance(schema, list):
         for part in schema:
-            choices |= choices_of(part)
+            choices |= collect_choices(part)
         return choices
     if not isinstance(schema, dict):
         return choices
@@ -292,16 +297,16 @@ def choices_of(schema: Any) -> set[str]:
         if name == "enum":
             choices.update(choice for choice in part if isinstance(choice, str))
         else:
-            choices |= choices_of(part)
+            choices |= collect_choices(part)
     return choices
 
 
-def names_of(schema: Any) -> set[str]:
+def collect_declared_names(schema: Any) -> set[str]:
     """The names of arguments and fields declared in the tool's schema."""
     names: set[str] = set()
     if isinstance(schema, list):
         for part in schema:
-            names |= names_of(part)
+            names |= collect_declared_names(part)
         return names
     if not isinstance(schema, dict):
         return names
@@ -309,7 +314,7 @@ def names_of(schema: Any) -> set[str]:
     if isinstance(properties, dict):
         names.update(properties)
     for part in schema.values():
-        names |= names_of(part)
+        names |= collect_declared_names(part)
     return names
 
 
@@ -329,10 +334,10 @@ def leaves(value: Any, path: str = "", *, names: Collection[str] | None = None) 
         yield path, value
 
 
-def size_of(result: Any) -> int:
+def count_records(result: Any) -> int:
     """The number of records: the entries of the longest list in it, or of an object of objects."""
     if isinstance(result, list):
-        sizes = [size_of(part) for part in result]
+        sizes = [count_records(part) for part in result]
         return max([len(result), *sizes])
     if not isinstance(result, dict):
         return 1
@@ -340,11 +345,11 @@ def size_of(result: Any) -> int:
     # An object with nothing but lists and objects is a table by name.
     is_table = bool(result) and all(isinstance(part, dict | list) for part in parts)
     own_size = len(result) if is_table else 1
-    sizes = [size_of(part) for part in parts]
+    sizes = [count_records(part) for part in parts]
     return max([own_size, *sizes])
 
 
-def visible(text: str) -> str:
+def show_invisible_characters(text: str) -> str:
     """Shows invisible characters, and those that change the text's direction, as numbers."""
     letters: list[str] = []
     for letter in text:

@@ -10,14 +10,14 @@ NONE = "it contains no JSON that can be stored"
 FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*?)```", re.DOTALL)
 
 
-def json_of(text: str, output_schema: dict[str, Any]) -> tuple[Any, str | None]:
+def parse_reply_json(text: str, output_schema: dict[str, Any]) -> tuple[Any, str | None]:
     """Finds JSON of this schema in a model's reply, even in fences or between prose: (value, None), or
     (None, reason).
     """
     problem = NONE
-    for candidate in candidates(text):
+    for candidate in list_json_candidates(text):
         try:
-            value = parsers.read(candidate.encode())
+            value = parsers.parse_json_body(candidate.encode())
         except ValueError as error:
             # Only text that begins as JSON was meant as JSON, and its error tells the model something.
             if problem == NONE and candidate.startswith(("{", "[")):
@@ -31,7 +31,7 @@ def json_of(text: str, output_schema: dict[str, Any]) -> tuple[Any, str | None]:
     return None, problem
 
 
-def candidates(text: str) -> list[str]:
+def list_json_candidates(text: str) -> list[str]:
     """The whole text, then fenced blocks, then the widest {…} or […]."""
     blocks = [block.strip() for block in (text, *FENCE.findall(text))]
     texts = [block for block in blocks if block]

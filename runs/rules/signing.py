@@ -25,17 +25,17 @@ class BadSignature(ValueError):
 
 def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
     """The three headers that sign a body."""
-    signature = digest(secret, message_id, timestamp, body)
+    signature = compute_signature(secret, message_id, timestamp, body)
     return {ID: message_id, TIMESTAMP: str(timestamp), SIGNATURE: f"v1,{signature}"}
 
 
-def digest(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
+def compute_signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
     signed = f"{message_id}.{timestamp}.".encode() + body
-    code = hmac.new(key_of(secret), signed, hashlib.sha256)
+    code = hmac.new(decode_secret(secret), signed, hashlib.sha256)
     return base64.b64encode(code.digest()).decode()
 
 
-def key_of(secret: str) -> bytes:
+def decode_secret(secret: str) -> bytes:
     """`whsec_` marks a secret and is not part of it; the rest is base64, as the scheme requires."""
     text = secret.removeprefix("whsec_")
     try:
@@ -57,7 +57,7 @@ def verify(secret: str, headers: Mapping[str, str], body: bytes, *, now: float, 
     age = now - int(stamp)
     if age > window_s or age < -TOLERATED_AHEAD_S:
         raise BadSignature("stale", f"The message is {round(age)} seconds old; {window_s} are allowed.")
-    expected = digest(secret, message_id, int(stamp), body).encode()
+    expected = compute_signature(secret, message_id, int(stamp), body).encode()
     # A sender that changes its secret signs with the old and the new one; eight bound the work.
     candidates = [part[3:].encode() for part in signatures.split()[:8] if part.startswith("v1,")]
     is_valid = False

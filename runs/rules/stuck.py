@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from .answers import Step, gets_on, hands_over, rephrases, wording
+from .answers import Step, is_handover, is_progressing, rephrases, wording
 
 # Turns before which nothing is checked.
 FIRST_CHECK = 3
@@ -49,7 +49,7 @@ class Verdict:
     stop: bool
 
 
-def check(steps: Iterable[Step], *, was_warned: bool) -> Verdict | None:
+def check_progress(steps: Iterable[Step], *, was_warned: bool) -> Verdict | None:
     """None while the run makes progress; one warning; a stop if the warning changed nothing."""
     turns = [list(turn) for _, turn in groupby(steps, key=lambda step: step.turn)]
     if len(turns) < FIRST_CHECK:
@@ -69,17 +69,17 @@ def circles(turns: Sequence[Turn]) -> list[tuple[int, int, str]]:
     last = turns[-1][-1]
     name = last.name
     code = last.code or "error"
-    all_news = [news_of(turn) for turn in turns]
+    all_news = [collect_turn_news(turn) for turn in turns]
     same_again = f"“{name}” was called again with the same arguments and the same answer"
     to_and_fro = f"“{name}” and another agent keep referring to each other"
     return [
-        (again(all_news), AGAIN, same_again),
+        (count_identical_turns(all_news), AGAIN, same_again),
         (rounds(turns, all_news), ROUND, same_again),
         (wandering(turns), WANDERING, f"“{name}” was called repeatedly with inconclusive answers"),
-        (polled(turns), POLLED, f"“{name}” was called repeatedly with the same arguments"),
+        (count_polls(turns), POLLED, f"“{name}” was called repeatedly with the same arguments"),
         (failing(turns), FAILING, f"“{name}” failed again in the same way ({code})"),
         (empty(turns), EMPTY, f"“{name}” again found nothing"),
-        (handed_over(turns), HANDED_OVER, to_and_fro),
+        (count_handovers(turns), HANDED_OVER, to_and_fro),
         (idle_talk(turns), TO_AND_FRO, to_and_fro),
         (len(by_turns(turns)), BY_TURNS, to_and_fro),
     ]
@@ -88,12 +88,12 @@ def circles(turns: Sequence[Turn]) -> list[tuple[int, int, str]]:
 # -- the same again -----------------------------------------------------------------------------------------------
 
 
-def news_of(turn: Turn) -> News:
+def collect_turn_news(turn: Turn) -> News:
     """What the turn asked and was answered: (tool, arguments, answer) of each call."""
     return frozenset((*step.call, step.news) for step in turn)
 
 
-def again(all_news: Sequence[News]) -> int:
+def count_identical_turns(all_news: Sequence[News]) -> int:
     """The number of identical turns at the end."""
     last = all_news[-1]
     return in_a_row(all_news, lambda news: news == last)
@@ -148,26 +148,26 @@ def same_call(turns: Sequence[Turn]) -> Sequence[Turn]:
 def wandering(turns: Sequence[Turn]) -> int:
     """Readings of one thing whose numbers go up and down, or that repeat earlier answers."""
     row = same_call(turns)
-    if not is_reading(row) or gets_on(map(told_by, row)):
+    if not is_reading(row) or is_progressing(map(join_turn_news, row)):
         return 0
     return len(row)
 
 
-def polled(turns: Sequence[Turn]) -> int:
+def count_polls(turns: Sequence[Turn]) -> int:
     """Identical calls with changing answers. For readings that progress, new wording counts and
     numbers do not.
     """
     row = same_call(turns)
-    if not is_reading(row) or not gets_on(map(told_by, row)):
+    if not is_reading(row) or not is_progressing(map(join_turn_news, row)):
         return len(row)
-    return len({wording(told_by(turn)) for turn in row})
+    return len({wording(join_turn_news(turn)) for turn in row})
 
 
 def is_reading(turns: Sequence[Turn]) -> bool:
     return all(step.is_read for turn in turns for step in turn)
 
 
-def told_by(turn: Turn) -> str:
+def join_turn_news(turn: Turn) -> str:
     """All answers of the turn as one text, whatever order they came in."""
     steps = sorted(turn, key=lambda step: step.call)
     return " ".join(step.news for step in steps)
@@ -209,10 +209,10 @@ def empty(turns: Sequence[Turn]) -> int:
 # -- agents among themselves ----------------------------------------------------------------------------------------
 
 
-def handed_over(turns: Sequence[Turn]) -> int:
+def count_handovers(turns: Sequence[Turn]) -> int:
     """The turns at the end in which one agent was asked and only referred to another that was asked."""
     names = {turn[0].name for turn in turns if is_one_agent(turn)}
-    return in_a_row(turns, lambda turn: is_one_agent(turn) and hands_over(turn[0], names))
+    return in_a_row(turns, lambda turn: is_one_agent(turn) and is_handover(turn[0], names))
 
 
 def idle_talk(turns: Sequence[Turn]) -> int:

@@ -23,13 +23,13 @@ TOLD = ("run.started", "run.waiting", "run.resumed", "run.finished")
 def state_after(type: str, data: dict[str, Any]) -> str:
     """The state after one of those events."""
     if type == "run.finished":
-        return state_of(data["status"], error=data.get("error"))
+        return choose_task_state(data["status"], error=data.get("error"))
     if type == "run.waiting":
-        return state_of("waiting", data["waiting_for"])
+        return choose_task_state("waiting", data["waiting_for"])
     return WORKING
 
 
-def state_of(status: str, waiting_for: str = "", error: dict[str, Any] | None = None) -> str:
+def choose_task_state(status: str, waiting_for: str = "", error: dict[str, Any] | None = None) -> str:
     """The task's state for a run's status. A message that a hook refused is a rejected task."""
     if status == "waiting":
         return BY_WAIT.get(waiting_for, WORKING)

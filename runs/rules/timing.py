@@ -123,11 +123,11 @@ def field(name: str, text: str, size: int, lowest: int = 0) -> set[int]:
         if part.upper() == "L" and name == "day of month":
             numbers.add(LAST_DAY)
         else:
-            numbers |= read_part(name, part, size, lowest)
+            numbers |= parse_timing_part(name, part, size, lowest)
     return numbers
 
 
-def read_part(name: str, text: str, size: int, lowest: int) -> set[int]:
+def parse_timing_part(name: str, text: str, size: int, lowest: int) -> set[int]:
     """The numbers of a part without commas: *, */5, 1-5, 1-5/2, 7 or 7/5. Raises TimingError."""
     match = None if advice(text) else PART.fullmatch(text)
     # A step of 0 goes nowhere.
@@ -139,13 +139,13 @@ def read_part(name: str, text: str, size: int, lowest: int) -> set[int]:
     high = lowest + size - 1
     is_whole_week = size == 7 and first == "0" and last == "7"
     if single:
-        low = number(name, single, size, lowest)
+        low = parse_timing_number(name, single, size, lowest)
         # 5/15: from the fifth on.
         if not step_text:
             high = low
     elif first and not is_whole_week:
-        low = number(name, first, size, lowest)
-        high = number(name, last, size, lowest)
+        low = parse_timing_number(name, first, size, lowest)
+        high = parse_timing_number(name, last, size, lowest)
     # A range from a higher to a lower number goes round the end.
     span = (high - low) % size
     return {(low - lowest + place) % size + lowest for place in range(0, span + 1, step)}
@@ -172,7 +172,7 @@ ADVICE = (
 )
 
 
-def number(name: str, text: str, size: int, lowest: int) -> int:
+def parse_timing_number(name: str, text: str, size: int, lowest: int) -> int:
     """The number that a text of this field means: a number, or a name such as “mon”. Raises TimingError."""
     if size == 7 and text == "7":
         # Sunday.
@@ -282,7 +282,7 @@ def of_day(crontab: Crontab, zone: ZoneInfo, day: date, after: datetime) -> Iter
     start = datetime.combine(day, time(), zone)
     following = datetime.combine(day + timedelta(days=1), time(), zone)
     offset = start.utcoffset() or timedelta()
-    is_even = offset == following.utcoffset() and not changes_within(zone, day, offset)
+    is_even = offset == following.utcoffset() and not has_offset_change(zone, day, offset)
     if not is_even:
         yield from of_changing_day(crontab, zone, day)
         return
@@ -291,7 +291,7 @@ def of_day(crontab: Crontab, zone: ZoneInfo, day: date, after: datetime) -> Iter
     yield from of_even_day(crontab, midnight, after)
 
 
-def changes_within(zone: ZoneInfo, day: date, offset: timedelta) -> bool:
+def has_offset_change(zone: ZoneInfo, day: date, offset: timedelta) -> bool:
     """Whether clocks were changed and changed back within the day, which happened in some zones."""
     for hour in (4, 8, 12, 16, 20):
         moment = datetime.combine(day, time(hour), zone)

@@ -17,7 +17,7 @@ class Verdict:
     value: Any = None
 
 
-def read(answer: Any, place: str) -> Verdict:
+def parse_verdict(answer: Any, place: str) -> Verdict:
     """The verdict in a hook's answer. Raises ValueError if it is anything else."""
     kind = answer.get("verdict") if isinstance(answer, dict) else None
     if not isinstance(kind, str) or kind not in FIELDS:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from plumbing.lookalikes import folded
+from plumbing.lookalikes import fold_lookalikes
 
-from .dates import Day, dates_in, moment, without_dates
+from .dates import Day, find_dates, parse_day, without_dates
 
 OPENING = " \"'`“”„‘’‚«»‹›([{<,;¿¡"
 CLOSING = " \"'`“”‘’«»‹›)]}>,;"
@@ -33,30 +33,30 @@ class Words:
         self.days: set[Day] = set()
 
     def add(self, value: Any) -> None:
-        for text in texts_in(value):
+        for text in collect_texts(value):
             dateless = without_dates(text)
-            self.texts.append(f" {plain(text)} ")
-            self.dateless.append(f" {plain(dateless)} ")
+            self.texts.append(f" {normalize_words(text)} ")
+            self.dateless.append(f" {normalize_words(dateless)} ")
             self.bag.update(tokens(dateless))
             # Numbers count only outside dates, which are compared as dates.
             self.bag.update(word for word in tokens(text) if not word.isdigit())
-            self.numbers.update(number(digits) for digits in ALONE.findall(dateless))
-            self.days |= dates_in(text)
+            self.numbers.update(normalize_number(digits) for digits in ALONE.findall(dateless))
+            self.days |= find_dates(text)
 
     def holds(self, value: Any, *, in_order: bool = True) -> bool:
         """`in_order`: as it is, at word boundaries; else word by word, as in a search."""
         if isinstance(value, int | float):
-            return number(value) in self.numbers
-        day = moment(value)
+            return normalize_number(value) in self.numbers
+        day = parse_day(value)
         if day is not None and any(day.is_on(trusted_day) for trusted_day in self.days):
             return True
-        needle = plain(str(value))
+        needle = normalize_words(str(value))
         if not needle:
             return False
         if not in_order:
             return all(self.has_word(word) for word in needle.split())
         texts = self.dateless if needle.isdigit() else self.texts
-        return any(stands_in(needle, text) for text in texts)
+        return any(contains_words(needle, text) for text in texts)
 
     def has_word(self, word: str) -> bool:
         # A search may put quotes and commas around a word.
@@ -67,51 +67,51 @@ class Marked:
     """An untrusted text. Spaces, punctuation, case and look-alike letters do not hide a value in it."""
 
     def __init__(self, value: Any) -> None:
-        self.text = "\n".join(texts_in(value))
+        self.text = "\n".join(collect_texts(value))
 
     # Computed at first use: most untrusted texts are never searched.
     @cached_property
     def squeezed(self) -> str:
-        return squeezed(self.text)
+        return squeeze_text(self.text)
 
     @cached_property
     def alone(self) -> set[str]:
         """Its words, for values that are too short to be found inside others."""
-        words = re.findall(r"[^\W_]+", folded(self.text))
+        words = re.findall(r"[^\W_]+", fold_lookalikes(self.text))
         return set(words)
 
     @cached_property
     def numbers(self) -> set[str]:
-        return {number(digits) for digits in NUMBER.findall(self.text)}
+        return {normalize_number(digits) for digits in NUMBER.findall(self.text)}
 
     @cached_property
     def days(self) -> set[Day]:
-        return dates_in(self.text)
+        return find_dates(self.text)
 
     def holds(self, value: Any) -> bool:
         if isinstance(value, int | float):
-            return number(value) in self.numbers
-        day = moment(value)
+            return normalize_number(value) in self.numbers
+        day = parse_day(value)
         # Only then: to find the dates of a long text takes time.
         if day is not None and any(day.is_on(marked_day) for marked_day in self.days):
             return True
-        needle = squeezed(str(value))
+        needle = squeeze_text(str(value))
         if len(needle) < SHORT:
             return needle in self.alone
         return needle in self.squeezed
 
 
-def stands_in(word: str, text: str) -> bool:
+def contains_words(word: str, text: str) -> bool:
     """Whether it occurs in the text as whole words. The text begins and ends with a space."""
     place = text.find(word)
     while place >= 0:
-        if begins_at(text, place) and ends_at(text, place + len(word)):
+        if is_word_start(text, place) and is_word_end(text, place + len(word)):
             return True
         place = text.find(word, place + 1)
     return False
 
 
-def begins_at(text: str, place: int) -> bool:
+def is_word_start(text: str, place: int) -> bool:
     """Whether a word may begin here: after a space or an opening sign, also as #word or @word."""
     before = text[place - 1]
     if before in OPENING:
@@ -119,7 +119,7 @@ def begins_at(text: str, place: int) -> bool:
     return before in "#@" and text[place - 2 : place - 1] in OPENING
 
 
-def ends_at(text: str, place: int) -> bool:
+def is_word_end(text: str, place: int) -> bool:
     """Whether a word may end here: before a space or closing punctuation, or at the end of a sentence."""
     if text[place] in CLOSING:
         return True
@@ -127,7 +127,7 @@ def ends_at(text: str, place: int) -> bool:
     return text[place] in ENDING and following in CLOSING + ENDING
 
 
-def plain(text: str) -> str:
+def normalize_words(text: str) -> str:
     """In lower case, with single spaces."""
     lowered = unicodedata.normalize("NFC", text).lower()
     return " ".join(lowered.split())
@@ -135,7 +135,7 @@ def plain(text: str) -> str:
 
 def tokens(text: str) -> list[str]:
     """Its words, without surrounding punctuation and without a genitive's 's."""
-    pieces = re.split(r"[\s,;]+", plain(text))
+    pieces = re.split(r"[\s,;]+", normalize_words(text))
     words = [piece.strip(WRAPPING) for piece in pieces]
     return [re.sub(r"['’]s$", "", word) for word in words if word]
 
@@ -144,30 +144,30 @@ def longer_words(text: str) -> list[str]:
     return [word for word in tokens(text) if len(word) >= SHORT]
 
 
-def squeezed(text: str) -> str:
+def squeeze_text(text: str) -> str:
     """Its letters and digits alone, folded."""
-    return re.sub(r"[\W_]+", "", folded(text))
+    return re.sub(r"[\W_]+", "", fold_lookalikes(text))
 
 
-def texts_in(value: Any) -> list[str]:
+def collect_texts(value: Any) -> list[str]:
     """Every value in it as text, and the names of objects that are not declared fields."""
     if isinstance(value, str):
         return [value]
     if value is None or isinstance(value, bool):
         return []
     if not isinstance(value, dict | list | tuple):
-        return [number(value)]
+        return [normalize_number(value)]
     texts: list[str] = []
     parts: Iterable[Any] = value
     if isinstance(value, dict):
         texts = [name for name in value if not FIELD.fullmatch(name)]
         parts = value.values()
     for part in parts:
-        texts += texts_in(part)
+        texts += collect_texts(part)
     return texts
 
 
-def number(value: Any) -> str:
+def normalize_number(value: Any) -> str:
     """The number in one spelling: 10, 10.0 and “10.00” are “10”, “1,000” is “1000”."""
     text = re.sub(r"[,'’]", "", value) if isinstance(value, str) else repr(value)
     try:

@@ -34,7 +34,7 @@ def device_came_online(device_id: UUID) -> None:
 
 def start_for_device(device_id: UUID, request: RunRequest) -> str:
     """The id of a run requested by the device's owner. Raises the MusterError of intake."""
-    check(request)
+    check_run_request(request)
     device = Device.objects.select_related("owner").get(pk=device_id)
     roles.require(device.owner, roles.ACT)
     metadata = {"device": str(device.pk), **({"agent_id": request.agent_id} if request.agent_id else {})}
@@ -50,7 +50,7 @@ def start_for_device(device_id: UUID, request: RunRequest) -> str:
     return str(accepted.run.pk)
 
 
-def check(request: RunRequest) -> None:
+def check_run_request(request: RunRequest) -> None:
     """Raises Invalid."""
     if not request.agent and not request.chain:
         raise Invalid("A run_request must name an agent or a chain.", code="invalid_request")

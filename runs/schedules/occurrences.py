@@ -42,8 +42,8 @@ def start_open(now: datetime) -> int:
     """
     due = ScheduleOccurrence.objects.filter(outcome=Outcome.DUE, start_at__lte=now).order_by("start_at", "id")
     started = start_together(due)
-    rows = list(joined(due)[:BATCH]) + [row for row in waiting_for_nothing() if is_in_window(row, now)]
-    return started + sum(start(occurrence) for occurrence in rows)
+    rows = list(join_schedules(due)[:BATCH]) + [row for row in waiting_for_nothing() if is_in_window(row, now)]
+    return started + sum(start_occurrence(occurrence) for occurrence in rows)
 
 
 # -- many at once -----------------------------------------------------------------------------------------------------
@@ -68,16 +68,20 @@ def start_together(due: Any) -> int:
 def start_group(due: Any) -> int:
     """One transaction for the claims, the runs and the rows that name them. Returns how many."""
     plain = due.filter(schedule__wait_for_device=False, is_manual=False)
-    group = list(joined(plain).select_for_update(skip_locked=True, of=("self",))[:GROUP])
-    ready = prepared([row for row in group if not refusal_of(row.schedule)])
-    chains.insert([row.run for row in ready if row.run.chain_version_id])
-    messages = [(row.run, text_of(row.schedule), device_of(row.schedule)) for row in ready if row.run.agent_id]
+    group = list(join_schedules(plain).select_for_update(skip_locked=True, of=("self",))[:GROUP])
+    ready = prepare_occurrences([row for row in group if not find_schedule_refusal(row.schedule)])
+    chains.insert_chain_runs([row.run for row in ready if row.run.chain_version_id])
+    messages = [
+        (row.run, build_schedule_text(row.schedule), get_schedule_device(row.schedule))
+        for row in ready
+        if row.run.agent_id
+    ]
     intake.open_sessions(messages)
     update_each(ready, ("outcome", "attempts", "run"))
     return len(ready)
 
 
-def prepared(group: list[ScheduleOccurrence]) -> list[ScheduleOccurrence]:
+def prepare_occurrences(group: list[ScheduleOccurrence]) -> list[ScheduleOccurrence]:
     """The unobstructed ones, the first of each schedule, each with its run, which is not stored
     yet.
     """
@@ -90,8 +94,8 @@ def prepared(group: list[ScheduleOccurrence]) -> list[ScheduleOccurrence]:
         try:
             target = (schedule.chain_id, schedule.agent_id, schedule.owner_id)
             if target not in seen:
-                checks.visible(schedule.target, schedule.owner)
-            occurrence.run = run_of(occurrence)
+                checks.check_usable(schedule.target, schedule.owner)
+            occurrence.run = build_occurrence_run(occurrence)
         except MusterError:
             continue  # reported when it is started individually
         except DATABASE_GONE:
@@ -106,13 +110,13 @@ def prepared(group: list[ScheduleOccurrence]) -> list[ScheduleOccurrence]:
     return ready
 
 
-def run_of(occurrence: ScheduleOccurrence) -> Run:
+def build_occurrence_run(occurrence: ScheduleOccurrence) -> Run:
     schedule = occurrence.schedule
     if schedule.chain is not None:
         run = intake.chain_run(**order(occurrence), chain=schedule.chain, priority=schedule.options.get("priority"))
     else:
         run = intake.message_run(**order(occurrence), agent=schedule.agent, asked=schedule.options)
-    run.idempotency_key = key_of(occurrence)
+    run.idempotency_key = build_occurrence_key(occurrence)
     return run
 
 
@@ -129,7 +133,7 @@ def busy_schedules(group: list[ScheduleOccurrence]) -> set[int]:
 
 def waiting_for_nothing() -> list[ScheduleOccurrence]:
     """Occurrences that waited for an earlier run that has ended."""
-    waiting = joined(ScheduleOccurrence.objects.filter(outcome=Outcome.WAITING_OVERLAP)).order_by("due_at")
+    waiting = join_schedules(ScheduleOccurrence.objects.filter(outcome=Outcome.WAITING_OVERLAP)).order_by("due_at")
     still = ScheduleOccurrence.objects.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE)
     behind = {"schedule__overlap_policy": Schedule.Overlap.QUEUE, "schedule__in": still.values("schedule")}
     return list(waiting.exclude(**behind)[:BATCH])
@@ -145,23 +149,23 @@ def is_in_window(occurrence: ScheduleOccurrence, now: datetime) -> bool:
     return conclude(occurrence, Outcome.MISSED, "it waited for earlier runs until it was outside the window")
 
 
-def joined(rows: Any) -> Any:
+def join_schedules(rows: Any) -> Any:
     return rows.select_related(
         "schedule__owner", "schedule__agent__published", "schedule__agent__provider", "schedule__chain__published"
     )
 
 
-def start(occurrence: ScheduleOccurrence) -> bool:
+def start_occurrence(occurrence: ScheduleOccurrence) -> bool:
     """Start one run for it, or record why not. True if a run was started."""
     schedule = occurrence.schedule
-    if refusal := refusal_of(schedule):
+    if refusal := find_schedule_refusal(schedule):
         return conclude(occurrence, Outcome.REFUSED, refusal)
     if schedule.wait_for_device and not device_is_online(schedule):
         return wait_for_device(occurrence)
     if not occurrence.is_manual and not clear_the_way(occurrence):
         return False
     try:
-        return begin(occurrence)
+        return begin_occurrence(occurrence)
     except NewerFormat as error:
         log.warning("Occurrence %s is left to a newer worker: %s", occurrence.pk, error)
         return False
@@ -172,12 +176,12 @@ def start(occurrence: ScheduleOccurrence) -> bool:
         return try_again(occurrence, str(error))
     except DATABASE_GONE:
         raise
-    except Exception:  # as in `prepared`
+    except Exception:  # as in `prepare_occurrences`
         log.exception("Occurrence %s failed", occurrence.pk)
         return try_again(occurrence, "internal error; the server's log has the reason")
 
 
-def refusal_of(schedule: Schedule) -> str:
+def find_schedule_refusal(schedule: Schedule) -> str:
     if schedule.owner is None:
         return "it has no owner to run for"
     if not schedule.owner.is_active:
@@ -220,13 +224,13 @@ def cancel_earlier(run: Run | None) -> None:
     if run is None:
         return
     try:
-        endings.cancel(run, by=None, reason="its schedule was due again")
+        endings.cancel_run(run, by=None, reason="its schedule was due again")
     except MusterError:
         pass  # it just ended by itself
 
 
 @transaction.atomic
-def begin(occurrence: ScheduleOccurrence) -> bool:
+def begin_occurrence(occurrence: ScheduleOccurrence) -> bool:
     """The run and the row that names it, in one transaction."""
     if not still_open(occurrence).update(outcome=Outcome.STARTED, attempts=F("attempts") + 1):
         return False
@@ -237,11 +241,11 @@ def begin(occurrence: ScheduleOccurrence) -> bool:
 
 def start_target(occurrence: ScheduleOccurrence) -> Run:
     schedule = occurrence.schedule
-    target = checks.visible(schedule.target, schedule.owner)
-    fields = {**order(occurrence), "idempotency_key": key_of(occurrence)}
+    target = checks.check_usable(schedule.target, schedule.owner)
+    fields = {**order(occurrence), "idempotency_key": build_occurrence_key(occurrence)}
     if schedule.chain is not None:
         return intake.start_chain(chain=target, priority=schedule.options.get("priority"), **fields)
-    more = {"text": text_of(schedule), "device": device_of(schedule), "asked": schedule.options}
+    more = {"text": build_schedule_text(schedule), "device": get_schedule_device(schedule), "asked": schedule.options}
     return intake.accept_message(agent=target, **more, **fields).run
 
 
@@ -249,22 +253,27 @@ def order(occurrence: ScheduleOccurrence) -> dict[str, Any]:
     """The request to intake, for either kind of target."""
     schedule = occurrence.schedule
     input = with_last_run(schedule) if schedule.chain else schedule.input
-    return {"user": schedule.owner, "input": input, "trigger": Run.Trigger.SCHEDULE, "metadata": told(occurrence)}
+    return {
+        "user": schedule.owner,
+        "input": input,
+        "trigger": Run.Trigger.SCHEDULE,
+        "metadata": describe_occurrence(occurrence),
+    }
 
 
-def text_of(schedule: Schedule) -> str:
+def build_schedule_text(schedule: Schedule) -> str:
     return schedule.text or f"Scheduled: {schedule.name}"
 
 
-def device_of(schedule: Schedule) -> str | None:
+def get_schedule_device(schedule: Schedule) -> str | None:
     return str(schedule.device) if schedule.device else None
 
 
-def key_of(occurrence: ScheduleOccurrence) -> str:
+def build_occurrence_key(occurrence: ScheduleOccurrence) -> str:
     return f"occurrence:{occurrence.pk}"
 
 
-def told(occurrence: ScheduleOccurrence) -> dict[str, Any]:
+def describe_occurrence(occurrence: ScheduleOccurrence) -> dict[str, Any]:
     schedule = occurrence.schedule
     fields = {"schedule": schedule.name, "occurrence": str(occurrence.pk), "due_at": occurrence.due_at.isoformat()}
     return {**fields, "device": str(schedule.device)} if schedule.device else fields
@@ -325,7 +334,7 @@ def settle_started() -> int:
     ended = ScheduleOccurrence.objects.filter(outcome=Outcome.STARTED, run__status__in=Run.DONE)
     rows = list(ended.select_related("run", "schedule__owner")[:BATCH])
     well = [row for row in rows if row.run.status == Run.Status.SUCCEEDED]
-    return settle_well(well) + sum(settle(row) for row in rows if row.run.status != Run.Status.SUCCEEDED)
+    return settle_well(well) + sum(settle_occurrence(row) for row in rows if row.run.status != Run.Status.SUCCEEDED)
 
 
 @transaction.atomic
@@ -338,7 +347,7 @@ def settle_well(rows: list[ScheduleOccurrence]) -> int:
     return settled
 
 
-def settle(occurrence: ScheduleOccurrence) -> bool:
+def settle_occurrence(occurrence: ScheduleOccurrence) -> bool:
     run = occurrence.run
     outcome = ENDS.get(Run.Status(run.status), Outcome.FAILED)
     reason = (run.error or {}).get("message", "") if outcome != Outcome.SUCCEEDED else occurrence.reason
@@ -357,10 +366,10 @@ def count_failure(schedule: Schedule, reason: str) -> None:
     rows.update(failures=F("failures") + 1)
     failures = rows.values_list("failures", flat=True).get()
     if schedule.pause_after_failures and failures >= schedule.pause_after_failures:
-        pause(schedule, f"{failures} failures in a row; the last: {reason}")
+        pause_schedule(schedule, f"{failures} failures in a row; the last: {reason}")
 
 
-def pause(schedule: Schedule, reason: str) -> int:
+def pause_schedule(schedule: Schedule, reason: str) -> int:
     """Switch it off, record why, and notify its owner."""
     if not Schedule.objects.filter(pk=schedule.pk, enabled=True).update(enabled=False, paused_reason=reason[:200]):
         return 0

@@ -21,7 +21,7 @@ AT_WORK = Q(status__in=[Run.Status.QUEUED, Run.Status.RUNNING]) | Q(
 Queue = tuple[Any, UUID | None]  # (owner, device or None for any device of the owner)
 
 
-def release(owner_id: Any = None) -> int:
+def release_waiting_occurrences(owner_id: Any = None) -> int:
     """Start the first occurrence of each device's queue, if the device is online and none of its
     queue is in progress.
     """
@@ -32,7 +32,9 @@ def release(owner_id: Any = None) -> int:
     first: dict[Queue, UUID] = {}
     for pk, owner, device in rows:
         first.setdefault((owner, device), pk)
-    return sum(let_go(pk) for queue, pk in first.items() if presence.is_online(*queue) and not is_busy(queue))
+    return sum(
+        release_occurrence(pk) for queue, pk in first.items() if presence.is_online(*queue) and not is_busy(queue)
+    )
 
 
 def is_busy(queue: Queue) -> bool:
@@ -44,6 +46,6 @@ def is_busy(queue: Queue) -> bool:
     return same.filter(outcome=Outcome.DUE).exists() or runs.exists()
 
 
-def let_go(pk: UUID) -> int:
+def release_occurrence(pk: UUID) -> int:
     rows = ScheduleOccurrence.objects.filter(pk=pk, outcome=Outcome.WAITING_DEVICE)
     return rows.update(outcome=Outcome.DUE, reason="its device came online")

@@ -21,7 +21,7 @@ from plumbing.statements import Select, update_each
 from plumbing.texts import translate
 from runs.models import Schedule, ScheduleOccurrence
 from runs.queue import timers
-from runs.rules.missed import jittered, settle_missed
+from runs.rules.missed import add_jitter, settle_missed
 from runs.rules.timing import Missed, TimingError, come_due, next_due, upcoming
 
 from . import occurrences, pending
@@ -31,14 +31,14 @@ BATCH = 1000
 GROUP = 250  # schedules claimed in one transaction
 
 
-def tick(now: datetime | None = None) -> dict[str, int]:
+def tick_schedules(now: datetime | None = None) -> dict[str, int]:
     """One pass; safe to run concurrently. Returns how many of each."""
     now = now or clock.now()
-    claimed = claim_due(now) if IS_DUE.first(now=now) else 0
+    claimed = claim_due_schedules(now) if IS_DUE.first(now=now) else 0
     there = {outcome for (outcome,) in OPEN.all()}
     settled = occurrences.settle_started() if Outcome.STARTED in there else 0
     if Outcome.WAITING_DEVICE in there:
-        pending.release()
+        pending.release_waiting_occurrences()
     started = occurrences.start_open(now) if there - {Outcome.STARTED} else 0
     return {"claimed": claimed, "started": started, "settled": settled}
 
@@ -58,7 +58,7 @@ OPEN = Select(
 # -- claiming
 
 
-def claim_due(now: datetime) -> int:
+def claim_due_schedules(now: datetime) -> int:
     """Record the due times up to now of every schedule and advance them, a group per transaction."""
     claimed = 0
     for _ in range(BATCH // GROUP):
@@ -89,20 +89,20 @@ def come_round(schedule: Schedule, now: datetime) -> list[ScheduleOccurrence]:
         times = come_due(schedule.timing(), schedule.next_due_at, now, end=schedule.ends_at)
     except (TimingError, OverflowError) as error:
         schedule.enabled = False
-        occurrences.pause(schedule, f"its timing is not valid: {error}")
+        occurrences.pause_schedule(schedule, f"its timing is not valid: {error}")
         return []
     schedule.next_due_at = times.following
     schedule.last_due_at = times.due[-1] if times.due else schedule.last_due_at
-    return occurrences_of(schedule, times, now)
+    return build_occurrences(schedule, times, now)
 
 
-def occurrences_of(schedule: Schedule, times: Missed, now: datetime) -> list[ScheduleOccurrence]:
+def build_occurrences(schedule: Schedule, times: Missed, now: datetime) -> list[ScheduleOccurrence]:
     verdicts = settle_missed(times.due, now, schedule.missed_policy, schedule.missed_window_s)
     rows = [
         ScheduleOccurrence(
             schedule=schedule,
             due_at=verdict.due_at,
-            start_at=jittered(verdict.due_at, schedule.jitter_s, str(schedule.pk)),
+            start_at=add_jitter(verdict.due_at, schedule.jitter_s, str(schedule.pk)),
             outcome=Outcome.DUE if verdict.starts else Outcome.MISSED,
             reason=verdict.reason,
             settled_at=None if verdict.starts else now,
@@ -139,7 +139,7 @@ def beginning(schedule: Schedule, now: datetime) -> datetime:
     return schedule.starts_at - timedelta(microseconds=1)
 
 
-def preview(schedule: Schedule, count: int = 10, now: datetime | None = None) -> list[datetime]:
+def preview_due_times(schedule: Schedule, count: int = 10, now: datetime | None = None) -> list[datetime]:
     """The next due times (UTC). Raises Invalid if the timing is invalid."""
     now = now or clock.near()
     try:
@@ -158,7 +158,7 @@ def run_now(schedule: Schedule, *, by: Any) -> ScheduleOccurrence:
             )
     except IntegrityError:
         raise Conflict("This moment is already a due time.", hint="Try again.")
-    occurrences.start(occurrences.joined(ScheduleOccurrence.objects.filter(pk=occurrence.pk)).get())
+    occurrences.start_occurrence(occurrences.join_schedules(ScheduleOccurrence.objects.filter(pk=occurrence.pk)).get())
     occurrence.refresh_from_db()
     return occurrence
 

@@ -29,7 +29,7 @@ from runs.models import Run, Trigger, TriggerFiring
 from runs.models.room import check_room
 from runs.rules import signing
 
-from .pending import release
+from .pending import release_waiting_occurrences
 
 log = logging.getLogger(__name__)
 Outcome = TriggerFiring.Outcome
@@ -55,26 +55,26 @@ def receive(hook: UUID, headers: Mapping[str, str], body: bytes) -> TriggerFirin
         key = signing.verify(trigger.secret, headers, body, now=time.time(), window_s=trigger.replay_window_s)
     except signing.BadSignature as error:
         raise BadHook(str(error), code=error.code, hint="docs/howto/schedules.md describes how to sign.")
-    event = event_of(body)
+    event = parse_trigger_event(body)
     check_room(trigger.owner_id, event)
     sha256 = hashlib.sha256(body).hexdigest()
-    firing, is_new = write(trigger, key, event, sha256, untrusted=True)
+    firing, is_new = write_firing(trigger, key, event, sha256, untrusted=True)
     if not is_new and firing.body_sha256 != sha256:
         raise IdempotencyMismatch(
             "This webhook-id was used with another body before.", hint="Use a new id for a new message."
         )
-    return start(firing) if is_new else firing
+    return start_firing(firing) if is_new else firing
 
 
-def event_of(body: bytes) -> dict[str, Any]:
+def parse_trigger_event(body: bytes) -> dict[str, Any]:
     try:
-        event = parsers.read(body or b"{}")
+        event = parsers.parse_json_body(body or b"{}")
     except ValueError as error:
         raise ParseError(f"The body is not JSON: {error}")
     return event if isinstance(event, dict) else {"value": event}
 
 
-def write(
+def write_firing(
     trigger: Trigger, key: str, event: dict[str, Any], sha256: str = "", *, untrusted: bool = False
 ) -> tuple[TriggerFiring, bool]:
     try:
@@ -93,15 +93,15 @@ def device_came(device_id: Any, owner_id: Any, now: datetime | None = None) -> i
     live = Trigger.objects.filter(kind=Trigger.Kind.DEVICE_ONLINE, enabled=True, owner_id=owner_id)
     for trigger in live.filter(Q(device=device_id) | Q(device=None)):
         event = {"device": str(device_id), "at": now.isoformat()}
-        write(trigger, f"{device_id}:{now.isoformat()}", event)
-    return release(owner_id)
+        write_firing(trigger, f"{device_id}:{now.isoformat()}", event)
+    return release_waiting_occurrences(owner_id)
 
 
-def tick(now: datetime | None = None) -> int:
+def tick_triggers(now: datetime | None = None) -> int:
     """Start the firings that were not started yet."""
     firings = PENDING.all()
     for firing in firings:
-        start(firing)
+        start_firing(firing)
     return len(firings)
 
 
@@ -114,12 +114,12 @@ PENDING = Select(
 )
 
 
-def start(firing: TriggerFiring) -> TriggerFiring:
+def start_firing(firing: TriggerFiring) -> TriggerFiring:
     """Start the run of a firing, or record why not."""
     trigger = firing.trigger
     now = clock.near()
-    if refusal := refusal_of(trigger, firing, now):
-        return refuse(firing, refusal)
+    if refusal := find_firing_refusal(trigger, firing, now):
+        return refuse_firing(firing, refusal)
     try:
         with transaction.atomic():
             if not TriggerFiring.objects.filter(pk=firing.pk, outcome=Outcome.PENDING).update(outcome=Outcome.STARTED):
@@ -132,11 +132,11 @@ def start(firing: TriggerFiring) -> TriggerFiring:
     except NewerFormat as error:
         log.warning("Firing %s is left to a newer worker: %s", firing.pk, error)
     except (MusterError, MappingError) as error:
-        return refuse(firing, f"{error.code}: {error}")
+        return refuse_firing(firing, f"{error.code}: {error}")
     return firing
 
 
-def refusal_of(trigger: Trigger, firing: TriggerFiring, now: datetime) -> str:
+def find_firing_refusal(trigger: Trigger, firing: TriggerFiring, now: datetime) -> str:
     if trigger.owner is None or not trigger.owner.is_active:
         return "it has no active owner to run for"
     if not trigger.enabled:
@@ -158,14 +158,14 @@ def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
     key = f"firing:{firing.pk}"
     origin = f"the event of trigger “{trigger.name}”" if firing.untrusted else ""
     if trigger.chain is not None:
-        chain = checks.visible(trigger.chain, trigger.owner)
+        chain = checks.check_usable(trigger.chain, trigger.owner)
         return intake.start_chain(
             user=trigger.owner, chain=chain, input=input, trigger=Run.Trigger.EVENT, idempotency_key=key,
             metadata=metadata, untrusted_input=origin, priority=trigger.options.get("priority"),
         )  # fmt: skip
     accepted = intake.accept_message(
         user=trigger.owner,
-        agent=checks.visible(trigger.agent, trigger.owner),
+        agent=checks.check_usable(trigger.agent, trigger.owner),
         text=trigger.text or f"Triggered: {trigger.name}",
         input=input,
         trigger=Run.Trigger.EVENT,
@@ -177,7 +177,7 @@ def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
     return accepted.run
 
 
-def refuse(firing: TriggerFiring, reason: str) -> TriggerFiring:
+def refuse_firing(firing: TriggerFiring, reason: str) -> TriggerFiring:
     TriggerFiring.objects.filter(pk=firing.pk, outcome=Outcome.PENDING).update(
         outcome=Outcome.REFUSED, reason=reason[:300]
     )

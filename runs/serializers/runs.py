@@ -80,7 +80,7 @@ class RunListSerializer(serializers.ListSerializer):
     def to_representation(self, data: Any) -> Any:
         runs = list(data)
         self.child.usages = totals.of_all(runs)
-        self.child.waits = pending.of(runs)
+        self.child.waits = pending.list_open_requests(runs)
         self.child.served = Worker.objects.alive().served() if any(map(workers.stands_long, runs)) else {}
         return super().to_representation(runs)
 
@@ -137,8 +137,8 @@ class RunSerializer(serializers.ModelSerializer):
         """Each answer to a message has one, and a page fifty: thirty fields that each look for their value took five
         times as long.
         """
-        waits = pending.of([run]) if self.waits is None else self.waits
-        usage = self.usages.get(run.pk) or totals.of(run)
+        waits = pending.list_open_requests([run]) if self.waits is None else self.waits
+        usage = self.usages.get(run.pk) or totals.total_usage(run)
         shown = {
             "id": str(run.pk),
             "status": str(run.status),
@@ -161,14 +161,14 @@ class RunSerializer(serializers.ModelSerializer):
             "finished_at": write_time(run.finished_at),
             "deadline": write_time(run.deadline),
             "input": run.input,
-            "options": options.as_json(run),
+            "options": options.serialize_options(run),
             "output": run.output,
             "error": None if run.error is None else self.fields["error"].to_representation(run.error),
             "turns": run.turns,
             "usage": usage.as_json(),
-            "counts": endings.counts_of(run),
+            "counts": endings.read_run_counts(run),
             "metadata": run.metadata,
-            "urls": urls_of(run),
+            "urls": build_run_urls(run),
         }
         if hasattr(run, "reply"):  # set by `with_reply`
             shown["reply"] = None if run.reply is None else self.fields["reply"].to_representation(run.reply)
@@ -192,7 +192,7 @@ def write_time(moment: datetime | None) -> str | None:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z") if moment else None
 
 
-def urls_of(run: Run) -> dict[str, str]:
+def build_run_urls(run: Run) -> dict[str, str]:
     base = reverse("run-detail", args=[run.pk])
     return {
         "self": base,
@@ -204,11 +204,11 @@ def urls_of(run: Run) -> dict[str, str]:
 
 
 def with_reply(run: Run) -> Run:
-    run.reply = reply_of(run)  # type: ignore[attr-defined]
+    run.reply = find_run_reply(run)  # type: ignore[attr-defined]
     return run
 
 
-def reply_of(run: Run) -> dict[str, Any] | None:
+def find_run_reply(run: Run) -> dict[str, Any] | None:
     """From the run's last event, or from its conversation if its events were deleted (`manage.py prune`)."""
     if run.finished_at is None:
         return None
@@ -250,7 +250,7 @@ class EventSerializer(serializers.ModelSerializer):
         fields = ["seq", "type", "at", "data"]
 
     def to_representation(self, event: RunEvent) -> dict[str, Any]:
-        return {key: value for key, value in events.as_json(event).items() if key != "run"}
+        return {key: value for key, value in events.serialize_event(event).items() if key != "run"}
 
 
 class EventPageSerializer(serializers.Serializer):

@@ -22,7 +22,7 @@ from agents.http.strict import (
     Words,
 )
 from agents.http.viewsets import shared_serializer
-from agents.mapping import MappingError, parse, read_source
+from agents.mapping import MappingError, parse_expression, read_source
 from agents.models import Agent, Chain
 from agents.models.options import find_options
 from agents.serializers.owned import OWNED, OwnedSerializer, find_by_name
@@ -118,9 +118,9 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
             schedule.last_run_at = Schedule.objects.with_last_run().get(pk=schedule.pk).last_run_at
         crontab, interval, clocked = schedule.crontab, schedule.interval, schedule.clocked
         shown = super().to_representation(_Shown(schedule))
-        shown["crontab"] = line_of(crontab) if crontab else None
+        shown["crontab"] = format_crontab(crontab) if crontab else None
         shown["interval"] = {"every": interval.every, "period": interval.period} if interval else None
-        shown["at"] = events.rfc3339(clocked.clocked_time) if clocked else None
+        shown["at"] = events.format_moment(clocked.clocked_time) if clocked else None
         return shown
 
     def validate_timezone(self, name: str) -> str:
@@ -148,7 +148,7 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
                 {"crontab": "Send exactly one of crontab, interval and at."}, code="one_timing"
             )
         if not chosen and "timezone" in data and self.instance and self.instance.crontab:
-            chosen = {"crontab": line_of(self.instance.crontab)}
+            chosen = {"crontab": format_crontab(self.instance.crontab)}
         return data | (timing_rows(chosen, zone) if chosen else {})
 
     def create(self, validated: dict[str, Any]) -> Schedule:
@@ -180,7 +180,7 @@ class _Shown:
         return getattr(self._schedule, name)
 
 
-def line_of(row: CrontabSchedule) -> str:
+def format_crontab(row: CrontabSchedule) -> str:
     return f"{row.minute} {row.hour} {row.day_of_month} {row.month_of_year} {row.day_of_week}"
 
 
@@ -203,15 +203,15 @@ def timing_rows(chosen: dict[str, Any], zone: str) -> dict[str, Any]:
         except TimingError as error:
             raise serializers.ValidationError({"crontab": str(error)}, code="invalid_crontab")
         fields = {"minute": minute, "hour": hour, "day_of_month": day, "month_of_year": month, "day_of_week": weekday}
-        rows["crontab"] = shared(CrontabSchedule, **fields, timezone=zone)
+        rows["crontab"] = get_shared_timing(CrontabSchedule, **fields, timezone=zone)
     elif "interval" in chosen:
-        rows["interval"] = shared(IntervalSchedule, **chosen["interval"])
+        rows["interval"] = get_shared_timing(IntervalSchedule, **chosen["interval"])
     else:
-        rows["clocked"] = shared(ClockedSchedule, clocked_time=chosen["at"])
+        rows["clocked"] = get_shared_timing(ClockedSchedule, clocked_time=chosen["at"])
     return rows
 
 
-def shared(model: Any, **fields: Any) -> Any:
+def get_shared_timing(model: Any, **fields: Any) -> Any:
     return model.objects.filter(**fields).first() or model.objects.create(**fields)
 
 
@@ -291,7 +291,7 @@ def mapping_problem(name: str, source: Any) -> Problem | None:
     if isinstance(source, dict) and "value" in source:
         return None
     try:
-        parse(read_source(source)[0])
+        parse_expression(read_source(source)[0])
     except MappingError as error:
         return Problem("", error.code, f"“{name}”: {error}", error.hint)
     return None

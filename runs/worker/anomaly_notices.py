@@ -13,10 +13,10 @@ from runs.models.figures import anomalies
 ANOMALY = "agent.anomaly"
 
 
-def tick(now: datetime | None = None) -> int:
+def tick_anomalies(now: datetime | None = None) -> int:
     """The number of anomalies that were reported."""
     now = (now or clock.near()).astimezone(UTC)
-    return sum(report(owner, now) for owner in listeners())
+    return sum(report_anomalies(owner, now) for owner in listeners())
 
 
 def listeners() -> set[int]:
@@ -25,8 +25,8 @@ def listeners() -> set[int]:
     return {owner for owner, events in rows if not events or ANOMALY in events}
 
 
-def report(owner: int, now: datetime) -> int:
-    reported_keys = {(body["data"]["agent"], body["data"]["measure"]) for body in reported(owner, now)}
+def report_anomalies(owner: int, now: datetime) -> int:
+    reported_keys = {(body["data"]["agent"], body["data"]["measure"]) for body in list_reported(owner, now)}
     today = anomalies.today(Run.objects.filter(principal_id=owner), now)
     fresh = [one for one in today if (one.agent, one.measure) not in reported_keys]
     for anomaly in fresh:
@@ -34,7 +34,7 @@ def report(owner: int, now: datetime) -> int:
     return len(fresh)
 
 
-def reported(owner: int, now: datetime) -> QuerySet[Any]:
+def list_reported(owner: int, now: datetime) -> QuerySet[Any]:
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     rows = WebhookDelivery.objects.filter(webhook__owner_id=owner, type=ANOMALY, created_at__gte=midnight)
     return rows.values_list("body", flat=True)

@@ -21,7 +21,7 @@ from registry import factory
 from registry.exceptions import CannotBuild
 from runs.calls import hooks, resumption
 from runs.calls.artifacts import LIMIT as MOST_FILES
-from runs.calls.artifacts import described
+from runs.calls.artifacts import describe_artifact
 from runs.calls.desk import Desk
 from runs.chains.calls import Request
 from runs.chains.fanout import is_answered
@@ -30,7 +30,7 @@ from runs.exceptions import LeaseLost
 from runs.models import Artifact, Run, ToolCallRecord
 from runs.queue.leases import Lease
 
-from .external import PREFIX, end_if_refused, lost, owner_of
+from .external import PREFIX, build_claim_lost, end_if_refused, hash_claim_token
 
 LOOK_S = 1.0  # how often a call in progress reads whether its run was cancelled
 MOST_CALLS = 1000  # of one run
@@ -38,7 +38,7 @@ GRACE_S = 10.0  # after a call's own limit; then the process that made it is tak
 Offered = tuple[ToolSpec, str]  # the tool, and "allow" or "ask"
 
 
-def run_of(token: str) -> Run | None:
+def find_claimed_run(token: str) -> Run | None:
     """The run that this claim holds now; None if it holds none, or if the key or the login that it was made with is not
     valid.
     """
@@ -49,7 +49,9 @@ def run_of(token: str) -> Run | None:
     except ValueError:
         return None
     live = {"status": Run.Status.RUNNING, "trigger": Run.Trigger.EXTERNAL, "lease_expires_at__gt": clock.Now()}
-    rows = Run.objects.filter(SiteHold.absent(), pk=pk, lease_owner=owner_of(token), principal__is_active=True, **live)
+    rows = Run.objects.filter(
+        SiteHold.absent(), pk=pk, lease_owner=hash_claim_token(token), principal__is_active=True, **live
+    )
     run = rows.select_related("principal", "agent__provider", "version", "session").first() if secret else None
     if run is None or not Standing.named(credential, run.principal_id).is_good():
         return None
@@ -83,7 +85,7 @@ def open_desk(run: Run) -> Desk:
         live = factory.live_agent(run.agent, None if run.version_id == run.agent.published_id else run.version)
     except CannotBuild as error:
         raise Conflict(str(error), code=error.code, hint=error.hint or "Its author has to change the agent.")
-    hooked = hooks.of(run, agent=live.spec.name, is_cancelled=lease.is_cancelled)
+    hooked = hooks.load_hooks(run, agent=live.spec.name, is_cancelled=lease.is_cancelled)
     desk = Desk(run, lease, live.tools, agent=live.spec.name, hooked=hooked)
     desk.read_grants()
     return desk
@@ -95,35 +97,35 @@ def tools(run: Run) -> list[Offered]:
     return [(desk.tools[name], desk.judge(desk.tools[name], name).mode) for name in desk.offered()]
 
 
-def calls(run: Run) -> Any:
+def query_program_calls(run: Run) -> Any:
     return ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id")
 
 
 # -- calling -------------------------------------------------------------------------------------
 
 
-def call(run: Run, *, id: str, tool: str, arguments: dict[str, Any]) -> ToolCallRecord:
+def make_program_call(run: Run, *, id: str, tool: str, arguments: dict[str, Any]) -> ToolCallRecord:
     """Make one call, or find the call that the program made under this id. Raises ClaimLost,
     RunFinished, Conflict, IdempotencyMismatch.
     """
     end_if_refused(run)
     desk = open_desk(run)
     try:
-        [request] = hooks.checked(desk, [Request(id, tool, arguments)])
-        record, is_new = recorded(desk, request)
+        [request] = hooks.check_calls_by_hooks(desk, [Request(id, tool, arguments)])
+        record, is_new = record_program_call(desk, request)
         if is_new:
             desk.perform([record])
     except LeaseLost:
-        raise lost(run)
+        raise build_claim_lost(run)
     return record if is_new else proceed(run, record, desk)
 
 
 @transaction.atomic
-def recorded(desk: Desk, request: Any) -> tuple[ToolCallRecord, bool]:
+def record_program_call(desk: Desk, request: Any) -> tuple[ToolCallRecord, bool]:
     """The recorded call, and whether it is new. The run's row is locked: of two requests one records."""
     run = desk.run
     desk.tell()
-    earlier = calls(run).filter(model_call_id=request.id).first()
+    earlier = query_program_calls(run).filter(model_call_id=request.id).first()
     if earlier is not None:
         arguments = earlier.details.get("asked", earlier.arguments)  # a hook may have replaced them
         if (earlier.name, arguments) != (request.name, request.arguments):
@@ -132,7 +134,7 @@ def recorded(desk: Desk, request: Any) -> tuple[ToolCallRecord, bool]:
                 hint="Use a new id for another call.",
             )
         return earlier, False
-    number = calls(run).count()
+    number = query_program_calls(run).count()
     if number >= MOST_CALLS:
         raise Conflict(
             f"A run can make at most {MOST_CALLS} calls.",
@@ -153,9 +155,9 @@ def extend(run: Run, tool: ToolSpec | None) -> None:
     )
 
 
-def find(run: Run, id: UUID) -> ToolCallRecord:
+def find_program_call(run: Run, id: UUID) -> ToolCallRecord:
     """One of the run's calls, continued if what it waits for has come. Raises NotFound, ClaimLost."""
-    record = calls(run).filter(pk=id).first()
+    record = query_program_calls(run).filter(pk=id).first()
     if record is None:
         raise NotFound("This run has made no such call.")
     return record if record.outcome else proceed(run, record, open_desk(run))
@@ -166,21 +168,21 @@ def proceed(run: Run, record: ToolCallRecord, desk: Desk) -> ToolCallRecord:
     if record.outcome:
         return record
     try:
-        mine = taken(desk, record.pk)
+        mine = take_program_call(desk, record.pk)
         if mine is not None:
             desk.perform([mine])
             return mine
     except LeaseLost:
-        raise lost(run)
+        raise build_claim_lost(run)
     record.refresh_from_db()
     return record
 
 
 @transaction.atomic
-def taken(desk: Desk, id: UUID) -> ToolCallRecord | None:
+def take_program_call(desk: Desk, id: UUID) -> ToolCallRecord | None:
     """The call, if it can go on now and no other request has taken it."""
     desk.tell()
-    record = calls(desk.run).get(pk=id)
+    record = query_program_calls(desk.run).get(pk=id)
     if record.outcome:
         return None
     if not record.waiting_for:
@@ -188,7 +190,7 @@ def taken(desk: Desk, id: UUID) -> ToolCallRecord | None:
             return None
     elif not is_answered(record):
         return None
-    resumption.go_on(desk, record)
+    resumption.resume_call(desk, record)
     if record.outcome:
         return None
     record.waiting_for, record.started_at = "", clock.now()
@@ -204,7 +206,7 @@ def is_abandoned(record: ToolCallRecord, tool: ToolSpec | None, now: datetime) -
 # -- files ---------------------------------------------------------------------------------------
 
 
-def add_file(run: Run, *, name: str, content: bytes, declared: str = "") -> Artifact:
+def add_program_file(run: Run, *, name: str, content: bytes, declared: str = "") -> Artifact:
     """A file that the program made for this run, with its event. What an outside program writes is
     untrusted. Raises TooLarge, Conflict, ClaimLost.
     """
@@ -217,8 +219,8 @@ def add_file(run: Run, *, name: str, content: bytes, declared: str = "") -> Arti
     source = StoredFile.Source.RUN
     file = storage.store_bytes(run.principal_id, name, content, declared=declared, untrusted=True, source=source)
     with transaction.atomic():
-        entry = ("artifact.created", {**described(file), "untrusted": True, "call": None})
-        if events.record_with(run, [entry], where=ClaimLease(run).conditions()) is None:
-            raise lost(run)
-        storage.keep(file)
+        entry = ("artifact.created", {**describe_artifact(file), "untrusted": True, "call": None})
+        if events.record_events_and_change(run, [entry], where=ClaimLease(run).conditions()) is None:
+            raise build_claim_lost(run)
+        storage.keep_file(file)
         return Artifact.objects.create(run=run, file=file)

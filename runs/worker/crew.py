@@ -125,7 +125,7 @@ class Threads(RestingThreads):
     """Threads that return their database connection after each piece of work."""
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
-        return super().submit(threads.answer, partial(work, **options), *arguments)
+        return super().submit(threads.run_with_connection, partial(work, **options), *arguments)
 
 
 def is_outside_transaction() -> bool:

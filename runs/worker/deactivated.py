@@ -16,16 +16,16 @@ BATCH = 500
 REASON = _("The account of its user was deactivated.")
 
 
-def tick() -> int:
+def stop_deactivated_accounts() -> int:
     """Cancel the live runs of people whose accounts were deactivated; how many. Like every cancelled run, one that is
     at work ends before its next call of a model or tool, and closes its open calls, approvals and children.
     """
     if SiteHold.current():
         return 0
-    return sum(stop(run) for (account,) in DEACTIVATED.all() for run in to_stop(account)[:BATCH])
+    return sum(stop_run(run) for (account,) in DEACTIVATED.all() for run in to_stop(account)[:BATCH])
 
 
-def deactivated(_: Any) -> Any:
+def query_deactivated(_: Any) -> Any:
     """Deactivated accounts that have runs to stop. There are few, and a subquery finds a run of each in an index;
     joined, the two tables may be read from the other end, which is every run of a backlog.
     """
@@ -40,12 +40,12 @@ def to_stop(account: Any) -> Any:
     return rows.order_by("depth", "pk")
 
 
-DEACTIVATED = Select(deactivated)
+DEACTIVATED = Select(query_deactivated)
 
 
-def stop(run: Run) -> bool:
+def stop_run(run: Run) -> bool:
     try:
-        endings.cancel(run, by=None, reason=REASON)
+        endings.cancel_run(run, by=None, reason=REASON)
     except RunFinished:  # meanwhile, perhaps with its parent
         return False
     return True

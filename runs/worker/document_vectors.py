@@ -33,13 +33,15 @@ _rested: dict[int, float] = {}  # collection → until when, on the monotonic cl
 
 def start_due() -> int:
     """Begin to make vectors for the collections that lack them, at most one of each person. Returns for how many."""
-    return QUEUE.fill(partial(meaning.claim, LEASE_S), lambda collection: collection.owner_id, make)
+    return QUEUE.fill(
+        partial(meaning.claim_unembedded_collection, LEASE_S), lambda collection: collection.owner_id, make
+    )
 
 
-def tick() -> int:
+def tick_document_vectors() -> int:
     """The same on this thread, for all collections. Returns how many vectors were made."""
     end, done = time.monotonic() + TURN_S, 0
-    while time.monotonic() < end and (collection := meaning.claim(LEASE_S)):
+    while time.monotonic() < end and (collection := meaning.claim_unembedded_collection(LEASE_S)):
         done += make(collection)
     return done
 
@@ -49,22 +51,22 @@ def make(collection: Collection) -> int:
     end, done = time.monotonic() + TURN_S, 0
     try:
         for chunks in meaning.lacking(collection, BATCH):
-            if not meaning.keep(collection, of_chunks(collection, chunks)):
+            if not meaning.store_chunk_vectors(collection, of_chunks(collection, chunks)):
                 return done
             done += len(chunks)
             if time.monotonic() >= end:
-                meaning.go_on(collection)
+                meaning.resume_embedding(collection)
                 return done
     except MusterError as error:
         log.warning("The collection %s has no new vectors: %s", collection.pk, error)
-        meaning.wait(collection, str(error), AGAIN_S)
+        meaning.pause_embedding(collection, str(error), AGAIN_S)
         return done
-    meaning.finish(collection)
+    meaning.finish_embedding(collection)
     return done
 
 
 def of_chunks(collection: Collection, chunks: Sequence[Chunk]) -> dict[int, bytes]:
-    numbers = embed(collection, [embeddings.passed(meaning.passage(chunk)) for chunk in chunks])
+    numbers = embed_chunks(collection, [embeddings.limit_text(meaning.passage(chunk)) for chunk in chunks])
     return {chunk.pk: vector for chunk, vector in zip(chunks, numbers, strict=True)}
 
 
@@ -74,22 +76,22 @@ def of_questions(collection: Collection, texts: Sequence[str]) -> list[bytes] | 
         return None
     try:
         limit_s = settings.COLLECTION_QUESTION_S if len(texts) == 1 else SEVERAL_S
-        packed_vectors = embed(collection, [embeddings.passed(text) for text in texts], limit_s)
+        packed_vectors = embed_chunks(collection, [embeddings.limit_text(text) for text in texts], limit_s)
     except MusterError as error:
         log.warning("The collection %s is searched by words only: %s", collection.pk, error)
         _rested[collection.pk] = time.monotonic() + REST_S
         return None
     _rested.pop(collection.pk, None)
     if {len(one) for one in packed_vectors} != {(collection.dimensions or 0) * meaning.BYTES}:
-        meaning.start_again(collection)
+        meaning.restart_embedding(collection)
     return packed_vectors
 
 
-def embed(collection: Collection, texts: list[str], limit_s: float | None = None) -> list[bytes]:
+def embed_chunks(collection: Collection, texts: list[str], limit_s: float | None = None) -> list[bytes]:
     """Raises MusterError."""
-    provider, model = model_of(collection)
+    provider, model = find_embedding_model(collection)
     if collection.owner:
-        numbers = vectors.embed(collection.owner, None, provider, model, texts, limit_s=limit_s)[0]
+        numbers = vectors.embed_texts(collection.owner, None, provider, model, texts, limit_s=limit_s)[0]
     else:
         numbers = of_site(provider, model, texts, limit_s)
     return [vector.tobytes() for vector in numbers]
@@ -97,12 +99,12 @@ def embed(collection: Collection, texts: list[str], limit_s: float | None = None
 
 def of_site(provider: Provider, model: str, texts: list[str], limit_s: float | None) -> vectors.Vectors:
     try:
-        return embeddings.counted(provider, model, texts, limit_s=limit_s)[0]
+        return embeddings.embed_and_count(provider, model, texts, limit_s=limit_s)[0]
     except (ModelFailed, AttemptFailed) as error:
-        raise vectors.refusal(error)
+        raise vectors.describe_embedding_failure(error)
 
 
-def model_of(collection: Collection) -> tuple[Provider, str]:
+def find_embedding_model(collection: Collection) -> tuple[Provider, str]:
     """The provider must be one that the collection's owner may use. Raises Invalid."""
     name, _, model = collection.embeddings.partition(":")
     named = Provider.objects.filter(name=name, enabled=True)

@@ -62,7 +62,7 @@ class Holder:
     token: str
 
     def conditions(self) -> dict[str, Any]:
-        return {"lease_owner": owner_of(self.token), "attempt": self.run.attempt, "status": Status.RUNNING}
+        return {"lease_owner": hash_claim_token(self.token), "attempt": self.run.attempt, "status": Status.RUNNING}
 
 
 def set_deadline(run: Run, seconds: float | None = None) -> None:
@@ -73,7 +73,7 @@ def set_deadline(run: Run, seconds: float | None = None) -> None:
     run.save(update_fields=["deadline"])
 
 
-def claim(run: Run, *, executor: str, lease_s: float | None = None, standing: Standing) -> Claim:
+def claim_external_run(run: Run, *, executor: str, lease_s: float | None = None, standing: Standing) -> Claim:
     """Take a prepared run. Of two claims one wins (a conditional update decides). The claim is good as long as the
     key or the login of `standing`. Raises NotClaimable, RunFinished.
     """
@@ -89,7 +89,7 @@ def claim(run: Run, *, executor: str, lease_s: float | None = None, standing: St
         end_if_refused(run)
     if run.is_done:
         raise RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
-    return take(run, executor=executor, lease_s=lease_s, standing=standing)
+    return take_external_run(run, executor=executor, lease_s=lease_s, standing=standing)
 
 
 def end_if_refused(run: Run, *, spends: bool = True) -> None:
@@ -102,22 +102,22 @@ def end_if_refused(run: Run, *, spends: bool = True) -> None:
         if spends:
             budgets.Watch(run).require()
     except RunEnded as end:
-        endings.finish(run, end.status, error={"code": end.code, "message": str(end)})
+        endings.finish_run(run, end.status, error={"code": end.code, "message": str(end)})
 
 
 @transaction.atomic
-def take(run: Run, *, executor: str, lease_s: float | None, standing: Standing) -> Claim:
+def take_external_run(run: Run, *, executor: str, lease_s: float | None, standing: Standing) -> Claim:
     token = f"{PREFIX}{run.pk.hex}.{standing.name}.{secrets.token_urlsafe(24)}"
     now, attempt = clock.now(), run.attempt + 1
     type = "run.started" if attempt == 1 else "run.recovered"
-    won = events.change(
+    won = events.change_run(
         run,
         Status.RUNNING,
         [(type, {"attempt": attempt, "executor": executor})],
         where={"status": Status.QUEUED, "after": None, "attempt": run.attempt},
         claimed_from=Status.QUEUED,
-        lease_owner=owner_of(token),
-        lease_expires_at=now + timedelta(seconds=lease_of(lease_s)),
+        lease_owner=hash_claim_token(token),
+        lease_expires_at=now + timedelta(seconds=choose_lease_length(lease_s)),
         attempt=attempt,
         started_at=run.started_at or now,
         metadata={**run.metadata, "executor": executor},
@@ -133,37 +133,37 @@ def heartbeat(
     """Keep the claim alive; `run.cancel_requested_at` asks the executor to stop. Raises ClaimLost,
     RunFinished.
     """
-    if held(run, token).exists():
+    if query_held_run(run, token).exists():
         end_if_refused(run)
     return prolong(run, token, lease_s=lease_s, note=note, fraction=fraction)
 
 
 @transaction.atomic
 def prolong(run: Run, token: str, *, lease_s: float | None, note: str, fraction: float | None) -> Run:
-    if not held(run, token).update(lease_expires_at=clock.Now(lease_of(lease_s))):
-        raise lost(run)
+    if not query_held_run(run, token).update(lease_expires_at=clock.Now(choose_lease_length(lease_s))):
+        raise build_claim_lost(run)
     run.refresh_from_db()
     if note or fraction is not None:
-        events.record(run, "run.progress", {"message": note, "fraction": fraction})
+        events.record_event(run, "run.progress", {"message": note, "fraction": fraction})
     return run
 
 
-def finish(run: Run, token: str, *, status: str, output: Any = None, **result: Any) -> Run:
+def submit_external_result(run: Run, token: str, *, status: str, output: Any = None, **result: Any) -> Run:
     """Submit the result. Raises ClaimLost, RunFinished, or Invalid if the output violates the
     agent's schema.
     """
-    if not held(run, token).exists():
-        raise lost(run)
+    if not query_held_run(run, token).exists():
+        raise build_claim_lost(run)
     if status == Status.SUCCEEDED:
         check_output(run, output)
     try:
-        return end(run, token, status=status, output=output, **result)
+        return end_external_run(run, token, status=status, output=output, **result)
     except LeaseLost:  # meanwhile: the same request twice at once, or its claim has just expired
-        raise lost(run)
+        raise build_claim_lost(run)
 
 
 @transaction.atomic
-def end(
+def end_external_run(
     run: Run,
     token: str,
     *,
@@ -185,7 +185,7 @@ def end(
     records = ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id")
     tool_calls = shown.remembered_calls(list(records))
     holder = Holder(run, token)
-    endings.finish(run, status, lease=holder, reply=reply, output=output, error=error, tool_calls=tool_calls)
+    endings.finish_run(run, status, lease=holder, reply=reply, output=output, error=error, tool_calls=tool_calls)
     endings.close_open_work(run, reason="finished")
     budgets.Watch(run).charge(tokens, Decimal(str(spent.get("cost", 0))))
     return run
@@ -198,12 +198,12 @@ def release_vanished(now: datetime) -> int:
     return sum(release_if_vanished(run, now) for run in VANISHED.all(now=now))
 
 
-def vanished(at: Any) -> Any:
+def query_vanished(at: Any) -> Any:
     late = Run.objects.filter(trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_expires_at__lt=at.now)
     return late.order_by("lease_expires_at")[:500]
 
 
-VANISHED = Select(vanished, now=DateTimeField())
+VANISHED = Select(query_vanished, now=DateTimeField())
 
 
 @transaction.atomic
@@ -215,20 +215,20 @@ def release_if_vanished(run: Run, now: datetime) -> bool:
     if run.change(Status.QUEUED, where=same, **freed) is None:
         return False
     if run.cancel_requested_at:
-        endings.finish(run, Status.CANCELLED, error=endings.cancelled_error(run))
+        endings.finish_run(run, Status.CANCELLED, error=endings.cancelled_error(run))
     elif run.deadline and run.deadline <= now:
-        endings.finish(run, Status.EXPIRED, error={"code": "deadline", "message": "the run's deadline passed"})
+        endings.finish_run(run, Status.EXPIRED, error={"code": "deadline", "message": "the run's deadline passed"})
     return True
 
 
-def held(run: Run, token: str) -> Any:
+def query_held_run(run: Run, token: str) -> Any:
     """The run's row while this claim holds it."""
     return Run.objects.filter(
-        pk=run.pk, trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_owner=owner_of(token)
+        pk=run.pk, trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_owner=hash_claim_token(token)
     )
 
 
-def lost(run: Run) -> Conflict:
+def build_claim_lost(run: Run) -> Conflict:
     run.refresh_from_db(fields=["status"])
     if run.is_done:
         return RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
@@ -236,16 +236,16 @@ def lost(run: Run) -> Conflict:
 
 
 def check_output(run: Run, output: Any) -> None:
-    output_schema = options.spec_of(run, run.version.read_spec()).output_schema if run.version else None
+    output_schema = options.apply_options(run, run.version.read_spec()).output_schema if run.version else None
     if output_schema and (problems := schema.validate(output_schema, output)):
         details = [{"field": f"output{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
         raise Invalid("The output does not match the agent's output schema.", details=details)
 
 
-def owner_of(token: str) -> str:
+def hash_claim_token(token: str) -> str:
     return "ext:" + hashlib.sha256(token.encode()).hexdigest()[:56]
 
 
-def lease_of(seconds: float | None) -> float:
+def choose_lease_length(seconds: float | None) -> float:
     shortest, usual, longest = LEASE_S
     return min(max(seconds or usual, shortest), longest)

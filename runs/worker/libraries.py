@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 def warm_in_background() -> None:
     """If the operator allows any library."""
     if settings.LIBRARIES or settings.INTERPRETER_LIBRARIES:
-        threading.Thread(target=warm, name="libraries", daemon=True).start()
+        threading.Thread(target=warm_libraries, name="libraries", daemon=True).start()
 
 
-def warm() -> None:
+def warm_libraries() -> None:
     try:
         sandbox.warm(published_sets())
         if ToolGrant.objects.filter(tool__source__builtin="run_python").exclude(mode=ToolGrant.Mode.DENY).exists():

@@ -19,7 +19,7 @@ from knowledge.memory import storage
 from knowledge.memory.storage import Author, Place
 from knowledge.models import Memory
 from plumbing import clock
-from plumbing.statements import insert
+from plumbing.statements import insert_rows
 from runs.intake import checks
 from runs.intake.messages import first_event
 from runs.loop import facts
@@ -33,17 +33,17 @@ AT_ONCE = 50
 AFTER_S = 900  # without a message, after which facts of a conversation are noted
 
 
-def tick(now: datetime | None = None) -> dict[str, int]:
+def tick_memory_summaries(now: datetime | None = None) -> dict[str, int]:
     """How many memories were stored, and how many runs started."""
     now = now or clock.now()
-    stored = sum(store(pk) for pk in noted())
-    return {"stored": stored, "started": sum(start(pk, now) for pk in rested(now))}
+    stored = sum(store_facts(pk) for pk in find_summarized_conversations())
+    return {"stored": stored, "started": sum(start_summary(pk, now) for pk in find_rested_conversations(now))}
 
 
 # -- start ------------------------------------------------------------------------------------------------------------
 
 
-def rested(now: datetime) -> list[UUID]:
+def find_rested_conversations(now: datetime) -> list[UUID]:
     """Conversations of people with an agent that is set so, whose last run ended long enough ago."""
     agents = list(Agent.objects.exclude(memory_summary=Summary.OFF).values_list("pk", flat=True))
     if not agents:
@@ -59,20 +59,20 @@ def rested(now: datetime) -> list[UUID]:
 
 
 @transaction.atomic
-def start(session_id: Any, now: datetime) -> int:
+def start_summary(session_id: Any, now: datetime) -> int:
     """Advance the mark of this conversation and queue its run, unless somebody wrote again or was first."""
     rows = Session.objects.select_for_update(of=("self",), skip_locked=True)
     session = rows.select_related("agent__published", "agent__provider", "owner").filter(pk=session_id).first()
     if session is None or not is_due(session, now):
         return 0
-    run = run_for(session) if has_words(session) else None
+    run = build_summary_run(session) if has_words(session) else None
     session.remembered_to, session.remembering = session.last_seq, run.pk if run else None
     session.save(update_fields=["remembered_to", "remembering"])
     if run is None:
         return 0
     choice.line_up(run)
-    insert(run)
-    insert(first_event(run))
+    insert_rows(run)
+    insert_rows(first_event(run))
     wakeups.enqueue(run)
     return 1
 
@@ -91,17 +91,17 @@ def has_words(session: Session) -> bool:
     return rows.exists()
 
 
-def run_for(session: Session) -> Run | None:
+def build_summary_run(session: Session) -> Run | None:
     """None if the person can no longer use the agent: their conversation is not looked at again."""
     try:
-        agent = checks.visible(session.agent, session.owner)
+        agent = checks.check_usable(session.agent, session.owner)
         version = checks.version_of_agent(agent)
     except MusterError as error:
         log.info("No facts are noted of session %s: %s", session.pk, error)
         return None
     run = Run(
         principal=session.owner, agent=agent, version=version, trigger=Run.Trigger.MEMORY,
-        policy=facts.policy_for(session), has_untrusted=session.has_untrusted, last_event=1,
+        policy=facts.build_fact_policy(session), has_untrusted=session.has_untrusted, last_event=1,
         metadata={"session": str(session.pk)}, deadline=checks.deadline(version.read_spec()),
     )  # fmt: skip
     choice.classify(run)
@@ -111,7 +111,7 @@ def run_for(session: Session) -> Run | None:
 # -- store ------------------------------------------------------------------------------------------------------------
 
 
-def noted() -> list[UUID]:
+def find_summarized_conversations() -> list[UUID]:
     """Conversations whose run has ended, or was deleted."""
     waiting = dict(Session.objects.filter(remembering__isnull=False).values_list("pk", "remembering")[:500])
     live = set(Run.objects.filter(pk__in=waiting.values()).live().values_list("pk", flat=True))
@@ -119,7 +119,7 @@ def noted() -> list[UUID]:
 
 
 @transaction.atomic
-def store(session_id: Any) -> int:
+def store_facts(session_id: Any) -> int:
     """What the run noted becomes memories of its person. Returns how many are new."""
     session = Session.objects.select_for_update(of=("self",)).filter(pk=session_id).first()
     if session is None or session.remembering is None:
@@ -132,19 +132,19 @@ def store(session_id: Any) -> int:
     is_untrusted = run.has_untrusted or session.has_untrusted
     by = Author(run.agent.name, run_id=run.pk, root_id=run.pk, is_untrusted=is_untrusted, is_summary=True)
     at_once = run.agent.memory_summary == Summary.AUTO and not is_untrusted
-    return sum(add(run, fact, by, at_once) for fact in run.output["facts"])
+    return sum(add_fact(run, fact, by, at_once) for fact in run.output["facts"])
 
 
-def add(run: Run, fact: dict[str, Any], by: Author, at_once: bool) -> bool:
+def add_fact(run: Run, fact: dict[str, Any], by: Author, at_once: bool) -> bool:
     """A fact beyond the limits of the person is left out; the run's output still shows it."""
     try:
-        return storage.add(place_for(run), fact, by, at_once=at_once)[1]
+        return storage.store_new_memory(choose_fact_place(run), fact, by, at_once=at_once)[1]
     except (Conflict, Invalid) as error:
         log.info("A fact of run %s is not stored: %s", run.pk, error)
         return False
 
 
-def place_for(run: Run) -> Place:
+def choose_fact_place(run: Run) -> Place:
     """Where a fact is stored. A fact that another person's agent noted is known to that agent alone."""
     if run.agent is not None and others_among([run.agent.owner_id], run.principal_id):
         return Place(run.principal_id, Memory.Scope.PERSON_AGENT, run.agent_id)

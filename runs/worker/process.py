@@ -9,7 +9,7 @@ from .crew import Crew, most_runs
 from .libraries import warm_in_background
 from .pickup import Pickup, Work
 from .ticker import Ticker
-from .warmth import warm_up
+from .warmth import warm_worker
 
 
 class Worker:
@@ -21,7 +21,7 @@ class Worker:
 
     def start(self) -> None:
         """Come back when the first run would find everything loaded."""
-        warm_up()
+        warm_worker()
         self.pickup.start()
         self.ticker.start()
         warm_in_background()

@@ -21,7 +21,7 @@ BATCH = 1000
 UNUSED = timedelta(days=1)  # how long a registered MCP client may wait for its first authorization
 
 
-def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
+def find_prunable_rows(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     """Rows older than their kind's limit. Live runs and their rows are kept."""
     ended = Run.objects.filter(status__in=Run.DONE)
 
@@ -70,7 +70,7 @@ def prune(now: datetime | None = None, *, dry_run: bool = False) -> dict[str, in
     """
     now = now or clock.near()
     counts = {"raw": forget_raw(now, dry_run=dry_run)}
-    for kind, rows in due(now):
+    for kind, rows in find_prunable_rows(now):
         counts[kind] = counts.get(kind, 0) + (rows.count() if dry_run else delete_in_batches(rows))
     counts["files"] = forget_files(now, dry_run=dry_run)
     return counts
@@ -85,7 +85,7 @@ def forget_files(now: datetime, *, dry_run: bool) -> int:
     if dry_run:
         return rows.count()
     total = 0
-    while deleted := storage.delete(rows.order_by()[:BATCH]):
+    while deleted := storage.delete_files(rows.order_by()[:BATCH]):
         total += deleted
     storage.sweep(now)
     return total

@@ -20,7 +20,7 @@ from plumbing.statements import Select
 from runs.events import record as events
 from runs.models import Approval, Run, ToolCallRecord
 from runs.queue import budgets, choice, endings, wakeups
-from runs.queue.locks import lock
+from runs.queue.locks import lock_run
 
 from . import external
 
@@ -29,7 +29,7 @@ BATCH = 500
 LONGEST_QUEUE = timedelta(days=1)  # behind its deadline: nobody will take it any more
 
 
-def tick(now: datetime | None = None) -> dict[str, int]:
+def tick_recovery(now: datetime | None = None) -> dict[str, int]:
     """One pass over everything that may be stuck; safe to run concurrently. Returns how many of
     each were recovered; nothing is while the site is on hold, and no deadline passes.
     """
@@ -66,7 +66,7 @@ def start_waiting(moment: datetime | None = None) -> None:
 
 def expire_approvals(now: datetime) -> int:
     """Apply the default decision to expired approvals; their runs continue at once."""
-    return sum(expire(approval, now) for approval in OVERDUE.all(now=now))
+    return sum(expire_approval(approval, now) for approval in OVERDUE.all(now=now))
 
 
 def overdue(at: Any) -> Any:
@@ -81,7 +81,7 @@ def close_undecidable(now: datetime) -> int:
     """Questions that nobody may answer any more: the agent is shared no longer, or who decides has left or was
     deactivated. Nobody's silence is no yes, whatever the default is.
     """
-    return sum(expire(approval, now, nobody=True) for approval in UNDECIDABLE.all())
+    return sum(expire_approval(approval, now, nobody=True) for approval in UNDECIDABLE.all())
 
 
 def undecidable(_: Any) -> Any:
@@ -93,9 +93,9 @@ UNDECIDABLE = Select(undecidable)
 
 
 @transaction.atomic
-def expire(approval: Approval, now: datetime, *, nobody: bool = False) -> bool:
+def expire_approval(approval: Approval, now: datetime, *, nobody: bool = False) -> bool:
     """Close a question by its deadline, or because there is nobody who may answer it."""
-    lock(approval.run_id)
+    lock_run(approval.run_id)
     status = Approval.Status.EXPIRED
     if approval.default == Approval.Default.APPROVE and not nobody:
         status = Approval.Status.APPROVED
@@ -110,7 +110,7 @@ def expire(approval: Approval, now: datetime, *, nobody: bool = False) -> bool:
         "by": "deadline",
         "note": note if nobody else "",
     }
-    events.record(approval.run, "approval.decided", event_data)
+    events.record_event(approval.run, "approval.decided", event_data)
     endings.wake(approval.run_id)
     return True
 
@@ -121,7 +121,7 @@ def expire_runs(now: datetime) -> int:
     """
     error = {"code": "deadline", "message": "the run's deadline passed"}
     runs = LATE.all(now=now, long_ago=now - LONGEST_QUEUE)
-    return sum(endings.finish(run, Run.Status.EXPIRED, error=error) for run in runs)
+    return sum(endings.finish_run(run, Run.Status.EXPIRED, error=error) for run in runs)
 
 
 def late(at: Any) -> Any:
@@ -139,15 +139,15 @@ LATE = Select(late, now=DateTimeField(), long_ago=DateTimeField())
 def end_cancelled(now: datetime) -> int:
     """Cancelled runs whose worker died, which may have been the last of their pool."""
     ended = Run.Status.CANCELLED
-    return sum(endings.finish(run, ended, error=endings.cancelled_error(run)) for run in STOPPED.all(now=now))
+    return sum(endings.finish_run(run, ended, error=endings.cancelled_error(run)) for run in STOPPED.all(now=now))
 
 
-def stopped(at: Any) -> Any:
+def query_stopped_runs(at: Any) -> Any:
     rows = Run.objects.filter(status=Run.Status.RUNNING, lease_expires_at__lt=at.now, cancel_requested_at__isnull=False)
     return rows.order_by("lease_expires_at")[:BATCH]
 
 
-STOPPED = Select(stopped, now=DateTimeField())
+STOPPED = Select(query_stopped_runs, now=DateTimeField())
 
 
 def expire_device_calls(now: datetime) -> int:
@@ -158,12 +158,12 @@ def wake_due(now: datetime) -> int:
     return sum(endings.wake(pk) for (pk,) in DUE.all(now=now))
 
 
-def due(at: Any) -> Any:
+def query_waking_runs(at: Any) -> Any:
     waiting = Run.objects.filter(status=Run.Status.WAITING, wake_at__lte=at.now)
     return waiting.order_by("wake_at").values_list("pk")[:BATCH]
 
 
-DUE = Select(due, now=DateTimeField())
+DUE = Select(query_waking_runs, now=DateTimeField())
 
 
 def wake_answered() -> int:
@@ -171,7 +171,7 @@ def wake_answered() -> int:
     return sum(endings.wake(pk) for (pk,) in ANSWERED.all())
 
 
-def answered(_: Any) -> Any:
+def query_answered_runs(_: Any) -> Any:
     """The index is that of runs with a time to wake, which all that wait for a device have."""
     settled = DeviceCall.objects.filter(pk=OuterRef("pk"), finished_at__isnull=False)
     calls = ToolCallRecord.objects.filter(Exists(settled), run=OuterRef("pk"), outcome="", waiting_for="device")
@@ -179,14 +179,14 @@ def answered(_: Any) -> Any:
     return waiting.order_by("wake_at").values_list("pk")[:BATCH]
 
 
-ANSWERED = Select(answered)
+ANSWERED = Select(query_answered_runs)
 
 
 def release_orphans(now: datetime) -> int:
     """A message queued behind a run that has ended without releasing it."""
     runs = ORPHANS.all()
     for run in runs:
-        endings.release(run, Run.objects.filter(pk=run.pk, status=Run.Status.QUEUED))
+        endings.release_follower(run, Run.objects.filter(pk=run.pk, status=Run.Status.QUEUED))
     return len(runs)
 
 
@@ -205,10 +205,10 @@ def line_up_lost(now: datetime | None = None) -> int:
     return line_up(LOST, now=now or clock.now())
 
 
-def lost(at: Any) -> Any:
+def query_lost_runs(at: Any) -> Any:
     """The order is that of the index."""
     rows = Run.objects.filter(SiteHold.absent(), status=Run.Status.RUNNING, lease_expires_at__lt=at.now)
-    return unplaced(rows).order_by("lease_expires_at")
+    return filter_unplaced(rows).order_by("lease_expires_at")
 
 
 def line_up_queued() -> int:
@@ -218,10 +218,10 @@ def line_up_queued() -> int:
 
 def forgotten(_: Any) -> Any:
     rows = Run.objects.filter(status=Run.Status.QUEUED, after=None, finished_at=None)
-    return unplaced(rows).order_by("status", "pk")
+    return filter_unplaced(rows).order_by("status", "pk")
 
 
-def unplaced(rows: Any) -> Any:
+def filter_unplaced(rows: Any) -> Any:
     return rows.filter(place=None).exclude(trigger=Run.Trigger.EXTERNAL)
 
 
@@ -253,5 +253,5 @@ def line_up_some(unplaced: Unplaced, **filters: Any) -> Counter[str]:
     return Counter(run.pool for run in runs)
 
 
-LOST = Unplaced(lost, now=DateTimeField())
+LOST = Unplaced(query_lost_runs, now=DateTimeField())
 FORGOTTEN = Unplaced(forgotten)

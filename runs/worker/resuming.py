@@ -26,7 +26,7 @@ REASON = "the site was restored from a backup; it may have been started before"
 
 @dataclass
 class Plan:
-    """What was under way at the backup, and what `resume` does with it. Runs are first runs of their trees."""
+    """What was under way at the backup, and what `resume_site` does with it. Runs are first runs of their trees."""
 
     hold: SiteHold
     ending: list[Run] = field(default_factory=list)
@@ -36,12 +36,12 @@ class Plan:
     deliveries: int = 0
 
 
-def plan(hold: SiteHold, *, run_all: bool = False) -> Plan:
+def plan_resumption(hold: SiteHold, *, run_all: bool = False) -> Plan:
     """`run_all`: every run continues, even if it may do something a second time."""
     result = Plan(hold)
     for run in under_way(hold).filter(Q(root=None) | Q(root=F("pk"))).select_related("agent", "chain_version__chain"):
         (result.continuing if run_all or is_harmless(run) else result.ending).append(run)
-    result.schedules = passed(hold).count()
+    result.schedules = find_passed_schedules(hold).count()
     result.firings = firings(hold).count()
     result.deliveries = WebhookDelivery.objects.filter(state=WebhookDelivery.State.PENDING).count()
     return result
@@ -68,10 +68,10 @@ def is_harmless(run: Run) -> bool:
     return True
 
 
-def resume(plan: Plan, *, by: Any = None) -> None:
+def resume_site(plan: Plan, *, by: Any = None) -> None:
     """Carry out the plan and end the hold. Interrupted, it can be done again."""
     for run in plan.ending:
-        endings.finish(run, Run.Status.FAILED, error={"code": "restored", "message": REASON})
+        endings.finish_run(run, Run.Status.FAILED, error={"code": "restored", "message": REASON})
     skip_due_times(plan.hold)
     firings(plan.hold).update(outcome=TriggerFiring.Outcome.REFUSED, reason=REASON)
     with transaction.atomic():
@@ -96,7 +96,7 @@ def firings(hold: SiteHold) -> QuerySet[TriggerFiring]:
     return TriggerFiring.objects.filter(outcome=TriggerFiring.Outcome.PENDING, created_at__lte=hold.since)
 
 
-def passed(hold: SiteHold) -> QuerySet[Schedule]:
+def find_passed_schedules(hold: SiteHold) -> QuerySet[Schedule]:
     """Schedules that were due between the backup and now: the lost site may have started them."""
     return Schedule.objects.filter(enabled=True, next_due_at__lte=clock.near())
 
@@ -108,7 +108,7 @@ def skip_due_times(hold: SiteHold) -> None:
     ScheduleOccurrence.objects.filter(outcome__in=unstarted, due_at__lte=hold.since, is_manual=False).update(
         outcome=Outcome.SKIPPED, reason=REASON, settled_at=now
     )
-    for schedule in passed(hold).select_related("crontab", "interval", "clocked"):
+    for schedule in find_passed_schedules(hold).select_related("crontab", "interval", "clocked"):
         missed = ScheduleOccurrence(
             schedule=schedule, due_at=schedule.next_due_at, start_at=schedule.next_due_at, outcome=Outcome.SKIPPED,
             reason=REASON, settled_at=now,
@@ -125,7 +125,7 @@ def plan_next(schedule: Schedule) -> None:
     schedule.save(update_fields=["next_due_at", "updated_at"])
 
 
-def names(runs: Iterable[Run]) -> Iterable[str]:
+def describe_runs(runs: Iterable[Run]) -> Iterable[str]:
     """One line for each run: its id, whose it is, what it does, its status."""
     for run in runs:
         subject = run.agent or (run.chain_version and run.chain_version.chain)

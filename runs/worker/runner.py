@@ -21,8 +21,8 @@ from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
 from runs.loop.conversation import Conversation, check_alive
 from runs.models import Run, ToolCallRecord
 from runs.queue import budgets, endings
-from runs.queue.claims import claim
-from runs.queue.leases import KEEPER, Lease, hold
+from runs.queue.claims import claim_run
+from runs.queue.leases import KEEPER, Lease, hold_lease
 
 from .suspects import SUSPECTS
 
@@ -30,19 +30,19 @@ log = logging.getLogger(__name__)
 Status = Run.Status
 
 
-def execute(run_id: str) -> None:
+def execute_run(run_id: str) -> None:
     """Take a run and work on it until it ends or waits. Nothing happens when another worker has it, or this one."""
     if KEEPER.is_at_work_on(run_id):
         return
-    if run := claim(run_id):
+    if run := claim_run(run_id):
         carry_out(run)
 
 
 def carry_out(run: Run) -> None:
     """Work on a claimed run until it ends or waits."""
     id, waits = str(run.pk), False
-    with hold(Lease(run)) as lease, apart.on_behalf_of(run.principal_id):
-        interpreter.go_on(id, run.attempt)
+    with hold_lease(Lease(run)) as lease, apart.count_against(run.principal_id):
+        interpreter.continue_interpreter(id, run.attempt)
         try:
             waits = work_and_settle(run, lease)
         except LeaseLost:
@@ -52,29 +52,29 @@ def carry_out(run: Run) -> None:
         finally:
             sandbox.release(id)  # children kept for its calls end now, not at their time-out
             if not waits:
-                interpreter.end(id)
+                interpreter.end_interpreter(id)
 
 
 def work_and_settle(run: Run, lease: Lease) -> bool:
     """Whether it waits now."""
     try:
-        work(run, lease)
+        work_on_run(run, lease)
     except RunWaits as wait:
-        interpreter.keep(str(run.pk), run.attempt)  # before another thread can continue it
+        interpreter.keep_interpreter(str(run.pk), run.attempt)  # before another thread can continue it
         rest(run, lease, wait)
         return True
     except RunEnded as end:
         error = {"code": end.code, "message": str(end)}
-        endings.finish(run, end.status, lease=lease, reply=end.reply, error=error)
+        endings.finish_run(run, end.status, lease=lease, reply=end.reply, error=error)
     except RunDone:
         pass
     except NewerFormat as error:
         log.warning("Run %s is left for a newer worker: %s", run.pk, error)
-        endings.leave(run, lease, needs=error.format)
+        endings.requeue_run(run, lease, needs=error.format)
     return False
 
 
-def work(run: Run, lease: Lease) -> None:
+def work_on_run(run: Run, lease: Lease) -> None:
     check_alive(run, lease)
     if run.crashes >= Run.TO_BLAME:
         raise RunEnded(Status.FAILED, "worker_lost", f"{run.crashes} workers died while they worked on this run")
@@ -108,15 +108,15 @@ def rest(run: Run, lease: Lease, wait: RunWaits) -> None:
     """
     try:
         with transaction.atomic():
-            endings.wait(run, lease, wait.waiting_for, wait.until)
-            came = something_came(run) and endings.wake(run.pk)
+            endings.let_run_wait(run, lease, wait.waiting_for, wait.until)
+            came = has_run_news(run) and endings.wake(run.pk)
     except LeaseLost:
         return
-    if not came and something_came(run):
+    if not came and has_run_news(run):
         endings.wake(run.pk)
 
 
-def something_came(run: Run) -> bool:
+def has_run_news(run: Run) -> bool:
     if Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists():
         return True
     if run.waiting_for == "budget":
@@ -130,7 +130,7 @@ def something_came(run: Run) -> bool:
             return True
         if record.waiting_for == "child" and Run.objects.filter(parent_call=record, status__in=Run.DONE).exists():
             return True
-    return chains.something_came(run) if run.chain_version_id else False
+    return chains.has_chain_news(run) if run.chain_version_id else False
 
 
 PENDING = Select(

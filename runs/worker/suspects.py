@@ -49,7 +49,7 @@ class Suspects:
         turn = Turn(run, lease)
         release_connection()
         while not self.take(turn):
-            waits.pause(LOOK_S)
+            waits.sleep_until(LOOK_S)
             check_alive(run, lease)
         try:
             turn.blame(1)  # a claim counts no more deaths of a suspect
@@ -103,7 +103,7 @@ class Suspects:
         while not self.take(turn):
             if turn.lease.is_cancelled():
                 return
-            waits.pause(LOOK_S)
+            waits.sleep_until(LOOK_S)
         with suppress(LeaseLost, *DATABASE_GONE):
             turn.blame(1)
         release_connection()

@@ -19,13 +19,13 @@ def tick() -> None:
 @shared_task(name="runs.recover", ignore_result=True)
 def recover() -> None:
     """The recovery tick."""
-    recovery.tick()
+    recovery.tick_recovery()
 
 
 @shared_task(name="runs.notice", ignore_result=True)
 def notice() -> None:
     """Report agents that behave unusually."""
-    anomaly_notices.tick()
+    anomaly_notices.tick_anomalies()
 
 
 @shared_task(name="runs.prune", ignore_result=True)

@@ -53,33 +53,33 @@ class Job:
 
 def start_due() -> None:
     """Schedules and triggers that are due."""
-    schedules.tick()
-    triggers.tick()
+    schedules.tick_schedules()
+    triggers.tick_triggers()
 
 
 def start_scheduled(moment: datetime) -> None:
     """Schedules that are due at this moment, which the clock of this machine has reached."""
-    schedules.tick(max(clock.now(), moment))
+    schedules.tick_schedules(max(clock.now(), moment))
 
 
 OFTEN = (
     Job("schedules", 1, start_due),
     Job("deliveries", 1, webhooks.send_due),
-    Job("notices-of-approvals", 2, sending.tick),
+    Job("notices-of-approvals", 2, sending.tick_notices),
     Job("lost-notices", 60, sending.take_back),
     Job("waits", 1, recovery.start_waiting),
     Job("lost", 1, recovery.line_up_lost),
-    Job("recovery", 5, recovery.tick),
-    Job("deactivated", 2, deactivated.tick),
+    Job("recovery", 5, recovery.tick_recovery),
+    Job("deactivated", 2, deactivated.stop_deactivated_accounts),
     Job("remote-tasks", 5, remote_tasks.start_due),
-    Job("traces", 5, export.tick),
-    Job("collections", 1, indexing.tick),
+    Job("traces", 5, export.tick_traces),
+    Job("collections", 1, indexing.index_waiting_documents),
     Job("vectors", 2, document_vectors.start_due),
     Job("accounts", 5, accounts.start_due),
-    Job("memory-summaries", 15, memory_summaries.tick),
+    Job("memory-summaries", 15, memory_summaries.tick_memory_summaries),
 )
 RARELY = (
-    Job("notices", 600, anomaly_notices.tick),
+    Job("notices", 600, anomaly_notices.tick_anomalies),
     Job("check-logins", 3600, checking.check_logins),
     Job("pruning", 86_400, pruning.prune),
 )
@@ -120,7 +120,7 @@ class Ticker:
         while not self.stopping.is_set():
             self.rest(self.turn())
         if self.renew_at:
-            attempt(duties.release, TICKS, self.name)
+            attempt(duties.release_duty, TICKS, self.name)
 
     def rest(self, seconds: float) -> None:
         """Sleep until the next turn. The process that ticks wakes at each due time before that."""
@@ -156,7 +156,7 @@ class Ticker:
         if not self.is_ready:
             ensure_rows()
             self.is_ready = True
-        if not duties.take(TICKS, self.name, lease_s()):
+        if not duties.take_duty(TICKS, self.name, lease_s()):
             self.is_ready = duties.exists(TICKS)  # a database that failed over may have lost the rows
             return False
         self.alarm.listen()
@@ -181,16 +181,16 @@ class Ticker:
     def start_rare(self) -> None:
         """Rare work may take long: its own row says who does it and when it is due again."""
         ensure_rows()
-        due = set(duties.unowned().values_list("name", flat=True))
+        due = set(duties.find_unowned_duties().values_list("name", flat=True))
         for job in RARELY:
-            if job.name in due and duties.take(job.name, self.name, RARE_LEASE_S):
+            if job.name in due and duties.take_duty(job.name, self.name, RARE_LEASE_S):
                 self.do(job.name, lambda job=job: self.do_rare(job))
 
     def do_rare(self, job: Job) -> None:
         try:
             job.work()
         finally:
-            duties.finish(job.name, self.name, job.every_s)
+            duties.finish_duty(job.name, self.name, job.every_s)
 
 
 def lease_s() -> float:
@@ -198,15 +198,15 @@ def lease_s() -> float:
 
 
 def ensure_rows() -> None:
-    duties.ensure(TICKS)
+    duties.ensure_duty(TICKS)
     for job in RARELY:
-        duties.ensure(job.name, job.every_s)
+        duties.ensure_duty(job.name, job.every_s)
 
 
 def attempt(work: Callable[..., Any], *arguments: Any) -> Any:
     """The result, or None if it failed: the next turn tries again."""
     try:
-        return threads.answer(work, *arguments)
+        return threads.run_with_connection(work, *arguments)
     except (DatabaseError, InterfaceError) as error:
         log.warning("The database did not answer: %s", error)
     except Exception:  # one duty must not keep the others from their turn

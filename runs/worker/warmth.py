@@ -19,13 +19,13 @@ MOST = 20  # providers
 SANDBOX_S = 20.0  # a sandbox that is not ready by then is waited for by the first call
 
 
-def warm_up() -> None:
+def warm_worker() -> None:
     """What fails here fails where it is used. The sandbox starts beside the models."""
     starting = threading.Thread(target=warm_sandbox, name="sandbox", daemon=True)
     starting.start()
     try:
         for agent in one_for_each_provider():
-            warm(agent)
+            warm_agent(agent)
     except DatabaseError as error:
         log.warning("Models are loaded at the first message, since the database cannot be read: %s", error)
     finally:
@@ -46,7 +46,7 @@ def one_for_each_provider() -> list[Agent]:
     return list(Agent.objects.select_related("published", "provider").filter(pk__in=[*chosen.values()][:MOST]))
 
 
-def warm(agent: Agent) -> None:
+def warm_agent(agent: Agent) -> None:
     try:
         live = live_agent(agent)
         live.model.warm(live.spec.model_name, [*live.tools.values()])

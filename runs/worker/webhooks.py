@@ -44,7 +44,7 @@ def send_due() -> int:
     """Begin the deliveries that are due and for which there is a thread."""
     QUEUE.forget_ended()
     load = Load(QUEUE.find_keys())
-    claimed = claim_due(clock.now(), QUEUE.count_room(), load)
+    claimed = claim_due_deliveries(clock.now(), QUEUE.count_room(), load)
     for pk in claimed:
         line = load.lines[pk]
         QUEUE.start(line.owner, line, deliver_in_order, pk)
@@ -87,7 +87,7 @@ class Load:
         self.orders.add(line.order)
 
 
-def claim_due(now: datetime, room: int = AT_ONCE, load: Load | None = None) -> list[str]:
+def claim_due_deliveries(now: datetime, room: int = AT_ONCE, load: Load | None = None) -> list[str]:
     """Take deliveries that are due, the oldest first; advancing its next attempt is the claim. An owner and a receiver
     get no more than their share: whose receivers hang waits for those, and nobody else does.
     """
@@ -97,7 +97,7 @@ def claim_due(now: datetime, room: int = AT_ONCE, load: Load | None = None) -> l
     for _ in range(LOOKS):
         rows = list(due_rows(now, load.owners.find_full(), passed)) if len(claimed) < room else []
         for pk, attempts, planned, webhook, owner, url, run in rows:
-            line = Line(owner, receiver_of(url), webhook, str(run or ""))
+            line = Line(owner, name_receiver(url), webhook, str(run or ""))
             if len(claimed) >= room or not load.owners.has_room(owner):
                 continue
             if (until := BREAKERS.open_until(line.way, now)) is not None:
@@ -140,7 +140,7 @@ def postpone(webhook: int, now: datetime, until: datetime) -> None:
     due.update(next_attempt_at=until)
 
 
-def receiver_of(url: str) -> str:
+def name_receiver(url: str) -> str:
     return urlsplit(url).netloc.lower()
 
 
@@ -211,34 +211,34 @@ def deliver(delivery_id: str) -> None:
     if not delivery.webhook.enabled and delivery.webhook.run_id is None:  # one of a task is off once that has ended
         give_up(delivery, None, "the webhook is switched off")
         return
-    status, error = post(delivery)
+    status, error = post_delivery(delivery)
     if not error.startswith("refused"):
-        way = (delivery.webhook.owner_id, receiver_of(delivery.webhook.url))
+        way = (delivery.webhook.owner_id, name_receiver(delivery.webhook.url))
         BREAKERS.record(way, status is not None, clock.near())
     if status is not None and 200 <= status < 300:
         fields = {"state": State.DELIVERED, "delivered_at": clock.near(), "last_status": status, "last_error": ""}
-        attempts_of(delivery).update(**fields, attempts=F("attempts") + 1)
+        query_current_attempt(delivery).update(**fields, attempts=F("attempts") + 1)
         return
     if delivery.attempts >= len(WAITS_S) or error.startswith("refused"):
         give_up(delivery, status, error)
         return
     wait = WAITS_S[delivery.attempts]
-    attempts_of(delivery).update(
+    query_current_attempt(delivery).update(
         attempts=F("attempts") + 1, next_attempt_at=clock.Now(wait), last_status=status, last_error=error[:300]
     )
 
 
-def attempts_of(delivery: WebhookDelivery) -> Any:
+def query_current_attempt(delivery: WebhookDelivery) -> Any:
     return WebhookDelivery.objects.filter(pk=delivery.pk, state=State.PENDING, attempts=delivery.attempts)
 
 
 def give_up(delivery: WebhookDelivery, status: int | None, error: str) -> None:
-    attempts_of(delivery).update(
+    query_current_attempt(delivery).update(
         state=State.DEAD, attempts=F("attempts") + 1, last_status=status, last_error=error[:300]
     )
 
 
-def post(delivery: WebhookDelivery) -> tuple[int | None, str]:
+def post_delivery(delivery: WebhookDelivery) -> tuple[int | None, str]:
     """(status, why it was not accepted). Private addresses are refused, redirects are not followed."""
     body = json.dumps(delivery.body, ensure_ascii=False, default=str).encode()
     headers = signing.sign(delivery.webhook.secret, f"msg_{delivery.pk.hex}", int(time.time()), body)

@@ -6,10 +6,10 @@ from django.utils.translation import gettext as _
 from agents.http.filters import filter_by_words
 from agents.models import AuditEvent
 
-from ..base import PAGE, page, signed_in
+from ..base import PAGE, render_shell_page, require_login
 
 
-@signed_in
+@require_login
 def audit(request: HttpRequest) -> HttpResponse:
     """Newest first; filtered by action, kind and words. A superuser sees all entries."""
     visible_rows = AuditEvent.objects.visible_to(request.user)
@@ -28,4 +28,4 @@ def audit(request: HttpRequest) -> HttpResponse:
     older = str(lines[PAGE - 1].pk) if len(lines) > PAGE else ""
     actions = visible_rows.order_by("action").values_list("action", flat=True).distinct()
     context = {"lines": lines[:PAGE], "older": older, "chosen": chosen, "actions": list(actions[:200])}
-    return page(request, "audit.html", _("Audit"), **context)
+    return render_shell_page(request, "audit.html", _("Audit"), **context)

@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 from runs.models import Message, ModelCall, Run, StepRun, ToolCallRecord
 from runs.models.figures import money, totals
 
-from ..base import page, pretty, read_uuid, signed_in
-from ..labels import words
+from ..base import pretty, read_uuid, render_shell_page, require_login
+from ..labels import render_label
 from .runs import JOINS
 from .waterfall import name_target
 
@@ -36,14 +36,14 @@ class Row:
         return self.left != self.right
 
 
-@signed_in
+@require_login
 def compare(request: HttpRequest) -> HttpResponse:
     """`?run=…&run=…`: two runs that the person can see."""
-    left, right = found(request)
+    left, right = load_compared_runs(request)
     usages = totals.with_children([left, right])
     models = find_models(left, right)
-    words = find_words(left, right)
-    return page(
+    words = load_compared_texts(left, right)
+    return render_shell_page(
         request,
         "run_compare.html",
         _("Two runs compared"),
@@ -52,11 +52,11 @@ def compare(request: HttpRequest) -> HttpResponse:
         figures=figures(left, right, usages, models),
         texts=[*texts(left, right, words), *outputs(left, right)],
         steps=steps(left, right),
-        calls=calls(left, right),
+        calls=build_call_rows(left, right),
     )
 
 
-def found(request: HttpRequest) -> tuple[Run, Run]:
+def load_compared_runs(request: HttpRequest) -> tuple[Run, Run]:
     """The older run first, in whatever order they were chosen."""
     ids = [read_uuid(text) for text in request.GET.getlist("run")[:3]]
     if len(ids) != 2 or None in ids or ids[0] == ids[1]:
@@ -77,7 +77,7 @@ def find_models(*runs: Run) -> dict[UUID, str]:
     return {pk: ", ".join(model_names) for pk, model_names in names.items()}
 
 
-def find_words(*runs: Run) -> dict[tuple[UUID, str], str]:
+def load_compared_texts(*runs: Run) -> dict[tuple[UUID, str], str]:
     """The first message of the person, and the last answer."""
     roles = (Message.Role.USER, Message.Role.ASSISTANT)
     rows = Message.objects.filter(run__in=runs, role__in=roles).order_by("seq")
@@ -105,13 +105,13 @@ def list_figures(run: Run, usage: Any, models: dict[UUID, str]) -> dict[str, str
         _("Agent or chain"): name_target(run),
         _("Version"): version_label(run),
         _("Model"): models.get(run.pk, "–"),
-        _("State"): words(run.status),
-        _("Started by"): words(run.trigger),
+        _("State"): render_label(run.status),
+        _("Started by"): render_label(run.trigger),
         _("Seconds"): seconds,
         _("Turns"): str(run.turns),
         _("Tokens in"): str(usage.input_tokens),
         _("Tokens out"): str(usage.output_tokens),
-        _("Cost"): str(money.dollars(usage.cost)),
+        _("Cost"): str(money.format_dollars(usage.cost)),
     }
 
 
@@ -169,7 +169,7 @@ def describe_steps(run: Run) -> dict[str, str]:
     return described
 
 
-def calls(left: Run, right: Run) -> list[Row]:
+def build_call_rows(left: Run, right: Run) -> list[Row]:
     """Tool calls with the same name stand beside each other, in the order of the calls."""
     left_calls = load_calls(left)
     right_calls = load_calls(right)

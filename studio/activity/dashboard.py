@@ -16,7 +16,7 @@ from runs.models.figures import anomalies
 from runs.models.figures import dashboard as figures
 from runs.models.figures.dashboard import Day
 
-from ..base import page, seen_runs, sees_everyone, signed_in
+from ..base import render_shell_page, require_login, seen_runs, sees_everyone
 from ..namesakes import mark_namesakes
 
 WIDTH, HEIGHT = 720, 150
@@ -30,14 +30,14 @@ GROUPS = {
 EXECUTIONS = 2000
 
 
-@signed_in
+@require_login
 def dashboard(request: HttpRequest) -> HttpResponse:
     runs = seen_runs(request)
     everyone = sees_everyone(request)
     history = figures.history(runs)
     unusual = [*figures.anomalies(history.days), *(anomaly.message for anomaly in anomalies.today(runs))]
     has_agents = Agent.objects.visible_to(request.user).published().exists()
-    return page(
+    return render_shell_page(
         request,
         "dashboard.html",
         _("Dashboard"),
@@ -73,7 +73,7 @@ def schedule_figures(request: HttpRequest) -> dict[str, Any] | None:
     mark_namesakes(Schedule, coming, request.user)
     lost = (ScheduleOccurrence.Outcome.MISSED, ScheduleOccurrence.Outcome.REFUSED)
     # Ids begin with their time, so the primary key finds those of the week without another index.
-    first_id = figures.first_id_at(clock.near() - timedelta(days=7))
+    first_id = figures.build_first_id(clock.near() - timedelta(days=7))
     missed_count = ScheduleOccurrence.objects.filter(pk__gte=first_id, schedule__in=mine, outcome__in=lost).count()
     if not coming and not missed_count:
         return None

@@ -18,9 +18,9 @@ from django_filters import rest_framework as filters
 from runs.api.filters import RunFilter
 from runs.models import Message, Run, SavedFilter
 from runs.models.figures import totals
-from runs.models.figures.earlier import first_id_at
+from runs.models.figures.earlier import build_first_id
 
-from ..base import PAGE, keyset, page, read_uuid, seen_runs, sees_everyone, signed_in
+from ..base import PAGE, keyset, read_uuid, render_shell_page, require_login, seen_runs, sees_everyone
 
 JOINS = ("agent", "chain_version__chain", "principal")
 SHOWN = (
@@ -46,11 +46,11 @@ class PageFilter(RunFilter):
         fields = {"status": ["exact"], "trigger": ["exact"]}
 
     def from_day(self, runs: QuerySet[Run], name: str, day: date) -> QuerySet[Run]:
-        return runs.filter(pk__gte=first_id_at(start_of_day(day)))
+        return runs.filter(pk__gte=build_first_id(start_of_day(day)))
 
     def to_day(self, runs: QuerySet[Run], name: str, day: date) -> QuerySet[Run]:
         end = start_of_day(day) + timedelta(days=1)
-        return runs.filter(pk__lt=first_id_at(end))
+        return runs.filter(pk__lt=build_first_id(end))
 
 
 def start_of_day(day: date) -> datetime:
@@ -59,21 +59,21 @@ def start_of_day(day: date) -> datetime:
     return datetime.combine(near, time.min, tzinfo=timezone.get_current_timezone())
 
 
-@signed_in
+@require_login
 def run_list(request: HttpRequest) -> HttpResponse:
     """Newest first. `?part=rows` returns only rows: those named in `watch`, and new ones."""
     everyone = sees_everyone(request)
     filtered = PageFilter(filter_runs(request), queryset=select_row_columns(request))
     if request.GET.get("part") == "rows":
         rows = find_changed_runs(request, filtered.qs)
-        return page(request, "run_rows.html", _("Runs"), runs=with_details(rows), everyone=everyone)
+        return render_shell_page(request, "run_rows.html", _("Runs"), runs=with_details(rows), everyone=everyone)
     runs, older = keyset(request, filtered.qs)
     chosen = {name: request.GET.get(name, "")[:200] for name in FIELDS}
     # The first four fields are always visible, the others behind a button that counts them.
     more_chosen = sum(bool(chosen[name]) for name in FIELDS[4:])
     wrong = [f"{name}: {' '.join(errors)}" for name, errors in filtered.form.errors.items()]
     saved = SavedFilter.objects.visible_to(request.user)[: SavedFilter.MOST]
-    return page(
+    return render_shell_page(
         request,
         "runs.html",
         _("Runs"),
@@ -145,7 +145,7 @@ def find_changed_runs(request: HttpRequest, matching: QuerySet[Run]) -> list[Run
         rows = list(select_row_columns(request).filter(pk__in=watched))
     newest = read_uuid(request.GET.get("newest", ""))
     newest_at = read_moment(newest) if newest else timezone.now()
-    since = first_id_at(newest_at - OVERLAP)
+    since = build_first_id(newest_at - OVERLAP)
     fresh = matching.filter(pk__gte=since).exclude(pk__in=watched).order_by("-pk")[:PAGE]
     return sorted([*rows, *fresh], key=lambda run: run.pk, reverse=True)
 
@@ -161,7 +161,7 @@ def read_moment(pk: UUID) -> datetime:
 
 
 @require_POST
-@signed_in(writes="")
+@require_login(writes="")
 def save_filter(request: HttpRequest) -> HttpResponse:
     """Keep the filters under a name; the same name replaces them."""
     name = request.POST.get("name", "").replace("\0", "").strip()[:64]
@@ -177,7 +177,7 @@ def save_filter(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@signed_in(writes="")
+@require_login(writes="")
 def delete_filter(request: HttpRequest, pk: int) -> HttpResponse:
     SavedFilter.objects.visible_to(request.user).filter(pk=pk).delete()
     return redirect("page:runs")

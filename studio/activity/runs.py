@@ -15,12 +15,12 @@ from runs.api import chain_pictures
 from runs.intake import again as retries
 from runs.intake import messages as intake
 from runs.intake import options
-from runs.intake.parts import ids_in
+from runs.intake.parts import parse_run_ids
 from runs.models import Artifact, Message, ModelCall, Run
 from runs.models.figures import totals
 from runs.queue import endings, workers
 
-from ..base import page, signed_in, tell
+from ..base import add_refusal_message, render_shell_page, require_login
 from ..conversations import memory, message_files
 from ..namesakes import mark_namesake
 from .waterfall import waterfall
@@ -33,7 +33,7 @@ KNOWLEDGE_CALLS = 50
 JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "principal")
 
 
-@signed_in
+@require_login
 def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One run. `?part=live` returns only what changes while it is in progress."""
     run = find_run(request, pk)
@@ -41,27 +41,27 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     message_files.place_attachments(run_messages, request.user.pk)
     usages = totals.with_children([run])
     artifacts = Artifact.objects.of_tree(run).select_related("file").order_by("id")
-    graph = chain_pictures.of_run(run, is_alone=False) if run.chain_version_id else None
-    earlier_runs = ids_in([run.metadata.get(link) for link in ("retry_of", "again_of")])
+    graph = chain_pictures.draw_run_chain(run, is_alone=False) if run.chain_version_id else None
+    earlier_runs = parse_run_ids([run.metadata.get(link) for link in ("retry_of", "again_of")])
     context = {
         "run": run,
         "starts_runs": run.children.exists(),
         "run_messages": run_messages,
         "usage": usages[run.pk],
-        "options": options.as_json(run),
+        "options": options.serialize_options(run),
         "why_queued": workers.why_queued(run),
         "fall": waterfall(run),
         "sources": find_sources(run),
         "artifacts": list(artifacts[: message_files.LIMIT]),
         "graph": graph,
-        "memory": memory.of_run(request, run),
+        "memory": memory.describe_run_memory(request, run),
         "may_read_raw": request.user.has_perm("runs.read_raw"),
         "is_mine": run.principal_id == request.user.pk,
         "provider": provider_to_check(request, run),
         "before": next(iter(earlier_runs), None),
     }
     template = "run_live.html" if request.GET.get("part") == "live" else "run.html"
-    return page(request, template, run_title(run), **context)
+    return render_shell_page(request, template, run_title(run), **context)
 
 
 def find_sources(run: Run) -> list[dict[str, str]]:
@@ -120,17 +120,19 @@ def run_title(run: Run) -> str:
     return _("Run of %(name)s") % {"name": name}
 
 
-@signed_in
+@require_login
 def raw_call(request: HttpRequest, pk: UUID, call: UUID) -> HttpResponse:
     """The raw request and answer of a model call, for users with that permission."""
     run = find_run(request, pk)
     model_call = ModelCall.objects.filter(run=run, pk=call).first()
     if model_call is None or not request.user.has_perm("runs.read_raw"):
         raise Http404("There is no such model call that you can read.")
-    return page(request, "raw.html", _("Turn %(turn)s, raw") % {"turn": model_call.turn}, run=run, call=model_call)
+    return render_shell_page(
+        request, "raw.html", _("Turn %(turn)s, raw") % {"turn": model_call.turn}, run=run, call=model_call
+    )
 
 
-@signed_in
+@require_login
 def chain_picture(request: HttpRequest, pk: int) -> HttpResponse:
     """The draft of a chain, for users who can see it."""
     rows = Chain.objects.all() if request.user.is_superuser else Chain.objects.visible_to(request.user)
@@ -142,32 +144,32 @@ def chain_picture(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@signed_in
-def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
+@require_login
+def cancel_shown_run(request: HttpRequest, pk: UUID) -> HttpResponse:
     run = own_run(request, pk)
     try:
-        endings.cancel(run, by=request.user, reason="from the run's page")
+        endings.cancel_run(run, by=request.user, reason="from the run's page")
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     return redirect("page:run", pk=pk)
 
 
 @require_POST
-@signed_in
-def again(request: HttpRequest, pk: UUID) -> HttpResponse:
+@require_login
+def repeat_shown_run(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The same message again in a new session, or the same chain with the same input: in the live version, or
     in the same draft if the run tried one.
     """
     run = own_run(request, pk)
     try:
-        fresh = start_again(request.user, run)
+        fresh = start_same_run(request.user, run)
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
         return redirect("page:run", pk=pk)
     return redirect("page:run", pk=fresh.pk)
 
 
-def start_again(user: Any, run: Run) -> Run:
+def start_same_run(user: Any, run: Run) -> Run:
     """A new run of the same chain or with the same message. Raises Conflict, Forbidden and what starting raises."""
     is_draft = run.trigger == Run.Trigger.DRAFT
     options_asked = run.options.get("asked")
@@ -197,13 +199,13 @@ def start_again(user: Any, run: Run) -> Run:
 
 
 @require_POST
-@signed_in
-def retry(request: HttpRequest, pk: UUID) -> HttpResponse:
+@require_login
+def retry_shown_run(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Continue from the failed step; for an agent: the same message again in its session."""
     try:
-        fresh = retries.retry(own_run(request, pk), user=request.user)
+        fresh = retries.retry_run(own_run(request, pk), user=request.user)
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
         return redirect("page:run", pk=pk)
     return redirect("page:run", pk=fresh.pk)
 

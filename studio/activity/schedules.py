@@ -23,15 +23,15 @@ from django_celery_beat.models import CrontabSchedule
 
 from agents.exceptions import Invalid, MusterError
 from agents.models import Agent, AuditEvent, Chain
-from agents.sharing import let_go
+from agents.sharing import release_unshared_uses
 from plumbing import texts
 from runs.models import Schedule, ScheduleOccurrence
-from runs.rules.crontab_words import in_words
+from runs.rules.crontab_words import describe_crontab
 from runs.rules.timing import TimingError, read_line, split_line, upcoming, zone_named
 from runs.schedules import tick as schedules
 
-from ..base import page, signed_in, tell
-from ..labels import in_language, words
+from ..base import add_refusal_message, render_shell_page, require_login
+from ..labels import in_language, render_label
 from ..namesakes import address, find_by_name, mark_namesakes
 from ..start import NamedForm
 
@@ -164,7 +164,7 @@ def find_or_make_crontab(line: str, zone: str) -> CrontabSchedule:
     return row
 
 
-@signed_in
+@require_login
 def schedule_list(request: HttpRequest) -> HttpResponse:
     """The month, and every schedule. POST creates one."""
     form = None
@@ -176,10 +176,10 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
             message = _("“%(schedule)s” is due first %(next_due_at)s UTC.")
             messages.success(request, message % {"schedule": schedule, "next_due_at": due_at})
             return redirect("page:schedules")
-    rows = list(visible(request).order_by("name", "pk")[:LISTED])
+    rows = list(build_visible_schedules_query(request).order_by("name", "pk")[:LISTED])
     mark_namesakes(Schedule, rows, request.user)
     initial = {**FIRST, "timezone": viewer_zone(), **initial_target(request)}
-    answer = page(
+    answer = render_shell_page(
         request,
         "schedules.html",
         _("Schedules"),
@@ -231,7 +231,7 @@ def initial_target(request: HttpRequest) -> dict[str, str]:
     return {}
 
 
-@signed_in
+@require_login
 def due_times(request: HttpRequest) -> JsonResponse:
     """What a crontab line means, and its next five times: {"words", "times"}, or {"error"}."""
     line = request.GET.get("crontab", "")[:200].replace("\0", "")
@@ -243,11 +243,11 @@ def due_times(request: HttpRequest) -> JsonResponse:
         return JsonResponse({"error": texts.translate(str(error))})
     # Fields and not words: they can be described in the person's language.
     crontab = " ".join(split_line(line))
-    words = in_words(crontab, get_language())
+    words = describe_crontab(crontab, get_language())
     return JsonResponse({"words": words, "times": [at.isoformat() for at in times]})
 
 
-def visible(request: HttpRequest) -> Any:
+def build_visible_schedules_query(request: HttpRequest) -> Any:
     return Schedule.objects.visible_to(request.user).select_related("agent", "chain", "owner", *TIMINGS)
 
 
@@ -310,7 +310,7 @@ def coming(rows: list[Schedule], start: datetime, end: datetime) -> list[dict[st
         if not schedule.enabled or schedule.next_due_at is None:
             continue
         try:
-            times = schedules.preview(schedule, PER_SCHEDULE, now=start)
+            times = schedules.preview_due_times(schedule, PER_SCHEDULE, now=start)
         # A schedule that cannot be read has no times; its own page says why.
         except Invalid:
             continue
@@ -320,10 +320,10 @@ def coming(rows: list[Schedule], start: datetime, end: datetime) -> list[dict[st
     return entries
 
 
-@signed_in
+@require_login
 def schedule_page(request: HttpRequest, name: str) -> HttpResponse:
     """One schedule. POST changes it."""
-    schedule = find_by_name(request, visible(request).with_last_run(), name)
+    schedule = find_by_name(request, build_visible_schedules_query(request).with_last_run(), name)
     form = None
     if request.method == "POST":
         schedule.require_edit(request.user)
@@ -332,7 +332,7 @@ def schedule_page(request: HttpRequest, name: str) -> HttpResponse:
             messages.success(request, _("Saved."))
             return redirect(address("page:schedule", schedule))
         # Without what was refused.
-        schedule = find_by_name(request, visible(request).with_last_run(), name)
+        schedule = find_by_name(request, build_visible_schedules_query(request).with_last_run(), name)
     answer = render_schedule(request, schedule, form or fill_form(schedule, request.user))
     answer.status_code = 200 if form is None else 422
     return answer
@@ -363,11 +363,11 @@ def render_schedule(request: HttpRequest, schedule: Schedule, form: ScheduleForm
     upcoming: list[datetime] = []
     if schedule.enabled:
         try:
-            upcoming = schedules.preview(schedule, 5)
+            upcoming = schedules.preview_due_times(schedule, 5)
         except Invalid as error:
-            tell(request, error)
+            add_refusal_message(request, error)
     occurrences = schedule.occurrences.select_related("run").order_by("-due_at")
-    return page(
+    return render_shell_page(
         request,
         "schedule.html",
         schedule.name,
@@ -382,31 +382,31 @@ def render_schedule(request: HttpRequest, schedule: Schedule, form: ScheduleForm
 
 
 @require_POST
-@signed_in
-def delete(request: HttpRequest, name: str) -> HttpResponse:
+@require_login
+def delete_shown_schedule(request: HttpRequest, name: str) -> HttpResponse:
     """Delete a schedule with its due times. Its runs are kept."""
-    schedule = find_by_name(request, visible(request), name)
+    schedule = find_by_name(request, build_visible_schedules_query(request), name)
     schedule.require_edit(request.user)
     with transaction.atomic():
         AuditEvent.record("schedule.deleted", schedule, actor=request.user)
-        let_go(schedule)
+        release_unshared_uses(schedule)
         schedule.delete()
     messages.success(request, _("“%(name)s” was deleted. Its runs are kept.") % {"name": name[:64]})
     return redirect("page:schedules")
 
 
 @require_POST
-@signed_in
-def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
+@require_login
+def handle_schedule_action(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     """run-now, pause or resume."""
-    schedule = find_by_name(request, visible(request), name)
+    schedule = find_by_name(request, build_visible_schedules_query(request), name)
     schedule.require_edit(request.user)
     try:
         message = VERBS[verb](schedule, request.user)
     except KeyError:
         raise Http404("There is no such action.")
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     else:
         AuditEvent.record(f"schedule.{verb}", schedule, actor=request.user)
         messages.success(request, message)
@@ -415,18 +415,18 @@ def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
 
 def run_now(schedule: Schedule, user: Any) -> str:
     occurrence = schedules.run_now(schedule, by=user)
-    outcome = f"{words(occurrence.outcome)} {texts.translate(occurrence.reason)}".strip()
+    outcome = f"{render_label(occurrence.outcome)} {texts.translate(occurrence.reason)}".strip()
     return _("Started manually: %(outcome)s") % {"outcome": outcome}
 
 
-def pause(schedule: Schedule, user: Any) -> str:
+def pause_shown_schedule(schedule: Schedule, user: Any) -> str:
     schedules.set_enabled(schedule, False, reason=f"paused by {user}")
     return _("Paused. Due times during the pause are skipped.")
 
 
-def resume(schedule: Schedule, user: Any) -> str:
+def resume_shown_schedule(schedule: Schedule, user: Any) -> str:
     schedules.set_enabled(schedule, True)
     return _("Resumed. Next due %(at)s UTC.") % {"at": date_format(schedule.next_due_at, "DATETIME_FORMAT")}
 
 
-VERBS = {"run-now": run_now, "pause": pause, "resume": resume}
+VERBS = {"run-now": run_now, "pause": pause_shown_schedule, "resume": resume_shown_schedule}

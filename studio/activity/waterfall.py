@@ -68,7 +68,7 @@ def waterfall(run: Run, now: datetime | None = None) -> Waterfall:
     ends = [bar.finished_at for bar in bars if bar.finished_at]
     end = max([run.finished_at or now, *ends])
     for bar in bars:
-        place(bar, begin, end, now)
+        place_waterfall_bar(bar, begin, end, now)
     queue_s = None
     if run.started_at:
         queue_s = (run.started_at - begin).total_seconds()
@@ -76,7 +76,7 @@ def waterfall(run: Run, now: datetime | None = None) -> Waterfall:
     return Waterfall(bars, queue_s, (end - begin).total_seconds(), is_cut)
 
 
-def place(bar: Bar, begin: datetime, end: datetime, now: datetime) -> None:
+def place_waterfall_bar(bar: Bar, begin: datetime, end: datetime, now: datetime) -> None:
     """Sets where the bar begins and how wide it is."""
     whole_s = max((end - begin).total_seconds(), 0.001)
     start = bar.started_at or now

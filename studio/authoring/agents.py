@@ -11,7 +11,7 @@ from agents.models import Agent, Membership, Provider, Tool, ToolGrant
 from agents.models.team import SLUG, Owned
 from runs.models.figures import agents as figures
 
-from ..base import page, signed_in
+from ..base import render_shell_page, require_login
 from ..namesakes import find_by_name
 from .agent_fields import fields_by_tab, make_model_param_fields
 from .lists import list_page, namesake
@@ -20,7 +20,7 @@ HEAVY = ("system_prompt", "input_schema", "output_schema", "variables", "publish
 OFFERED = 200
 
 
-@signed_in
+@require_login
 def agent_list(request: HttpRequest) -> HttpResponse:
     """Filters: see `list_page`."""
     rows = Agent.objects.visible_to(request.user).select_related("published", "owner", "team", "provider")
@@ -28,20 +28,22 @@ def agent_list(request: HttpRequest) -> HttpResponse:
     months = figures.months(agents, request.user)
     for agent in agents:
         agent.month = months.get(agent.pk, figures.Month())
-    return page(request, "agents.html", _("Agents"), agents=agents, may_write=writes(request), **around)
+    return render_shell_page(
+        request, "agents.html", _("Agents"), agents=agents, may_write=may_write_agents(request), **around
+    )
 
 
-def writes(request: HttpRequest) -> bool:
+def may_write_agents(request: HttpRequest) -> bool:
     return roles.allows(request.user, "agents:write")
 
 
-@signed_in
+@require_login
 def new_agent(request: HttpRequest) -> HttpResponse:
     """`?from=` names an agent that is copied."""
     copied = request.GET.get("from", "")[:64]
     title = _("Copy of %(name)s") % {"name": copied} if copied else _("New agent")
-    context = {"copied": copied, "providers": find_providers(request.user), "may_write": writes(request)}
-    return page(request, "agent_new.html", title, **context)
+    context = {"copied": copied, "providers": find_providers(request.user), "may_write": may_write_agents(request)}
+    return render_shell_page(request, "agent_new.html", title, **context)
 
 
 def find_providers(user: Any) -> list[str]:
@@ -53,7 +55,7 @@ def find_providers(user: Any) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-@signed_in
+@require_login
 def agent_page(request: HttpRequest, name: str) -> HttpResponse:
     """The studio of one agent; read-only for people who may not change it. `?owner=`: see `find_by_name`."""
     if not SLUG.regex.match(name):
@@ -63,11 +65,11 @@ def agent_page(request: HttpRequest, name: str) -> HttpResponse:
     if getattr(agent, "address", ""):
         return namesake(request, agent, grants=agent.grants.select_related("tool"))
     user = request.user
-    may_edit = agent.may_edit(user) and writes(request)
+    may_edit = agent.may_edit(user) and may_write_agents(request)
     may_use = agent.may_use(user) and roles.allows(user, "messages:write")
     fields = fields_by_tab(agent)
     fields["model"] += make_model_param_fields(agent)
-    return page(
+    return render_shell_page(
         request,
         "agent.html",
         agent.name,

@@ -13,7 +13,7 @@ from agents.models.team import SLUG
 from runs.models import Run
 from runs.models.figures import agents as figures
 
-from ..base import page, signed_in
+from ..base import render_shell_page, require_login
 from ..namesakes import find_by_name
 from .agent_fields import fields_by_tab
 from .agents import find_teams
@@ -23,7 +23,7 @@ BLANK = {"string": "", "number": 0, "integer": 0, "boolean": False, "array": [],
 HEAVY = ("input_schema", "output_schema", "published__spec")
 
 
-@signed_in
+@require_login
 def chain_list(request: HttpRequest) -> HttpResponse:
     """Filters: see `list_page`."""
     rows = Chain.objects.visible_to(request.user).select_related("published", "owner", "team").defer(*HEAVY)
@@ -31,22 +31,24 @@ def chain_list(request: HttpRequest) -> HttpResponse:
     months = figures.months_of_chains(chains, request.user)
     for chain in chains:
         chain.month = months.get(chain.pk, figures.Month())
-    return page(request, "chains.html", _("Chains"), chains=chains, may_write=writes(request), **around)
+    return render_shell_page(
+        request, "chains.html", _("Chains"), chains=chains, may_write=may_write_chains(request), **around
+    )
 
 
-def writes(request: HttpRequest) -> bool:
+def may_write_chains(request: HttpRequest) -> bool:
     return roles.allows(request.user, "chains:write")
 
 
-@signed_in
+@require_login
 def new_chain(request: HttpRequest) -> HttpResponse:
     """`?from=` names a chain that is copied."""
     copied = request.GET.get("from", "")[:64]
     title = _("Copy of %(name)s") % {"name": copied} if copied else _("New chain")
-    return page(request, "chain_new.html", title, copied=copied, may_write=writes(request))
+    return render_shell_page(request, "chain_new.html", title, copied=copied, may_write=may_write_chains(request))
 
 
-@signed_in
+@require_login
 def chain_page(request: HttpRequest, name: str) -> HttpResponse:
     """The editor of one chain; read-only for people who may not change it. `?owner=`: see `find_by_name`."""
     if not SLUG.regex.match(name):
@@ -56,9 +58,9 @@ def chain_page(request: HttpRequest, name: str) -> HttpResponse:
     if getattr(chain, "address", ""):
         return namesake(request, chain)
     user = request.user
-    may_write = writes(request)
+    may_write = may_write_chains(request)
     runs = Run.objects.visible_to(user).filter(chain_version__chain=chain).order_by("-pk")
-    return page(
+    return render_shell_page(
         request,
         "chain.html",
         chain.name,

@@ -14,10 +14,10 @@ from django.views.decorators.http import require_POST
 
 from agents.exceptions import Invalid
 from agents.models import Agent, AuditEvent
-from runs.api.embeds import COSTS, DAILY_COST, costs_of, page_url, saved
+from runs.api.embeds import COSTS, DAILY_COST, page_url, read_cost_limits, save_embed
 from runs.models import Embed
 
-from ..base import page, signed_in
+from ..base import render_shell_page, require_login
 
 WRITES = "agents:write"
 LISTED = 200
@@ -40,7 +40,7 @@ class Lines(forms.CharField):
         return [line for line in lines if line]
 
 
-def dollars(label: Any) -> forms.DecimalField:
+def build_dollar_field(label: Any) -> forms.DecimalField:
     return forms.DecimalField(
         label=label, required=False, min_value=0, max_digits=12, decimal_places=4, help_text=later("Empty: no limit.")
     )
@@ -56,8 +56,8 @@ class EmbedForm(forms.ModelForm):
         required=False, widget=forms.CheckboxSelectMultiple, label=later("Tools that visitors may use"),
         help_text=later("What is chosen here is open to strangers. Calls that change something ask you first."),
     )  # fmt: skip
-    daily_cost = dollars(later("US dollars a day"))
-    monthly_cost = dollars(later("US dollars a month"))
+    daily_cost = build_dollar_field(later("US dollars a day"))
+    monthly_cost = build_dollar_field(later("US dollars a month"))
 
     class Meta:
         model = Embed
@@ -74,12 +74,12 @@ class EmbedForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         embed = kwargs["instance"]
-        super().__init__(*args, initial=costs_of(embed), **kwargs)
+        super().__init__(*args, initial=read_cost_limits(embed), **kwargs)
         names = sorted({*embed.tools_to_open(), *embed.tools})
         self.fields["tools"].choices = [(name, name) for name in names]  # type: ignore[attr-defined]
 
 
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def embed_list(request: HttpRequest) -> HttpResponse:
     """Every embed of this person. POST creates one, which is off."""
     mine = Agent.objects.editable_by(request.user).published().order_by("name")
@@ -88,14 +88,14 @@ def embed_list(request: HttpRequest) -> HttpResponse:
         agent = mine.filter(name=name).first()
         if agent is None:
             raise Invalid(_("Choose a published agent that you may change."))
-        embed = saved(Embed(owner=request.user, agent=agent), {}, {"daily_cost": DAILY_COST})
+        embed = save_embed(Embed(owner=request.user, agent=agent), {}, {"daily_cost": DAILY_COST})
         AuditEvent.record("embed.created", embed, actor=request.user, agent=agent.name)
         return redirect("page:embed", embed.pk)
     embeds = Embed.objects.visible_to(request.user).select_related("agent")[:LISTED]
-    return page(request, "embeds.html", _("Web sites"), embeds=embeds, agents=mine[:LISTED])
+    return render_shell_page(request, "embeds.html", _("Web sites"), embeds=embeds, agents=mine[:LISTED])
 
 
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def embed_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One embed: what to paste, and its form."""
     embed = find_own(request, pk)
@@ -104,21 +104,23 @@ def embed_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     if is_sent and form.is_valid():
         fields = dict(form.cleaned_data)
         costs = {name: fields.pop(name) for name in COSTS}
-        saved(embed, fields, costs)
+        save_embed(embed, fields, costs)
         AuditEvent.record("embed.changed", embed, actor=request.user, fields=form.changed_data, enabled=embed.enabled)
         messages.success(request, _("Saved."))
         return redirect("page:embed", embed.pk)
     # A form writes refused values to its row: the title is read anew.
     title = str(find_own(request, pk))
     snippet = SNIPPET.format(server=settings.PUBLIC_URL.rstrip("/"), key=embed.key)
-    answer = page(request, "embed.html", title, embed=embed, form=form, snippet=snippet, url=page_url(embed))
+    answer = render_shell_page(
+        request, "embed.html", title, embed=embed, form=form, snippet=snippet, url=page_url(embed)
+    )
     answer.status_code = 422 if form.errors else 200
     return answer
 
 
 @require_POST
-@signed_in(writes=WRITES)
-def act(request: HttpRequest, pk: UUID, verb: str) -> HttpResponse:
+@require_login(writes=WRITES)
+def handle_embed_action(request: HttpRequest, pk: UUID, verb: str) -> HttpResponse:
     """Give it another key, or delete it."""
     embed = find_own(request, pk)
     actions = {"rotate": "embed.rotated", "delete": "embed.deleted"}

@@ -10,7 +10,7 @@ from django.utils.http import urlencode
 
 from agents.models import Agent
 
-from ..base import by_name, page
+from ..base import by_name, render_shell_page
 
 WHOSE = {"": "All", "own": "Mine", "team": "Shared with a team", "site": "The site's"}
 
@@ -43,4 +43,4 @@ def filter_by_owner(rows: QuerySet[Any], whose: str, user: Any) -> QuerySet[Any]
 
 def namesake(request: HttpRequest, row: Any, **context: Any) -> HttpResponse:
     """The page of a row whose name means another one: to read, with what makes it usable."""
-    return page(request, "namesake.html", row.name, row=row, is_agent=isinstance(row, Agent), **context)
+    return render_shell_page(request, "namesake.html", row.name, row=row, is_agent=isinstance(row, Agent), **context)

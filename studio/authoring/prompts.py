@@ -15,7 +15,7 @@ from agents.models import AuditEvent, Membership, Prompt
 from agents.models.prompt import LENGTH
 from agents.serializers.people import PromptSerializer
 
-from ..base import by_name, page, signed_in
+from ..base import by_name, render_shell_page, require_login
 from ..people.account import with_problems
 
 OFFERED = 100
@@ -42,7 +42,7 @@ class PromptForm(forms.Form):
         self.fields["team"].choices = [("", _("Nobody else")), *teams]
 
 
-@signed_in
+@require_login
 def prompt_list(request: HttpRequest) -> HttpResponse:
     """The prompts, and a form for a new one. `?text=` fills it, such as with a message of the chat."""
     text = request.GET.get("text", "")[:LENGTH]
@@ -50,8 +50,8 @@ def prompt_list(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@signed_in(writes="prompts:write")
-def save(request: HttpRequest) -> HttpResponse:
+@require_login(writes="prompts:write")
+def save_prompt(request: HttpRequest) -> HttpResponse:
     """Create a prompt, or replace the one of that name."""
     form = PromptForm(request.user, request.POST)
     if not form.is_valid():
@@ -71,8 +71,8 @@ def save(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@signed_in(writes="prompts:write")
-def delete(request: HttpRequest, pk: int) -> HttpResponse:
+@require_login(writes="prompts:write")
+def delete_prompt(request: HttpRequest, pk: int) -> HttpResponse:
     prompt = Prompt.objects.editable_by(request.user).filter(pk=pk).first()
     if prompt is None:
         raise Http404(_("There is no such prompt of yours."))
@@ -85,4 +85,4 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
 def render_prompts(request: HttpRequest, form: PromptForm) -> HttpResponse:
     rows = Prompt.objects.visible_to(request.user).select_related("owner", "team")
     prompts, paging = by_name(request, rows)
-    return page(request, "prompts.html", _("Prompts"), prompts=prompts, form=form, **paging)
+    return render_shell_page(request, "prompts.html", _("Prompts"), prompts=prompts, form=form, **paging)

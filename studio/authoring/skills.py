@@ -18,12 +18,12 @@ from agents.models.team import SLUG
 from knowledge.models import Skill, SkillVersion
 from knowledge.models.skill import TEXT
 from knowledge.skills import document, files, store
-from knowledge.skills.scripts import draft_of
+from knowledge.skills.scripts import create_script_draft
 from plumbing.untrusted.archives import MOST_BYTES, MOST_FILES
-from plumbing.untrusted.formats import clean
+from plumbing.untrusted.formats import clean_untrusted_text
 
 from .. import namesakes
-from ..base import by_name, page, read_number, signed_in, tell
+from ..base import add_refusal_message, by_name, parse_small_number, render_shell_page, require_login
 from .agents import find_teams
 
 WRITES = "skills:write"
@@ -35,7 +35,7 @@ SOURCE = "REMOTE_ADDR"
 NEW = "---\nname: \ndescription: \n---\n"
 
 
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def skill_list(request: HttpRequest) -> HttpResponse:
     """Ordered by name. POST writes a skill, or imports one."""
     if request.method == "POST":
@@ -47,15 +47,15 @@ def render_skills(request: HttpRequest, text: str) -> HttpResponse:
     rows = Skill.objects.visible_to(request.user).select_related("published", "owner", "team").defer(*SLIM)
     skills, around = by_name(request, rows)
     limits = {"most": MOST_BYTES, "longest": TEXT}
-    return page(request, "skills.html", _("Skills"), skills=skills, text=text, **limits, **around)
+    return render_shell_page(request, "skills.html", _("Skills"), skills=skills, text=text, **limits, **around)
 
 
 def add_skill(request: HttpRequest) -> HttpResponse:
     try:
         new_skill = Skill(owner=request.user)
-        skill = store.save(new_skill, **read_form(request, new_skill))
+        skill = store.save_skill(new_skill, **read_form(request, new_skill))
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
         answer = render_skills(request, request.POST.get("text") or NEW)
         answer.status_code = error.status
         return answer
@@ -105,7 +105,7 @@ def read_upload(request: HttpRequest) -> tuple[str, str, dict[str, bytes]]:
 def read_paths(request: HttpRequest) -> list[str]:
     """The paths of the files of a folder, which the script of the page sends: browsers send names only."""
     try:
-        paths = parsers.read(request.POST.get("paths", "[]").encode())
+        paths = parsers.parse_json_body(request.POST.get("paths", "[]").encode())
     except ValueError:
         return []
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
@@ -116,26 +116,26 @@ def read_paths(request: HttpRequest) -> list[str]:
 # -- one skill ---------------------------------------------------------------------------------------------------------
 
 
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def skill_page(request: HttpRequest, name: str) -> HttpResponse:
     """One skill. `?file=` shows a file, `?from=&to=` compares. POST saves SKILL.md."""
-    skill = find(request, name)
+    skill = load_shown_skill(request, name)
     if request.method != "POST":
         return render_skill(request, skill, skill.text)
     try:
         sent = read_form(request, skill)
         with transaction.atomic():
-            store.save(lock_unchanged(request, skill), **sent)
+            store.save_skill(lock_unchanged(request, skill), **sent)
     except MusterError as error:
-        tell(request, error)
-        answer = render_skill(request, find(request, name), request.POST.get("text", ""))
+        add_refusal_message(request, error)
+        answer = render_skill(request, load_shown_skill(request, name), request.POST.get("text", ""))
         answer.status_code = error.status
         return answer
     messages.success(request, _("Saved."))
     return redirect(namesakes.address("page:skill", skill))
 
 
-def find(request: HttpRequest, name: str) -> Skill:
+def load_shown_skill(request: HttpRequest, name: str) -> Skill:
     if not SLUG.regex.match(name):
         raise Http404("There is no skill with that name.")
     return namesakes.find_by_name(request, Skill.objects.select_related("published", "owner", "team", "bundle"), name)
@@ -148,9 +148,9 @@ def render_skill(request: HttpRequest, skill: Skill, text: str) -> HttpResponse:
     users: Any = ()
     teams: Any = ()
     if may_edit:
-        users = store.used_by(skill, request.user)
+        users = store.list_skill_users(skill, request.user)
         teams = find_teams(request.user, skill)
-    return page(
+    return render_shell_page(
         request,
         "skill.html",
         skill.name,
@@ -171,7 +171,7 @@ def render_skill(request: HttpRequest, skill: Skill, text: str) -> HttpResponse:
 
 def find_body(text: str) -> str:
     """The instructions without the front matter."""
-    return document.parted(text)[1]
+    return document.split_front_matter(text)[1]
 
 
 def open_file(request: HttpRequest, skill: Skill) -> dict[str, Any] | None:
@@ -183,7 +183,7 @@ def open_file(request: HttpRequest, skill: Skill) -> dict[str, Any] | None:
     if content is None:
         raise Http404("The skill has no such file.")
     try:
-        text = clean(content.decode())
+        text = clean_untrusted_text(content.decode())
     except UnicodeDecodeError:
         return {"path": path, "text": None}
     return {"path": path, "text": text[:SHOWN], "is_cut": len(text) > SHOWN}
@@ -216,7 +216,7 @@ def compare_files(older: dict[str, Any], newer: dict[str, Any]) -> list[tuple[st
 def find_version(skill: Skill, number: str) -> Skill | SkillVersion:
     if number == "draft":
         return skill
-    row = skill.versions.filter(number=read_number(number)).first()
+    row = skill.versions.filter(number=parse_small_number(number)).first()
     if row is None:
         raise Http404("The skill has no such version.")
     return row
@@ -226,10 +226,10 @@ def find_version(skill: Skill, number: str) -> Skill | SkillVersion:
 
 
 @require_POST
-@signed_in(writes=WRITES)
-def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
+@require_login(writes=WRITES)
+def handle_skill_action(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     """Replace by an import, publish, roll back, share, make a function of a script, delete."""
-    skill = find(request, name)
+    skill = load_shown_skill(request, name)
     if verb != "import" and verb not in VERBS:
         raise Http404("There is no such action.")
     try:
@@ -243,7 +243,7 @@ def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
             else:
                 message = VERBS[verb](request, skill)
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
         return redirect(namesakes.address("page:skill", skill))
     messages.success(request, message)
     if verb == "delete":
@@ -263,46 +263,46 @@ def lock_unchanged(request: HttpRequest, skill: Skill) -> Skill:
 
 
 def replace(request: HttpRequest, skill: Skill, sent: dict[str, Any]) -> str:
-    store.save(lock_unchanged(request, skill), **sent)
+    store.save_skill(lock_unchanged(request, skill), **sent)
     return _("The draft is replaced by what you imported.")
 
 
-def publish(request: HttpRequest, skill: Skill) -> str:
+def publish_shown_skill(request: HttpRequest, skill: Skill) -> str:
     """A review is a statement about exactly the row that the person has seen."""
     locked = lock_unchanged(request, skill)
     note = request.POST.get("note", "")[:500]
     is_reviewed = request.POST.get("reviewed") == "yes"
-    version = store.publish(locked, note=note, reviewed=is_reviewed, **audit_source(request))
+    version = store.publish_skill(locked, note=note, reviewed=is_reviewed, **audit_source(request))
     return _("Version %(number)s is published.") % {"number": version.number}
 
 
-def roll_back(request: HttpRequest, skill: Skill) -> str:
-    number = read_number(request.POST.get("version", ""))
-    version = store.rollback(skill, number, **audit_source(request))
+def roll_back_shown_skill(request: HttpRequest, skill: Skill) -> str:
+    number = parse_small_number(request.POST.get("version", ""))
+    version = store.roll_back_skill(skill, number, **audit_source(request))
     return _("Version %(number)s is live again.") % {"number": version.number}
 
 
-def share(request: HttpRequest, skill: Skill) -> str:
+def share_shown_skill(request: HttpRequest, skill: Skill) -> str:
     """A team that the person is not in is unknown to them."""
     name = request.POST.get("team", "")
     if not name:
-        store.share(skill, None, **audit_source(request))
+        store.share_skill(skill, None, **audit_source(request))
         return _("Nobody else sees it now.")
     team = Team.objects.filter(name=name, memberships__user_id=request.user.pk).first()
     if team is None:
         raise Invalid(_("You are in no such team."), code="unknown_team")
-    store.share(skill, team, **audit_source(request))
+    store.share_skill(skill, team, **audit_source(request))
     return _("Shared with %(team)s.") % {"team": team}
 
 
 def make_function(request: HttpRequest, skill: Skill) -> str:
     skill.require_use(request.user)
-    function = draft_of(skill, request.POST.get("path", ""), "", **audit_source(request))
+    function = create_script_draft(skill, request.POST.get("path", ""), "", **audit_source(request))
     return _("The function “%(name)s” is a draft. Read it, then publish it under Functions.") % {"name": function}
 
 
-def delete(request: HttpRequest, skill: Skill) -> str:
-    store.delete(skill, **audit_source(request))
+def delete_shown_skill(request: HttpRequest, skill: Skill) -> str:
+    store.delete_skill(skill, **audit_source(request))
     return _("The skill “%(name)s” is deleted.") % {"name": skill}
 
 
@@ -311,6 +311,9 @@ def audit_source(request: HttpRequest) -> dict[str, Any]:
 
 
 VERBS: dict[str, Callable[[HttpRequest, Skill], str]] = {
-    "publish": publish, "rollback": roll_back, "share": share, "function": make_function,
-    "delete": delete,
-}  # fmt: skip
+    "publish": publish_shown_skill,
+    "rollback": roll_back_shown_skill,
+    "share": share_shown_skill,
+    "function": make_function,
+    "delete": delete_shown_skill,
+}

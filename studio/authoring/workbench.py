@@ -10,7 +10,7 @@ from agents.models import Tool
 from agents.models.team import SLUG
 from functions.models import StoredFunction
 
-from ..base import by_name, page, signed_in
+from ..base import by_name, render_shell_page, require_login
 from ..namesakes import find_by_name
 from ..start import EXAMPLE
 from .agents import find_teams
@@ -20,35 +20,37 @@ SLIM = ("source", "input_schema", "output_schema", "published__source", "publish
 OTHERS = ("safe_mode", "is_pure", "cache_ttl", "max_concurrency", "reuse", "min_isolation")
 
 
-@signed_in
+@require_login
 def function_list(request: HttpRequest) -> HttpResponse:
     """Ordered by name; the search covers names and descriptions."""
     rows = StoredFunction.objects.visible_to(request.user).select_related("published", "owner").defer(*SLIM)
     functions, around = by_name(request, rows)
-    return page(request, "functions.html", _("Functions"), functions=functions, may_write=writes(request), **around)
+    return render_shell_page(
+        request, "functions.html", _("Functions"), functions=functions, may_write=may_write_functions(request), **around
+    )
 
 
-def writes(request: HttpRequest) -> bool:
+def may_write_functions(request: HttpRequest) -> bool:
     return roles.allows(request.user, "functions:write")
 
 
-@signed_in
+@require_login
 def new_function(request: HttpRequest) -> HttpResponse:
     roles.require(request.user, "functions:write")
-    return page(
+    return render_shell_page(
         request, "workbench.html", _("New function"), function=None, source=EXAMPLE, may_edit=True,
         settings=StoredFunction(), effects=Tool.Effect.choices, teams=find_teams(request.user),
     )  # fmt: skip
 
 
-@signed_in
+@require_login
 def function_page(request: HttpRequest, name: str) -> HttpResponse:
     """The workbench of one function. `?owner=`: see `find_by_name`."""
     if not SLUG.regex.match(name):
         raise Http404("There is no function with that name.")
     function = find_by_name(request, StoredFunction.objects.select_related("published", "owner", "team"), name)
     others = {option: getattr(function, option) for option in OTHERS}
-    return page(
+    return render_shell_page(
         request,
         "workbench.html",
         function.name,

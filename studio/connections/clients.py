@@ -15,7 +15,7 @@ from agents.models import ApiKey, AuditEvent
 from agents.models.key import DECIDE, EVERYTHING
 from plumbing.texts import translate_name
 
-from ..base import page, posted, signed_in
+from ..base import redirect_unless_posted, render_shell_page, require_login
 
 TALKS = ("messages:read", "messages:write")
 KEYS = 200
@@ -86,15 +86,15 @@ CLIENTS = (
 )  # fmt: skip
 
 
-@signed_in
+@require_login
 def client_list(request: HttpRequest) -> HttpResponse:
     return render_clients(request)
 
 
 @never_cache
-@posted("page:clients")
-@signed_in(writes="keys:write")
-def new_key(request: HttpRequest, word: str) -> HttpResponse:
+@redirect_unless_posted("page:clients")
+@require_login(writes="keys:write")
+def create_client_key(request: HttpRequest, word: str) -> HttpResponse:
     """Create a key for this kind of client and show it, this once."""
     clients = {client.word: client for client in CLIENTS}
     client = clients.get(word)
@@ -109,7 +109,7 @@ def new_key(request: HttpRequest, word: str) -> HttpResponse:
 
 
 @require_POST
-@signed_in(writes="keys:write")
+@require_login(writes="keys:write")
 def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
     key = ApiKey.objects.visible_to(request.user).filter(pk=pk).first()
     if key is None:
@@ -129,11 +129,11 @@ def render_clients(request: HttpRequest, client: Client | None = None, secret: s
         entries.append({"client": shown_client, "text": text, "is_made": is_made})
     keys = list(ApiKey.objects.visible_to(request.user).order_by("-created_at", "-pk")[:KEYS])
     for key in keys:
-        key.may = in_words(key.scopes)
-    return page(request, "clients.html", _("Clients"), entries=entries, keys=keys)
+        key.may = describe_key_scopes(key.scopes)
+    return render_shell_page(request, "clients.html", _("Clients"), entries=entries, keys=keys)
 
 
-def in_words(scopes: list[str]) -> str:
+def describe_key_scopes(scopes: list[str]) -> str:
     """What a key with these scopes may do: `["*"]` → everything except deciding approvals."""
     if EVERYTHING in scopes:
         return _("everything") if DECIDE in scopes else _("everything except deciding approvals")

@@ -14,19 +14,21 @@ from connectors.logins.providers import SERVICES
 from connectors.models import Connection, RemoteTool
 from plumbing.http.addresses import url_refusal
 
-from ..base import page, signed_in
+from ..base import render_shell_page, require_login
 from .providers import Fix, private_fix
 
 TOOLS = 300
 
 
-@signed_in
+@require_login
 def connection_list(request: HttpRequest) -> HttpResponse:
     connections = Connection.objects.visible_to(request.user).select_related("owner", "team").order_by("name")
     services = []
     for service in SERVICES.values():
         services.append({**service.described(), "accesses": accesses(service)})
-    return page(request, "connections.html", _("Connections"), connections=connections[:300], services=services)
+    return render_shell_page(
+        request, "connections.html", _("Connections"), connections=connections[:300], services=services
+    )
 
 
 def accesses(service: Any) -> list[dict[str, Any]]:
@@ -37,13 +39,13 @@ def accesses(service: Any) -> list[dict[str, Any]]:
     return [{"word": word, "why": " ".join(sentences)} for word, sentences in reasons.items()]
 
 
-@signed_in
+@require_login
 def connection_page(request: HttpRequest, pk: int) -> HttpResponse:
     connection = Connection.objects.visible_to(request.user).select_related("owner").filter(pk=pk).first()
     if connection is None:
         raise Http404("There is no such connection that you can see.")
     tools = RemoteTool.objects.filter(connection=connection).select_related("tool").order_by("remote_name")
-    return page(
+    return render_shell_page(
         request,
         "connection.html",
         connection.name,

@@ -17,12 +17,12 @@ from devices import offers, package, presence
 from devices.models import Device, DeviceCall, OfferedTool, Pairing
 from plumbing import clock
 
-from ..base import page, posted, signed_in, tell
+from ..base import add_refusal_message, redirect_unless_posted, render_shell_page, require_login
 
 CALLS = 50
 
 
-@signed_in
+@require_login
 def device_list(request: HttpRequest, code: str = "", expires_at: Any = None) -> HttpResponse:
     """The person's devices; `code` is a new one for pairing."""
     now = clock.near()
@@ -34,7 +34,7 @@ def device_list(request: HttpRequest, code: str = "", expires_at: Any = None) ->
             device.state = "online" if device.is_online(now) else "offline"
     server = settings.PUBLIC_URL.rstrip("/")
     wheel = reverse("page:device-client", args=[package.filename()])
-    return page(
+    return render_shell_page(
         request,
         "devices.html",
         _("Devices"),
@@ -56,21 +56,21 @@ def client(request: HttpRequest, filename: str) -> HttpResponse:
     return answer
 
 
-@posted("page:devices")
-@signed_in
-def pair(request: HttpRequest) -> HttpResponse:
+@redirect_unless_posted("page:devices")
+@require_login
+def create_pairing_code(request: HttpRequest) -> HttpResponse:
     """A new code, shown only in this answer."""
     row, code = Pairing.make(request.user)
     AuditEvent.record("pairing.created", row, actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
     return device_list(request, code, row.expires_at)
 
 
-@signed_in
+@require_login
 def device_page(request: HttpRequest, pk: UUID) -> HttpResponse:
-    device = find(request, pk)
+    device = load_own_device(request, pk)
     calls = DeviceCall.objects.filter(device=device).order_by("-id")
     offered = device.offers.select_related("tool").order_by("name", "-id")
-    return page(
+    return render_shell_page(
         request,
         "device.html",
         device.name,
@@ -83,9 +83,9 @@ def device_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @require_POST
-@signed_in
+@require_login
 def revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
-    device = find(request, pk)
+    device = load_own_device(request, pk)
     device.revoke(reason="by its owner", actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
     presence.tell_revoked(device)
     messages.success(request, _("“%(device)s” can no longer connect. Its history is kept.") % {"device": device})
@@ -93,22 +93,22 @@ def revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @require_POST
-@signed_in
-def decide(request: HttpRequest, pk: UUID, offer: int) -> HttpResponse:
+@require_login
+def decide_offered_tool(request: HttpRequest, pk: UUID, offer: int) -> HttpResponse:
     """Approve or reject exactly this definition of an offered tool."""
-    rows = OfferedTool.objects.select_related("device", "tool").filter(device=find(request, pk))
+    rows = OfferedTool.objects.select_related("device", "tool").filter(device=load_own_device(request, pk))
     offered_tool = rows.filter(pk=offer).first()
     if offered_tool is None:
         raise Http404("This device has not offered such a tool.")
-    verb = offers.approve if request.POST.get("decision") == "approve" else offers.reject
+    verb = offers.approve_offer if request.POST.get("decision") == "approve" else offers.reject_offer
     try:
         verb(offered_tool, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     return redirect("page:device", pk=pk)
 
 
-def find(request: HttpRequest, pk: UUID) -> Device:
+def load_own_device(request: HttpRequest, pk: UUID) -> Device:
     device = Device.objects.visible_to(request.user).filter(pk=pk).first()
     if device is None:
         raise Http404("You have no such device.")

@@ -23,9 +23,9 @@ from agents.models import Agent, AuditEvent, Provider
 from agents.models.agent import provider_changed
 from agents.models.provider import check_model_url
 from agents.serializers.providers import PricesField
-from agents.sharing import let_go
+from agents.sharing import release_unshared_uses
 
-from ..base import page, signed_in
+from ..base import render_shell_page, require_login
 from ..labels import in_language
 from ..namesakes import address, find_by_name, mark_namesakes
 from ..start import NamedForm
@@ -141,7 +141,7 @@ def read_amount(text: Any) -> float:
     return value
 
 
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def provider_list(request: HttpRequest) -> HttpResponse:
     """The providers that this person can see. POST adds one and tests it."""
     form = None
@@ -155,7 +155,7 @@ def provider_list(request: HttpRequest) -> HttpResponse:
     rows = list(visible_rows.order_by("name", "pk")[:LISTED])
     mark_namesakes(Provider, rows, request.user)
     blank = ProviderForm(user=request.user, initial={"name": "openai", "kind": Provider.Kind.OPENAI})
-    answer = page(
+    answer = render_shell_page(
         request,
         "providers.html",
         _("Providers"),
@@ -170,10 +170,10 @@ def provider_list(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def provider_page(request: HttpRequest, name: str) -> HttpResponse:
     """One provider. POST changes it and tests it."""
-    provider = find(request, name)
+    provider = load_shown_provider(request, name)
     form = None
     if request.method == "POST":
         provider.require_edit(request.user)
@@ -183,12 +183,12 @@ def provider_page(request: HttpRequest, name: str) -> HttpResponse:
             remember_trial(request, saved)
             return redirect(address("page:provider", saved))
         # Without what was refused.
-        provider = find(request, name)
+        provider = load_shown_provider(request, name)
     table = read_table()
     may_edit = provider.may_edit(request.user) and roles.allows(request.user, WRITES)
     # The result of a trial is shown once.
     trial = request.session.pop(f"trial-{provider.pk}", None)
-    answer = page(
+    answer = render_shell_page(
         request,
         "provider.html",
         provider.name,
@@ -211,7 +211,7 @@ def find_agents(provider: Provider, user: Any) -> list[Agent]:
     return agents
 
 
-def find(request: HttpRequest, name: str) -> Provider:
+def load_shown_provider(request: HttpRequest, name: str) -> Provider:
     return find_by_name(request, Provider.objects.select_related("owner"), name)
 
 
@@ -259,22 +259,22 @@ def private_fix(url: str) -> Fix:
 
 
 @require_POST
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def test(request: HttpRequest, name: str) -> HttpResponse:
-    provider = find(request, name)
+    provider = load_shown_provider(request, name)
     provider.require_edit(request.user)
     remember_trial(request, provider, with_requests=True)
     return redirect(address("page:provider", provider))
 
 
 @require_POST
-@signed_in(writes=WRITES)
-def delete(request: HttpRequest, name: str) -> HttpResponse:
-    provider = find(request, name)
+@require_login(writes=WRITES)
+def delete_shown_provider(request: HttpRequest, name: str) -> HttpResponse:
+    provider = load_shown_provider(request, name)
     provider.require_edit(request.user)
     with refusals("provider", request.user, is_deletion=True):
         AuditEvent.record("provider.deleted", provider, actor=request.user)
-        let_go(provider)
+        release_unshared_uses(provider)
         provider.delete()
     messages.success(request, _("“%(name)s” was deleted.") % {"name": name[:64]})
     return redirect("page:providers")

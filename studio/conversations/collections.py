@@ -28,7 +28,7 @@ from knowledge.collections.serializers import (
 from knowledge.indexing import accounts
 from knowledge.models import Collection, CollectionAccount, CollectionFolder, Document
 
-from ..base import by_name, keyset, page, read_number, signed_in, tell
+from ..base import add_refusal_message, by_name, keyset, parse_small_number, render_shell_page, require_login
 from ..namesakes import address, find_by_name, mark_namesake
 
 WRITES = "collections:write"
@@ -40,28 +40,28 @@ AROUND = 3
 SOURCE = "REMOTE_ADDR"
 
 
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def collection_list(request: HttpRequest) -> HttpResponse:
     """By name. POST creates one."""
     if request.method == "POST":
-        return create(request)
+        return create_posted_collection(request)
     rows = Collection.objects.visible_to(request.user).select_related("owner", "team")
     collections, paging = by_name(request, rows)
-    return page(request, "collections.html", _("Collections"), collections=collections, **paging)
+    return render_shell_page(request, "collections.html", _("Collections"), collections=collections, **paging)
 
 
-def create(request: HttpRequest) -> HttpResponse:
+def create_posted_collection(request: HttpRequest) -> HttpResponse:
     body = {name: request.POST.get(name, "").strip() for name in ("name", "description")}
     serializer = CollectionSerializer(data=body, context={"request": request})
     try:
         require_valid(serializer)
         with refusals("collection", request.user):
             row = serializer.save()
-            catalog.list_tools(row)
+            catalog.save_collection_tools(row)
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
         return redirect("page:collections")
-    note(request, "created", row)
+    record_collection_event(request, "created", row)
     return redirect(address("page:collection", row))
 
 
@@ -72,7 +72,7 @@ def require_valid(serializer: Any) -> None:
         raise Invalid(str(first_errors[0]))
 
 
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def collection_page(request: HttpRequest, name: str) -> HttpResponse:
     """Its documents, newest first, and what a search finds. POST adds a document.
 
@@ -80,18 +80,18 @@ def collection_page(request: HttpRequest, name: str) -> HttpResponse:
     """
     row = find_by_name(request, Collection.objects.all(), name)
     if request.method == "POST":
-        return add(request, row)
+        return add_posted_documents(request, row)
     documents, older = keyset(request, Document.objects.filter(collection=row).current().select_related("file"))
     is_busy = any(document.status in ("waiting", "indexing") for document in documents)
     table = {"collection": row, "documents": documents, "may_edit": row.may_edit(request.user), "is_busy": is_busy}
     if request.GET.get("part") == "documents":
-        return page(request, "collection_documents.html", row.name, **table)
+        return render_shell_page(request, "collection_documents.html", row.name, **table)
     question = request.GET.get("query", "")[:500].replace("\0", "").strip()
     results = Results()
     if question:
         row.require_use(request.user)
         results = search_all(row, question, Asker(request.user.pk), limit=RESULTS)
-    return page(
+    return render_shell_page(
         request,
         "collection.html",
         row.name,
@@ -106,16 +106,16 @@ def collection_page(request: HttpRequest, name: str) -> HttpResponse:
     )
 
 
-def add(request: HttpRequest, row: Collection) -> HttpResponse:
+def add_posted_documents(request: HttpRequest, row: Collection) -> HttpResponse:
     row.require_edit(request.user)
     try:
         for document, is_new in add_documents(request, row):
             if is_new:
-                note(request, "added", document, collection=row.name, kind=document.source)
+                record_collection_event(request, "added", document, collection=row.name, kind=document.source)
             else:
                 messages.info(request, _("“%(name)s” is here with this content already.") % {"name": document.name})
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     return redirect(address("page:collection", row))
 
 
@@ -139,8 +139,8 @@ def add_documents(request: HttpRequest, row: Collection) -> Any:
 
 
 @require_POST
-@signed_in(writes=WRITES)
-def act(request: HttpRequest, name: str, pk: UUID, verb: str) -> HttpResponse:
+@require_login(writes=WRITES)
+def handle_document_action(request: HttpRequest, name: str, pk: UUID, verb: str) -> HttpResponse:
     """Read a document again, remove it from the next version on, or erase it from all versions."""
     row = editable(request, name)
     document = find_document(row, pk)
@@ -148,31 +148,31 @@ def act(request: HttpRequest, name: str, pk: UUID, verb: str) -> HttpResponse:
     try:
         perform(document)
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     else:
-        note(request, event, document, collection=row.name)
+        record_collection_event(request, event, document, collection=row.name)
     return redirect(address("page:collection", row))
 
 
 # What each button does, and the event in the audit log.
 ACTIONS: dict[str, tuple[Any, str]] = {
     "reindex": (storage.index_again, "reindexed"),
-    "remove": (storage.remove, "removed"),
-    "erase": (storage.erase, "erased"),
+    "remove": (storage.remove_document, "removed"),
+    "erase": (storage.erase_document, "erased"),
 }
 
 
 @require_POST
-@signed_in(writes=WRITES)
-def delete(request: HttpRequest, name: str) -> HttpResponse:
+@require_login(writes=WRITES)
+def delete_shown_collection(request: HttpRequest, name: str) -> HttpResponse:
     row = editable(request, name)
-    catalog.remove(row, request.user, audit=lambda verb, gone: note(request, verb, gone))
+    catalog.delete_collection(row, request.user, audit=lambda verb, gone: record_collection_event(request, verb, gone))
     messages.success(request, _("The collection and its documents are deleted."))
     return redirect("page:collections")
 
 
 @require_safe
-@signed_in
+@require_login
 def document_page(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     """The text of a document around a place (`?at=`, from 0), for people who may use its collection.
 
@@ -185,13 +185,13 @@ def document_page(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
         # Raises NotFound if the person may not use the collection either.
         row = Collection.objects.for_use(request.user, name, request.GET.get("owner"))
         raise Http404(f"There is no such document in the collection “{row.name}”.")
-    at = read_number(request.GET.get("at", ""))
+    at = parse_small_number(request.GET.get("at", ""))
     # Pieces on one page: those around the place, and the place itself.
     page_size = 2 * AROUND + 1
     first = max(0, at - AROUND)
     pieces = document.chunks.defer("words").filter(position__gte=first)
     has_later = at + AROUND + 1 < document.chunk_count
-    return page(
+    return render_shell_page(
         request,
         "document.html",
         document.name,
@@ -218,7 +218,7 @@ def find_document(row: Collection, pk: UUID) -> Document:
         raise Http404("There is no such document in this collection.")
 
 
-def note(request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
+def record_collection_event(request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
     action = f"{row._meta.model_name}.{verb}"
     AuditEvent.record(action, row, actor=request.user, source=request.META.get(SOURCE, ""), **details)
 
@@ -240,7 +240,7 @@ def evaluation_context(row: Collection) -> dict[str, Any]:
 
 
 @require_POST
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def add_question(request: HttpRequest, name: str) -> HttpResponse:
     row = editable(request, name)
     fields = {field: request.POST.get(field, "").strip() for field in QUESTION}
@@ -248,34 +248,34 @@ def add_question(request: HttpRequest, name: str) -> HttpResponse:
     try:
         require_valid(serializer)
         question = evaluation.add_question(row, **serializer.validated_data)
-        note(request, "added", question, collection=row.name)
+        record_collection_event(request, "added", question, collection=row.name)
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     return redirect(address("page:collection", row))
 
 
 @require_POST
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def remove_question(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     row = editable(request, name)
     question = row.questions.filter(pk=pk).first()
     if question is None:
         raise Http404("There is no such question in this collection.")
-    note(request, "removed", question, collection=row.name)
+    record_collection_event(request, "removed", question, collection=row.name)
     question.delete()
     return redirect(address("page:collection", row))
 
 
 @require_POST
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def evaluate(request: HttpRequest, name: str) -> HttpResponse:
     row = editable(request, name)
     try:
         result = evaluation.evaluate(row)
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     else:
-        note(request, "made", result, collection=row.name, version=result.version)
+        record_collection_event(request, "made", result, collection=row.name, version=result.version)
         if not result.warning:
             messages.success(request, _("The questions were searched."))
     return redirect(address("page:collection", row))
@@ -298,31 +298,31 @@ def folder_context(request: HttpRequest, row: Collection) -> dict[str, Any]:
 
 
 @require_POST
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def add_folder(request: HttpRequest, name: str) -> HttpResponse:
     row = editable(request, name)
     device, _slash, top = request.POST.get("folder", "").partition("/")
     below = request.POST.get("path", "").strip()
     path = f"{top}/{below}".replace("\0", "").rstrip("/")
     try:
-        folder, is_new = device_folders.add(row, request.user, read_device_id(device), path)
+        folder, is_new = device_folders.add_device_folder(row, request.user, read_device_id(device), path)
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     else:
         if is_new:
-            note(request, "added", folder, collection=row.name)
+            record_collection_event(request, "added", folder, collection=row.name)
     return redirect(address("page:collection", row))
 
 
 @require_POST
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def remove_folder(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     """Also where the person may not change the collection."""
     row = find_by_name(request, Collection.objects.all(), name)
     folder = CollectionFolder.objects.visible_to(request.user).filter(collection=row, pk=pk).first()
     if folder is None:
         raise Http404("You have no such folder in this collection.")
-    note(request, "removed", folder, collection=row.name)
+    record_collection_event(request, "removed", folder, collection=row.name)
     folder.delete()
     return redirect(address("page:collection", row))
 
@@ -351,30 +351,30 @@ def account_context(request: HttpRequest, row: Collection) -> dict[str, Any]:
 
 
 @require_POST
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def add_account(request: HttpRequest, name: str) -> HttpResponse:
     row = editable(request, name)
     query = request.POST.get("query", "").replace("\0", "").strip()[:500]
     try:
         if not query:
             raise Invalid(_("Write what to search for."))
-        account, is_new = accounts.add(row, request.user, request.POST.get("account", ""), query)
+        account, is_new = accounts.add_collection_account(row, request.user, request.POST.get("account", ""), query)
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     else:
         if is_new:
-            note(request, "added", account, collection=row.name)
+            record_collection_event(request, "added", account, collection=row.name)
     return redirect(address("page:collection", row))
 
 
 @require_POST
-@signed_in(writes=WRITES)
+@require_login(writes=WRITES)
 def remove_account(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
     """Also where the person may not change the collection."""
     row = find_by_name(request, Collection.objects.all(), name)
     account = CollectionAccount.objects.visible_to(request.user).filter(collection=row, pk=pk).first()
     if account is None:
         raise Http404("You have no such account in this collection.")
-    note(request, "removed", account, collection=row.name)
-    accounts.remove(account)
+    record_collection_event(request, "removed", account, collection=row.name)
+    accounts.remove_collection_account(account)
     return redirect(address("page:collection", row))

@@ -162,7 +162,7 @@ def shorten_call(type: str, data: dict[str, Any]) -> dict[str, Any]:
         return {"turn": data.get("turn"), "text": data.get("text"), "is_cut": data.get("is_cut", False)}
     if type == "run.finished":
         return {name: data.get(name) for name in ("status", "error", "usage", "reply", "is_cut")}
-    return {name: events.cut(value) for name, value in data.items()}
+    return {name: events.shorten_event_value(value) for name, value in data.items()}
 
 
 def find_branches(session: Session) -> Callable[[int], Branches | None]:

@@ -17,13 +17,13 @@ from agents.http.viewsets import refusals
 from agents.models import AuditEvent, StoredFile
 from runs.models import Artifact, Attachment
 
-from ..base import keyset, page, signed_in, tell
+from ..base import add_refusal_message, keyset, render_shell_page, require_login
 
 CHOICES = ("search", "source")
 SOURCE = "REMOTE_ADDR"
 
 
-@signed_in
+@require_login
 def file_list(request: HttpRequest) -> HttpResponse:
     """Newest first. POST stores a file."""
     if request.method == "POST":
@@ -35,7 +35,7 @@ def file_list(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(source=chosen["source"])
     files, older = keyset(request, rows)
     mark_uses(files)
-    return page(
+    return render_shell_page(
         request,
         "files.html",
         _("Files"),
@@ -73,9 +73,9 @@ def upload(request: HttpRequest) -> HttpResponse:
     is_untrusted = request.POST.get("own") != "yes"
     declared = sent.content_type or ""
     try:
-        row = storage.save(request.user.pk, sent.name or "", sent, declared=declared, untrusted=is_untrusted)
+        row = storage.save_file(request.user.pk, sent.name or "", sent, declared=declared, untrusted=is_untrusted)
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     else:
         AuditEvent.record("storedfile.created", row, actor=request.user, source=request.META.get(SOURCE, ""))
         messages.success(request, _("“%(name)s” is stored.") % {"name": row.name})
@@ -83,14 +83,14 @@ def upload(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@signed_in
-def delete(request: HttpRequest, pk: UUID) -> HttpResponse:
+@require_login
+def delete_own_file(request: HttpRequest, pk: UUID) -> HttpResponse:
     rows = StoredFile.objects.visible_to(request.user).filter(pk=pk)
     row = rows.first()
     if row is None:
         raise Http404("You have no such file.")
     with refusals("file", request.user):
         AuditEvent.record("storedfile.deleted", row, actor=request.user, source=request.META.get(SOURCE, ""))
-        storage.delete(rows)
+        storage.delete_files(rows)
     messages.success(request, _("“%(name)s” is deleted.") % {"name": row.name})
     return redirect("page:files")

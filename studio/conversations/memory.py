@@ -19,7 +19,7 @@ from knowledge.models import Memory, MemoryVersion
 from runs.loop.memory import CHOSEN
 from runs.models import Run
 
-from ..base import keyset, page, read_number, signed_in, tell
+from ..base import add_refusal_message, keyset, parse_small_number, render_shell_page, require_login
 from ..several import decide_several
 
 CHOICES = ("search", "status", "scope", "untrusted")
@@ -27,20 +27,20 @@ VERSIONS = 50
 SOURCE = "REMOTE_ADDR"
 
 
-@signed_in
+@require_login
 def memory_list(request: HttpRequest) -> HttpResponse:
     """Newest first. POST remembers something, or decides about several suggestions."""
     if request.method == "POST":
         if "text" in request.POST:
-            return remember(request)
-        return decide_several(request, lambda id, version: decide_one(request, find(request, id), version))
+            return create_posted_memory(request)
+        return decide_several(request, lambda id, version: decide_one(request, load_shown_memory(request, id), version))
     chosen = {name: request.GET.get(name, "")[:200].replace("\0", "") for name in CHOICES}
     filters = {name: value for name, value in chosen.items() if value}
     rows = Memory.objects.visible_to(request.user).select_related("agent", "team", "replaces", "owner")
     filtered = MemoryFilter(filters, rows)
     memories, older = keyset(request, filtered.qs if filtered.form.is_valid() else rows.none())
     mark_runs(request, memories)
-    return page(
+    return render_shell_page(
         request,
         "memories.html",
         _("Memory"),
@@ -72,36 +72,36 @@ def mark_decidable(request: HttpRequest, rows: Any) -> bool:
     return any(row.may_decide for row in rows)
 
 
-def remember(request: HttpRequest) -> HttpResponse:
+def create_posted_memory(request: HttpRequest) -> HttpResponse:
     fields = {name: request.POST.get(name, "") for name in ("text", "kind", "subject")}
     if fields["kind"] not in Memory.Kind.values:
         fields["kind"] = Memory.Kind.FACT
-    place = review.place_for(request.user, Memory.Scope.PERSON)
+    place = review.get_writable_place(request.user, Memory.Scope.PERSON)
     try:
-        _row, is_new = review.create(request.user, place, fields, source=find_source(request))
+        _row, is_new = review.create_person_memory(request.user, place, fields, source=find_source(request))
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     else:
         messages.success(request, _("Remembered.") if is_new else _("This was remembered already."))
     return redirect("page:memories")
 
 
-@signed_in
+@require_login
 def memory_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One memory with its history. POST saves its text."""
-    row = find(request, pk)
+    row = load_shown_memory(request, pk)
     if request.method != "POST":
         return render_memory(request, row)
     content = {name: request.POST.get(name, "") for name in ("text", "subject")}
     if request.POST.get("kind") in Memory.Kind.values:
         content["kind"] = request.POST["kind"]
     try:
-        row = review.edit(row, content, **audit_source(request, request.POST.get("version", "")))
+        row = review.edit_memory(row, content, **audit_source(request, request.POST.get("version", "")))
         if request.POST.get("then") == "approve":
-            row = review.approve(row, **audit_source(request, str(row.version)))
+            row = review.approve_memory(row, **audit_source(request, str(row.version)))
     except MusterError as error:
-        tell(request, error)
-        answer = render_memory(request, find(request, pk), content)
+        add_refusal_message(request, error)
+        answer = render_memory(request, load_shown_memory(request, pk), content)
         answer.status_code = error.status
         return answer
     messages.success(request, _("Saved."))
@@ -116,7 +116,7 @@ def render_memory(request: HttpRequest, row: Memory, fields: dict[str, str] | No
     for newer, older in pairwise(versions):
         newer.lines = [line for line in side_by_side(older.text, newer.text) if line.kind != "same"]
     is_owner = row.owner_id == request.user.pk
-    return page(
+    return render_shell_page(
         request,
         "memory.html",
         _("Memory"),
@@ -129,7 +129,7 @@ def render_memory(request: HttpRequest, row: Memory, fields: dict[str, str] | No
     )
 
 
-def of_run(request: HttpRequest, run: Run) -> dict[str, Any] | None:
+def describe_run_memory(request: HttpRequest, run: Run) -> dict[str, Any] | None:
     """What the run's prompt contained of the memory, and why; texts only as far as this person may still see them."""
     if CHOSEN not in run.policy:
         return None
@@ -150,13 +150,13 @@ def of_run(request: HttpRequest, run: Run) -> dict[str, Any] | None:
 
 
 @require_POST
-@signed_in
-def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
-    row = find(request, pk)
+@require_login
+def decide_shown_memory(request: HttpRequest, pk: UUID) -> HttpResponse:
+    row = load_shown_memory(request, pk)
     try:
         approved = decide_one(request, row, request.POST.get("version", ""))
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
         return redirect("page:memory", pk=pk)
     if approved is None:
         messages.success(request, _("Rejected."))
@@ -169,33 +169,35 @@ def decide_one(request: HttpRequest, row: Memory, version: str) -> Memory | None
     """Approve or reject exactly the version that the person has seen; the approved row, None if rejected."""
     source = audit_source(request, version)
     if request.POST.get("decision") == "approve":
-        return review.approve(row, **source)
-    review.reject(row, **source)
+        return review.approve_memory(row, **source)
+    review.reject_memory(row, **source)
     return None
 
 
 @require_POST
-@signed_in
-def roll_back(request: HttpRequest, pk: UUID) -> HttpResponse:
-    number = read_number(request.POST.get("to", ""))
+@require_login
+def roll_back_shown_memory(request: HttpRequest, pk: UUID) -> HttpResponse:
+    number = parse_small_number(request.POST.get("to", ""))
     try:
-        review.roll_back(find(request, pk), number, **audit_source(request, request.POST.get("version", "")))
+        review.roll_back_memory(
+            load_shown_memory(request, pk), number, **audit_source(request, request.POST.get("version", ""))
+        )
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     else:
         messages.success(request, _("Version %(number)s is back.") % {"number": number})
     return redirect("page:memory", pk=pk)
 
 
 @require_POST
-@signed_in
-def delete(request: HttpRequest, pk: UUID) -> HttpResponse:
-    review.remove(find(request, pk), user=request.user, source=find_source(request))
+@require_login
+def delete_shown_memory(request: HttpRequest, pk: UUID) -> HttpResponse:
+    review.remove_memory(load_shown_memory(request, pk), user=request.user, source=find_source(request))
     messages.success(request, _("The memory and its versions are deleted."))
     return redirect("page:memories")
 
 
-def find(request: HttpRequest, pk: Any) -> Memory:
+def load_shown_memory(request: HttpRequest, pk: Any) -> Memory:
     rows: QuerySet = Memory.objects.visible_to(request.user).select_related("agent", "team", "owner", "replaces")
     try:
         return rows.get(pk=UUID(str(pk)))
@@ -204,7 +206,7 @@ def find(request: HttpRequest, pk: Any) -> Memory:
 
 
 def audit_source(request: HttpRequest, version: str) -> dict[str, Any]:
-    return {"user": request.user, "expected": read_number(version), "source": find_source(request)}
+    return {"user": request.user, "expected": parse_small_number(version), "source": find_source(request)}
 
 
 def find_source(request: HttpRequest) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.db.models import Q
 
-from runs.intake.parts import files_of
+from runs.intake.parts import load_message_files
 from runs.models import Artifact, Message
-from runs.models.session import files_in, words_of
+from runs.models.session import list_file_ids, render_parts
 
 # Files on one page.
 LIMIT = 200
@@ -18,12 +18,12 @@ def place_attachments(messages: Sequence[Message], viewer: Any) -> None:
     """Give each message its words without placeholders for files, those of its files that the viewer
     may read, and how many are missing. One query if there are files, none otherwise.
     """
-    files = files_of(messages, viewer)
+    files = load_message_files(messages, viewer)
     for message in messages:
-        ids = files_in(message.content)
+        ids = list_file_ids(message.content)
         text_parts = [part for part in message.content if part.get("type") != "file"]
         readable = [files[pk] for pk in ids if pk in files]
-        message.plain = words_of(text_parts)  # type: ignore[attr-defined]
+        message.plain = render_parts(text_parts)  # type: ignore[attr-defined]
         message.files = readable  # type: ignore[attr-defined]
         message.missing = len(ids) - len(readable)  # type: ignore[attr-defined]
 

@@ -13,7 +13,7 @@ from agents.models import Agent
 from runs.api.shares import SharedLinkSerializer
 from runs.models import Session, SharedLink
 
-from ..base import may_author, page, read_number, read_uuid, signed_in
+from ..base import may_author, parse_small_number, read_uuid, render_shell_page, require_login
 from . import conversation
 from .sessions import find_session
 
@@ -22,13 +22,13 @@ OFFERED = 200
 SHOWN = 200
 
 
-@signed_in
+@require_login
 def playground(request: HttpRequest) -> HttpResponse:
     """`?agent=` selects one, `?session=` continues a conversation, `?compare=1` shows two columns."""
     user = request.user
     agents = Agent.objects.usable_by(user).published().select_related("published").order_by("name")
     offered = list(agents.only("name", "description", "published__number")[:OFFERED])
-    session = find(request)
+    session = find_asked_session(request)
     agent_name = request.GET.get("agent", "")[:64]
     if not agent_name and session and session.agent:
         agent_name = session.agent.name
@@ -38,9 +38,9 @@ def playground(request: HttpRequest) -> HttpResponse:
     find_words = request.GET.get("find", "")[:100]
     listed = conversation.history(user, session, find_words)
     history = [listed_session for listed_session in listed if listed_session.pinned or not listed_session.folder]
-    before = read_number(request.GET.get("before", ""))
+    before = parse_small_number(request.GET.get("before", ""))
     turns, earlier = conversation.find_turns(session, SHOWN, before or None) if session else ([], None)
-    return page(
+    return render_shell_page(
         request,
         "playground.html",
         _("Playground") if may_author(user) else _("Chat"),
@@ -79,20 +79,20 @@ def find_examples(user: Any, name: str) -> list[str]:
         return []
 
 
-def find(request: HttpRequest) -> Session | None:
+def find_asked_session(request: HttpRequest) -> Session | None:
     pk = read_uuid(request.GET.get("session", ""))
     return find_session(request, pk) if pk else None
 
 
 @require_POST
-@signed_in
+@require_login
 def fork(request: HttpRequest) -> HttpResponse:
     """A new session with the messages before one: {"session", "seq"} → {"session"}, or instead of its number the
     "run" that it started.
     """
     which: dict[str, Any]
     try:
-        body = parsers.read(request.body)
+        body = parsers.parse_json_body(request.body)
         session_id = read_uuid(str(body["session"]))
         if "seq" in body:
             # A larger number is none that the database can hold.

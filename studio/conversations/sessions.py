@@ -12,14 +12,14 @@ from agents.http.filters import filter_by_words
 from agents.http.pagination import read_page
 from runs.models import Message, Session
 
-from ..base import keyset, may_author, page, signed_in
+from ..base import keyset, may_author, render_shell_page, require_login
 from . import message_files
 
 # Messages on one page.
 SHOWN = 400
 
 
-@signed_in
+@require_login
 def session_list(request: HttpRequest) -> HttpResponse:
     """Newest first. The search covers titles and agents."""
     rows = Session.objects.visible_to(request.user).select_related("agent")
@@ -31,10 +31,12 @@ def session_list(request: HttpRequest) -> HttpResponse:
     for session in sessions:
         session.message_count = counts.get(session.pk, 0)
     title = _("Sessions") if may_author(request.user) else _("History")
-    return page(request, "sessions.html", title, sessions=sessions, older=older, search=" ".join(search.split()))
+    return render_shell_page(
+        request, "sessions.html", title, sessions=sessions, older=older, search=" ".join(search.split())
+    )
 
 
-@signed_in
+@require_login
 def session_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     session = find_session(request, pk)
     newest, is_cut = read_page(session.messages.select_related("run").order_by("-seq"), SHOWN)
@@ -43,7 +45,7 @@ def session_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     message_files.place_attachments(session_messages, request.user.pk)
     title = session.title or _("Session")
     context = {"session": session, "session_messages": session_messages, "is_cut": is_cut}
-    return page(request, "session.html", title, **context)
+    return render_shell_page(request, "session.html", title, **context)
 
 
 def find_session(request: HttpRequest, pk: UUID) -> Session:
@@ -54,8 +56,8 @@ def find_session(request: HttpRequest, pk: UUID) -> Session:
 
 
 @require_POST
-@signed_in
-def close(request: HttpRequest, pk: UUID) -> HttpResponse:
+@require_login
+def close_shown_session(request: HttpRequest, pk: UUID) -> HttpResponse:
     session = find_session(request, pk)
     session.status = Session.Status.CLOSED
     session.save(update_fields=["status", "updated_at"])

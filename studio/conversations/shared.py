@@ -17,7 +17,7 @@ SAID = (Message.Role.USER, Message.Role.ASSISTANT)
 
 
 @require_safe
-def shared(request: HttpRequest, token: str) -> HttpResponse:
+def render_shared_session(request: HttpRequest, token: str) -> HttpResponse:
     """The conversation as its owner shared it, up to the message that was the last then."""
     link = SharedLink.objects.opened_by(token)
     if link is None:

@@ -25,8 +25,16 @@ from runs.exceptions import LinkExpired
 from runs.models import Approval, InputRequest, Run
 from studio.templatetags.muster import who_ran
 
-from ..base import open_count, page, posted, pretty, read_uuid, signed_in, tell
-from ..labels import words as in_words
+from ..base import (
+    add_refusal_message,
+    open_count,
+    pretty,
+    read_uuid,
+    redirect_unless_posted,
+    render_shell_page,
+    require_login,
+)
+from ..labels import render_label as in_words
 
 OPEN_SHOWN, DECIDED_SHOWN = 100, 30
 EFFECTS = dict(Tool.Effect.choices)
@@ -39,7 +47,7 @@ WHOSE = {
 }
 
 
-@signed_in
+@require_login
 def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, status: int = 200) -> HttpResponse:
     """Open ones first. `failed` is an input that was refused: (approval, text, complaint)."""
     mine = Approval.objects.visible_to(request.user).select_related(
@@ -52,7 +60,7 @@ def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, sta
     ended = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")
     decided, _more = read_page(ended, DECIDED_SHOWN)
     decidable_count = sum(approval.may_decide for approval in waiting)
-    answer = page(
+    answer = render_shell_page(
         request,
         "approvals.html",
         _("Approvals"),
@@ -117,14 +125,14 @@ def who_decides(approval: Approval) -> str:
     return words
 
 
-@signed_in
-def count(request: HttpRequest) -> JsonResponse:
+@require_login
+def answer_open_count(request: HttpRequest) -> JsonResponse:
     """How many are open, for the menu of a page that stays open."""
     return JsonResponse({"open": open_count(request.user)})
 
 
 @require_POST
-@signed_in
+@require_login
 def decide_several(request: HttpRequest) -> HttpResponse:
     """The same decision, with the same note, for each that was chosen; what is refused does not stop the others."""
     ids = [read_uuid(text) for text in request.POST.getlist("chosen")[:OPEN_SHOWN]]
@@ -135,10 +143,10 @@ def decide_several(request: HttpRequest) -> HttpResponse:
     decided_count = 0
     for approval in Approval.objects.visible_to(request.user).select_related("run").filter(pk__in=chosen):
         try:
-            approvals.decide(approval, decision, by=request.user, note=note, source=source)
+            approvals.decide_approval(approval, decision, by=request.user, note=note, source=source)
             decided_count += 1
         except MusterError as error:
-            tell(request, error)
+            add_refusal_message(request, error)
     if decided_count:
         messages.success(request, _("%(done)s decided. Their runs continue.") % {"done": decided_count})
     elif not chosen:
@@ -146,9 +154,9 @@ def decide_several(request: HttpRequest) -> HttpResponse:
     return redirect("page:approvals")
 
 
-@posted("page:approvals")
-@signed_in
-def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
+@redirect_unless_posted("page:approvals")
+@require_login
+def decide_shown_approval(request: HttpRequest, pk: UUID) -> HttpResponse:
     approval = Approval.objects.visible_to(request.user).select_related("run").filter(pk=pk).first()
     if approval is None:
         raise Http404("You have no such approval.")
@@ -166,7 +174,7 @@ def try_to_decide(request: HttpRequest, approval: Approval) -> tuple[str, str] |
     except ValueError as error:
         return typed, _("This is not a JSON object: %(error)s") % {"error": error}
     try:
-        approvals.decide(
+        approvals.decide_approval(
             approval, request.POST.get("decision", ""), by=request.user, arguments=arguments,
             note=request.POST.get("note", ""), source=request.META.get("REMOTE_ADDR", ""),
         )  # fmt: skip
@@ -174,7 +182,7 @@ def try_to_decide(request: HttpRequest, approval: Approval) -> tuple[str, str] |
         # The arguments do not fit the tool: the card shows them again, to be mended.
         if error.status == 422:
             return typed, complain(error)
-        tell(request, error)
+        add_refusal_message(request, error)
         return None
     status = in_words(approval.status)
     message = _("%(tool)s: %(status)s. The run continues.")
@@ -195,7 +203,7 @@ def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:
     """The edited arguments, or None if they are unchanged. Raises ValueError."""
     if not typed.strip():
         return None
-    arguments = parsers.read(typed.encode())
+    arguments = parsers.parse_json_body(typed.encode())
     if not isinstance(arguments, dict):
         raise ValueError(_("write {…}"))
     if arguments == approval.arguments:
@@ -203,7 +211,7 @@ def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:
     return arguments
 
 
-@signed_in
+@require_login
 def linked_approval(request: HttpRequest, token: str) -> HttpResponse:
     """The page of a signed link, which belongs to one approval and one person. POST decides it."""
     row = find_by_link(request, token)
@@ -215,7 +223,7 @@ def linked_approval(request: HttpRequest, token: str) -> HttpResponse:
         failed = (row.pk, *complaint)
     may_decide = Approval.objects.open().decidable_by(request.user).filter(pk=row.pk).exists()
     card = prepare_card(row, request.user, may_decide, failed)
-    answer = page(request, "approval_link.html", _("Approval"), approval=card)
+    answer = render_shell_page(request, "approval_link.html", _("Approval"), approval=card)
     answer.status_code = 200 if failed is None else 422
     return answer
 
@@ -223,7 +231,7 @@ def linked_approval(request: HttpRequest, token: str) -> HttpResponse:
 def find_by_link(request: HttpRequest, token: str) -> Approval:
     """Raises LinkExpired, Forbidden, Http404."""
     try:
-        link = links.read(token)
+        link = links.read_approval_link(token)
     except signing.SignatureExpired:
         raise LinkExpired(_("This link has expired."), hint=_("Open the page Approvals. It lists what still waits."))
     except (signing.BadSignature, ValueError, TypeError):

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as later
 from devices.models import Record
 from devices.records.shapes import Shape
 
-from ..labels import words
+from ..labels import render_label
 
 LONG = {"description", "content"}
 LISTS = {"assignees", "tags"}
@@ -66,7 +66,7 @@ def make_field(shape: Shape, name: str, schema: dict[str, JSON], values: dict[st
         kind = "date" if name.endswith("_date") else "text"
     create_schema = shape.create.input_schema
     default = create_schema["properties"][name].get("default", "")
-    value = as_text(values.get(name, default))
+    value = format_field_text(values.get(name, default))
     help = str(HELP.get(name, ""))
     return Field(name, label(name), kind, value, help, choices, is_required=name in create_schema["required"])
 
@@ -77,14 +77,14 @@ def find_choices(name: str, schema: dict[str, JSON], user: Any) -> tuple[tuple[s
         projects = Record.objects.visible_to(user).filter(kind="project").order_by("-updated_at")
         pairs = [(str(project.pk), str(project)) for project in projects[:PROJECTS]]
         return (("", _("none")), *pairs)
-    return tuple((value, words(value)) for value in schema.get("enum", ()) if value is not None)
+    return tuple((value, render_label(value)) for value in schema.get("enum", ()) if value is not None)
 
 
 def label(name: str) -> str:
     return str(LABELS.get(name, "")) or name.replace("_", " ").capitalize()
 
 
-def as_text(value: JSON) -> str:
+def format_field_text(value: JSON) -> str:
     if isinstance(value, list):
         return ", ".join(str(entry) for entry in value)
     return "" if value is None else str(value)
@@ -93,8 +93,8 @@ def as_text(value: JSON) -> str:
 def as_shown(name: str, value: JSON) -> str:
     """A value of this field in the person's language, if it is one of a few."""
     if name in CHOSEN:
-        return words(value)
-    return as_text(value)
+        return render_label(value)
+    return format_field_text(value)
 
 
 def read_typed(post: QueryDict, fields: Iterable[Field]) -> dict[str, JSON]:
@@ -102,11 +102,11 @@ def read_typed(post: QueryDict, fields: Iterable[Field]) -> dict[str, JSON]:
     values = {}
     for field in fields:
         if field.name in post:
-            values[field.name] = read_value(field.name, str(post[field.name]))
+            values[field.name] = parse_field_value(field.name, str(post[field.name]))
     return values
 
 
-def read_value(name: str, text: str) -> JSON:
+def parse_field_value(name: str, text: str) -> JSON:
     if name in LISTS:
         words = [word.strip() for word in text.split(",")]
         return [word for word in words if word]

@@ -17,8 +17,8 @@ from devices.records.filters import RecordFilter
 from devices.records.shapes import COMMENT, SHAPES, Shape
 from runs.models import Run
 
-from ..base import keyset, page, read_number, signed_in, tell
-from ..labels import words
+from ..base import add_refusal_message, keyset, parse_small_number, render_shell_page, require_login
+from ..labels import render_label
 from ..several import decide_several
 from .record_fields import as_shown, label, make_fields, read_typed
 
@@ -28,11 +28,11 @@ COMMENTS, CHANGES = 200, 100
 SOURCE = "REMOTE_ADDR"
 
 
-@signed_in
+@require_login
 def record_list(request: HttpRequest) -> HttpResponse:
     """Newest first; searched by words, filtered by kind, decision and assignee. POST decides about several."""
     if request.method == "POST":
-        return decide_several(request, lambda id, version: decide_one(request, find(request, id), version))
+        return decide_several(request, lambda id, version: decide_one(request, load_shown_record(request, id), version))
     chosen = {name: request.GET.get(name, "")[:200].replace("\0", "") for name in TEXTS}
     rows = narrow_rows(Record.objects.visible_to(request.user), chosen)
     records, older = keyset(request, rows)
@@ -40,7 +40,7 @@ def record_list(request: HttpRequest) -> HttpResponse:
         record.stage = record.data.get("state") or record.data.get("status") or "–"
         record.who = ", ".join(record.data.get("assignees") or []) or "–"
     has_waiting = any(record.is_waiting for record in records)
-    return page(
+    return render_shell_page(
         request,
         "records.html",
         _("Records"),
@@ -73,7 +73,7 @@ def keeps_on_device(user: Any) -> Device | None:
     return next((device for device in devices if "create_task" in device.tools), None)
 
 
-@signed_in
+@require_login
 def new_record(request: HttpRequest, kind: str) -> HttpResponse:
     """The form of a new record of this kind. POST creates it."""
     shape = SHAPES.get(kind)
@@ -84,9 +84,9 @@ def new_record(request: HttpRequest, kind: str) -> HttpResponse:
         return new_record_form(request, kind, fields)
     values = read_typed(request.POST, fields)
     try:
-        record = review.create(request.user, kind, values, source=request.META.get(SOURCE, ""))
+        record = review.create_own_record(request.user, kind, values, source=request.META.get(SOURCE, ""))
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
         filled_fields = make_fields(shape, values, request.user)
         form = new_record_form(request, kind, filled_fields)
         form.status_code = error.status
@@ -95,14 +95,14 @@ def new_record(request: HttpRequest, kind: str) -> HttpResponse:
 
 
 def new_record_form(request: HttpRequest, kind: str, fields: list[Any]) -> HttpResponse:
-    title = _("New: %(kind)s") % {"kind": words(kind)}
-    return page(request, "record_new.html", title, fields=fields, kinds=list(SHAPES), kind=kind)
+    title = _("New: %(kind)s") % {"kind": render_label(kind)}
+    return render_shell_page(request, "record_new.html", title, fields=fields, kinds=list(SHAPES), kind=kind)
 
 
-@signed_in
+@require_login
 def record_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Everything about one record. POST saves its fields."""
-    record = find(request, pk)
+    record = load_shown_record(request, pk)
     if record.about_id:
         return redirect(f"{reverse('page:record', args=[record.about_id])}#comment-{record.pk}")
     shape = SHAPES[record.kind]
@@ -113,22 +113,22 @@ def record_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     try:
         save_record(request, record, changed)
     except MusterError as error:
-        tell(request, error)
-        answer = render_record(request, find(request, pk), shape, values)
+        add_refusal_message(request, error)
+        answer = render_record(request, load_shown_record(request, pk), shape, values)
         answer.status_code = error.status
         return answer
     return redirect("page:record", pk=pk)
 
 
 def save_record(request: HttpRequest, record: Record, changed: dict[str, Any]) -> None:
-    expected = read_number(request.POST.get("version", ""))
+    expected = parse_small_number(request.POST.get("version", ""))
     source = request.META.get(SOURCE, "")
     if changed:
-        record = review.edit(record, changed, by=request.user, expected=expected, source=source)
+        record = review.edit_record(record, changed, by=request.user, expected=expected, source=source)
         # One's own change is no reason to refuse the approval that follows.
         expected = record.version
     if request.POST.get("then") == "approve":
-        review.approve(record, by=request.user, expected=expected, source=source)
+        review.approve_record(record, by=request.user, expected=expected, source=source)
         messages.success(request, _("Saved and approved.") if changed else _("Approved."))
     else:
         messages.success(request, _("Saved.") if changed else _("Nothing was changed."))
@@ -141,10 +141,10 @@ def render_record(request: HttpRequest, record: Record, shape: Shape, values: di
     visible_ids = set(visible_runs.values_list("pk", flat=True))
     for change in changes:
         change.has_run = change.run_id in visible_ids
-        change.lines = lines(change.fields)
+        change.lines = list_changed_fields(change.fields)
     # {name: [as it is, as it is suggested]}, the shape of a change.
     suggested = {name: [record.data.get(name), value] for name, value in (record.suggested or {}).items()}
-    return page(
+    return render_shell_page(
         request,
         "record.html",
         str(record),
@@ -152,13 +152,13 @@ def render_record(request: HttpRequest, record: Record, shape: Shape, values: di
         fields=make_fields(shape, values, request.user),
         changes=changes,
         created=changes[-1] if changes else None,
-        suggested=lines(suggested),
+        suggested=list_changed_fields(suggested),
         comments=record.comments.order_by("id")[:COMMENTS],
         source=record.data.get("source", ""),
     )
 
 
-def lines(fields: dict[str, Any]) -> list[dict[str, str]]:
+def list_changed_fields(fields: dict[str, Any]) -> list[dict[str, str]]:
     """Changed fields as they are shown; the mark has a note of its own."""
     shown_lines = []
     for name, (before, after) in fields.items():
@@ -169,13 +169,13 @@ def lines(fields: dict[str, Any]) -> list[dict[str, str]]:
 
 
 @require_POST
-@signed_in
-def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
-    record = find(request, pk)
+@require_login
+def decide_shown_record(request: HttpRequest, pk: UUID) -> HttpResponse:
+    record = load_shown_record(request, pk)
     try:
         record = decide_one(request, record, request.POST.get("version", ""))
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     else:
         messages.success(request, _("Approved.") if request.POST.get("decision") == "approve" else _("Rejected."))
     return redirect("page:record", pk=record.about_id or record.pk)
@@ -183,33 +183,33 @@ def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def decide_one(request: HttpRequest, record: Record, version: str) -> Record:
     """Approve or reject exactly the version that the person has seen."""
-    expected = read_number(version)
+    expected = parse_small_number(version)
     source = request.META.get(SOURCE, "")
     if request.POST.get("decision") == "approve":
-        return review.approve(record, by=request.user, expected=expected, source=source)
+        return review.approve_record(record, by=request.user, expected=expected, source=source)
     reason = request.POST.get("reason", "").strip()
-    return review.reject(record, reason, by=request.user, expected=expected, source=source)
+    return review.reject_record(record, reason, by=request.user, expected=expected, source=source)
 
 
 @require_POST
-@signed_in
+@require_login
 def comment(request: HttpRequest, pk: UUID) -> HttpResponse:
     try:
         text = request.POST.get("text", "").replace("\r\n", "\n")
-        review.comment(find(request, pk), text, by=request.user, source=request.META.get(SOURCE, ""))
+        review.comment(load_shown_record(request, pk), text, by=request.user, source=request.META.get(SOURCE, ""))
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
     return redirect("page:record", pk=pk)
 
 
 @require_POST
-@signed_in
-def delete(request: HttpRequest, pk: UUID) -> HttpResponse:
-    record = find(request, pk)
+@require_login
+def delete_shown_record(request: HttpRequest, pk: UUID) -> HttpResponse:
+    record = load_shown_record(request, pk)
     try:
-        review.remove(record, by=request.user, source=request.META.get(SOURCE, ""))
+        review.remove_record(record, by=request.user, source=request.META.get(SOURCE, ""))
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
         return redirect("page:record", pk=pk)
     messages.success(request, _("“%(record)s” is deleted.") % {"record": record})
     # A comment stood on the page of its record.
@@ -218,7 +218,7 @@ def delete(request: HttpRequest, pk: UUID) -> HttpResponse:
     return redirect("page:records")
 
 
-def find(request: HttpRequest, pk: Any) -> Record:
+def load_shown_record(request: HttpRequest, pk: Any) -> Record:
     try:
         return Record.objects.visible_to(request.user).get(pk=UUID(str(pk)))
     except (Record.DoesNotExist, ValueError):

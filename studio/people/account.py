@@ -19,11 +19,11 @@ from agents.http.login import PasswordForm
 from agents.http.viewsets import refusals
 from agents.models import ApiKey, AuditEvent, BrowserSession, Preference, Secret
 from agents.serializers.people import SecretSerializer
-from agents.sharing import let_go
-from runs.api.account import change
+from agents.sharing import release_unshared_uses
+from runs.api.account import change_preferences
 from runs.models import PushSubscription
 
-from ..base import page, posted, signed_in
+from ..base import redirect_unless_posted, render_shell_page, require_login
 
 SECRETS = 200
 SESSIONS, KEYS = 100, 50
@@ -96,14 +96,14 @@ class SecretForm(forms.Form):
         return {**self.cleaned_data, "hosts": hosts}
 
 
-@signed_in
+@require_login
 def account(request: HttpRequest) -> HttpResponse:
     return render_account(request)
 
 
 @sensitive_post_parameters()
-@posted("page:account")
-@signed_in(writes="")
+@redirect_unless_posted("page:account")
+@require_login(writes="")
 def password(request: HttpRequest) -> HttpResponse:
     """Every other browser of this person is signed out; API keys and devices go on working."""
     form = PasswordForm(request, request.POST)
@@ -117,7 +117,7 @@ def password(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@signed_in(writes="")
+@require_login(writes="")
 def sign_out(request: HttpRequest) -> HttpResponse:
     """Sign out one other browser of this person (`browser` is its handle), or all others."""
     person: Any = request.user
@@ -142,8 +142,8 @@ def own_sessions(request: HttpRequest) -> list[BrowserSession]:
     return sorted(sessions, key=lambda session: not session.is_this)
 
 
-@posted("page:account")
-@signed_in(writes="")
+@redirect_unless_posted("page:account")
+@require_login(writes="")
 def email(request: HttpRequest) -> HttpResponse:
     form = EmailForm(request.POST)
     if not form.is_valid():
@@ -157,8 +157,8 @@ def email(request: HttpRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("teams_url")
-@posted("page:account")
-@signed_in(writes="")
+@redirect_unless_posted("page:account")
+@require_login(writes="")
 def settings_form(request: HttpRequest) -> HttpResponse:
     """Save one of two forms: `which` is settings or notices."""
     form: Any
@@ -172,7 +172,7 @@ def settings_form(request: HttpRequest) -> HttpResponse:
         return render_account(request, **{name: form})
     body = form.as_body() if name == "notices" else form.cleaned_data
     try:
-        change(request, body)
+        change_preferences(request, body)
     except ValidationError as error:
         problems: Any = error.detail
         return render_account(request, **{name: with_problems(form, problems)})
@@ -181,8 +181,8 @@ def settings_form(request: HttpRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("value")
-@posted("page:account")
-@signed_in(writes="secrets:write")
+@redirect_unless_posted("page:account")
+@require_login(writes="secrets:write")
 def save_secret(request: HttpRequest) -> HttpResponse:
     """Create a secret of one's own, or replace the one of that name."""
     form = SecretForm(request.POST)
@@ -201,14 +201,14 @@ def save_secret(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@signed_in(writes="secrets:write")
+@require_login(writes="secrets:write")
 def delete_secret(request: HttpRequest, pk: int) -> HttpResponse:
     secret = own_secrets(request).filter(pk=pk).first()
     if secret is None:
         raise Http404("There is no such secret of yours.")
     with refusals("secret", request.user):
         AuditEvent.record("secret.deleted", secret, actor=request.user)
-        let_go(secret)
+        release_unshared_uses(secret)
         secret.delete()
     messages.success(request, _("The secret “%(secret)s” is deleted.") % {"secret": secret})
     return redirect("page:account")
@@ -247,4 +247,4 @@ def render_account(request: HttpRequest, **forms: Any) -> HttpResponse:
         "secrets": secrets[:SECRETS],
         **forms,
     }
-    return page(request, "account.html", str(_("Account")), **context)
+    return render_shell_page(request, "account.html", str(_("Account")), **context)

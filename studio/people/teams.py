@@ -16,23 +16,23 @@ from agents.models import AuditEvent, Invitation, Membership, Team
 from agents.names import normal_name
 from agents.serializers.people import TeamSerializer
 
-from ..base import page, signed_in, tell
+from ..base import add_refusal_message, render_shell_page, require_login
 
 # members, invitations and teams that a page shows.
 MOST = 200
 
 
-@signed_in(writes="teams:write")
+@require_login(writes="teams:write")
 def team_list(request: HttpRequest) -> HttpResponse:
     """One's teams and open invitations. POST creates a team."""
     if request.method == "POST":
-        return create(request)
+        return create_posted_team(request)
     invitations = Invitation.objects.visible_to(request.user).open().select_related("team", "invited_by")
     members = Membership.objects.filter(user_id=request.user.pk).select_related("team").order_by("team__name")
-    return page(request, "teams.html", _("Teams"), invitations=invitations[:MOST], members=members[:MOST])
+    return render_shell_page(request, "teams.html", _("Teams"), invitations=invitations[:MOST], members=members[:MOST])
 
 
-def create(request: HttpRequest) -> HttpResponse:
+def create_posted_team(request: HttpRequest) -> HttpResponse:
     name = request.POST.get("name", "").strip()
     serializer = TeamSerializer(data={"name": name}, context={"request": request})
     try:
@@ -45,18 +45,18 @@ def create(request: HttpRequest) -> HttpResponse:
         messages.error(request, " ".join(sentences))
         return redirect("page:teams")
     except MusterError as error:
-        tell(request, error)
+        add_refusal_message(request, error)
         return redirect("page:teams")
     messages.success(request, _("The team “%(team)s” is created. Invite people by their user name.") % {"team": team})
     return redirect("page:team", team.name)
 
 
-@signed_in
+@require_login
 def team_page(request: HttpRequest, name: str) -> HttpResponse:
     team = seen_team(request, name)
     members = team.memberships.select_related("user")
     invitations = team.invitations.open().select_related("user", "invited_by")
-    return page(
+    return render_shell_page(
         request,
         "team.html",
         team.name,
@@ -69,7 +69,7 @@ def team_page(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@signed_in(writes="teams:write")
+@require_login(writes="teams:write")
 def invite(request: HttpRequest, name: str) -> HttpResponse:
     team = find_administered(request, name)
     role = request.POST.get("role", "")
@@ -84,8 +84,8 @@ def invite(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@signed_in(writes="teams:write")
-def withdraw(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+@require_login(writes="teams:write")
+def withdraw_invitation(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     team = find_administered(request, name)
     invitation = team.invitations.open().filter(pk=pk).select_related("user").first()
     if invitation is None:
@@ -98,7 +98,7 @@ def withdraw(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 
 
 @require_POST
-@signed_in(writes="teams:write")
+@require_login(writes="teams:write")
 def set_role(request: HttpRequest, name: str) -> HttpResponse:
     """Give one member another role, or remove them with the role “remove”."""
     team = find_administered(request, name)
@@ -135,8 +135,8 @@ def find_administered(request: HttpRequest, name: str) -> Any:
 
 
 @require_POST
-@signed_in(writes="")
-def answer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+@require_login(writes="")
+def answer_invitation(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     """Accept or decline an invitation of one's own."""
     rows = Invitation.objects.visible_to(request.user).select_related("team", "user")
     invitation = rows.filter(pk=pk).first()
@@ -153,8 +153,8 @@ def answer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 
 
 @require_POST
-@signed_in(writes="")
-def leave(request: HttpRequest, name: str) -> HttpResponse:
+@require_login(writes="")
+def leave_team(request: HttpRequest, name: str) -> HttpResponse:
     """Leave a team; what was shared with it is taken back."""
     team_name = name[:64].replace("\0", "")
     rows = Membership.objects.filter(user_id=request.user.pk, team__name=team_name)

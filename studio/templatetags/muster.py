@@ -14,14 +14,14 @@ from plumbing.texts import translate
 from runs.models.figures import money
 from studio.activity.waterfall import name_target
 from studio.base import pretty
-from studio.labels import name_piece, name_place, timing, words
+from studio.labels import name_piece, name_place, render_label, timing
 from studio.namesakes import address
 
 register = template.Library()
 # Of numbers, in place of those of English.
 SEPARATORS = {"de": str.maketrans(".,", ",.")}
 register.filter("pretty", pretty)
-register.filter("words", words)
+register.filter("words", render_label)
 register.filter("timing", timing)
 register.filter("place", name_place)
 register.filter("piece_place", name_piece)
@@ -94,7 +94,7 @@ def milliseconds(value: float | None) -> str:
 @register.filter
 def dollars(value: Any) -> str:
     """$1,234.50, and 1.234,50 $ on German pages."""
-    text = money.dollars(value)
+    text = money.format_dollars(value)
     if get_language() != "de" or "$" not in text:
         return text
     return f"{localize_number(text.replace('$', ''))}\N{NO-BREAK SPACE}$"
@@ -124,9 +124,9 @@ def at(moment: datetime | None, ago: bool = False) -> SafeString | str:
 @register.simple_tag
 def pill(status: str, note: str = "") -> SafeString:
     """A state as a coloured label: “waiting for approval”."""
-    text = words(status)
+    text = render_label(status)
     if note:
-        text = gettext("%(state)s for %(what)s") % {"state": text, "what": words(note)}
+        text = gettext("%(state)s for %(what)s") % {"state": text, "what": render_label(note)}
     return format_html('<span class="pill {}">{}</span>', status, text)
 
 

@@ -81,7 +81,7 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
         partial.unlink(missing_ok=True)
 
 
-def add(tar: tarfile.TarFile, manifest: Manifest, name: str, content: IO[bytes], size: int) -> None:
+def add_member(tar: tarfile.TarFile, manifest: Manifest, name: str, content: IO[bytes], size: int) -> None:
     """Store `size` bytes under this name."""
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = size, 0o600
@@ -96,11 +96,11 @@ def add_packed(tar: tarfile.TarFile, manifest: Manifest, name: str, plain: Path)
     with plain.open("rb") as source, gzip.open(packed, "wb", compresslevel=1) as target:
         shutil.copyfileobj(source, target, CHUNK)
     with packed.open("rb") as content:
-        add(tar, manifest, f"{name}.gz", content, packed.stat().st_size)
+        add_member(tar, manifest, f"{name}.gz", content, packed.stat().st_size)
     packed.unlink()
 
 
-def close(tar: tarfile.TarFile, manifest: Manifest) -> None:
+def close_archive(tar: tarfile.TarFile, manifest: Manifest) -> None:
     """Write the manifest: an archive without one is incomplete."""
     text = json.dumps(asdict(manifest), indent=1).encode()
     entry = tarfile.TarInfo(MANIFEST)

@@ -15,7 +15,7 @@ from agents.models import AuditEvent, StoredFile
 from plumbing import clock
 
 from . import postgresql, sqlite
-from .archive import Archive, BackupError, Manifest, add, close, new_file
+from .archive import Archive, BackupError, Manifest, add_member, close_archive, new_file
 
 WORD = "muster"  # encrypted in the manifest: tells at once whether the field key fits
 BATCH = 500
@@ -28,17 +28,17 @@ def make(path: Path, say: Said = print) -> Manifest:
         scratch = Path(room)
         try:
             with new_file(path) as target, tarfile.open(fileobj=target, mode="w:") as tar:
-                manifest = write(tar, scratch)
+                manifest = write_backup(tar, scratch)
             say(f"{path}: {manifest.rows} rows, {len(manifest.files)} files. Checking it …")
             with Archive(path) as archive:
                 prove(archive, scratch)
         except DatabaseError as error:
             raise BackupError(f"The database did not answer ({error}): start it and try again.") from error
-    note(path, manifest)
+    note_backup(path, manifest)
     return manifest
 
 
-def write(tar: tarfile.TarFile, scratch: Path) -> Manifest:
+def write_backup(tar: tarfile.TarFile, scratch: Path) -> Manifest:
     applied = sorted(MigrationRecorder(connection).applied_migrations())
     manifest = Manifest(
         made_at=clock.now().isoformat(),
@@ -46,14 +46,14 @@ def write(tar: tarfile.TarFile, scratch: Path) -> Manifest:
         migrations=[list(name) for name in applied],
         key_check=encrypt(WORD),
     )
-    database().dump(tar, manifest, scratch)
+    choose_database_module().dump(tar, manifest, scratch)
     for name in stored_names():
-        add_file(tar, manifest, name)
-    close(tar, manifest)
+        add_stored_file(tar, manifest, name)
+    close_archive(tar, manifest)
     return manifest
 
 
-def database() -> Any:
+def choose_database_module() -> Any:
     """The module that knows the database in use."""
     return sqlite if connection.vendor == "sqlite" else postgresql
 
@@ -63,11 +63,11 @@ def stored_names() -> Iterable[str]:
     return StoredFile.objects.order_by("stored").values_list("stored", flat=True).distinct().iterator(BATCH)
 
 
-def add_file(tar: tarfile.TarFile, manifest: Manifest, name: str) -> None:
+def add_stored_file(tar: tarfile.TarFile, manifest: Manifest, name: str) -> None:
     """A file that is deleted at this moment is listed instead."""
     try:
-        with storage.store().open(name) as content:
-            add(tar, manifest, f"files/{name}", content, storage.store().size(name))
+        with storage.get_storage().open(name) as content:
+            add_member(tar, manifest, f"files/{name}", content, storage.get_storage().size(name))
     except FileNotFoundError:
         manifest.gone.append(name)
 
@@ -79,7 +79,7 @@ def prove(archive: Archive, scratch: Path) -> None:
     if archive.manifest.vendor != connection.vendor:
         raise BackupError(f"The backup is of {archive.manifest.vendor}; this site uses {connection.vendor}.")
     if connection.vendor == "sqlite":
-        sqlite.unpacked(archive, scratch).unlink()
+        sqlite.unpack_database(archive, scratch).unlink()
     else:
         postgresql.check(archive, scratch)
 
@@ -94,7 +94,7 @@ def require_key(manifest: Manifest) -> None:
         ) from error
 
 
-def note(path: Path, manifest: Manifest) -> None:
+def note_backup(path: Path, manifest: Manifest) -> None:
     """One line in the audit log, from which `doctor` knows the age of the latest backup."""
     size = path.stat().st_size
     AuditEvent.objects.create(

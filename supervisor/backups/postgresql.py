@@ -19,9 +19,9 @@ def dump(tar: tarfile.TarFile, manifest: Manifest, scratch: Path) -> None:
     """Store every table as of one moment. Only reads, and locks nothing that writers need."""
     with snapshot() as cursor:
         for table in table_names():
-            columns = columns_of(cursor, table)
+            columns = list_columns(cursor, table)
             plain = scratch / "table"
-            with plain.open("wb") as target, cursor.copy(f"COPY {named(table, columns)} TO STDOUT") as rows:
+            with plain.open("wb") as target, cursor.copy(f"COPY {quote_columns(table, columns)} TO STDOUT") as rows:
                 for data in rows:
                     target.write(data)
             manifest.tables[table] = {"rows": cursor.rowcount, "columns": columns}
@@ -47,11 +47,11 @@ def table_names() -> list[str]:
         return sorted(table.name for table in connection.introspection.get_table_list(cursor) if table.type in "tp")
 
 
-def columns_of(cursor: Any, table: str) -> list[str]:
+def list_columns(cursor: Any, table: str) -> list[str]:
     return sorted(column.name for column in connection.introspection.get_table_description(cursor, table))
 
 
-def named(table: str, columns: list[str]) -> str:
+def quote_columns(table: str, columns: list[str]) -> str:
     quote = connection.ops.quote_name
     return f"{quote(table)} ({', '.join(map(quote, columns))})"
 
@@ -64,7 +64,7 @@ def check(archive: Archive, scratch: Path) -> None:
             scratch_table = f"check_{table}"[:63]
             of = f"LIKE {connection.ops.quote_name(table)} INCLUDING CONSTRAINTS INCLUDING INDEXES"
             cursor.execute(f"CREATE TEMPORARY TABLE {connection.ops.quote_name(scratch_table)} ({of}) ON COMMIT DROP")
-            load(archive, scratch, cursor, table, facts, into=scratch_table)
+            load_table(archive, scratch, cursor, table, facts, into=scratch_table)
         transaction.set_rollback(True)
 
 
@@ -72,11 +72,11 @@ def tables(archive: Archive) -> list[tuple[str, dict[str, Any]]]:
     return [(name, facts) for name, facts in archive.manifest.tables.items() if name != OURS_TO_MAKE]
 
 
-def load(archive: Archive, scratch: Path, cursor: Any, table: str, facts: dict[str, Any], *, into: str) -> None:
+def load_table(archive: Archive, scratch: Path, cursor: Any, table: str, facts: dict[str, Any], *, into: str) -> None:
     """The rows of one table. Raises BackupError if they are not as many as were stored."""
     plain = scratch / "table"
     archive.unpack(f"tables/{table}", plain)
-    with plain.open("rb") as source, cursor.copy(f"COPY {named(into, facts['columns'])} FROM STDIN") as rows:
+    with plain.open("rb") as source, cursor.copy(f"COPY {quote_columns(into, facts['columns'])} FROM STDIN") as rows:
         while data := source.read(CHUNK):
             rows.write(data)
     plain.unlink()
@@ -84,7 +84,7 @@ def load(archive: Archive, scratch: Path, cursor: Any, table: str, facts: dict[s
         raise BackupError(f"{table} has {cursor.rowcount} rows instead of {facts['rows']}: use another backup.")
 
 
-def fill(archive: Archive, scratch: Path) -> None:
+def fill_tables(archive: Archive, scratch: Path) -> None:
     """Replace the rows of every table. Must be called in a transaction; references are checked when it commits."""
     with connection.cursor() as cursor:
         take_time(cursor)
@@ -92,7 +92,7 @@ def fill(archive: Archive, scratch: Path) -> None:
         names = ", ".join(connection.ops.quote_name(name) for name in table_names() if name != OURS_TO_MAKE)
         cursor.execute(f"TRUNCATE {names}")
         for table, facts in tables(archive):
-            load(archive, scratch, cursor, table, facts, into=table)
+            load_table(archive, scratch, cursor, table, facts, into=table)
         for statement in connection.ops.sequence_reset_sql(no_style(), apps.get_models(include_auto_created=True)):
             cursor.execute(statement)
 
@@ -101,7 +101,7 @@ def require_tables(archive: Archive, cursor: Any) -> None:
     """A table or column that this version lacks would be lost."""
     here = set(table_names())
     for table, facts in tables(archive):
-        if table not in here or set(facts["columns"]) != set(columns_of(cursor, table)):
+        if table not in here or set(facts["columns"]) != set(list_columns(cursor, table)):
             raise BackupError(
                 f"The backup's table {table} is not as this version knows it: restore it with the version that "
                 "made it, then upgrade."

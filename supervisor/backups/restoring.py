@@ -57,7 +57,7 @@ def require_known_migrations(manifest: Manifest) -> None:
 
 def restore_files(archive: Archive) -> None:
     """Files come before the rows that name them, as everywhere."""
-    store = storage.store()
+    store = storage.get_storage()
     for name in archive.manifest.files:
         with archive.member(f"files/{name}") as content:
             if store.exists(name) and store.size(name) == archive.manifest.members[f"files/{name}"]["bytes"]:
@@ -69,12 +69,12 @@ def restore_files(archive: Archive) -> None:
 
 def restore_database(archive: Archive, room: Path, *, replace: bool) -> None:
     if connection.vendor == "sqlite":
-        replace_file(sqlite.unpacked(archive, room), archive.manifest, replace=replace)
+        replace_file(sqlite.unpack_database(archive, room), archive.manifest, replace=replace)
     else:
         replace_rows(archive, room, replace=replace)
 
 
-def hold(manifest: Manifest, using: str = "default") -> None:
+def hold_restored_site(manifest: Manifest, using: str = "default") -> None:
     made_at = datetime.fromisoformat(manifest.made_at)
     SiteHold.objects.using(using).all().delete()
     reason = f"restored from the backup of {made_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -110,7 +110,7 @@ def prepare_copy(copy: Path, manifest: Manifest) -> None:
     connections.databases[SCRATCH] = {**connection.settings_dict, "NAME": str(copy)}
     try:
         call_command("migrate", database=SCRATCH, verbosity=0, interactive=False)
-        hold(manifest, using=SCRATCH)
+        hold_restored_site(manifest, using=SCRATCH)
         with connections[SCRATCH].cursor() as cursor:
             cursor.execute("PRAGMA journal_mode=DELETE")
     finally:
@@ -138,8 +138,8 @@ def replace_rows(archive: Archive, room: Path, *, replace: bool) -> None:
         for app, name in latest(archive.manifest):
             call_command("migrate", app, name, verbosity=0, interactive=False)
     with transaction.atomic():
-        postgresql.fill(archive, room)
-        hold(archive.manifest)
+        postgresql.fill_tables(archive, room)
+        hold_restored_site(archive.manifest)
     call_command("migrate", verbosity=0, interactive=False)
 
 

@@ -20,25 +20,25 @@ def dump(tar: tarfile.TarFile, manifest: Manifest, scratch: Path) -> None:
     with closing(sqlite3.connect(present, timeout=60)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
         target.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
-        manifest.tables = tables_of(target)
+        manifest.tables = describe_tables(target)
     add_packed(tar, manifest, MEMBER, copy)
     copy.unlink()
 
 
-def unpacked(archive: Archive, scratch: Path) -> Path:
+def unpack_database(archive: Archive, scratch: Path) -> Path:
     """The database of the archive as a file, checked: its integrity, its references, its rows."""
     copy = scratch / "restored"
     archive.unpack(MEMBER, copy)
     with closing(sqlite3.connect(copy)) as line:
         problems = [row[0] for row in line.execute("PRAGMA integrity_check(5)") if row[0] != "ok"]
         problems += [f"a row of {row[0]} refers to nothing" for row in line.execute("PRAGMA foreign_key_check")][:5]
-        tables = tables_of(line)
+        tables = describe_tables(line)
     if problems or tables != archive.manifest.tables:
         raise BackupError(f"The database in the backup is damaged: {'; '.join(problems) or 'rows are missing'}.")
     return copy
 
 
-def tables_of(line: sqlite3.Connection) -> dict[str, dict[str, Any]]:
+def describe_tables(line: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     """name → {"rows", "columns"}."""
     names = [name for (name,) in line.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
     return {

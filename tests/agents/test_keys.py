@@ -6,7 +6,7 @@ import time
 import pytest
 
 from agents.models import ApiKey
-from plumbing.threads import answer
+from plumbing.threads import run_with_connection
 
 V1 = "/api/v1"
 
@@ -64,7 +64,7 @@ def test_a_key_that_is_just_being_made_is_revoked_too(alice, monkeypatch):
         time.sleep(0.5)
 
     monkeypatch.setattr(ApiKey, "hold", hold_long)
-    made = threading.Thread(target=answer, args=(lambda: ApiKey.make(alice, ["*"], made_by=key),))
+    made = threading.Thread(target=run_with_connection, args=(lambda: ApiKey.make(alice, ["*"], made_by=key),))
     made.start()
     assert is_held.wait(60)
     key.revoke()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.mapping import MAX_ITEMS, MappingError, find_items, find_steps, holds, map_input, search
+from agents.mapping import MAX_ITEMS, MappingError, find_items, find_steps, holds, map_input, search_expression
 
 SCOPE = {
     "input": {"count": 3, "names": ["ann", "ben"], "nothing": None},
@@ -78,20 +78,20 @@ def test_a_number_and_a_text_are_not_compared_and_the_error_shows_both():
 @pytest.mark.parametrize("expression", ["`NaN`", "`[1e999]`", '`"\\ud800"`', '{"\\u0000": input}', "input[::0]"])
 def test_a_constant_that_no_database_stores_is_refused(expression):
     with pytest.raises(MappingError) as caught:
-        search(expression, {"input": [1]})
+        search_expression(expression, {"input": [1]})
     assert caught.value.code == "invalid_expression"
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "1e999", "-Infinity"])
 def test_a_number_that_no_database_stores_is_none(text):
-    assert search("to_number(@)", text) is None
+    assert search_expression("to_number(@)", text) is None
 
 
 def test_a_sum_that_cannot_be_written_is_none():
-    assert search("sum(@)", [10**4299] * 10) is None
-    assert search("sum(@)", [1e308, 1e308]) is None
+    assert search_expression("sum(@)", [10**4299] * 10) is None
+    assert search_expression("sum(@)", [1e308, 1e308]) is None
     with pytest.raises(MappingError):
-        search("avg(@)", [10**400])
+        search_expression("avg(@)", [10**400])
 
 
 def test_the_expressions_of_a_mapping_share_their_work():
@@ -103,7 +103,7 @@ def test_the_expressions_of_a_mapping_share_their_work():
 @pytest.mark.parametrize("bomb", ["|".join(["[@,@]"] * 100), "|".join(["[@,@][]"] * 60), "|".join(["{a:@,b:@}"] * 60)])
 def test_an_expression_that_doubles_itself_is_stopped(bomb):
     with pytest.raises(MappingError) as caught:
-        search(bomb, SCOPE)
+        search_expression(bomb, SCOPE)
     assert caught.value.code == "too_much_work"
 
 

@@ -43,7 +43,7 @@ def clamd(settings, tmp_path):
 
 def test_a_clean_file_is_scanned_whole_and_stored(alice, clamd):
     content = b"All is well." * 20_000
-    assert storage.read(storage.save(alice.pk, "a.txt", content)) == content
+    assert storage.read_stored_file(storage.save_file(alice.pk, "a.txt", content)) == content
     assert clamd.seen == [content]
 
 
@@ -61,7 +61,7 @@ def test_malware_is_refused_and_nothing_of_it_is_stored(alice_api, clamd, settin
 def test_any_other_answer_is_no_verdict(alice, clamd, answer):
     clamd.answer = answer
     with pytest.raises(Unavailable) as refused:
-        storage.save(alice.pk, "a.txt", b"words")
+        storage.save_file(alice.pk, "a.txt", b"words")
     assert refused.value.code == "scanner_unavailable" and not StoredFile.objects.exists()
 
 
@@ -81,16 +81,16 @@ def program(line):
 
 def test_a_command_reads_the_file_and_its_exit_code_is_the_verdict(alice, settings):
     settings.FILE_SCANNER = program("print('Eicar'); sys.exit(b'virus' in found)")
-    assert storage.save(alice.pk, "a.txt", b"words").size == 5
+    assert storage.save_file(alice.pk, "a.txt", b"words").size == 5
     with pytest.raises(Invalid, match="Eicar"):
-        storage.save(alice.pk, "a.txt", VIRUS)
+        storage.save_file(alice.pk, "a.txt", VIRUS)
 
 
 def test_a_command_that_fails_or_takes_too_long_gives_no_verdict(settings, monkeypatch):
     settings.FILE_SCANNER = program("sys.exit(2)")
     with pytest.raises(Unavailable):
-        scanning.check("a.txt", [b"words"])
+        scanning.check_malware("a.txt", [b"words"])
     settings.FILE_SCANNER = program("import time; time.sleep(30)")
     monkeypatch.setattr(scanning, "SCAN_S", 0.2)
     with pytest.raises(Unavailable):
-        scanning.check("a.txt", [b"words"])
+        scanning.check_malware("a.txt", [b"words"])

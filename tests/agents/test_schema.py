@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from agents.schema import MAX_VALUE_DEPTH, cache_key, canonical_json, check_schema, find_validator, sha256_of, validate
+from agents.schema import MAX_VALUE_DEPTH, cache_key, canonical_json, check_schema, find_validator, hash_json, validate
 
 PERSON = {
     "type": "object",
@@ -138,6 +138,6 @@ def test_equal_schemas_share_one_validator():
 
 def test_equal_values_have_equal_hashes():
     assert canonical_json({"b": 1, "a": [1.5, "é"]}) == '{"a":[1.5,"é"],"b":1}'
-    assert sha256_of({"b": 1, "a": 2}) == sha256_of({"a": 2, "b": 1})
+    assert hash_json({"b": 1, "a": 2}) == hash_json({"a": 2, "b": 1})
     with pytest.raises(ValueError):
-        sha256_of(float("inf"))
+        hash_json(float("inf"))

@@ -28,7 +28,7 @@ def other_tables():
 
 
 def test_the_tables_that_migrations_make_are_those_of_the_models():
-    assert (tables.differences(), tables.waiting(), tables.refusal()) == ([], [], "")
+    assert (tables.differences(), tables.list_waiting_migrations(), tables.explain_table_problem()) == ([], [], "")
 
 
 def test_a_missing_column_and_one_that_must_be_filled_are_named_and_one_that_may_be_empty_is_not(other_tables):
@@ -47,14 +47,17 @@ def test_tables_of_an_app_with_migrations_left_are_not_judged():
     execute("ALTER TABLE runs_trigger RENAME COLUMN name TO label")
     assert tables.differences() != []
     MigrationRecorder(connection).record_unapplied("runs", "0001_initial")
-    assert "runs.0001_initial" in tables.waiting()
+    assert "runs.0001_initial" in tables.list_waiting_migrations()
     assert tables.differences() == []
 
 
 def test_migrations_in_another_order_are_those_of_another_version():
     """As in a database that was made before a migration of today became two."""
     MigrationRecorder(connection).record_unapplied("agents", "0002_initial")
-    assert "made by another version of Muster (its migrations were applied in another order)" in tables.refusal()
+    assert (
+        "made by another version of Muster (its migrations were applied in another order)"
+        in tables.explain_table_problem()
+    )
 
 
 def test_init_db_refuses_it_before_it_writes_anything(other_tables):
@@ -87,8 +90,8 @@ def test_a_program_alone_starts_beside_a_database_that_does_not_answer(monkeypat
 def test_somebody_s_own_database_is_named_by_its_address(other_tables, settings):
     settings.DATA_DIR = settings.DATA_DIR / "elsewhere"
     settings.EMBEDDED_POSTGRES = False
-    assert str(connection.settings_dict["NAME"]) in tables.refusal()
-    assert "DATABASE_URL" in tables.refusal()
+    assert str(connection.settings_dict["NAME"]) in tables.explain_table_problem()
+    assert "DATABASE_URL" in tables.explain_table_problem()
 
 
 def test_doctor_names_it(other_tables):

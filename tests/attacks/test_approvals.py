@@ -67,7 +67,7 @@ def by_langgraph(approval, bob, bob_api, browser):
 
 
 def by_link(approval, bob, bob_api, browser):
-    return browser.post(urlsplit(links.link_to(approval.pk, bob.pk)).path, {"decision": "approve"})
+    return browser.post(urlsplit(links.sign_approval_link(approval.pk, bob.pk)).path, {"decision": "approve"})
 
 
 DOORS = [by_api, by_page, by_pages_list, by_responses, by_langgraph, by_link]
@@ -93,7 +93,7 @@ def test_the_approved_version_runs_whichever_door_said_yes(alice_api, bob, bob_a
 
 def test_a_second_yes_decides_nothing_else(alice_api, bob, bob_api, worker, signed_in, asked):
     """The same link, opened again, is not a yes for the next question."""
-    link = urlsplit(links.link_to(Approval.objects.get().pk, bob.pk)).path
+    link = urlsplit(links.sign_approval_link(Approval.objects.get().pk, bob.pk)).path
     approve(by_link, worker, bob, bob_api, signed_in)
     publish_graver(alice_api)
     with worker.capture(execute=True):

@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from knowledge.indexing import parsing
-from knowledge.indexing.parsing import Unreadable, read_text
+from knowledge.indexing.parsing import Unreadable, read_document_text
 
 MB = 1 << 20
 XML = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
@@ -84,7 +84,7 @@ def test_a_bomb_ends_within_the_limits_of_its_reader(name, libraries):
     assert len(content) < 2 * MB
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
-        read = read_text(name, name, "application/octet-stream", content)
+        read = read_document_text(name, name, "application/octet-stream", content)
     except Unreadable as error:
         assert error.code in ("too_large", "too_much_text", "too_slow", "too_complex", "broken_file", "no_text"), (
             error.code

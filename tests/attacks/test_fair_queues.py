@@ -76,8 +76,8 @@ def notices_queue(flood, monkeypatch):
         Notice.objects.create(question=question, person=person, channel="email", next_attempt_at=timezone.now())
 
     monkeypatch.setattr(sending, "deliver", lambda pk: flood.do(Notice.objects.get(pk=pk).person.username))
-    monkeypatch.setattr(sending.planning, "plan", lambda now: None)
-    return add, sending.tick, sending.QUEUE
+    monkeypatch.setattr(sending.planning, "plan_notices", lambda now: None)
+    return add, sending.tick_notices, sending.QUEUE
 
 
 def vectors_queue(flood, monkeypatch):
@@ -167,7 +167,7 @@ def test_slow_documents_of_one_person_take_turns_with_those_of_others(alice, bob
         for name in range(number):
             Document.objects.create(collection=collection, name=f"{name}.txt", source="text")
     for _ in range(3):
-        work.tick()
+        work.index_waiting_documents()
     [bobs] = [at for who, at in read if who == "bob"]
     assert bobs <= 6.0 + work.TURN_S, "he waited for one of her files"
 

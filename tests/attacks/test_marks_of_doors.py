@@ -19,7 +19,7 @@ from gateway.a2a import operations
 from gateway.langgraph import starts
 from gateway.mcp import calls as mcp_calls
 from gateway.openai import chat, responses
-from muster_client.cli.updates import parts_of
+from muster_client.cli.updates import convert_prompt
 from runs.intake import messages as intake
 from runs.models import Embed, Run, ToolCallRecord
 from tests.fakes import calls, says
@@ -79,33 +79,37 @@ def embed_of(user):
 
 def by_chat(*messages, **more):
     body = {"model": "helper", "messages": list(messages), **more}
-    return lambda request: chat.started(request, chat.read(body), {}, is_watched=False).run
+    return lambda request: chat.start_chat_turn(request, chat.parse_chat_request(body), {}, is_watched=False).run
 
 
 def by_responses(*items, **more):
     body = {"model": "helper", "input": list(items), **more}
-    return lambda request: responses.started(request, body, responses.read(body, request.user), is_watched=False).run
+    return lambda request: (
+        responses.start_response_turn(
+            request, body, responses.parse_response_request(body, request.user), is_watched=False
+        ).run
+    )
 
 
 def by_langgraph(*messages, **more):
     kinds = {"user": "human", "assistant": "ai", "tool": "tool"}
     sent = [{**one, "type": kinds[one["role"]]} for one in messages]
     body = {"assistant_id": "helper", "input": {"messages": sent}, **more}
-    return lambda request: starts.started(request, None, body).run
+    return lambda request: starts.start_thread_turn(request, None, body).run
 
 
 def by_agui(*messages, context=()):
     sent = [{"id": str(place), **one} for place, one in enumerate(messages)]
     body = {"threadId": "t1", "runId": "r1", "messages": sent, "tools": [], "context": list(context), "state": {},
             "forwardedProps": {}}  # fmt: skip
-    return lambda request: agui.started(request, "helper", RunAgentInput.model_validate(body)).run
+    return lambda request: agui.start_agui_turn(request, "helper", RunAgentInput.model_validate(body)).run
 
 
 def by_a2a(*parts):
     def start(request):
         message = A2AMessage(message_id="m1", role="ROLE_USER", parts=parts)
         call = SimpleNamespace(user=request.user, auth=None, key=None, agent="helper", may=lambda _: True)
-        return operations.started(call, SendMessageRequest(message=message)).run
+        return operations.start_or_resume_task(call, SendMessageRequest(message=message)).run
 
     return start
 
@@ -114,7 +118,7 @@ def by_mcp(**arguments):
     def start(request):
         rpc = SimpleNamespace(user=request.user, key=None, client="c", session=None, id=1)
         target = SimpleNamespace(kind=mcp_calls.AGENT, name="helper", row=agent_of(request.user))
-        return mcp_calls.started(rpc, target, arguments).run
+        return mcp_calls.start_tool_turn(rpc, target, arguments).run
 
     return start
 
@@ -125,12 +129,12 @@ def by_rest(*parts, **more):
 
 
 def by_acp(*blocks):
-    return lambda request: intake.accept_message(user=request.user, agent="helper", parts=parts_of(blocks)).run
+    return lambda request: intake.accept_message(user=request.user, agent="helper", parts=convert_prompt(blocks)).run
 
 
 def with_file(door):
     def start(request):
-        return door(storage.save(request.user.pk, "mail.txt", STRANGER.encode(), declared="text/plain"))(request)
+        return door(storage.save_file(request.user.pk, "mail.txt", STRANGER.encode(), declared="text/plain"))(request)
 
     return start
 
@@ -230,13 +234,22 @@ def test_a_branch_of_a_marked_conversation_asks_too(send, alice):
     tools = [{"type": "function", "name": "look_up", "parameters": {"type": "object"}}]
     body = {"model": "helper", "input": "hello", "tools": tools}
     first = send(
-        lambda _: responses.started(request, body, responses.read(body), is_watched=False).run, calls(("look_up", {}))
+        lambda _: (
+            responses.start_response_turn(request, body, responses.parse_response_request(body), is_watched=False).run
+        ),
+        calls(("look_up", {})),
     )
     result = {"type": "function_call_output", "call_id": f"call_{first.inputs.get().call_id.hex}", "output": STRANGER}
     for instructions in ("A", "B"):
         again = {"model": "helper", "input": [result], "previous_response_id": f"resp_{first.pk.hex}",
                  "instructions": instructions}  # fmt: skip
-        run = send(lambda _, body=again: responses.started(request, body, responses.read(body), is_watched=False).run)
+        run = send(
+            lambda _, body=again: (
+                responses.start_response_turn(
+                    request, body, responses.parse_response_request(body), is_watched=False
+                ).run
+            )
+        )
         assert run.pk != first.pk and run.has_untrusted and question(run).findings[0]["source"] == "stranger"
 
 

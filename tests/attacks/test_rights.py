@@ -232,7 +232,7 @@ def test_a_question_that_nobody_may_answer_any_more_is_closed(
     approval = Approval.objects.get(status="open")
     change(alice_api, team, alice)
     with worker.capture(execute=True):
-        recovery.tick()
+        recovery.tick_recovery()
     worker.work()
     run.refresh_from_db()
     approval.refresh_from_db()
@@ -242,7 +242,7 @@ def test_a_question_that_nobody_may_answer_any_more_is_closed(
 
 def test_a_question_that_somebody_may_answer_stays_open(worker, asked, alice_api, bob_api, team, functions):
     run = asked(decides="owner")
-    recovery.tick()
+    recovery.tick_recovery()
     approval = Approval.objects.get(status="open")
     with worker.capture(execute=True):
         assert alice_api.post(f"{V1}/approvals/{approval.pk}", {"decision": "approve"}).status_code == 200

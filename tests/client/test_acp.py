@@ -4,7 +4,7 @@ import pytest
 from acp import RequestError, resource_link_block, text_block
 from acp.helpers import audio_block, embedded_blob_resource, embedded_text_resource, image_block, resource_block
 
-from muster_client.cli.updates import Updates, parts_of, replayed, stop_reason, told
+from muster_client.cli.updates import Updates, convert_prompt, convert_server_error, replay_message, stop_reason
 from muster_client.errors import APIConnectionError, AuthenticationError, ConflictError, NotFoundError
 from muster_client.events import Event
 
@@ -56,7 +56,7 @@ def test_a_reply_that_no_model_wrote_is_shown():
 
 
 def test_the_content_of_a_prompt():
-    parts = parts_of([
+    parts = convert_prompt([
         text_block("Look at"),
         resource_link_block("a.py", "file:///a.py"),
         resource_block(embedded_text_resource("file:///b.py", "x = 1")),
@@ -79,7 +79,7 @@ def test_the_content_of_a_prompt():
 )
 def test_content_that_a_message_cannot_have_is_refused(block):
     with pytest.raises(RequestError) as refused:
-        parts_of([block])
+        convert_prompt([block])
     assert refused.value.code == -32602
 
 
@@ -108,12 +108,12 @@ def test_a_run_that_failed_is_an_error():
     ],
 )  # fmt: skip
 def test_errors_of_the_server(error, code):
-    assert told(error).code == code
+    assert convert_server_error(error).code == code
 
 
 def test_a_session_is_replayed():
     rows = [{"role": "user", "text": "Hi"}, {"role": "tool", "text": "3"}, {"role": "assistant", "text": "Hello"}]
-    assert [one.session_update for row in rows for one in replayed(row)] == [
+    assert [one.session_update for row in rows for one in replay_message(row)] == [
         "user_message_chunk",
         "agent_message_chunk",
     ]

@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from muster_client.cli.mcp import VERSION, Bridge, encoded, serve
+from muster_client.cli.mcp import VERSION, Bridge, encode_header_value, serve
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "plain", "arguments": {}}}
 RESULT = {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
@@ -72,7 +72,7 @@ def test_the_headers_of_2026_07_28(bridge):
     take(made, {**CALL, "params": {"name": "né", "_meta": {VERSION: "2026-07-28"}}})
     assert asked[0].headers["mcp-protocol-version"] == "2026-07-28"
     assert (asked[0].headers["mcp-method"], asked[0].headers["mcp-name"]) == ("tools/call", "=?base64?bsOp?=")
-    assert told == [RESULT] and encoded("plain") == "plain"
+    assert told == [RESULT] and encode_header_value("plain") == "plain"
 
 
 def test_every_request_gets_an_answer(bridge):

@@ -53,7 +53,7 @@ def test_the_list_is_on_the_broker_if_that_speaks_redis(given, broker, found):
 )
 def test_a_carrier_that_cannot_work_is_refused(name, queue, is_postgres, reason):
     with pytest.raises(ImproperlyConfigured, match=reason):
-        brokers.carrier(name, queue=queue, is_postgres=is_postgres)
+        brokers.check_carrier_setting(name, queue=queue, is_postgres=is_postgres)
 
 
 def test_the_program_says_it_in_one_line():

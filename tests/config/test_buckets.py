@@ -36,19 +36,19 @@ def test_a_file_lives_in_the_bucket(alice_api, bucket, django_capture_on_commit_
         assert alice_api.post(FILES, {"name": "same.txt", "text": "All is well."}).status_code == 201
     assert bucket() == [f"site/{row.stored}"], "equal files share their bytes"
     with django_capture_on_commit_callbacks(execute=True):
-        storage.delete(StoredFile.objects.all())
-    assert bucket() == [] and storage.read(row) is None
+        storage.delete_files(StoredFile.objects.all())
+    assert bucket() == [] and storage.read_stored_file(row) is None
 
 
 @pytest.mark.django_db
 def test_bytes_without_a_row_are_swept_from_the_bucket(alice, bucket):
     assert storage.sweep() == 0
     storage.store_bytes(alice.pk, "a.txt", b"its program was killed")
-    kept = storage.save(alice.pk, "b.txt", b"with a row")
+    kept = storage.save_file(alice.pk, "b.txt", b"with a row")
     assert storage.sweep() == 0 and len(bucket()) == 2
     assert storage.sweep(timezone.now() + timedelta(hours=2)) == 1
     assert bucket() == [f"site/{kept.stored}"]
-    storage.erase(alice.pk)
+    storage.erase_stored_files(alice.pk)
     assert bucket() == []
 
 

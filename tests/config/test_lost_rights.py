@@ -86,7 +86,7 @@ def demote(held):
 
 
 def leave_the_team(held):
-    membership.end(Membership.objects.get(user=held.person))
+    membership.end_membership(Membership.objects.get(user=held.person))
 
 
 def unshare(held):
@@ -121,7 +121,7 @@ def headers_of(held, with_login=False):
 async def stream_of(held, path, body, headers):
     headers = {"accept": "text/event-stream", **headers}
     if path == "/mcp":
-        opened = await sync_to_async(sessions.opened)(held.person, "2025-06-18", {}, "test")
+        opened = await sync_to_async(sessions.create_mcp_session)(held.person, "2025-06-18", {}, "test")
         headers |= {"mcp-session-id": opened.id, "accept": f"{JSON}, text/event-stream"}
     path, client = path.format(run=held.run.pk), AsyncClient()
     if "cookie" in headers:
@@ -169,7 +169,7 @@ async def closed_after(held, path, deed, headers):
     frame = {"type": ""}
     while frame["type"] != "websocket.close":
         frame = await socket.receive_output(timeout=WITHIN_S)
-    await sync_to_async(events.record)(held.run, "run.progress", {"message": "secret", "fraction": None})
+    await sync_to_async(events.record_event)(held.run, "run.progress", {"message": "secret", "fraction": None})
     is_quiet = await socket.receive_nothing(timeout=STAYS_S)
     await socket.disconnect(timeout=60)
     return frame["code"], is_quiet

@@ -82,7 +82,7 @@ def call(alice, make_agent, stub_provider, monkeypatch, places):
 
 @pytest.fixture
 def cancel(alice):
-    return lambda run: in_thread(partial(endings.cancel, run, by=alice))
+    return lambda run: in_thread(partial(endings.cancel_run, run, by=alice))
 
 
 async def until(condition):

@@ -62,7 +62,7 @@ def use() -> Callable[..., ToolResult]:
     def call(
         user: Any, provider: str, method: str, *, call_id: str = "", seconds: float = 30.0, **arguments: Any
     ) -> Any:
-        operation = catalog.operation_of(provider, method)
+        operation = catalog.get_connector_operation(provider, method)
         spec = ToolSpec(
             id=1, name=f"{provider}_{method}", kind="connector", description="", input_schema=operation.input_schema,
             output_schema=None, effect=operation.effect, source={"connector": provider, "method": method},

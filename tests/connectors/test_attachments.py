@@ -9,7 +9,7 @@ import pytest
 
 from agents.tools import ToolContext, ToolFailed, ToolSpec
 from connectors.attachments import FILES, with_files_stored
-from connectors.toolsets.mcp_results import result_of
+from connectors.toolsets.mcp_results import build_mcp_result
 
 NOISE = b"".join(hashlib.sha256(bytes([n])).digest() for n in range(200))
 PICTURE = b"\x89PNG\r\n\x1a\n" + NOISE
@@ -36,7 +36,7 @@ def shown(saved, answer, schema=None, save=True):
     """The value that a model gets."""
     tool = ToolSpec(1, "draw", "mcp", "", {}, schema, "read", {}, "")
     context = ToolContext(1, save_file=saved.save if save else None)
-    result = result_of(answer, tool, "", with_files_stored(answer, tool, context))
+    result = build_mcp_result(answer, tool, "", with_files_stored(answer, tool, context))
     assert result.ok, result.error
     return result.value
 

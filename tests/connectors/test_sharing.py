@@ -9,7 +9,7 @@ from agents.models import Membership, Secret, Team
 from agents.tools import RetryTool
 from connectors.models import Connection
 from connectors.remote import bound_secret
-from connectors.tools import account_of
+from connectors.tools import choose_user_connection
 
 pytestmark = pytest.mark.django_db
 
@@ -57,5 +57,5 @@ def test_two_shared_accounts_are_not_chosen_between_in_silence(alice: Any, bob: 
     for name, owner, where in (("first", alice, team), ("second", charlie, other)):
         Connection.objects.create(name=name, owner=owner, team=where, provider="gmail", access_token="x")
     with pytest.raises(RetryTool):
-        account_of(bob.pk, "gmail", "")
-    assert account_of(bob.pk, "gmail", "second").owner == charlie
+        choose_user_connection(bob.pk, "gmail", "")
+    assert choose_user_connection(bob.pk, "gmail", "second").owner == charlie

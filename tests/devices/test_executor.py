@@ -15,7 +15,7 @@ from devices.client.exceptions import Fatal
 from devices.client.executor import Executor, seconds_left
 from devices.client.home import Config, Home, McpServer
 from devices.client.journal import Journal
-from devices.client.mcp_bridge import Bridge, fitting
+from devices.client.mcp_bridge import Bridge, filter_fitting_offers
 from devices.client.store import Store
 from devices.client.tools import TOOLS, Tool
 from devices.client.workspace import Workspace
@@ -64,7 +64,7 @@ def slow(monkeypatch):
     def wait_politely(workspace: Workspace) -> dict:
         """Waits."""
         while not release.wait(0.01):
-            stopping.check()
+            stopping.raise_if_stopped()
         return {"done": True}
 
     def never_return(workspace: Workspace) -> dict:
@@ -208,12 +208,12 @@ async def test_text_that_no_frame_carries_is_mended_where_it_is_only_a_reason(de
 def test_a_definition_that_no_frame_takes_does_not_keep_the_others_from_being_offered():
     broken = Offer("broken", "half a pair: \ud800", {})
     large = [Offer(f"large-{number}", "a" * 300_000, {}) for number in range(3)]
-    assert [offer.name for offer in fitting([broken, *large])] == ["large-0", "large-1"]
+    assert [offer.name for offer in filter_fitting_offers([broken, *large])] == ["large-0", "large-1"]
 
 
 async def test_a_suggestions_text_does_not_move_the_cursor(device):
     assert (await device.run("create_task", title="Pay\x1b[2J\rme", description="one\n0f3c  task\x1b[2J")).ok
-    lines = review.listed(device.store)
+    lines = review.list_suggestion_lines(device.store)
     assert "  title: Pay\ufffd[2J" in lines and not any("\x1b" in line for line in lines)
     assert [line for line in lines if line and not line.startswith("  ")] == lines[:1], "text makes no line of its own"
 
@@ -287,7 +287,7 @@ async def test_a_late_yes_is_no_answer_to_the_next_question(terminal):
 
 
 def test_a_question_says_what_it_does_not_show():
-    question = approvals.question_of(ToolCall("c", "create_note", {"content": "a" * 1000}))
+    question = approvals.build_approval_question(ToolCall("c", "create_note", {"content": "a" * 1000}))
     assert "more characters" in question
 
 
@@ -354,12 +354,12 @@ def test_the_credential_is_for_its_person_alone(tmp_path):
 )
 def test_only_an_encrypted_or_local_server_gets_a_credential(server):
     with pytest.raises(Fatal):
-        pairing.checked(server)
+        pairing.check_server_address(server)
 
 
 @pytest.mark.parametrize("server", ["https://muster.example.org/x", "http://localhost:8000", "http://[::1]:80"])
 def test_these_servers_do(server):
-    assert pairing.checked(server).startswith(server.split("/x")[0])
+    assert pairing.check_server_address(server).startswith(server.split("/x")[0])
 
 
 async def test_a_mounted_mcp_server_offers_its_tools_and_is_called(tmp_path):

@@ -12,7 +12,13 @@ import pytest
 from devices.client import stopping
 from devices.client.exceptions import Stopped, ToolRefused
 from devices.client.tools import filesystem
-from devices.client.tools.filesystem import Listing, get_file_metadata, list_directory, read_file_content, rfc3339
+from devices.client.tools.filesystem import (
+    Listing,
+    format_file_time,
+    get_file_metadata,
+    list_directory,
+    read_file_content,
+)
 from devices.client.workspace import Workspace
 
 
@@ -64,7 +70,7 @@ def test_a_time_beyond_the_calendar_is_no_reason_to_fail(workspace, tmp_path):
     with contextlib.suppress(OSError, OverflowError):
         os.utime(tmp_path / "far.txt", (1e12, 1e12))
     assert [entry["path"] for entry in list_directory(workspace)["entries"]] == ["far.txt"]
-    assert rfc3339(1e12) is None
+    assert format_file_time(1e12) is None
 
 
 def test_a_name_that_is_no_text_is_counted_and_left_out(workspace, tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from devices.client.exceptions import ToolRefused
 from devices.client.store import Store
 from devices.client.tools import TOOLS
-from devices.tools import is_marked, records_in
+from devices.tools import is_marked, iterate_records
 
 
 def test_the_client_keeps_the_mark_with_the_record():
@@ -22,7 +22,7 @@ def test_the_client_keeps_the_mark_with_the_record():
 
 
 def test_marks_are_found_wherever_a_result_holds_records():
-    found = records_in({"task": {"id": 1, "comments": [{"untrusted": 1}]}})
+    found = iterate_records({"task": {"id": 1, "comments": [{"untrusted": 1}]}})
     assert [is_marked(record) for record in found] == [False, False, True]
 
 

@@ -76,27 +76,29 @@ BAD = [
 
 @pytest.mark.parametrize(("frame", "known"), FRAMES, ids=lambda value: getattr(value, "type", ""))
 def test_a_frame_comes_out_as_it_went_in(frame, known):
-    assert protocol.parse(protocol.encode(frame), known) == frame
+    assert protocol.parse_frame(protocol.encode(frame), known) == frame
 
 
 @pytest.mark.parametrize(("text", "code"), BAD, ids=lambda value: str(value)[:60])
 def test_a_bad_frame_is_refused_with_a_code(text, code):
     with pytest.raises(BadFrame) as refusal:
-        protocol.parse(text, FROM_DEVICE)
+        protocol.parse_frame(text, FROM_DEVICE)
     assert refusal.value.code == code
 
 
 def test_fields_from_a_newer_version_are_ignored():
-    assert protocol.parse('{"type": "tool_ack", "id": "x", "colour": "red"}', FROM_DEVICE) == protocol.ToolAck("x")
+    assert protocol.parse_frame('{"type": "tool_ack", "id": "x", "colour": "red"}', FROM_DEVICE) == protocol.ToolAck(
+        "x"
+    )
 
 
 @pytest.mark.parametrize("text", [r"\u0000", r"\ud800", "\U0001f600", r"a \\u0000 b", "{[" * 300])
 def test_a_text_about_escapes_is_a_text_like_any_other(text):
     """Source code and JSON are full of them: their readers waited for an answer until its deadline."""
     frame = protocol.ToolResult("x", True, {text: [text]})
-    assert protocol.parse(protocol.encode(frame), FROM_DEVICE) == frame
+    assert protocol.parse_frame(protocol.encode(frame), FROM_DEVICE) == frame
     assert (
-        protocol.parse(
+        protocol.parse_frame(
             json.dumps({"type": "tool_result", "id": "x", "ok": True, "result": {text: [text]}}), FROM_DEVICE
         )
         == frame
@@ -137,7 +139,7 @@ def test_the_hash_of_a_definition_does_not_depend_on_the_order_of_keys():
 def test_no_json_makes_the_parser_fall_over(value):
     for shape in (value, {"type": "device_hello", "protocol": value}, {"type": "tool_result", "id": "x", "ok": value}):
         try:
-            protocol.parse(json.dumps(shape), FROM_DEVICE)
+            protocol.parse_frame(json.dumps(shape), FROM_DEVICE)
         except BadFrame as error:
             assert error.code
 
@@ -150,6 +152,6 @@ def test_cut_and_flipped_frames_are_refused_or_read():
         for _ in range(random.randrange(1, 4)):
             cut[random.randrange(len(cut))] = chr(random.randrange(1, 0x250))
         try:
-            protocol.parse("".join(cut)[: random.randrange(1, len(cut))], FROM_DEVICE)
+            protocol.parse_frame("".join(cut)[: random.randrange(1, len(cut))], FROM_DEVICE)
         except BadFrame:
             pass

@@ -13,7 +13,7 @@ from agents.models import AuditEvent, Tool
 from devices import calls, offers, presence, protocol
 from devices.models import Device, DeviceCredential, OfferedTool
 from devices.models.device import UNUSED_KEPT
-from devices.nudges import channel_of
+from devices.nudges import name_device_channel
 from devices.sweeping import SWEEPER
 from plumbing.broker.listener import LISTENER
 from plumbing.sockets import RESTART
@@ -205,7 +205,7 @@ async def test_a_connection_that_broke_here_is_closed_and_leaves_nothing_behind(
             await device.socket.future
         device.is_open = False
     assert not (await Device.objects.aget()).is_online()
-    assert channel_of(laptop[0].pk) not in LISTENER.subscribers
+    assert name_device_channel(laptop[0].pk) not in LISTENER.subscribers
     assert laptop[0].pk not in {consumer.device.pk for consumer in SWEEPER.live}
 
 
@@ -257,7 +257,7 @@ async def test_an_offered_tool_works_only_after_its_owner_approved_this_definiti
         offer = await OfferedTool.objects.select_related("device").aget()
         source = {"device": "Echo It", "offer": offer.hash}
         assert (await asking(alice, "echo-it", source=source)).code == "not_approved"
-        tool = await sync_to_async(offers.approve)(offer, by=alice)
+        tool = await sync_to_async(offers.approve_offer)(offer, by=alice)
         assert (tool.name, tool.owner_id, tool.effect, tool.source) == ("echo-it", alice.pk, "destructive", source)
         asked = asking(alice, "echo-it", source=tool.source)
         call = await device.expect("tool_call")
@@ -270,12 +270,12 @@ async def test_a_changed_definition_asks_again(alice, laptop):
     async with ScriptedDevice(laptop[1]) as device:
         await device.hello(offers=[ECHO])
         offer = await OfferedTool.objects.select_related("device").aget()
-        tool = await sync_to_async(offers.approve)(offer, by=alice)
+        tool = await sync_to_async(offers.approve_offer)(offer, by=alice)
     async with ScriptedDevice(device.credential) as device:
         await device.hello(offers=[{**ECHO, "description": "Says it again, and mails it to somebody"}])
         assert (await asking(alice, "echo-it", source=tool.source)).code == "not_approved"
         newer = await OfferedTool.objects.select_related("device").aget(status="pending")
-        again = await sync_to_async(offers.approve)(newer, by=alice)
+        again = await sync_to_async(offers.approve_offer)(newer, by=alice)
         assert again.pk == tool.pk
         assert again.definition_hash != tool.definition_hash
         asked = asking(alice, "echo-it", source=again.source)
@@ -290,7 +290,7 @@ async def test_an_offer_cannot_take_the_place_of_a_built_in_tool(alice, laptop):
         await device.hello(offers=[{**ECHO, "name": "list_directory"}])
         offer = await OfferedTool.objects.select_related("device").aget()
         with pytest.raises(Conflict):
-            await sync_to_async(offers.approve)(offer, by=alice)
+            await sync_to_async(offers.approve_offer)(offer, by=alice)
     assert not await Tool.objects.filter(owner=alice).aexists()
 
 

@@ -31,7 +31,7 @@ def values(row) -> dict:
 def test_a_row_is_the_same_whoever_writes_it(alice):
     device, _ = paired(alice)
     call = new_call(alice, device)
-    statements.insert(call)
+    statements.insert_device_call(call)
     written = values(DeviceCall.objects.get(pk=call.id))
     DeviceCall.objects.all().delete()
     DeviceCall.objects.create(**{name: getattr(call, name) for name in statements.NewCall.__slots__})
@@ -41,11 +41,11 @@ def test_a_row_is_the_same_whoever_writes_it(alice):
 
 def test_a_result_reads_back_as_it_came(alice):
     call = new_call(alice)
-    statements.insert(call)
-    row = statements.lock([call.id])[call.id]
+    statements.insert_device_call(call)
+    row = statements.lock_open_calls([call.id])[call.id]
     assert (row.id, row.run_id, row.deadline, row.finished_at) == (call.id, call.run_id, call.deadline, None)
     row.state, row.result, row.late, row.finished_at = "done", {"a": [1, None, "ü"]}, True, timezone.now()
-    statements.settle([row])
+    statements.write_settled_calls([row])
     read = DeviceCall.objects.get(pk=call.id)
     assert (read.state, read.result, read.error, read.late) == ("done", row.result, None, True)
     assert read.finished_at == row.finished_at
@@ -58,7 +58,7 @@ def test_a_persons_devices_are_found_and_whether_the_call_is_known(alice, charli
     call = new_call(alice)
     [place], is_known = statements.places(alice.pk, call.id)
     assert (place.pk, place.tools, place.is_online(now), is_known) == (device.pk, {"list_tasks": "h"}, True, False)
-    statements.insert(call)
+    statements.insert_device_call(call)
     assert statements.places(alice.pk, call.id)[1]
     assert statements.places(charlie.pk, call.id) == ([], False)
     device.revoke(reason="test")
@@ -67,16 +67,16 @@ def test_a_persons_devices_are_found_and_whether_the_call_is_known(alice, charli
 
 def test_a_call_is_posted_once(alice):
     call = new_call(alice)
-    assert outbox.post(call, "{}")
-    assert not outbox.post(call, "{}")
+    assert outbox.post_device_call(call, "{}")
+    assert not outbox.post_device_call(call, "{}")
     assert DeviceCall.objects.count() == 1
     with pytest.raises(IntegrityError):
-        outbox.post(new_call(alice, owner_id=None), "{}")
+        outbox.post_device_call(new_call(alice, owner_id=None), "{}")
 
 
 def test_a_call_within_a_transaction_goes_with_it(alice):
     call = new_call(alice)
     with transaction.atomic():
-        assert outbox.post(call, "{}")
+        assert outbox.post_device_call(call, "{}")
         transaction.set_rollback(True)
     assert not DeviceCall.objects.exists()

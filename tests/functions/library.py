@@ -9,10 +9,10 @@ ADD = "def add(a: int, b: int = 2) -> int:\n    return a + b\n"
 
 
 def make(user: Any, source: str = ADD, name: str = "add", **fields: Any) -> StoredFunction:
-    return store.save(StoredFunction(name=name, source=source, owner=user, **fields), user=user)
+    return store.save_function(StoredFunction(name=name, source=source, owner=user, **fields), user=user)
 
 
 def publish(user: Any, source: str = ADD, name: str = "add", **fields: Any) -> StoredFunction:
     function = make(user, source, name, **fields)
-    store.publish(function, user=user)
+    store.publish_function(function, user=user)
     return function

@@ -7,7 +7,7 @@ import pytest
 from agents.exceptions import Invalid, TooLarge
 from agents.models import AuditEvent, Secret, Tool
 from functions import callers, slots, store, testing
-from functions.execution import Caller, execute, ready
+from functions.execution import Caller, execute_function, ready
 from functions.host import Host
 from functions.models import Execution
 from functions.sandbox.slots import Slots
@@ -17,7 +17,9 @@ from tests.functions.library import make, publish
 
 def call(function, arguments, user=None, **more):
     version = function.published
-    return execute(ready(version.pk, version.sha256), arguments, Caller(user_id=user.pk if user else None, **more))
+    return execute_function(
+        ready(version.pk, version.sha256), arguments, Caller(user_id=user.pk if user else None, **more)
+    )
 
 
 def test_it_runs_the_function_and_keeps_the_execution(alice):
@@ -42,14 +44,14 @@ def test_a_system_call_that_is_an_attack_takes_the_version_off_until_somebody_pu
     assert function.published is None and not Tool.objects.get(name="add").enabled
     actions = AuditEvent.objects.filter(action__startswith="function.").values_list("action", flat=True)
     assert {"function.violation", "function.withdrawn"} <= set(actions)
-    store.publish(function, user=site_admin)
+    store.publish_function(function, user=site_admin)
     assert function.published.number == 1 and Tool.objects.get(name="add").enabled
 
 
 def test_publishing_leaves_a_tool_off_that_a_person_switched_off(alice):
     function = publish(alice)
     Tool.objects.update(enabled=False)
-    store.publish(function, user=alice)
+    store.publish_function(function, user=alice)
     assert not Tool.objects.get(name="add").enabled
 
 
@@ -138,15 +140,15 @@ def test_results_of_other_functions_are_not(alice):
 
 def test_only_so_many_calls_at_once(alice):
     function = publish(alice, max_concurrency=1)
-    with slots.one_of(function.pk, 1, 30) as is_free:
+    with slots.take_slot_if_free(function.pk, 1, 30) as is_free:
         assert is_free
         assert call(function, {"a": 1}, alice).status == "busy"
     assert call(function, {"a": 1}, alice).status == "ok"
 
 
 def test_a_crashed_callers_slot_frees_itself(alice):
-    assert slots.take("function-slots:test", "dead", 1, -1)
-    assert slots.take("function-slots:test", "alive", 1, 5)
+    assert slots.take_slot("function-slots:test", "dead", 1, -1)
+    assert slots.take_slot("function-slots:test", "alive", 1, 5)
     slots.give_back("function-slots:test", "alive")
 
 
@@ -229,7 +231,7 @@ def crm(alice, settings):
 def test_a_secret_is_sent_by_name_and_never_kept(alice, crm, internet):
     function = publish(alice, HTTP, "f", allowed_hosts=["localhost"], secrets=["crm"])
     version = ready(function.published.pk, function.published.sha256)
-    execution = execute(version, {"url": f"http://localhost:{internet}/x?y=1"}, callers.alone(alice, version))
+    execution = execute_function(version, {"url": f"http://localhost:{internet}/x?y=1"}, callers.alone(alice, version))
     assert execution.status == "ok", execution.error
     assert execution.result["headers"]["authorization"] == "Bearer [secret crm]"
     kept = Execution.objects.get()
@@ -250,7 +252,7 @@ def test_a_secret_goes_only_where_it_is_granted_and_bound(alice, crm, internet, 
     fields = {"allowed_hosts": ["localhost"], "secrets": ["crm"], **changes}
     function = publish(alice, HTTP, "f", **fields)
     version = ready(function.published.pk, function.published.sha256)
-    execution = execute(version, {"url": f"http://localhost:{internet}/"}, callers.alone(alice, version))
+    execution = execute_function(version, {"url": f"http://localhost:{internet}/"}, callers.alone(alice, version))
     assert execution.status == "error"
     assert "s3cret" not in str(execution.error)
     assert execution.error["type"] == "CallFailed"
@@ -262,16 +264,16 @@ def test_an_old_version_reaches_only_the_secrets_of_the_live_one(alice, crm, int
     old = function.published
     function.secrets = []
     function.save()
-    store.publish(function, user=alice)
+    store.publish_function(function, user=alice)
     version = ready(old.pk, old.sha256)
-    execution = execute(version, {"url": f"http://localhost:{internet}/"}, callers.alone(alice, version))
+    execution = execute_function(version, {"url": f"http://localhost:{internet}/"}, callers.alone(alice, version))
     assert execution.status == "error" and "not granted" in execution.error["message"]
 
 
 def test_a_strangers_secret_is_not_found(alice, charlie, crm, internet):
     function = publish(alice, HTTP, "f", allowed_hosts=["localhost"], secrets=["crm"])
     version = ready(function.published.pk, function.published.sha256)
-    execution = execute(version, {"url": f"http://localhost:{internet}/"}, callers.alone(charlie, version))
+    execution = execute_function(version, {"url": f"http://localhost:{internet}/"}, callers.alone(charlie, version))
     assert "There is no secret" in execution.error["message"]
 
 
@@ -300,7 +302,7 @@ def test_a_pure_result_that_may_differ_from_person_to_person_is_not_kept(alice, 
     version = replace(version, spec=version.spec.model_copy(update={"cache_ttl": 60}))
     for person in (alice, bob):
         caller = Caller(user_id=person.pk, data={"user": person.pk}, host=Host(user=person))
-        assert execute(version, {}, caller).result == person.pk
+        assert execute_function(version, {}, caller).result == person.pk
 
 
 @pytest.mark.parametrize(
@@ -349,7 +351,7 @@ def test_tests_and_replays_use_the_share_of_the_person_who_asks(alice, monkeypat
     function = make(alice, "def f(a: int):\n    return a\n", "f")
     owners.clear()
     function.tests.create(name="one", arguments={"a": 1}, expected=1)
-    store.publish(function, user=alice)
+    store.publish_function(function, user=alice)
     call(function, {"a": 2}, alice)
     testing.replay(function, store.draft(function), alice, 5)
     assert owners == {str(alice.pk)}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agents import schema
-from agents.mapping import MappingError, parse, search
+from agents.mapping import MappingError, parse_expression, search_expression
 from benchmarks.hostile_input import ENTRIES, cost, source_with
 from functions import reading, sandbox
 from functions.signature import SourceProblem
@@ -73,26 +73,26 @@ def test_without_a_reader_what_is_not_small_is_refused(monkeypatch):
 
 def test_a_long_evaluation_gives_the_same_answer_as_a_short_one():
     rows = [{"id": number, "even": number % 2 == 0} for number in range(10_000)]
-    assert search("length(rows[?even].id)", {"rows": rows}) == 5_000
+    assert search_expression("length(rows[?even].id)", {"rows": rows}) == 5_000
 
 
 @pytest.mark.parametrize("expression", ["to_string(@)" + "|join('', [@,@])" * 60, "@" + "|[@,@]" * 60])
 def test_an_expression_that_doubles_its_input_is_refused(expression):
     with pytest.raises(MappingError) as caught:
-        search(expression, {"a": 1})
+        search_expression(expression, {"a": 1})
     assert caught.value.code == "too_much_work"
 
 
 def test_a_signature_is_read_once(monkeypatch):
     source = "def main(first: int):\n    return first\n"
-    known = reading.read(source)
+    known = reading.read_signature(source)
     monkeypatch.setattr(sandbox, "read", None)
-    assert reading.read(source) == known
+    assert reading.read_signature(source) == known
 
 
 def test_a_source_without_a_function_keeps_its_line_and_hint():
     with pytest.raises(SourceProblem) as caught:
-        reading.read("x = 1\ndef main(:\n    pass\n")
+        reading.read_signature("x = 1\ndef main(:\n    pass\n")
     assert (caught.value.code, caught.value.line) == ("syntax", 2)
 
 
@@ -105,6 +105,6 @@ def test_what_a_person_sends_counts_against_that_persons_share(alice, alice_api,
 
 def test_a_cache_of_what_people_write_holds_no_more_bytes_than_it_may():
     for number in range(20):
-        parse(f"a{number}" + ".b" * 900)
-    assert 0 < parse.cache.currsize <= parse.cache.maxsize
-    assert len(parse.cache) < 10
+        parse_expression(f"a{number}" + ".b" * 900)
+    assert 0 < parse_expression.cache.currsize <= parse_expression.cache.maxsize
+    assert len(parse_expression.cache) < 10

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 import pytest
 
 from functions import sandbox
-from functions.http import Auth, HttpRefused, Rules, fetch
+from functions.http import Auth, HttpRefused, Rules, fetch_for_function
 from plumbing.http import addresses, outbound
 from plumbing.http.addresses import is_allowed, matches
 from tests.fakes import LoopbackServer
@@ -83,7 +83,7 @@ def rules(**changes):
 
 def test_it_fetches_a_listed_host_under_its_own_name(internet):
     records = []
-    answer = fetch({"url": f"http://api.test:{internet}/a?b=1"}, rules(record=records.append))
+    answer = fetch_for_function({"url": f"http://api.test:{internet}/a?b=1"}, rules(record=records.append))
     assert answer["status"] == 200
     assert json.loads(answer["text"])["headers"]["host"] == f"api.test:{internet}"
     assert (records[0].url, records[0].address) == (f"http://api.test:{internet}/a", "127.0.0.1")
@@ -92,7 +92,7 @@ def test_it_fetches_a_listed_host_under_its_own_name(internet):
 def test_json_params_and_headers_are_sent(internet):
     request = {"url": f"http://api.test:{internet}/", "method": "post", "json": {"a": 1}, "params": {"q": "x y"},
                "headers": {"X-One": "1"}}  # fmt: skip
-    seen = json.loads(fetch(request, rules())["text"])
+    seen = json.loads(fetch_for_function(request, rules())["text"])
     assert (seen["method"], seen["body"], seen["headers"]["x-one"]) == ("POST", '{"a": 1}', "1")
     assert seen["path"] in ("/?q=x+y", "/?q=x%20y")
 
@@ -120,12 +120,12 @@ def test_json_params_and_headers_are_sent(internet):
 )
 def test_what_may_not_be_asked_is_refused_in_words(request_, words):
     with pytest.raises(HttpRefused, match=words):
-        fetch(request_, rules())
+        fetch_for_function(request_, rules())
 
 
 def test_plain_http_needs_an_exception():
     with pytest.raises(HttpRefused, match="only https"):
-        fetch({"url": "http://api.test/"}, rules(plain_http_hosts=()))
+        fetch_for_function({"url": "http://api.test/"}, rules(plain_http_hosts=()))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,9 @@ def test_plain_http_needs_an_exception():
 def test_private_addresses_are_refused_after_resolution(address):
     assert not is_allowed(address, [])
     with pytest.raises(HttpRefused, match="is not a public internet address"):
-        fetch({"url": "https://api.test/"}, rules(private_hosts=(), resolver=lambda host, within: ["1.1.1.1", address]))
+        fetch_for_function(
+            {"url": "https://api.test/"}, rules(private_hosts=(), resolver=lambda host, within: ["1.1.1.1", address])
+        )
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
@@ -148,7 +150,7 @@ def test_public_addresses_are_known(address):
 
 def test_the_name_is_resolved_once_so_a_second_answer_gains_nothing(internet):
     answers = [["127.0.0.1"], ["10.0.0.1"]]
-    fetch({"url": f"http://api.test:{internet}/"}, rules(resolver=lambda host, within: answers.pop(0)))
+    fetch_for_function({"url": f"http://api.test:{internet}/"}, rules(resolver=lambda host, within: answers.pop(0)))
     assert answers == [["10.0.0.1"]]
 
 
@@ -157,23 +159,23 @@ def test_the_name_is_resolved_once_so_a_second_answer_gains_nothing(internet):
 )
 def test_redirects_are_checked_like_the_first_address(internet, target):
     with pytest.raises(HttpRefused):
-        fetch({"url": f"http://api.test:{internet}/redirect?{target}"}, rules())
+        fetch_for_function({"url": f"http://api.test:{internet}/redirect?{target}"}, rules())
 
 
 def test_redirects_within_the_list_are_followed_to_an_end(internet):
-    answer = fetch({"url": f"http://api.test:{internet}/redirect?/end"}, rules())
+    answer = fetch_for_function({"url": f"http://api.test:{internet}/redirect?/end"}, rules())
     assert answer["url"].endswith("/end")
     with pytest.raises(HttpRefused, match="redirects"):
-        fetch({"url": f"http://api.test:{internet}/loop"}, rules())
+        fetch_for_function({"url": f"http://api.test:{internet}/loop"}, rules())
 
 
 def test_a_secret_goes_to_the_hosts_it_is_bound_to_and_no_other(internet):
     token = Auth("Authorization", "Bearer s3cret", ("api.test",))
     given = rules(secret=lambda name: token)
-    seen = json.loads(fetch({"url": f"http://api.test:{internet}/", "auth": "t"}, given)["text"])
+    seen = json.loads(fetch_for_function({"url": f"http://api.test:{internet}/", "auth": "t"}, given)["text"])
     assert seen["headers"]["authorization"] == "Bearer s3cret"
     with pytest.raises(HttpRefused, match="may not be sent"):
-        fetch({"url": f"http://a.example.test:{internet}/", "auth": "t"}, given)
+        fetch_for_function({"url": f"http://a.example.test:{internet}/", "auth": "t"}, given)
 
 
 def test_a_redirect_to_another_host_drops_every_header_that_may_be_a_credential(internet):
@@ -181,19 +183,21 @@ def test_a_redirect_to_another_host_drops_every_header_that_may_be_a_credential(
     given = rules(secret=lambda name: token)
     headers = {"X-Api-Key": "k3y", "X-Session": "s3ss", "Accept": "text/html"}
     url = f"http://api.test:{internet}/redirect?http://a.example.test:{internet}/"
-    seen = json.loads(fetch({"url": url, "auth": "t", "headers": headers}, given)["text"])["headers"]
+    seen = json.loads(fetch_for_function({"url": url, "auth": "t", "headers": headers}, given)["text"])["headers"]
     assert seen["accept"] == "text/html"
     assert not {"authorization", "x-api-key", "x-session"} & set(seen)
-    stays = fetch({"url": f"http://api.test:{internet}/redirect?/end", "auth": "t", "headers": headers}, given)
+    stays = fetch_for_function(
+        {"url": f"http://api.test:{internet}/redirect?/end", "auth": "t", "headers": headers}, given
+    )
     assert json.loads(stays["text"])["headers"]["x-api-key"] == "k3y"
 
 
 def test_headers_beyond_ascii_are_refused_in_words(internet):
     with pytest.raises(HttpRefused, match="contains non-ASCII"):
-        fetch({"url": f"http://api.test:{internet}/", "headers": {"x-name": "Zoë"}}, rules())
+        fetch_for_function({"url": f"http://api.test:{internet}/", "headers": {"x-name": "Zoë"}}, rules())
     token = Auth("Authorization", "Bearer gräßlich", ("api.test",))
     with pytest.raises(HttpRefused, match="contains non-ASCII"):
-        fetch({"url": f"http://api.test:{internet}/", "auth": "t"}, rules(secret=lambda name: token))
+        fetch_for_function({"url": f"http://api.test:{internet}/", "auth": "t"}, rules(secret=lambda name: token))
 
 
 def test_a_request_ends_when_another_thread_closes_its_sockets(internet):
@@ -202,52 +206,52 @@ def test_a_request_ends_when_another_thread_closes_its_sockets(internet):
     timer.start()
     began = monotonic()
     with pytest.raises(HttpRefused):
-        fetch({"url": f"http://api.test:{internet}/drip"}, rules(sockets=sockets))
+        fetch_for_function({"url": f"http://api.test:{internet}/drip"}, rules(sockets=sockets))
     assert monotonic() - began < 8  # its headers would have come for ten seconds
     with pytest.raises(HttpRefused):
-        fetch({"url": f"http://api.test:{internet}/"}, rules(sockets=sockets))
+        fetch_for_function({"url": f"http://api.test:{internet}/"}, rules(sockets=sockets))
 
 
 def test_headers_that_drip_without_end_are_waited_for_no_longer_than_was_said(internet):
     began = monotonic()
     with pytest.raises(HttpRefused, match="did not answer in time"):
-        fetch({"url": f"http://api.test:{internet}/drip", "timeout": 0.3}, rules())
+        fetch_for_function({"url": f"http://api.test:{internet}/drip", "timeout": 0.3}, rules())
     assert monotonic() - began < 8  # they would have come for ten seconds
 
 
 def test_size_and_cookies_stay_within_bounds(internet):
     with pytest.raises(HttpRefused, match="larger than"):
-        fetch({"url": f"http://api.test:{internet}/large"}, rules(max_response=1000))
-    assert "set-cookie" not in fetch({"url": f"http://api.test:{internet}/cookie"}, rules())["headers"]
+        fetch_for_function({"url": f"http://api.test:{internet}/large"}, rules(max_response=1000))
+    assert "set-cookie" not in fetch_for_function({"url": f"http://api.test:{internet}/cookie"}, rules())["headers"]
 
 
 @pytest.mark.parametrize("charset", ["punycode", "idna", "zlib", "unicode_escape", "undefined", "none-such"])
 def test_a_charset_that_is_none_costs_nothing(internet, charset):
     """Half a megabyte of punycode took minutes, in which no other thread of the server ran."""
-    answer = fetch({"url": f"http://api.test:{internet}/charset?{charset}"}, rules())
+    answer = fetch_for_function({"url": f"http://api.test:{internet}/charset?{charset}"}, rules())
     assert answer["text"] == "a-" * 200_000
 
 
 def test_a_cookie_of_one_host_is_not_told_to_the_next(internet):
     url = f"http://api.test:{internet}/cookie?http://a.example.test:{internet}/"
-    fetch({"url": url}, rules())
+    fetch_for_function({"url": url}, rules())
     assert [seen["headers"].get("cookie") for seen in Answers.seen] == [None, None]
 
 
 def test_proxies_of_the_environment_are_ignored(internet, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    assert fetch({"url": f"http://api.test:{internet}/"}, rules())["status"] == 200
+    assert fetch_for_function({"url": f"http://api.test:{internet}/"}, rules())["status"] == 200
 
 
 def test_a_server_that_is_not_there_is_told_in_words():
     with pytest.raises(HttpRefused, match="could not be fetched"):
-        fetch({"url": "http://api.test:1/"}, rules())
+        fetch_for_function({"url": "http://api.test:1/"}, rules())
 
 
 def test_a_function_reaches_it_through_ctx_http(internet):
     class Host:
         def http(self, request):
-            return fetch(request, rules())
+            return fetch_for_function(request, rules())
 
     source = textwrap.dedent("""
         def main(ctx, url):
@@ -271,7 +275,7 @@ def test_a_resolver_that_does_not_answer_holds_a_request_no_longer_than_its_time
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: done.wait(60))
     try:
         with pytest.raises(HttpRefused, match="api.test did not answer in time"):
-            fetch({"url": "https://api.test/", "timeout": 0.05}, rules(resolver=None))
+            fetch_for_function({"url": "https://api.test/", "timeout": 0.05}, rules(resolver=None))
     finally:
         done.set()
 

@@ -1,7 +1,7 @@
 import pytest
 from django.core.management import CommandError, call_command
 
-from functions.importing import offered
+from functions.importing import list_offered_functions
 from functions.models import StoredFunction
 
 
@@ -55,6 +55,6 @@ def test_a_missing_path_says_so(db, tmp_path):
 
 def test_all_names_what_is_offered():
     source = "__all__ = ['b']\ndef a(): ...\ndef b(): ...\n"
-    assert offered(source) == ["b"]
-    assert offered("def a(): ...\ndef b(): return a()\ndef c(): ...\n") == ["b", "c"]
-    assert offered("def a(): return b()\ndef b(): return a()\n") == ["b"]
+    assert list_offered_functions(source) == ["b"]
+    assert list_offered_functions("def a(): ...\ndef b(): return a()\ndef c(): ...\n") == ["b", "c"]
+    assert list_offered_functions("def a(): return b()\ndef b(): return a()\n") == ["b"]

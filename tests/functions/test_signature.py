@@ -1,11 +1,11 @@
 import pytest
 
 from agents.schema import check_schema
-from functions.signature import SourceProblem, read
+from functions.signature import SourceProblem, read_source_signature
 
 
 def properties(source):
-    schema = read(source).input_schema
+    schema = read_source_signature(source).input_schema
     assert check_schema(schema) == []
     return schema["properties"]
 
@@ -16,9 +16,9 @@ def of(annotation, head=""):
 
 def test_the_entry_is_the_last_top_level_function_unless_named():
     source = "def first(a: int): ...\ndef last(b: str): ..."
-    assert read(source).entry == "last"
-    assert read(source, entry="first").input_schema["required"] == ["a"]
-    assert read(source).functions == ("first", "last")
+    assert read_source_signature(source).entry == "last"
+    assert read_source_signature(source, entry="first").input_schema["required"] == ["a"]
+    assert read_source_signature(source).functions == ("first", "last")
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_classes_that_hold_each_other_stay_small():
 
 def test_defaults_make_arguments_optional_and_stand_in_the_schema():
     source = "LIMIT = 5\ndef main(a: int, b: int = LIMIT, c: str = None, d=True, *, e: list = [], f=g()): ..."
-    schema = read(source).input_schema
+    schema = read_source_signature(source).input_schema
     assert schema["required"] == ["a"]
     assert schema["properties"]["b"] == {"type": "integer", "default": 5}
     assert schema["properties"]["c"] == {"type": ["string", "null"], "default": None}
     assert schema["properties"]["d"] == {"type": "boolean", "default": True}
     assert schema["properties"]["f"] == {}
-    assert read(source).defaults == {"b": 5, "c": None, "d": True, "e": []}
+    assert read_source_signature(source).defaults == {"b": 5, "c": None, "d": True, "e": []}
 
 
 GOOGLE = '''def main(a, b=2):
@@ -132,7 +132,7 @@ REST = '''def main(a, b=2):
 
 @pytest.mark.parametrize("source", [GOOGLE, NUMPY, REST], ids=["google", "numpy", "rest"])
 def test_it_reads_the_three_docstring_styles(source):
-    signature = read(source)
+    signature = read_source_signature(source)
     assert signature.summary == "Add two numbers."
     assert signature.description == "Add two numbers.\n\nSlowly.\n\nReturns: their sum"
     assert signature.input_schema["properties"] == {
@@ -142,18 +142,18 @@ def test_it_reads_the_three_docstring_styles(source):
 
 
 def test_the_context_is_not_an_argument():
-    signature = read("async def main(ctx, a: int): ...")
+    signature = read_source_signature("async def main(ctx, a: int): ...")
     assert signature.requires_context and signature.is_async
     assert list(signature.input_schema["properties"]) == ["a"]
 
 
 def test_other_arguments_are_refused_unless_the_function_takes_them():
-    assert read("def main(a): ...").input_schema["additionalProperties"] is False
-    assert read("def main(a, **more): ...").input_schema["additionalProperties"] is True
+    assert read_source_signature("def main(a): ...").input_schema["additionalProperties"] is False
+    assert read_source_signature("def main(a, **more): ...").input_schema["additionalProperties"] is True
 
 
 def test_it_lists_imports_and_what_comes_back():
-    signature = read("import re, datetime as dt\nfrom math import pi\ndef main() -> list[int]: ...")
+    signature = read_source_signature("import re, datetime as dt\nfrom math import pi\ndef main() -> list[int]: ...")
     assert signature.imports == ("re", "datetime", "math")
     assert signature.output_schema == {"type": "array", "items": {"type": "integer"}}
 
@@ -172,7 +172,7 @@ def test_it_lists_imports_and_what_comes_back():
 )
 def test_it_says_why_a_source_has_no_signature(source, entry, code, line):
     with pytest.raises(SourceProblem) as caught:
-        read(source, entry)
+        read_source_signature(source, entry)
     refusal = caught.value.as_refusal()
     assert (refusal["code"], refusal["line"]) == (code, line)
     assert refusal["hint"]
@@ -199,4 +199,4 @@ def test_the_output_schema_describes_what_results_are_converted_to(annotation, s
         "class Pair(NamedTuple):\n    a: int\n"
         f"def main() -> {annotation}: ...\n"
     )
-    assert read(source).output_schema == schema
+    assert read_source_signature(source).output_schema == schema

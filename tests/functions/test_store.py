@@ -44,7 +44,7 @@ def test_it_refuses_with_line_reason_and_what_to_write_instead(alice):
 def test_new_source_brings_its_own_schema_but_an_edited_one_stays(alice):
     function = make(alice)
     function.source = "def add(x: str) -> str:\n    return x\n"
-    store.save(function, user=alice)
+    store.save_function(function, user=alice)
     assert list(function.input_schema["properties"]) == ["x"]
 
     function.input_schema = {
@@ -52,16 +52,16 @@ def test_new_source_brings_its_own_schema_but_an_edited_one_stays(alice):
         "properties": {"x": {"type": "string", "maxLength": 3}},
         "required": ["x"],
     }
-    store.save(function, user=alice)
+    store.save_function(function, user=alice)
     function.source = "def add(x: str) -> str:\n    return x + x\n"
-    store.save(function, user=alice)
+    store.save_function(function, user=alice)
     assert function.input_schema["properties"]["x"] == {"type": "string", "maxLength": 3}
 
 
 def test_a_renamed_entry_is_found_again(alice):
     function = make(alice)
     function.source = "def plus(a: int) -> int:\n    return a\n"
-    store.save(function, user=alice)
+    store.save_function(function, user=alice)
     assert function.entry == "plus"
 
 
@@ -102,7 +102,7 @@ def test_raising_a_limit_needs_a_permission_and_is_audited(alice):
     raised = AuditEvent.objects.get(action="function.limit_raised")
     assert raised.details == {"limit": "timeout", "from": 30.0, "to": 60}
     function.description = "x"
-    store.save(function, user=alice)
+    store.save_function(function, user=alice)
     assert AuditEvent.objects.filter(action="function.limit_raised").count() == 1
 
 
@@ -126,56 +126,56 @@ def test_publishing_freezes_a_version_and_lists_a_tool(alice):
 
 def test_equal_content_is_the_same_version(alice):
     function = publish(alice)
-    assert store.publish(function, user=alice).number == 1
+    assert store.publish_function(function, user=alice).number == 1
 
     function.source = ADD + "# changed\n"
-    store.save(function, user=alice)
-    assert store.publish(function, user=alice).number == 2
+    store.save_function(function, user=alice)
+    assert store.publish_function(function, user=alice).number == 2
     function.source = ADD
-    store.save(function, user=alice)
-    assert store.publish(function, user=alice).number == 1
+    store.save_function(function, user=alice)
+    assert store.publish_function(function, user=alice).number == 1
     assert function.versions.count() == 2
 
 
 def test_limits_and_imports_are_part_of_the_content(alice):
     function = publish(alice)
     function.timeout = 5
-    store.save(function, user=alice)
-    assert store.publish(function, user=alice).number == 2
+    store.save_function(function, user=alice)
+    assert store.publish_function(function, user=alice).number == 2
     function.allowed_imports = ["math", "math"]
-    store.save(function, user=alice)
-    assert store.publish(function, user=alice).number == 3
+    store.save_function(function, user=alice)
+    assert store.publish_function(function, user=alice).number == 3
     function.allowed_imports = ["math"]
-    store.save(function, user=alice)
-    assert store.publish(function, user=alice).number == 3
+    store.save_function(function, user=alice)
+    assert store.publish_function(function, user=alice).number == 3
 
 
 def test_rollback_moves_the_pointer_and_the_tool(alice):
     function = publish(alice)
     function.source = ADD + "# changed\n"
-    store.save(function, user=alice)
-    store.publish(function, user=alice)
-    store.rollback(function, 1, user=alice)
+    store.save_function(function, user=alice)
+    store.publish_function(function, user=alice)
+    store.rollback_function(function, 1, user=alice)
 
     function.refresh_from_db()
     assert function.published.number == 1
     assert function.source.endswith("# changed\n")
     assert Tool.objects.get(name="add").source["version"] == 1
     with pytest.raises(Invalid):
-        store.rollback(function, 9, user=alice)
+        store.rollback_function(function, 9, user=alice)
 
 
 def test_a_rollback_and_its_line_in_the_audit_log_stand_or_fall_together(alice, monkeypatch):
     function = publish(alice)
     function.source = ADD.replace("+", "-")
-    store.save(function, user=alice)
-    store.publish(function, user=alice)
+    store.save_function(function, user=alice)
+    store.publish_function(function, user=alice)
     with monkeypatch.context() as away:
         away.setattr(AuditEvent, "record", broken)
         with pytest.raises(OperationalError):
-            store.rollback(function, 1, user=alice)
+            store.rollback_function(function, 1, user=alice)
     assert StoredFunction.objects.get().published.number == 2
-    store.rollback(StoredFunction.objects.get(), 1, user=alice)
+    store.rollback_function(StoredFunction.objects.get(), 1, user=alice)
     assert actions(function)[-1] == "function.rolled_back"
 
 
@@ -187,7 +187,7 @@ def test_a_red_test_blocks_publishing(alice):
     function = make(alice)
     FunctionTest.objects.create(function=function, name="wrong", arguments={"a": 1}, expected=4)
     with pytest.raises(Invalid) as caught:
-        store.publish(function, user=alice)
+        store.publish_function(function, user=alice)
     assert caught.value.code == "tests_failed"
     assert caught.value.details[0]["reason"] == "result is 3, but 4 was expected"
     function.refresh_from_db()
@@ -199,9 +199,9 @@ def test_publishing_over_a_red_test_needs_a_permission_and_is_recorded(alice):
     function = make(alice)
     FunctionTest.objects.create(function=function, name="wrong", arguments={"a": 1}, expected=4)
     with pytest.raises(Forbidden):
-        store.publish(function, user=alice, override=True)
+        store.publish_function(function, user=alice, override=True)
     permit(alice, "publish_red")
-    assert store.publish(function, user=alice, override=True).number == 1
+    assert store.publish_function(function, user=alice, override=True).number == 1
     assert AuditEvent.objects.get(action="function.published_red").details["tests"] == ["wrong"]
 
 
@@ -210,11 +210,11 @@ def test_what_changed_while_it_was_looked_at_is_not_published(alice):
     seen = store.draft_hash(function)
     StoredFunction.objects.filter(pk=function.pk).update(source=ADD + "# hers\n")
     with pytest.raises(Conflict):
-        store.publish(function, user=alice)
+        store.publish_function(function, user=alice)
     function.refresh_from_db()
     with pytest.raises(Conflict):
-        store.publish(function, user=alice, expected=seen)
-    assert store.publish(function, user=alice).source.endswith("# hers\n")
+        store.publish_function(function, user=alice, expected=seen)
+    assert store.publish_function(function, user=alice).source.endswith("# hers\n")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -224,7 +224,7 @@ def test_two_authors_may_publish_at_once_and_nothing_is_lost(alice):
 
     def go():
         try:
-            answers.append(store.publish(StoredFunction.objects.get(pk=function.pk), user=alice).number)
+            answers.append(store.publish_function(StoredFunction.objects.get(pk=function.pk), user=alice).number)
         except Conflict:
             answers.append("conflict")
         finally:
@@ -247,7 +247,7 @@ def test_a_tool_of_another_kind_keeps_its_name(alice):
     function = make(alice)
     Tool.objects.create(name="add", kind="builtin", owner=alice)
     with pytest.raises(Conflict):
-        store.publish(function, user=alice)
+        store.publish_function(function, user=alice)
     function.refresh_from_db()
     assert function.published is None
     assert not function.versions.exists()
@@ -258,14 +258,14 @@ def test_what_is_in_use_is_not_deleted(alice, agent):
     tool = Tool.objects.get(name="add")
     grant = ToolGrant.objects.create(agent=agent, tool=tool, pinned_version=1)
     with pytest.raises(Conflict) as caught:
-        store.delete(function, user=alice)
+        store.delete_function(function, user=alice)
     assert caught.value.details == [{"kind": "agent", "name": str(agent), "mode": "allow", "version": 1}]
 
     grant.delete()
     Execution.objects.create(
         function=function, version=function.published, function_name="add", principal=alice, status="ok"
     )
-    store.delete(function, user=alice)
+    store.delete_function(function, user=alice)
     assert not StoredFunction.objects.exists()
     assert not Tool.objects.exists()
     assert Execution.objects.get().function_name == "add"
@@ -290,11 +290,11 @@ def test_what_cannot_be_written_into_the_audit_log_is_not_done(alice, api, monke
 
 def test_strangers_and_viewers_change_nothing(alice, charlie):
     function = publish(alice)
-    for verb in (store.publish, store.delete):
+    for verb in (store.publish_function, store.delete_function):
         with pytest.raises(Forbidden):
             verb(function, user=charlie)
     with pytest.raises(Forbidden):
-        store.rollback(function, 1, user=charlie)
+        store.rollback_function(function, 1, user=charlie)
 
 
 def test_names_are_unique_per_owner(alice, charlie):

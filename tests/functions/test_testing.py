@@ -1,7 +1,7 @@
 import pytest
 
 from functions import store, testing
-from functions.execution import Caller, execute, ready
+from functions.execution import Caller, execute_function, ready
 from functions.models import FunctionTest
 from tests.functions.library import make, publish
 
@@ -43,8 +43,8 @@ def test_a_test_is_made_from_an_execution(alice):
     function = publish(alice, "def f(a: int):\n    return 1 / a\n", "f")
     version = ready(function.published.pk, function.published.sha256)
     for a, expects in ((3, "value"), (0, "error")):
-        execution = execute(version, {"a": a}, Caller(user_id=alice.pk))
-        test = testing.test_from(execution, f"with {a}")
+        execution = execute_function(version, {"a": a}, Caller(user_id=alice.pk))
+        test = testing.build_test(execution, f"with {a}")
         assert test.expects == expects
         assert testing.run_test(version, test, alice).ok
 
@@ -53,10 +53,10 @@ def test_replay_lists_what_another_version_would_have_answered(alice, bob):
     function = publish(alice, "def f(a: int):\n    return a * 2\n", "f")
     version = ready(function.published.pk, function.published.sha256)
     for a in (1, 2, 2, 0):
-        execute(version, {"a": a}, Caller(user_id=alice.pk))
-    execute(version, {"a": 99}, Caller(user_id=bob.pk))
+        execute_function(version, {"a": a}, Caller(user_id=alice.pk))
+    execute_function(version, {"a": 99}, Caller(user_id=bob.pk))
     function.source = "def f(a: int):\n    return a ** 2\n"
-    store.save(function, user=alice)
+    store.save_function(function, user=alice)
 
     answer = testing.replay(function, store.draft(function), alice, 10)
     assert (answer["replayed"], answer["same"]) == (3, 2)

@@ -56,8 +56,8 @@ def test_a_failing_function_is_a_result_with_its_error(alice):
 def test_a_pinned_grant_stays_with_its_version(alice):
     function = publish(alice)
     function.source = ADD.replace("a + b", "a - b")
-    store.save(function, user=alice)
-    store.publish(function, user=alice)
+    store.save_function(function, user=alice)
+    store.publish_function(function, user=alice)
     assert call("add", {"a": 5}, alice).value == 3
     assert call("add", {"a": 5}, alice, pinned_version=1).value == 7
     with pytest.raises(ToolFailed):
@@ -67,7 +67,7 @@ def test_a_pinned_grant_stays_with_its_version(alice):
 def test_a_function_that_is_gone_fails_with_a_reason(alice):
     function = publish(alice)
     spec = spec_of("add")
-    store.delete(function, user=alice)
+    store.delete_function(function, user=alice)
     execution.ready.cache_clear()  # as in a process that never ran it
     with pytest.raises(ToolFailed, match="was deleted"):
         FunctionToolset().call(spec, ToolCall(CALL, "add", {"a": 1}), ToolContext(alice.pk))

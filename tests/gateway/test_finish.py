@@ -9,13 +9,13 @@ from agents.models import Provider
 from gateway import agui
 from gateway.a2a.tasks import reply_message, task_json
 from gateway.a2a.updates import Updates
-from gateway.langgraph.state import messages_of
+from gateway.langgraph.state import load_thread_messages
 from gateway.langgraph.streams import Translator
 from gateway.mcp import results
-from gateway.mcp.catalogue import target_of
+from gateway.mcp.catalogue import build_run_target
 from gateway.openai.chat import Completion
 from gateway.openai.items import Items
-from gateway.turns import Turn, stored
+from gateway.turns import Turn, iterate_stored_frames
 from muster_client.cli.updates import stop_reason
 from runs.events.frames import Frame
 from runs.models import Run, RunEvent
@@ -94,17 +94,17 @@ def test_every_protocol_tells_it(ended, alice_api, act, finish, of_acp):
     run.agent.a2a_reply = "message"
     assert reply_message(run, task).get("metadata", {}) == cut
     updates = Updates(run)
-    told = [update for frame in stored(Turn(run)) for update in updates.take(frame)]
+    told = [update for frame in iterate_stored_frames(Turn(run)) for update in updates.take(frame)]
     artifacts = [update["artifactUpdate"] for update in told if "artifactUpdate" in update]
     assert artifacts[-1]["lastChunk"] and artifacts[-1]["artifact"].get("metadata", {}) == cut
 
     # MCP: the result's _meta
-    assert results.of_run(target_of(run), run, end)["_meta"].get("muster/finish") == cut.get("finish")
+    assert results.build_run_result(build_run_target(run), run, end)["_meta"].get("muster/finish") == cut.get("finish")
 
     # LangGraph: the model's message, of the thread and streamed
-    assert messages_of(run.session)[-1]["response_metadata"] == {"finish_reason": finish}
+    assert load_thread_messages(run.session)[-1]["response_metadata"] == {"finish_reason": finish}
     translator = Translator(run, [], {"values"})
-    told = [data for frame in stored(Turn(run)) for _, data in translator.take(frame)]
+    told = [data for frame in iterate_stored_frames(Turn(run)) for _, data in translator.take(frame)]
     assert told[-1]["messages"][-1]["response_metadata"] == {"finish_reason": finish}
 
 
@@ -118,7 +118,7 @@ def test_ag_ui_tells_it_in_an_event_before_the_end(monkeypatch, finish, told):
         turn = type("", (), {"id": "1"})
         return [json.loads(one.removeprefix(b"data: ")) async for one in agui.following(turn, "t", "r")]
 
-    monkeypatch.setattr(agui.turns, "follow", follow)
+    monkeypatch.setattr(agui.turns, "stream_turn_frames", follow)
     ended = {"output": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
     monkeypatch.setattr(agui.Translator, "ending", lambda *_: {"type": "RUN_FINISHED", **ended})
     events = asyncio.run(listen())

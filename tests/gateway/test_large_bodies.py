@@ -96,7 +96,7 @@ def test_the_states_of_a_history_fit_in_its_answer(alice, alice_api, monkeypatch
 
 def test_only_states_that_a_history_lists_are_made(alice, alice_api, monkeypatch):
     made = []
-    monkeypatch.setattr(threads, "values_of", lambda checkpoints: made.append(1) or {"messages": []})
+    monkeypatch.setattr(threads, "build_thread_values", lambda checkpoints: made.append(1) or {"messages": []})
     path = long_thread(alice, 300)
     assert alice_api.post(f"{path}/history", {"metadata": {"step": "no number"}}).json() == []
     assert made == []

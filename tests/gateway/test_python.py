@@ -24,7 +24,7 @@ def registry(alice, worker, monkeypatch):
         if not run.is_done:
             return None
         message = run.messages.filter(role="assistant").last()
-        return endings.summary_of(run, message.text if message else None)
+        return endings.summarize_run(run, message.text if message else None)
 
     def committed(accept):
         def call(**arguments):

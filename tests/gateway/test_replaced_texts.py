@@ -4,7 +4,7 @@ import json
 from types import SimpleNamespace
 
 from gateway.a2a.updates import Updates
-from gateway.embed.replies import event_of
+from gateway.embed.replies import build_embed_event
 from gateway.langgraph.streams import Translator
 from gateway.openai.items import Items
 from gateway.reading import Reading
@@ -45,7 +45,7 @@ def test_openai_s_responses_end_with_the_right_text():
 
 def test_a_visitor_s_chat_writes_the_text_anew():
     reading = Reading()
-    sent = [event_of(step) for frame in frames() for step in reading.take(frame)]
+    sent = [build_embed_event(step) for frame in frames() for step in reading.take(frame)]
     assert {"type": "replaced", "text": TEXT} in sent
 
 

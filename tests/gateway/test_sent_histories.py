@@ -55,18 +55,22 @@ def ask(alice, helper, stub, worker, functions):
 
 def by_chat(messages, **more):
     body = {"model": "helper", "messages": messages, **more}
-    return lambda request: chat.started(request, chat.read(body), {}, is_watched=False)
+    return lambda request: chat.start_chat_turn(request, chat.parse_chat_request(body), {}, is_watched=False)
 
 
 def by_responses(items, **more):
     body = {"model": "helper", "input": items, **more}
-    return lambda request: responses.started(request, body, responses.read(body), is_watched=False)
+    return lambda request: responses.start_response_turn(
+        request, body, responses.parse_response_request(body), is_watched=False
+    )
 
 
 def by_langgraph(messages):
     kinds = {"user": "human", "assistant": "ai"}
     sent = [{"type": kinds[one["role"]], "content": one["content"]} for one in messages]
-    return lambda request: starts.started(request, None, {"assistant_id": "helper", "input": {"messages": sent}})
+    return lambda request: starts.start_thread_turn(
+        request, None, {"assistant_id": "helper", "input": {"messages": sent}}
+    )
 
 
 def by_agui(messages, context=()):
@@ -75,7 +79,7 @@ def by_agui(messages, context=()):
         {"threadId": "t1", "runId": "r1", "messages": sent, "tools": [], "context": list(context), "state": {},
          "forwardedProps": {}}
     )  # fmt: skip
-    return lambda request: agui.started(request, "helper", body)
+    return lambda request: agui.start_agui_turn(request, "helper", body)
 
 
 OUTPUT = {"type": "function_call_output", "call_id": "call_9", "output": STRANGER}

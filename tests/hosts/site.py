@@ -135,7 +135,7 @@ class Site:
     # servers
 
     def start_postgres(self, host: Host, home: Path, **options: str) -> Server:
-        cluster = postgres.prepare(
+        cluster = postgres.prepare_cluster(
             home, listen_addresses=host.address, fsync="off", shared_buffers="64MB", max_connections="300", **options
         )
         (cluster.data / "pg_hba.conf").write_text(HOSTS_RULES)

@@ -123,7 +123,7 @@ class Machine:
     def start_postgres(self) -> None:
         """Like Debian's: the role postgres may do everything, others come with a password."""
         options = {"listen_addresses": "127.0.0.1", "port": str(self.ports["5432"]), "fsync": "off"}
-        cluster = postgres.prepare(self.scratch / "postgresql", **options)
+        cluster = postgres.prepare_cluster(self.scratch / "postgresql", **options)
         rules = cluster.data / "pg_hba.conf"
         rules.write_text(
             "local all all trust\nhost all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"

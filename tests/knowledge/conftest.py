@@ -7,7 +7,7 @@ import pypdf
 import pytest
 
 from functions import sandbox
-from functions.sandbox.libraries import offered_in
+from functions.sandbox.libraries import find_offered_libraries
 
 READING = {"pypdf": ["pypdf"], "python-docx": ["docx"], "openpyxl": ["openpyxl"], "chardet": ["chardet"],
            "cryptography": ["cryptography"]}  # fmt: skip
@@ -24,7 +24,7 @@ def put_libraries(directory):
 
 
 def find_libraries(directory):
-    return offered_in(directory, [], list(READING))
+    return find_offered_libraries(directory, [], list(READING))
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ from knowledge.models import Collection, Document
 
 def index(**more: Any) -> int:
     """Read what waits, as a worker does with plain texts."""
-    claimed = storage.claim(1000, 60)
+    claimed = storage.claim_waiting_documents(1000, 60)
     read = []
     for document in claimed:
-        content = files.read(document.file) or b""
+        content = files.read_stored_file(document.file) or b""
         read.append(storage.Read(document, list(cut_parts(parts_of_text(document.media_type, content.decode())))))
-    return storage.finish(read)
+    return storage.finish_read_documents(read)
 
 
 def collection_with(owner: Any, texts: dict[str, str], *, name: str = "handbook", **fields: Any) -> Collection:

@@ -28,7 +28,7 @@ def crowd(alice, monkeypatch):
 
 
 def names(row, text, limit=5):
-    found = full_text.search(row.pk, row.version, text, limit)
+    found = full_text.search_full_text(row.pk, row.version, text, limit)
     chunks = Chunk.objects.select_related("document").in_bulk([pk for pk, _ in found])
     return [chunks[pk].document.name for pk, _ in found]
 
@@ -46,14 +46,14 @@ def test_usual_words_alone_find_what_has_all_then_what_has_the_rarer_ones(crowd)
 
 @pytest.mark.parametrize("question", ["returned goods", "violet goods", "goods parcels returned", "goods"])
 def test_the_words_of_few_pieces_are_read(crowd, question):
-    read = pieces_read(lambda: full_text.search(crowd.pk, crowd.version, question, 5))
+    read = pieces_read(lambda: full_text.search_full_text(crowd.pk, crowd.version, question, 5))
     assert 0 <= read <= full_text.SCORED < PIECES
 
 
 def test_no_usual_word_is_counted_in_postgresql(crowd):
     if connection.vendor != "postgresql":
         pytest.skip("only PostgreSQL's planner is asked which words are usual")
-    tokens = full_text.tokens_of(crowd.pk, "returned goods violet")
+    tokens = full_text.build_index_tokens(crowd.pk, "returned goods violet")
     with CaptureQueriesContext(connection) as made:
         _, counts = full_text.Postgres.counts(crowd.pk, tokens)
     assert sorted(counts.values()) == [1, 5, 5], "usual words are more than COMMON"

@@ -15,7 +15,7 @@ from runs.intake import messages as intake
 from runs.loop.conversation import check_alive
 from runs.models import Run, ToolCallRecord
 from runs.queue import claims, leases
-from runs.queue.leases import KEEPER, Lease, hold
+from runs.queue.leases import KEEPER, Lease, hold_lease
 
 pytestmark = pytest.mark.django_db
 MINUTE = timedelta(minutes=1)
@@ -49,23 +49,23 @@ def test_a_time_that_was_written_in_a_statement_is_found_again(run):
 def test_a_worker_whose_clock_is_off_takes_no_run_of_another_and_writes_no_other_lease(run, time_machine, error):
     true = timezone.now()
     time_machine.move_to(true + error)
-    first = claims.take(run.pk, "first")
+    first = claims.take_run(run.pk, "first")
     assert first is not None and abs(first.lease_expires_at - true - timedelta(seconds=30)) < timedelta(seconds=10)
 
     time_machine.move_to(true - error)
-    assert claims.take(run.pk, "second") is None
+    assert claims.take_run(run.pk, "second") is None
 
     Run.objects.update(lease_expires_at=true - timedelta(milliseconds=20))
-    assert claims.take(run.pk, "second") is not None
+    assert claims.take_run(run.pk, "second") is not None
 
 
 def test_a_renewal_lasts_from_the_time_of_the_database(run, time_machine, monkeypatch):
     monkeypatch.setattr(leases, "close_old_connections", lambda: None)  # the test is a transaction
-    held = claims.claim(str(run.pk))
+    held = claims.claim_run(str(run.pk))
     Run.objects.update(lease_expires_at=None)
     true = timezone.now()
     time_machine.move_to(true + MINUTE)
-    with hold(Lease(held)):
+    with hold_lease(Lease(held)):
         KEEPER.renew()
 
     renewed = Run.objects.get().lease_expires_at
@@ -75,7 +75,7 @@ def test_a_renewal_lasts_from_the_time_of_the_database(run, time_machine, monkey
 @pytest.fixture
 def fast_clock(monkeypatch):
     """This machine's clock is a minute ahead of the database's, which was read just now."""
-    monkeypatch.setattr(clock.Reading, "last", (datetime.now(UTC) - MINUTE, clock.seconds()))
+    monkeypatch.setattr(clock.Reading, "last", (datetime.now(UTC) - MINUTE, clock.read_steady_seconds()))
 
 
 def test_a_deadline_is_compared_with_the_clock_that_all_hosts_share(run, fast_clock, django_assert_num_queries):

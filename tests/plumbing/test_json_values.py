@@ -36,17 +36,17 @@ TABLE = [
 
 @pytest.mark.parametrize(("value", "expected"), TABLE, ids=range(len(TABLE)))
 def test_a_value_is_cleaned_written_and_read_again(value, expected):
-    cleaned = json_values.clean(value)
+    cleaned = json_values.clean_json(value)
 
     assert cleaned == expected and type(cleaned) is type(expected)
-    assert json_values.read(json_values.write(cleaned)) == cleaned
-    assert json.loads(json_values.write(cleaned)) == cleaned
+    assert json_values.load_json(json_values.dump_json(cleaned)) == cleaned
+    assert json.loads(json_values.dump_json(cleaned)) == cleaned
 
 
 def test_what_is_clean_is_not_copied():
     value = {"a": [1, "b", {"c": 2.5}], "d": 2**70}
 
-    assert json_values.clean(value) is value
+    assert json_values.clean_json(value) is value
 
 
 LONG = "1234567890123456789"  # which the standard library reads in place of orjson
@@ -67,7 +67,7 @@ REFUSED = [
 def test_what_is_not_json_is_refused_in_the_same_way_beside_a_long_number(number, beside):
     text = f"[{beside}, {number}]" if beside else number
     with pytest.raises(ValueError):
-        json_values.read(text)
+        json_values.load_json(text)
 
 
 def test_nothing_else_reads_and_writes_json_with_orjson():

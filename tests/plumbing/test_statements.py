@@ -19,7 +19,7 @@ from agents.models import Agent, Provider, Team
 from agents.models.team import Membership
 from plumbing import json_values
 from plumbing.json_values import JsonText
-from plumbing.statements import Select, Update, insert, insert_each, insert_plain, update_each, write
+from plumbing.statements import Select, Update, insert_each, insert_plain, insert_rows, update_each, write_row
 from plumbing.statements import rows as statement_rows
 from plumbing.statements.rows import REMEMBERED
 from runs.events.record import EventColumns
@@ -120,26 +120,26 @@ def test_the_private_parts_of_django_are_as_they_were_checked():
 
 def test_what_is_inserted_is_what_save_would_have_written(alice, provider):
     rows = [Agent(owner=alice, name=name, provider=provider, capabilities=["a"]) for name in ("one", "two")]
-    insert(*rows)
+    insert_rows(*rows)
     saved = Agent.objects.create(owner=alice, name="three", provider=provider, capabilities=["a"])
     for row in rows:
         found = Agent.objects.get(pk=row.pk)
         assert not row._state.adding and found.created_at == row.created_at
         left = {field.attname for field in Agent._meta.concrete_fields} - {"id", "name", "created_at", "updated_at"}
         assert {name: getattr(found, name) for name in left} == {name: getattr(saved, name) for name in left}
-    insert()  # nothing to insert is no mistake
+    insert_rows()  # nothing to insert is no mistake
 
 
 def test_a_row_that_is_there_already_is_refused(alice, provider):
-    insert(Agent(owner=alice, name="one", provider=provider))
+    insert_rows(Agent(owner=alice, name="one", provider=provider))
     with pytest.raises(IntegrityError), transaction.atomic():
-        insert(Agent(owner=alice, name="one", provider=provider))
+        insert_rows(Agent(owner=alice, name="one", provider=provider))
 
 
 def test_only_the_named_columns_are_written(alice, provider):
     agent = Agent.objects.create(owner=alice, name="one", provider=provider)
     agent.capabilities, agent.description = ["mul"], "not written"
-    write(agent, ("capabilities", "updated_at"))
+    write_row(agent, ("capabilities", "updated_at"))
     found = Agent.objects.get(pk=agent.pk)
     assert (found.capabilities, found.description) == (["mul"], "") and found.updated_at > found.created_at
 
@@ -149,7 +149,7 @@ def test_more_rows_than_a_statement_takes_are_written_in_turns(alice, provider, 
     monkeypatch.setattr(statement_rows, "PARAMETERS", 3 * width)
     agents = [Agent(owner=alice, name=f"a{number}", provider=provider) for number in range(7)]
     with django_assert_num_queries(3):
-        insert(*agents)
+        insert_rows(*agents)
     assert dict(Agent.objects.values_list("pk", "name")) == {agent.pk: agent.name for agent in agents}
 
 
@@ -204,7 +204,7 @@ def test_a_row_with_many_columns_is_bound_to_no_more_values_than_psycopg_remembe
 
     run = Run(principal=alice, input={"a": None})
     with connection.execute_wrapper(note):
-        insert(run)
+        insert_rows(run)
     assert len(Run._meta.concrete_fields) > REMEMBERED >= bound[0]
     stored = Run.objects.get(pk=run.pk)
     assert [getattr(stored, field.attname) for field in Run._meta.concrete_fields] == [
@@ -215,7 +215,7 @@ def test_a_row_with_many_columns_is_bound_to_no_more_values_than_psycopg_remembe
 def test_data_that_is_json_already_is_stored_as_it_is(alice):
     run = Run.objects.create(principal=alice)
     data = {"text": "Größe “5”", "numbers": [1, 2.5, 2**70, None, True], "nested": {"a": {}}}
-    text = JsonText(json_values.write(data).decode())
+    text = JsonText(json_values.dump_json(data).decode())
     rows = [EventColumns(uuid7(), run.pk, number, "tool.log", timezone.now(), text) for number in (1, 2)]
     insert_plain(RunEvent, rows)
     stored = list(RunEvent.objects.filter(run=run).order_by("seq"))

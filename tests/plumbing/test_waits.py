@@ -56,7 +56,7 @@ def test_many_wait_at_once_on_one_thread():
     threads = set()
 
     def work():
-        waits.pause(0.2)
+        waits.sleep_until(0.2)
         threads.add(threading.get_ident())
 
     assert Works().do(*[work] * 500) < 10  # one after another: 100 s
@@ -94,7 +94,7 @@ def test_a_wait_for_a_socket_ends_with_its_time_or_when_it_is_over(inside):
         assert not waits.for_socket(here.fileno(), READ, 0.1)
         assert not waits.for_socket(here.fileno(), READ, 30, is_over.is_set)
         assert not waits.for_socket(here.fileno(), READ, None, is_over.is_set)
-        waits.pause(30, is_over.is_set)
+        waits.sleep_until(30, is_over.is_set)
         assert 0.3 <= monotonic() - began < 15
         there.send(b"!")
         assert waits.for_socket(here.fileno(), READ, 0, lambda: False)
@@ -131,7 +131,7 @@ def test_what_blocks_does_not_hold_up_siblings():
         assert waits.run_blocking(may_end.wait, 20)
 
     def sibling():
-        waits.pause(0.01)
+        waits.sleep_until(0.01)
         after.append(may_end.is_set())
         may_end.set()
 
@@ -146,7 +146,7 @@ def test_variables_of_the_context_do_not_leak_between_siblings():
         def do():
             assert NAME.get() == "nobody"
             NAME.set(name)
-            waits.pause(0.01)
+            waits.sleep_until(0.01)
             seen[name] = NAME.get()
 
         return do
@@ -160,7 +160,7 @@ def test_inside_a_transaction_a_wait_blocks_and_says_so():
 
     def work():
         with pytest.warns(RuntimeWarning, match="inside a transaction"):
-            waits.pause(0.05)
+            waits.sleep_until(0.05)
         order.append("waited")
 
     Works(may_wait=lambda: False).do(work, lambda: order.append("sibling"))
@@ -175,7 +175,7 @@ def test_a_lock_that_is_held_during_a_wait_does_not_stop_the_thread():
             assert waits.acquire(lock, 10)
             try:
                 order.append(name)
-                waits.pause(0.05)
+                waits.sleep_until(0.05)
                 order.append(name)
             finally:
                 lock.release()
@@ -194,7 +194,7 @@ def test_several_things_are_done_at_once_and_the_first_error_is_raised(inside):
     done = []
 
     def one(item):
-        waits.pause(0.2)
+        waits.sleep_until(0.2)
         done.append((item, NAME.get()))
         if item == 3:
             raise ValueError(item)

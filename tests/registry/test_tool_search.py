@@ -4,7 +4,7 @@ import pytest
 
 from agents.models import Provider
 from registry import tool_search
-from registry.tool_search import entry_of, key_of, search
+from registry.tool_search import build_entry, build_tool_key, search_tools
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ def unread():
 
 
 def best(text, tools=TOOLS, limit=3, user=None):
-    by_key = {key_of(tool): tool.name for tool in tools}
-    return [by_key[match.key] for match in search(user, list(map(entry_of, tools)), text, limit).matches]
+    by_key = {build_tool_key(tool): tool.name for tool in tools}
+    return [by_key[match.key] for match in search_tools(user, list(map(build_entry, tools)), text, limit).matches]
 
 
 @pytest.mark.parametrize(
@@ -74,24 +74,24 @@ def test_equal_matches_have_a_stable_order():
 
 
 def test_a_changed_definition_is_read_anew():
-    entry_of(TOOLS[0])
+    build_entry(TOOLS[0])
     changed = replace(TOOLS[0], description="Paint.", definition_hash="other")
     assert best("paint", [changed]) == ["mail_send"]
 
 
 @pytest.mark.parametrize("schema", [None, [], {"properties": []}, {"properties": {"a": None, "b": {"description": 7}}}])
 def test_any_schema_can_be_read(schema):
-    assert entry_of(Tool(1, "a_b", "", schema)).about == "a b: "
+    assert build_entry(Tool(1, "a_b", "", schema)).about == "a b: "
 
 
 @pytest.mark.django_db
 def test_with_an_embedding_model_both_rankings_count(alice, stub, settings):
     Provider.objects.create(owner=None, name="near", kind="openai-compatible", base_url=stub.url, api_key="k")
     settings.ROUTER_EMBEDDINGS = "near:embed"
-    entries = list(map(entry_of, TOOLS))
-    found = search(alice, entries, "weather in the city", 5)
-    assert found.method == "words and meaning" and found.matches[0].key == key_of(TOOLS[3])
-    search(alice, entries, "other words", 5)
+    entries = list(map(build_entry, TOOLS))
+    found = search_tools(alice, entries, "weather in the city", 5)
+    assert found.method == "words and meaning" and found.matches[0].key == build_tool_key(TOOLS[3])
+    search_tools(alice, entries, "other words", 5)
     assert [len(body["input"]) for body in stub.embedded] == [6, 1]  # the tools' vectors are kept
 
 
@@ -102,5 +102,5 @@ def test_without_an_answer_of_the_embedding_model_words_decide(alice, settings):
         owner=None, name="near", kind="openai-compatible", base_url="http://127.0.0.1:9", api_key="k"
     )
     settings.ROUTER_EMBEDDINGS = "near:embed"
-    found = search(alice, list(map(entry_of, TOOLS)), "weather", 5)
-    assert (found.method, found.matches[0].key) == ("words", key_of(TOOLS[3]))
+    found = search_tools(alice, list(map(build_entry, TOOLS)), "weather", 5)
+    assert (found.method, found.matches[0].key) == ("words", build_tool_key(TOOLS[3]))

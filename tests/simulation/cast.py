@@ -117,14 +117,14 @@ class Cast:
     def decide(self, approval: Approval) -> None:
         decision = self.rng.choice(("approve", "approve", "deny"))
         with suppress(AlreadyDecided):
-            approvals.decide(approval, decision, by=self.alice)
+            approvals.decide_approval(approval, decision, by=self.alice)
             self.world.tell(f"{decision} {approval.arguments['token']}")
 
     def cancel(self) -> None:
         run = Run.objects.live().filter(parent=None).order_by("id").first()
         if run is not None:
             with suppress(RunFinished):
-                endings.cancel(run, by=self.alice)
+                endings.cancel_run(run, by=self.alice)
                 self.world.tell(f"cancel {self.world.name_of(run.pk)}")
 
     # -- the script, which the model follows -----------------------------------------------------------------------

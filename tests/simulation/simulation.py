@@ -69,7 +69,7 @@ class Simulation:
 
 def forget() -> None:
     """What this process remembers of the last seed: it would ask the database less often."""
-    for remembering in (parse_spec, factory.tool_spec, factory.share_provider, llms.make_model, slices.crew_of):
+    for remembering in (parse_spec, factory.tool_spec, factory.share_provider, llms.make_model, slices.get_step_crew):
         remembering.cache_clear()
     factory._live.clear()
     workers._reported = None
@@ -105,7 +105,7 @@ class Stage:
 
     def tick_once(self) -> None:
         known = -1 if LIVE.first() else Run.objects.count()
-        recovery.tick()
+        recovery.tick_recovery()
         self.settled = known
 
     def look(self) -> None:

@@ -84,10 +84,12 @@ def rows(alice, team, make_run, make_chain, make_schedule):
     """Alice has one of everything: {page: path}."""
     chain = make_chain({"key": "first", "tool": "find"})
     run = make_run(status=Run.Status.FAILED, error={"code": "model_failed", "message": "It is down."})
-    record = records.create(alice, "task", {"title": "Pay"}, source="")
-    records.edit(record, {"title": "Pay the bill"}, by=alice, expected=record.version, source="")
-    place = memories.place_for(alice, Memory.Scope.PERSON)
-    memory, _ = memories.create(alice, place, {"text": "Likes tea.", "kind": "preference", "subject": "tea"}, source="")
+    record = records.create_own_record(alice, "task", {"title": "Pay"}, source="")
+    records.edit_record(record, {"title": "Pay the bill"}, by=alice, expected=record.version, source="")
+    place = memories.get_writable_place(alice, Memory.Scope.PERSON)
+    memory, _ = memories.create_person_memory(
+        alice, place, {"text": "Likes tea.", "kind": "preference", "subject": "tea"}, source=""
+    )
     device = Device.objects.create(owner=alice, name="laptop")
     notes = Connection.objects.create(owner=alice, name="notes", provider="mcp", base_url="https://mcp.example.org")
     own = Provider.objects.create(owner=alice, name="local", kind="offline")
@@ -140,7 +142,7 @@ def test_choices_of_forms_are_in_german(model):
     labelled = [choice for field in model._meta.fields for choice in field.choices or ()]
     with translation.override("de"):
         shown = labels.in_language(labelled)
-    wanted = [(value, labels.words(label)) for value, label in labelled if label in labels.NAMES]
+    wanted = [(value, labels.render_label(label)) for value, label in labelled if label in labels.NAMES]
     same = [choice for choice in shown if choice in {(value, str(label)) for value, label in labelled}]
     assert labelled and same == wanted
 
@@ -202,7 +204,11 @@ def test_a_refusal_on_a_page_is_in_german(german, alice, signed_in, team):
 
 def test_a_word_that_is_not_listed_stays_as_it_is():
     with translation.override("de"):
-        assert (labels.words("failed"), labels.words("loan"), labels.words("")) == ("fehlgeschlagen", "loan", "")
+        assert (labels.render_label("failed"), labels.render_label("loan"), labels.render_label("")) == (
+            "fehlgeschlagen",
+            "loan",
+            "",
+        )
 
 
 def test_problems_of_a_chain_and_of_a_function_are_in_the_language_of_the_request(alice_api, make_chain):
@@ -247,7 +253,7 @@ def test_what_a_german_request_causes_is_stored_in_english(german, alice, make_s
 
 
 def test_histories_keep_capital_letters_of_nouns(german, alice):
-    record = records.create(alice, "task", {"title": "Pay"}, source="")
+    record = records.create_own_record(alice, "task", {"title": "Pay"}, source="")
     RecordChange.objects.filter(record=record).update(action=RecordChange.Action.SUGGESTED)
     html = german.get(f"/records/{record.pk}/").content.decode()
     assert "Änderung vorgeschlagen" in html and "änderung" not in html

@@ -100,7 +100,7 @@ def test_every_link_and_form_of_a_page_keeps_to_its_row(twins, browser, kind):
 def test_only_the_row_of_the_page_is_deleted(twins, browser, signed_in, alice, kind):
     rows = twins(kind)
     if kind == "collections":
-        [catalog.list_tools(row) for row in rows.values()]
+        [catalog.save_collection_tools(row) for row in rows.values()]
     left = lambda: set(PAGES[kind].objects.filter(name="twin").values_list("pk", flat=True))  # noqa: E731
     assert signed_in(alice).post(f"/{kind}/twin/delete?owner=").status_code in (302, 403)
     assert browser.post(f"/{kind}/twin/delete?owner=alice").status_code in (302, 403)
@@ -156,7 +156,7 @@ def test_a_skill_is_saved_and_published_where_its_form_stands(twins, browser):
 def test_a_collection_is_filled_searched_and_evaluated_where_its_form_stands(twins, browser):
     rows = twins("collections")
     for owner, row in rows.items():
-        catalog.list_tools(row)
+        catalog.save_collection_tools(row)
         if owner:
             add(row, "rules.txt", f"Returns to {owner}.")
     page = "/collections/twin"

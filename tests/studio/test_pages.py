@@ -119,8 +119,8 @@ def test_charlie_sees_nothing_of_alices(charlie, signed_in, make_run, alice):
 @pytest.fixture
 def stored(alice):
     function = StoredFunction(owner=alice, name="double", source="def double(n: int) -> int:\n    return 2 * n\n")
-    store.save(function, user=alice)
-    store.publish(function, user=alice)
+    store.save_function(function, user=alice)
+    store.publish_function(function, user=alice)
     return function
 
 
@@ -262,9 +262,9 @@ def test_a_device_is_paired_looked_at_and_revoked(alice, charlie, signed_in):
     browser = signed_in(alice)
     shown = browser.post("/devices/pair").context
     code, command = shown["code"], shlex.split(shown["command"])
-    assert pairing.account_of(code) == alice
+    assert pairing.find_pairing_account(code) == alice
     assert client_parser().parse_args(command[1:]).code == code, "the client understands what the page tells to type"
-    device = pairing.pair(code, name="laptop", platform="Linux").device
+    device = pairing.pair_with_code(code, name="laptop", platform="Linux").device
     offer = OfferedTool.objects.create(device=device, name="lamp", hash="0" * 64, input_schema={"type": "object"})
     assert b"laptop" in browser.get("/devices/").content
     assert b"lamp" in browser.get(f"/devices/{device.pk}/").content

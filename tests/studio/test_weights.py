@@ -37,7 +37,7 @@ def administrator(admin_user, signed_in):
     Agent.objects.create(name="weighed", provider=provider, owner=admin_user)
     Chain.objects.create(name="weighed", owner=admin_user)
     source = 'def weighed(text: str) -> str:\n    """Give it back.\n\n    Args:\n        text: A text.\n    """\n    return text\n'
-    store.save(StoredFunction(owner=admin_user, name="weighed", source=source), user=admin_user)
+    store.save_function(StoredFunction(owner=admin_user, name="weighed", source=source), user=admin_user)
     return signed_in(admin_user)
 
 

@@ -33,7 +33,7 @@ def edge(settings):
 def connect(edge, host):
     """What the site builds for one more connection, which stays open."""
     built = edge.factory.buildProtocol(IPv4Address("TCP", host, 1))
-    edge.limit.add(connections.client_at(host))
+    edge.limit.add(connections.group_client_address(host))
     return built
 
 
@@ -83,4 +83,4 @@ def test_no_limit_is_no_limit(edge):
     ],
 )
 def test_a_home_is_one_client(host, client):
-    assert connections.client_at(host) == client
+    assert connections.group_client_address(host) == client

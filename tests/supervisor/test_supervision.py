@@ -73,7 +73,7 @@ def test_a_start_waits_for_the_processes_of_a_postgresql_that_was_killed(tmp_pat
         os.chdir(tmp_path)
         time.sleep(0.5)
         os._exit(0)
-    while not postgres.works_in(postgres.Path(f"/proc/{pid}"), tmp_path):
+    while not postgres.has_working_directory(postgres.Path(f"/proc/{pid}"), tmp_path):
         time.sleep(0.01)
     began = time.monotonic()
     postgres.wait_for_earlier(postgres.Cluster(tmp_path, tmp_path, tmp_path))

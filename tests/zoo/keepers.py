@@ -41,8 +41,8 @@ def keep(settings, monkeypatch):
 
     def keep(name, *, size=512, **params):
         pool = ZooPool(SERVERS[name](), size=size)
-        monkeypatch.setattr(wire, "pool_for", lambda url: pool)
-        monkeypatch.setattr(transport, "pool_for", lambda url: pool)
+        monkeypatch.setattr(wire, "get_connection_pool", lambda url: pool)
+        monkeypatch.setattr(transport, "get_connection_pool", lambda url: pool)
         about = {"kind": pool.server.kind, "base_url": pool.server.base, "api": getattr(pool.server, "api", "chat")}
         provider = Provider(pk=999_999, name="zoo", api_key="key", **about)
         llms.make_model.cache_clear()

@@ -5,7 +5,7 @@ from typing import Any
 
 from agents.tools import ToolSpec
 from registry.exceptions import ModelFailed
-from registry.llm.attempts import ask
+from registry.llm.attempts import ask_model
 from registry.llm.chat import ChatModel, Question
 from registry.llm.watch import Watch
 from runs.calls import shown
@@ -59,7 +59,7 @@ def play(model: ChatModel, name: str, story: Story, *, listens: bool) -> Journal
         hear = journal.heard.append if listens else None
         question = Question(name, messages, (ADD, NOW), story.output_schema, hear, Watch())
         try:
-            answer, _, journal.attempts = ask(model, question, ())
+            answer, _, journal.attempts = ask_model(model, question, ())
         except ModelFailed as error:
             journal.entries.append(error.code)
             return journal

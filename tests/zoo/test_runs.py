@@ -6,7 +6,7 @@ from django.urls import reverse
 from agents.models import Provider
 from gateway.reading import Reading
 from runs.events.frames import Frame
-from runs.events.record import Deltas, as_json
+from runs.events.record import Deltas, serialize_event
 from runs.models import ModelCall, Run, RunEvent, Session
 
 from .acts import calls, fails, says
@@ -109,7 +109,7 @@ def test_thoughts_that_were_heard_as_a_reply_are_taken_back_and_not_heard_again(
             steps = [*reading.write(1, 0, heard[-1])]
             assert "Two and two." in steps[-1].data["text"]
             finished = RunEvent.objects.get(run=run, type="model.finished")
-            kinds = [(step.kind, step.data["text"]) for step in reading.take(Frame.of(as_json(finished)))]
+            kinds = [(step.kind, step.data["text"]) for step in reading.take(Frame.of(serialize_event(finished)))]
             assert kinds == [("replaced", "Four."), ("close", "Four.")]
         if len(ends) == 2:
             assert heard[-1] == "Four." and "Two" not in "".join(heard)

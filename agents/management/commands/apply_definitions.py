@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from agents.definitions import files
 from agents.exceptions import MusterError
 
-from .export_definitions import person
+from .export_definitions import find_person
 
 
 class Command(BaseCommand):
@@ -23,13 +23,13 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if not options["path"].exists():
             raise CommandError(f"{options['path']} does not exist.")
-        owner = person(options["user"])
+        owner = find_person(options["user"])
         try:
-            changes = files.plan(files.load(options["path"]), owner=owner)
+            changes = files.plan_changes(files.load_definition_files(options["path"]), owner=owner)
             for change in changes:
                 self.stdout.write(str(change))
             if not options["plan"]:
-                count = files.apply(changes, owner=owner, actor=owner or files.Site())
+                count = files.apply_changes(changes, owner=owner, actor=owner or files.Site())
                 self.stdout.write(f"{count} written")
         except (MusterError, ValidationError) as error:
             details = "".join(f"\n  {detail}" for detail in getattr(error, "details", []))

@@ -20,11 +20,11 @@ class Command(BaseCommand):
         parser.add_argument("--kind", help="Only this kind.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        owner = person(options["user"])
+        owner = find_person(options["user"])
         if options["kind"] and options["kind"] not in files.kinds():
             raise CommandError(f"“{options['kind']}” is not a kind; kinds are {', '.join(files.kinds())}.")
         try:
-            text = files.dump(files.export(owner, only=options["kind"]))
+            text = files.dump_definitions(files.export_definitions(owner, only=options["kind"]))
         except MusterError as error:
             raise CommandError(f"{error} {error.hint}".strip())
         if options["path"] == "-":
@@ -33,7 +33,7 @@ class Command(BaseCommand):
             Path(options["path"]).write_text(text)
 
 
-def person(name: str | None) -> Any:
+def find_person(name: str | None) -> Any:
     """The user with that name; None is the site."""
     if name is None:
         return None

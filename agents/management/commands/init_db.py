@@ -49,7 +49,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{len(done)} starter definitions installed" if done else "nothing new")
 
     def refuse_other_tables(self) -> None:
-        if reason := tables.refusal():
+        if reason := tables.explain_table_problem():
             raise CommandError(reason)
 
     def offer_providers(self) -> list[Provider]:

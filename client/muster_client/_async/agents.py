@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from ..requests import Request, given, new_key, segment
+from ..requests import Request, drop_unset, new_key, segment
 from .collections import AsyncVersioned
 from .runs import AsyncRun
 from .stream import AsyncStream
@@ -116,7 +116,7 @@ class AsyncConversation:
         """A text or a list of content parts. `timeout` is the run's deadline in seconds, and `more`
         are further fields of the message.
         """
-        body = given(
+        body = drop_unset(
             message=message, session=self.session, input=input, metadata=metadata, on_busy=on_busy, timeout=timeout,
             version=version, device=device, **more,
         )  # fmt: skip

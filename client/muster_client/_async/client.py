@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 
 from ..config import settings
-from ..requests import Request, given
+from ..requests import Request, drop_unset
 from ..retries import Retries
 from .agents import AsyncAgent, AsyncAgents, AsyncConversation, AsyncMessage
 from .collections import AsyncCollection, AsyncDeletable, AsyncReadable, AsyncReplaceable
@@ -79,7 +79,7 @@ class AsyncMuster:
 
     async def route(self, message: str, *, session: str | None = None) -> types.Route:
         """Which agent would get this message, and why."""
-        request = Request("POST", "messages/route", json=given(message=message, session=session))
+        request = Request("POST", "messages/route", json=drop_unset(message=message, session=session))
         return cast("types.Route", await self._transport.json(request))
 
     # Rows

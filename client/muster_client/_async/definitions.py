@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from ..requests import Request, given
+from ..requests import Request, drop_unset
 from .transport import AsyncTransport
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ class AsyncDefinitions:
 
     async def export(self, *, kind: str | None = None) -> str:
         """Your own rows as YAML documents. Secrets are never included."""
-        body = await self._transport.json(Request("GET", "definitions/", params=given(kind=kind)))
+        body = await self._transport.json(Request("GET", "definitions/", params=drop_unset(kind=kind)))
         return str(body["yaml"])
 
     async def plan(self, yaml: str) -> list[types.PlannedChange]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..requests import Request, given, segment
+from ..requests import Request, drop_unset, segment
 from .pages import AsyncPages
 from .transport import AsyncTransport
 
@@ -53,7 +53,7 @@ class AsyncApproval:
         return await self._decide("deny", None, note)
 
     async def _decide(self, decision: str, arguments: Mapping[str, Any] | None, note: str) -> AsyncApproval:
-        body = given(decision=decision, arguments=arguments, note=note or None)
+        body = drop_unset(decision=decision, arguments=arguments, note=note or None)
         self.data = await self._transport.json(Request("POST", f"approvals/{segment(self.id)}", json=body))
         return self
 

@@ -9,7 +9,7 @@ import anyio
 
 from ..errors import APITimeoutError
 from ..events import Event
-from ..requests import Request, given, new_key, segment
+from ..requests import Request, drop_unset, new_key, segment
 from .pages import AsyncPages, as_it_is
 from .questions import AsyncApproval, AsyncApprovals, AsyncInputRequest, AsyncInputRequests
 from .stream import AsyncStream
@@ -84,7 +84,7 @@ class AsyncRun:
         `live` uses the agent's present version.
         """
         headers = {"Idempotency-Key": idempotency_key or new_key()}
-        body = given(step=step, input=input, live=live)
+        body = drop_unset(step=step, input=input, live=live)
         request = Request("POST", self._path("retry"), json=body, headers=headers)
         return AsyncRun(self._transport, await self._transport.json(request))
 

@@ -9,7 +9,7 @@ import httpx
 
 from .._version import __version__
 from ..config import Settings
-from ..errors import APIConnectionError, APIError, APITimeoutError, error_of
+from ..errors import APIConnectionError, APIError, APITimeoutError, build_api_error
 from ..requests import Request
 from ..retries import Retries
 
@@ -102,4 +102,4 @@ def refusal(response: httpx.Response) -> APIError:
         body = response.json()
     except ValueError:
         body = None
-    return error_of(response.status_code, body, response.headers)
+    return build_api_error(response.status_code, body, response.headers)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from ..requests import Request, given, new_key, segment
+from ..requests import Request, drop_unset, new_key, segment
 from .collections import Versioned
 from .runs import Run
 from .stream import Stream
@@ -117,7 +117,7 @@ class Conversation:
         """A text or a list of content parts. `timeout` is the run's deadline in seconds, and `more`
         are further fields of the message.
         """
-        body = given(
+        body = drop_unset(
             message=message, session=self.session, input=input, metadata=metadata, on_busy=on_busy, timeout=timeout,
             version=version, device=device, **more,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 
 from ..config import settings
-from ..requests import Request, given
+from ..requests import Request, drop_unset
 from ..retries import Retries
 from .agents import Agent, Agents, Conversation, Message
 from .collections import Collection, Deletable, Readable, Replaceable
@@ -80,7 +80,7 @@ class Muster:
 
     def route(self, message: str, *, session: str | None = None) -> types.Route:
         """Which agent would get this message, and why."""
-        request = Request("POST", "messages/route", json=given(message=message, session=session))
+        request = Request("POST", "messages/route", json=drop_unset(message=message, session=session))
         return cast("types.Route", self._transport.json(request))
 
     # Rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from ..requests import Request, given
+from ..requests import Request, drop_unset
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ class Definitions:
 
     def export(self, *, kind: str | None = None) -> str:
         """Your own rows as YAML documents. Secrets are never included."""
-        body = self._transport.json(Request("GET", "definitions/", params=given(kind=kind)))
+        body = self._transport.json(Request("GET", "definitions/", params=drop_unset(kind=kind)))
         return str(body["yaml"])
 
     def plan(self, yaml: str) -> list[types.PlannedChange]:

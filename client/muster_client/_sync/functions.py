@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from ..requests import Request, given, new_key, segment
+from ..requests import Request, drop_unset, new_key, segment
 from .collections import Versioned
 from .pages import Pages, as_it_is
 from .runs import Run
@@ -30,12 +30,12 @@ class Functions(Versioned["types.Function", "types.FunctionRequest", "types.Patc
         self, name: str, arguments: Mapping[str, Any] | None = None, *, version: int | None = None
     ) -> types.Executed:
         """Run the live version. A function that fails is an answer with `status` and `error`."""
-        body = given(arguments=dict(arguments or {}), version=version)
+        body = drop_unset(arguments=dict(arguments or {}), version=version)
         return cast("types.Executed", self._call("POST", name, "execute", json=body))
 
     def run_tests(self, name: str, *, version: int | None = None) -> types.Verdicts:
         """Run the stored tests against the draft, or against a version."""
-        return cast("types.Verdicts", self._call("POST", name, "tests", "run", json=given(version=version)))
+        return cast("types.Verdicts", self._call("POST", name, "tests", "run", json=drop_unset(version=version)))
 
     def tests(self, name: str) -> Pages[types.FunctionTest]:
         return Pages(self._transport, f"functions/{segment(name)}/tests/", {}, as_it_is)
@@ -59,6 +59,6 @@ class Chains(Versioned["types.Chain", "types.ChainRequest", "types.PatchedChainR
     ) -> Run:
         """Start a run and return it at once; `run.wait()` waits for its end."""
         headers = {"Idempotency-Key": idempotency_key or new_key(), "Prefer": "respond-async"}
-        body = given(input=input, version=version, metadata=metadata, timeout=timeout)
+        body = drop_unset(input=input, version=version, metadata=metadata, timeout=timeout)
         request = Request("POST", f"chains/{segment(name)}/runs", json=body, headers=headers)
         return Run(self._transport, self._transport.json(request))

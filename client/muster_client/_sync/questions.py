@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..requests import Request, given, segment
+from ..requests import Request, drop_unset, segment
 from .pages import Pages
 from .transport import Transport
 
@@ -54,7 +54,7 @@ class Approval:
         return self._decide("deny", None, note)
 
     def _decide(self, decision: str, arguments: Mapping[str, Any] | None, note: str) -> Approval:
-        body = given(decision=decision, arguments=arguments, note=note or None)
+        body = drop_unset(decision=decision, arguments=arguments, note=note or None)
         self.data = self._transport.json(Request("POST", f"approvals/{segment(self.id)}", json=body))
         return self
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import APITimeoutError
 from ..events import Event
-from ..requests import Request, given, new_key, segment
+from ..requests import Request, drop_unset, new_key, segment
 from .pages import Pages, as_it_is
 from .questions import Approval, Approvals, InputRequest, InputRequests
 from .stream import Stream
@@ -83,7 +83,7 @@ class Run:
         `live` uses the agent's present version.
         """
         headers = {"Idempotency-Key": idempotency_key or new_key()}
-        body = given(step=step, input=input, live=live)
+        body = drop_unset(step=step, input=input, live=live)
         request = Request("POST", self._path("retry"), json=body, headers=headers)
         return Run(self._transport, self._transport.json(request))
 

@@ -24,7 +24,7 @@ def apply(app: App, path: Path, plan: bool) -> None:
     PATH is a file, a folder with .yaml and .yml files, or - for standard input.
     """
     definitions = app.muster.definitions
-    text = read(path)
+    text = read_definition_texts(path)
     changes = definitions.plan(text) if plan else definitions.apply(text)
     if app.json:
         as_json(changes)
@@ -36,7 +36,7 @@ def apply(app: App, path: Path, plan: bool) -> None:
     note(f"{count} would be written" if plan else f"{count} written")
 
 
-def read(path: Path) -> str:
+def read_definition_texts(path: Path) -> str:
     """The documents of all files as one text."""
     if str(path) == "-":
         return sys.stdin.read()

@@ -43,7 +43,15 @@ from .._async.stream import AsyncStream
 from .._version import __version__
 from ..errors import ConflictError, ForbiddenError, InvalidError, MusterError
 from ..events import Event
-from .updates import Updates, parts_of, refused, replayed, stop_reason, text_of, told
+from .updates import (
+    Updates,
+    build_refusal_error,
+    convert_prompt,
+    convert_server_error,
+    join_texts,
+    replay_message,
+    stop_reason,
+)
 from .watching import as_value
 
 ROUTER = "-"
@@ -83,7 +91,7 @@ def in_its_form(handler: Handler) -> Handler:
         try:
             return await handler(*args, **more)
         except MusterError as error:
-            raise told(error) from error
+            raise convert_server_error(error) from error
 
     return cast(Handler, call)
 
@@ -139,7 +147,7 @@ class Editor:
         path = f"sessions/{row['id']}/messages/"
         newest_first = await AsyncPages(self.muster._transport, path, {}, as_it_is).take(NEWEST)
         for message in reversed(newest_first):
-            await self.show(talk, replayed(message))
+            await self.show(talk, replay_message(message))
         await self.resume(talk)
         self.talks[talk.id] = talk
         return LoadSessionResponse(modes=await self.modes(talk))
@@ -163,7 +171,7 @@ class Editor:
                 talk.run, talk.questions = run.id, questions
                 async for event in run.events():
                     talk.seen = event.seq or talk.seen
-                await self.show(talk, asked(questions[0]))
+                await self.show(talk, render_question_text(questions[0]))
                 return
 
     # -- modes
@@ -187,7 +195,7 @@ class Editor:
     async def set_session_mode(self, session_id: str, mode_id: str, **more: Any) -> SetSessionModeResponse:
         talk = self.talk(session_id)
         if mode_id not in talk.modes:
-            raise refused(f"There is no agent “{mode_id}” in this session.")
+            raise build_refusal_error(f"There is no agent “{mode_id}” in this session.")
         talk.agent = mode_id
         return SetSessionModeResponse()
 
@@ -200,9 +208,9 @@ class Editor:
 
     @in_its_form
     async def prompt(self, prompt: list[Any], session_id: str, **more: Any) -> PromptResponse:
-        talk, parts = self.talk(session_id), parts_of(prompt)
+        talk, parts = self.talk(session_id), convert_prompt(prompt)
         if talk.is_busy:
-            raise refused("The session is busy with another prompt.")
+            raise build_refusal_error("The session is busy with another prompt.")
         talk.is_busy, talk.is_cancelled = True, False
         try:
             return PromptResponse(stop_reason=await self.turn(talk, parts))
@@ -215,9 +223,9 @@ class Editor:
 
     async def turn(self, talk: Talk, parts: list[dict[str, Any]]) -> Any:
         """The stop reason. A prompt after a question is its answer, unless that came from elsewhere."""
-        if talk.questions and await self.is_answered(talk, text_of(parts)):
+        if talk.questions and await self.is_answered(talk, join_texts(parts)):
             if talk.questions:
-                await self.show(talk, asked(talk.questions[0]))
+                await self.show(talk, render_question_text(talk.questions[0]))
                 return "end_turn"
             run = await self.muster.runs.get(str(talk.run))
             return await self.follow(talk, run.stream(after=talk.seen))
@@ -274,7 +282,7 @@ class Editor:
         run = await self.muster.runs.get(str(talk.run))
         talk.questions = [one async for one in run.inputs() if one.kind == "form"]
         if talk.questions:
-            await self.show(talk, asked(talk.questions[0]))
+            await self.show(talk, render_question_text(talk.questions[0]))
         return bool(talk.questions)
 
     async def decide(self, talk: Talk, data: dict[str, Any]) -> None:
@@ -329,7 +337,7 @@ class Editor:
             await (await self.muster.runs.get(run)).cancel("cancelled in the editor")
 
 
-def asked(question: AsyncInputRequest) -> list[Any]:
+def render_question_text(question: AsyncInputRequest) -> list[Any]:
     """A question as text, with what may be answered."""
     words = question.prompt or question.name
     if choices := question.schema.get("enum"):

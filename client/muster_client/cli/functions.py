@@ -80,9 +80,9 @@ def try_file(app: App, file: Path, arguments: tuple[str, ...], json_arguments: A
 
     A VALUE is JSON where it can be, else a text: n=3 name=Ada tags='["a"]'
     """
-    draft = draft_of(app, file, entry)
+    draft = build_draft(app, file, entry)
     body = {"name": draft.name, **draft.fields, "arguments": {**(json_arguments or {}), **pairs(arguments)}}
-    executed(app, app.muster.functions.try_draft(cast("types.TryRequest", body)))
+    print_execution(app, app.muster.functions.try_draft(cast("types.TryRequest", body)))
 
 
 @functions.command()
@@ -94,7 +94,9 @@ def try_file(app: App, file: Path, arguments: tuple[str, ...], json_arguments: A
 @pass_app
 def run(app: App, name: str, arguments: tuple[str, ...], json_arguments: Any, version: int | None) -> None:
     """Run a published function."""
-    executed(app, app.muster.functions.execute(name, {**(json_arguments or {}), **pairs(arguments)}, version=version))
+    print_execution(
+        app, app.muster.functions.execute(name, {**(json_arguments or {}), **pairs(arguments)}, version=version)
+    )
 
 
 @functions.command()
@@ -105,7 +107,7 @@ def run(app: App, name: str, arguments: tuple[str, ...], json_arguments: Any, ve
 @pass_app
 def test(app: App, target: str, version: int | None, entry: str | None) -> None:
     """Run the stored tests of a function. A FILE is first stored as the function's draft."""
-    name = store(app, draft_of(app, Path(target), entry)) if target.endswith(".py") else target
+    name = store(app, build_draft(app, Path(target), entry)) if target.endswith(".py") else target
     verdicts = app.muster.functions.run_tests(name, version=version)
     if app.json:
         as_json(verdicts)
@@ -124,14 +126,14 @@ def test(app: App, target: str, version: int | None, entry: str | None) -> None:
 @pass_app
 def publish(app: App, file: Path, entry: str | None, words: str) -> None:
     """Store a file as a function, run its tests, and make it live."""
-    name = store(app, draft_of(app, file, entry))
+    name = store(app, build_draft(app, file, entry))
     version = app.muster.functions.publish(name, note=words)
     as_json({"name": name, **version}) if app.json else note(f"{name}: version {version['version']}")
 
 
 def checked_file(app: App, file: Path, entry: str | None) -> types.Validated:
     """What the server says of the file. Problems are printed with their lines, and end the command."""
-    fields = {"source": read(file), **({"entry": entry} if entry else {})}
+    fields = {"source": read_source_file(file), **({"entry": entry} if entry else {})}
     first = app.muster.functions.validate(cast("types.DraftRequest", fields))
     with_imports = {**fields, "allowed_imports": first["imports"]}
     checked = app.muster.functions.validate(cast("types.DraftRequest", with_imports))
@@ -144,14 +146,14 @@ def checked_file(app: App, file: Path, entry: str | None) -> types.Validated:
     return checked
 
 
-def draft_of(app: App, file: Path, entry: str | None) -> Draft:
+def build_draft(app: App, file: Path, entry: str | None) -> Draft:
     """Imports that the file names are allowed to it, as far as the site allows them."""
     checked = checked_file(app, file, entry)
-    fields = {"source": read(file), "entry": checked["entry"], "allowed_imports": checked["imports"]}
+    fields = {"source": read_source_file(file), "entry": checked["entry"], "allowed_imports": checked["imports"]}
     return Draft(re.sub(r"[^a-z0-9_-]+", "-", checked["entry"].lower()).strip("_-")[:64], fields)
 
 
-def read(file: Path) -> str:
+def read_source_file(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -181,7 +183,7 @@ def pairs(arguments: tuple[str, ...]) -> dict[str, Any]:
     return values
 
 
-def executed(app: App, outcome: types.Executed) -> None:
+def print_execution(app: App, outcome: types.Executed) -> None:
     """The result on standard output, what was printed and the error on standard error."""
     if app.json:
         as_json(outcome)

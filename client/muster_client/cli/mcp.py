@@ -76,7 +76,7 @@ class Bridge:
             self.streams.pop(id, None)
 
     def is_answered(self, message: dict[str, Any], is_modern: bool) -> bool:
-        headers = headers_of(message) if is_modern else dict(self.session)
+        headers = build_request_headers(message) if is_modern else dict(self.session)
         sent = self.http.build_request("POST", "/mcp", json=message, headers={"Accept": ACCEPT, **headers})
         last = ""
         for _ in range(RETRIES):
@@ -131,15 +131,15 @@ class Bridge:
                 pass  # the session ends by itself
 
 
-def headers_of(message: dict[str, Any]) -> dict[str, str]:
+def build_request_headers(message: dict[str, Any]) -> dict[str, str]:
     """What a request of 2026-07-28 repeats in headers."""
     params, method = message["params"], str(message.get("method"))
     name = params.get(NAMED.get(method, ""))
-    named = {"Mcp-Name": encoded(name)} if isinstance(name, str) else {}
+    named = {"Mcp-Name": encode_header_value(name)} if isinstance(name, str) else {}
     return {"MCP-Protocol-Version": str(params["_meta"][VERSION]), "Mcp-Method": method, **named}
 
 
-def encoded(text: str) -> str:
+def encode_header_value(text: str) -> str:
     if PLAIN.fullmatch(text) and not text.startswith("=?base64?"):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="

@@ -61,24 +61,24 @@ def table(rows: Iterable[Row], columns: Sequence[str]) -> None:
     """A table in a terminal; else one line for each row with tabs between the columns."""
     if not sys.stdout.isatty():
         for row in rows:
-            click.echo("\t".join(line(shown(row.get(name))) for name in columns))
+            click.echo("\t".join(line(format_cell(row.get(name))) for name in columns))
         return
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         grid.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:
-        grid.add_row(*(styled(line(shown(row.get(name)), 80)) for name in columns))
+        grid.add_row(*(style_status(line(format_cell(row.get(name)), 80)) for name in columns))
     if grid.row_count:
         Console().print(grid)
     else:
         note("Nothing found.")
 
 
-def styled(text: str) -> Text:
+def style_status(text: str) -> Text:
     return Text(text, style=STYLES.get(text, ""))
 
 
-def shown(value: Any) -> str:
+def format_cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

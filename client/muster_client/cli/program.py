@@ -55,10 +55,10 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MusterError as error:
-        return failed(error)
+        return print_failure(error)
 
 
-def failed(error: MusterError) -> int:
+def print_failure(error: MusterError) -> int:
     note(f"muster: {error}")
     if isinstance(error, APIError) and error.status >= 500 and error.request_id:
         note(f"  request {error.request_id}")

@@ -31,7 +31,10 @@ def list_records(app: App, kind: str | None, waiting: bool, search: str | None, 
     if app.json:
         as_json(rows)
         return
-    table([{**row, "text": compact(text_of(row), 80)} for row in rows], ("kind", "id", "review", "text", "updated_at"))
+    table(
+        [{**row, "text": compact(get_record_title(row), 80)} for row in rows],
+        ("kind", "id", "review", "text", "updated_at"),
+    )
 
 
 @records.command()
@@ -57,7 +60,7 @@ def show(app: App, kind: str, id: str) -> None:
 @pass_app
 def edit(app: App, kind: str, id: str, changes: dict[str, Any]) -> None:
     """Change fields: a JSON object, or @file."""
-    decided(app.muster.records.update(kind, id, changes))
+    print_review(app.muster.records.update(kind, id, changes))
 
 
 @records.command()
@@ -67,7 +70,7 @@ def edit(app: App, kind: str, id: str, changes: dict[str, Any]) -> None:
 def approve(app: App, kind: str, id: tuple[str, ...]) -> None:
     """Approve suggestions, or carry out suggested changes."""
     for one in id:
-        decided(app.muster.records.approve(kind, one))
+        print_review(app.muster.records.approve(kind, one))
 
 
 @records.command()
@@ -78,14 +81,14 @@ def approve(app: App, kind: str, id: tuple[str, ...]) -> None:
 def reject(app: App, kind: str, id: tuple[str, ...], reason: str) -> None:
     """Reject suggestions, or refuse suggested changes."""
     for one in id:
-        decided(app.muster.records.reject(kind, one, reason=reason))
+        print_review(app.muster.records.reject(kind, one, reason=reason))
 
 
-def text_of(row: Mapping[str, Any]) -> str:
+def get_record_title(row: Mapping[str, Any]) -> str:
     return str(row.get("title") or row.get("name") or row.get("text") or row.get("content") or "")
 
 
-def decided(row: Any) -> None:
+def print_review(row: Any) -> None:
     record = cast("Mapping[str, Any]", row)
     note(f"{record['kind']} {record['id']}: {record['review']}")
 

@@ -14,8 +14,8 @@ from .._sync.runs import Run
 from ..events import Event
 from .app import OBJECT, App, json_option, pass_app, stop
 from .output import as_json, clean, compact, line, note, say, table
-from .shown import seconds_of
-from .watching import GOOD, Watcher, described
+from .shown import format_run_seconds
+from .watching import GOOD, Watcher, describe_event
 
 COLUMNS = ("id", "status", "who", "started", "seconds", "cost")
 LIVE = "queued,running,waiting"
@@ -51,7 +51,7 @@ def as_row(run: Run) -> dict[str, Any]:
         "status": run.status,
         "who": data.get("agent") or data.get("chain") or "",
         "started": (data.get("started_at") or data.get("created_at") or "")[:19].replace("T", " "),
-        "seconds": seconds_of(data),
+        "seconds": format_run_seconds(data),
         "cost": data["usage"]["cost"],
     }
 
@@ -158,7 +158,7 @@ def approve(app: App, approval: tuple[str, ...], arguments: Any, words: str) -> 
     if arguments is not None and len(approval) > 1:
         raise click.UsageError("--arguments belong to one approval.")
     for one in approval:
-        decided(app, app.muster.approvals.get(one).approve(arguments=arguments, note=words))
+        print_decision(app, app.muster.approvals.get(one).approve(arguments=arguments, note=words))
 
 
 @approvals.command()
@@ -169,10 +169,10 @@ def approve(app: App, approval: tuple[str, ...], arguments: Any, words: str) -> 
 def deny(app: App, approval: tuple[str, ...], words: str) -> None:
     """Refuse tool calls; the agents continue without them."""
     for one in approval:
-        decided(app, app.muster.approvals.get(one).deny(note=words))
+        print_decision(app, app.muster.approvals.get(one).deny(note=words))
 
 
-def decided(app: App, approval: Approval) -> None:
+def print_decision(app: App, approval: Approval) -> None:
     as_json(approval.data, lines=True) if app.json else note(f"{approval.tool}: {approval.status}")
 
 
@@ -217,7 +217,7 @@ def print_event(app: App, run: Run, event: Event) -> None:
         as_json(row, lines=True)
         return
     who = run.data.get("agent") or run.data.get("chain") or ""
-    words = line(clean(described(event)).strip() or ending(event))
+    words = line(clean(describe_event(event)).strip() or ending(event))
     say(f"{(event.at or '')[11:19]} {run.id[:13]} {who:20.20} {event.type:18} {words}".rstrip())
 
 

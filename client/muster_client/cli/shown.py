@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 
-def seconds_of(data: Mapping[str, Any]) -> str:
+def format_run_seconds(data: Mapping[str, Any]) -> str:
     """From a run's start to its end, or until now."""
     if not data.get("started_at"):
         return ""

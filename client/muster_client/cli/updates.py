@@ -46,12 +46,16 @@ class Updates:
 
     def of_call(self, type: str, id: str, data: dict[str, Any]) -> Any:
         if type in ("tool.log", "tool.progress"):
-            return update_tool_call(id, status="in_progress", content=shown(data.get("message")))
+            return update_tool_call(id, status="in_progress", content=render_tool_content(data.get("message")))
         if data.get("outcome") == "ok":
             content = data["text"] if data.get("text") is not None else data.get("result")
-            return update_tool_call(id, status="completed", content=shown(content), raw_output=data.get("result"))
+            return update_tool_call(
+                id, status="completed", content=render_tool_content(content), raw_output=data.get("result")
+            )
         error = data.get("error") or {}
-        return update_tool_call(id, status="failed", content=shown(error.get("message") or data.get("reason")))
+        return update_tool_call(
+            id, status="failed", content=render_tool_content(error.get("message") or data.get("reason"))
+        )
 
     def last(self, data: dict[str, Any]) -> list[Any]:
         """The reply of a run whose model wrote none."""
@@ -62,23 +66,23 @@ class Updates:
 OF_CALLS = ("tool.log", "tool.progress", "tool.finished", "tool.denied")
 
 
-def shown(value: Any) -> list[Any]:
+def render_tool_content(value: Any) -> list[Any]:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return [tool_content(text_block(text))]
 
 
-def replayed(message: dict[str, Any]) -> list[Any]:
+def replay_message(message: dict[str, Any]) -> list[Any]:
     """A message of a session that is loaded."""
     update = {"user": update_user_message_text, "assistant": update_agent_message_text}.get(message["role"])
     return [update(message["text"])] if update and message["text"] else []
 
 
-def parts_of(prompt: Iterable[Any]) -> list[dict[str, Any]]:
+def convert_prompt(prompt: Iterable[Any]) -> list[dict[str, Any]]:
     """Content parts of a message. Raises RequestError for content that a message cannot have."""
-    return [part_of(block) for block in prompt]
+    return [convert_block(block) for block in prompt]
 
 
-def part_of(block: Any) -> dict[str, Any]:
+def convert_block(block: Any) -> dict[str, Any]:
     if block.type == "text":
         return {"type": "text", "text": block.text}
     if block.type == "image":
@@ -87,7 +91,7 @@ def part_of(block: Any) -> dict[str, Any]:
         return {"type": "text", "text": f"[{block.title or block.name}]({block.uri})"}
     if block.type == "resource":
         return part_of_resource(block.resource)
-    raise refused(f"A prompt cannot contain “{block.type}”.")
+    raise build_refusal_error(f"A prompt cannot contain “{block.type}”.")
 
 
 def part_of_resource(resource: Any) -> dict[str, Any]:
@@ -95,10 +99,10 @@ def part_of_resource(resource: Any) -> dict[str, Any]:
         return {"type": "text", "text": f"{resource.uri}:\n{text}", "untrusted": True}  # others may have written it
     if str(resource.mime_type).startswith("image/"):
         return {"type": "image", "data": resource.blob, "media_type": resource.mime_type}
-    raise refused(f"{resource.uri} is neither text nor an image.")
+    raise build_refusal_error(f"{resource.uri} is neither text nor an image.")
 
 
-def text_of(parts: Iterable[dict[str, Any]]) -> str:
+def join_texts(parts: Iterable[dict[str, Any]]) -> str:
     return "\n\n".join(part["text"] for part in parts if part["type"] == "text")
 
 
@@ -118,11 +122,11 @@ def stop_reason(data: dict[str, Any]) -> Any:
     raise RequestError(-32603, str(words), {"code": error.get("code"), "status": status})
 
 
-def refused(words: str) -> RequestError:
+def build_refusal_error(words: str) -> RequestError:
     return RequestError(-32602, words)
 
 
-def told(error: MusterError) -> RequestError:
+def convert_server_error(error: MusterError) -> RequestError:
     """The server's error in the protocol's form."""
     if not isinstance(error, APIError):
         return RequestError(-32603, str(error))

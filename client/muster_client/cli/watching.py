@@ -78,7 +78,7 @@ class Watcher:
         if piece := self.text.add(event):
             say(piece, end="")
             self.at_start = piece.endswith("\n")
-        elif not self.is_quiet and (words := described(event)):
+        elif not self.is_quiet and (words := describe_event(event)):
             self.end_line()
             note(words)
         if event.is_last:
@@ -164,7 +164,7 @@ def as_value(text: str, schema: dict[str, Any]) -> Any:
         return text
 
 
-def described(event: Event) -> str:
+def describe_event(event: Event) -> str:
     """One line for a person; empty for events that say nothing new."""
     data = event.data
     match event.type:

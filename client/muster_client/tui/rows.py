@@ -7,7 +7,7 @@ from rich.text import Text
 from .._async.questions import AsyncApproval
 from .._async.runs import AsyncRun
 from ..cli.output import STYLES, compact, line
-from ..cli.shown import seconds_of
+from ..cli.shown import format_run_seconds
 
 RUNS = ("status", "who", "seconds", "cost", "trigger", "run")
 APPROVALS = ("tool", "arguments", "reason")
@@ -17,7 +17,7 @@ def run_cells(run: AsyncRun) -> list[Text]:
     data = run.data
     status = f"waiting ({run.waiting_for})" if run.waiting_for else run.status
     who = data.get("agent") or data.get("chain") or ""
-    cells = [who, seconds_of(data), data["usage"]["cost"], data.get("trigger") or "", run.id]
+    cells = [who, format_run_seconds(data), data["usage"]["cost"], data.get("trigger") or "", run.id]
     return [Text(status, style=STYLES.get(run.status, "")), *(Text(line(cell, 60)) for cell in cells)]
 
 

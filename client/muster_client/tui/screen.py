@@ -16,7 +16,7 @@ from .._async.client import AsyncMuster
 from .._async.questions import AsyncApproval
 from .._async.runs import AsyncRun
 from ..cli.output import STYLES, clean, compact, line
-from ..cli.watching import described
+from ..cli.watching import describe_event
 from ..errors import MusterError
 from ..events import Text
 from .questions import Arguments, Reason
@@ -125,7 +125,7 @@ class Top(App[None]):
                 async for event in stream:
                     if text.add(event):
                         reply.update(clean(text.written)[-2000:])
-                    if words := described(event).strip():
+                    if words := describe_event(event).strip():
                         log.write(Line(f"{(event.at or '')[11:19]} {clean(words)}"))
                 log.write(Line(str(stream.status), style=STYLES.get(str(stream.status), "")))
                 if stream.reply:

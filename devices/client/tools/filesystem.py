@@ -14,7 +14,7 @@ from .. import documents, stopping
 from ..encodings import choose_encoding, read_part
 from ..exceptions import ToolRefused
 from ..text import sendable
-from ..workspace import DIRECTORY, Opened, Workspace, kind_of
+from ..workspace import DIRECTORY, Opened, Workspace, name_file_kind
 
 JSON = Any
 MAX_ENTRIES = 1000
@@ -43,7 +43,7 @@ def list_directory(
         modified_since: only files changed after this time (RFC 3339)
         limit: how many entries to list, at most 1000
     """
-    since = time_of(modified_since) if modified_since else None
+    since = parse_time(modified_since) if modified_since else None
     endings = tuple("." + ending.lower().lstrip(".") for ending in extensions or ())
     if workspace.is_top(path):
         roots: list[dict[str, JSON]] = [{"path": name, "type": "folder"} for name in sorted(workspace.roots)]
@@ -82,14 +82,14 @@ class Listing:
     @property
     def entries(self) -> list[dict[str, JSON]]:
         """The newest first."""
-        return [described(path, info) for _, path, info in sorted(self.newest, reverse=True)]
+        return [describe_entry(path, info) for _, path, info in sorted(self.newest, reverse=True)]
 
     def read(self, fd: int, prefix: str, depth: int) -> None:
         """Takes ownership of the descriptor."""
         below = []
         try:
             for entry in self.scan(fd):
-                if (info := info_of(entry)) is None:
+                if (info := read_entry_info(entry)) is None:
                     self.skipped += 1
                     continue
                 if stat.S_ISDIR(info.st_mode):
@@ -113,10 +113,10 @@ class Listing:
     def scan(self, fd: int) -> Iterator[os.DirEntry[str]]:
         with os.scandir(fd) as entries:
             for entry in entries:
-                stopping.check()
+                stopping.raise_if_stopped()
                 if self.is_late():
                     return
-                if entry.name.isascii() or is_text(entry.name):
+                if entry.name.isascii() or is_encodable(entry.name):
                     yield entry
                 else:
                     self.skipped += 1
@@ -148,7 +148,7 @@ def join_path(prefix: str, name: str) -> str:
     return f"{prefix}/{name}" if prefix else name
 
 
-def info_of(entry: os.DirEntry[str]) -> os.stat_result | None:
+def read_entry_info(entry: os.DirEntry[str]) -> os.stat_result | None:
     """None if it was deleted since it was listed, or the folder only allows listing names."""
     try:
         return entry.stat(follow_symlinks=False)
@@ -163,7 +163,7 @@ def get_file_metadata(workspace: Workspace, path: str) -> dict[str, JSON]:
         path: relative to the shared folder
     """
     with workspace.open(path) as opened:
-        return described(path, opened.info) | {"created_at": rfc3339(opened.info.st_ctime)}
+        return describe_entry(path, opened.info) | {"created_at": format_file_time(opened.info.st_ctime)}
 
 
 def read_file_content(
@@ -184,17 +184,17 @@ def read_file_content(
     with workspace.open(path) as opened:
         if opened.is_directory:
             raise ToolRefused("not_a_file", f"“{path}” is a folder: list it with list_directory")
-        kind = extractor_for(path, opened)
+        kind = choose_extractor(path, opened)
         part = (
             part_of_document(opened, kind, offset, length) if kind else part_of_text(opened, offset, length, encoding)
         )
-    return {"path": path, "size": opened.info.st_size, "modified_at": rfc3339(opened.info.st_mtime), **part}
+    return {"path": path, "size": opened.info.st_size, "modified_at": format_file_time(opened.info.st_mtime), **part}
 
 
 EXTRACTORS = {".pdf": documents.pdf_text, ".docx": documents.docx_text}
 
 
-def extractor_for(path: str, opened: Opened) -> Any:
+def choose_extractor(path: str, opened: Opened) -> Any:
     ending = PurePath(path).suffix.lower()
     if ending in EXTRACTORS and opened.info.st_size > documents.MAX_DOCUMENT_BYTES:
         raise ToolRefused("too_large", f"documents of more than {documents.MAX_DOCUMENT_BYTES} bytes are not opened")
@@ -216,7 +216,7 @@ def part_of_text(opened: Opened, offset: int, length: int, encoding: str) -> dic
     encoding = choose_encoding(encoding, head)
 
     def read(length: int, offset: int) -> bytes:
-        stopping.check()
+        stopping.raise_if_stopped()
         return os.pread(opened.fd, length, offset)
 
     text, next_offset, encoding = read_part(read, opened.info.st_size, offset, length, encoding)
@@ -227,17 +227,23 @@ def part(text: str, offset: int, next_offset: int | None, encoding: str) -> dict
     return {"text": sendable(text), "offset": offset, "next_offset": next_offset, "encoding": encoding}
 
 
-def described(path: str, info: os.stat_result) -> dict[str, JSON]:
-    kind = "folder" if stat.S_ISDIR(info.st_mode) else "file" if stat.S_ISREG(info.st_mode) else kind_of(info.st_mode)
+def describe_entry(path: str, info: os.stat_result) -> dict[str, JSON]:
+    kind = (
+        "folder"
+        if stat.S_ISDIR(info.st_mode)
+        else "file"
+        if stat.S_ISREG(info.st_mode)
+        else name_file_kind(info.st_mode)
+    )
     return {
         "path": path,
         "type": kind.removeprefix("a "),
         "size": info.st_size,
-        "modified_at": rfc3339(info.st_mtime),
+        "modified_at": format_file_time(info.st_mtime),
     }
 
 
-def rfc3339(seconds: float) -> str | None:
+def format_file_time(seconds: float) -> str | None:
     """None for a time outside the calendar, which file systems allow."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -245,7 +251,7 @@ def rfc3339(seconds: float) -> str | None:
         return None
 
 
-def time_of(text: str) -> float:
+def parse_time(text: str) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -253,7 +259,7 @@ def time_of(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def is_text(name: str) -> bool:
+def is_encodable(name: str) -> bool:
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -2,7 +2,17 @@
 
 from typing import Any
 
-from ..records import Records, check_project, equals, given, source_of, text_of, title_of, within, without
+from ..records import (
+    Records,
+    check_project,
+    check_source,
+    check_text,
+    check_title,
+    clamp_limit,
+    drop_fields,
+    equals,
+    keep_given_values,
+)
 
 JSON = Any
 
@@ -22,8 +32,8 @@ def list_notes(
         search: words that the note contains
         limit: how many at most
     """
-    notes = records.all("note", limit=within(limit), search=search, **equals(project_id=project_id, source=source))
-    return {"notes": [without(note, ["content"]) for note in notes]}
+    notes = records.all("note", limit=clamp_limit(limit), search=search, **equals(project_id=project_id, source=source))
+    return {"notes": [drop_fields(note, ["content"]) for note in notes]}
 
 
 def get_note(records: Records, note_id: str) -> dict[str, JSON]:
@@ -48,11 +58,11 @@ def create_note(
         source: where it comes from, such as the thread of a mail
     """
     values = {
-        "title": title_of(title),
-        "content": text_of(content),
+        "title": check_title(title),
+        "content": check_text(content),
         "project_id": check_project(records, project_id),
         "tags": tags or [],
-        "source": source_of(source),
+        "source": check_source(source),
     }
     return {"note": records.add("note", values)}
 
@@ -71,9 +81,9 @@ def update_note(
         note_id: id of the note
         content: the whole new text
     """
-    values = given(
-        title=title_of(title) if title is not None else None,
-        content=text_of(content) if content is not None else None,
+    values = keep_given_values(
+        title=check_title(title) if title is not None else None,
+        content=check_text(content) if content is not None else None,
         project_id=check_project(records, project_id) if project_id is not None else None,
         tags=tags,
     )

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from ..records import Records, given, text_of, title_of, within
+from ..records import Records, check_text, check_title, clamp_limit, keep_given_values
 
 JSON = Any
 Status = Literal["active", "paused", "completed", "archived"]
@@ -14,7 +14,7 @@ def list_projects(records: Records, limit: int = 100) -> dict[str, JSON]:
     Args:
         limit: how many at most
     """
-    return {"projects": records.all("project", limit=within(limit), status="active")}
+    return {"projects": records.all("project", limit=clamp_limit(limit), status="active")}
 
 
 def list_all_projects(records: Records, limit: int = 500) -> dict[str, JSON]:
@@ -23,7 +23,7 @@ def list_all_projects(records: Records, limit: int = 500) -> dict[str, JSON]:
     Args:
         limit: how many at most
     """
-    return {"projects": records.all("project", limit=within(limit))}
+    return {"projects": records.all("project", limit=clamp_limit(limit))}
 
 
 def get_project(records: Records, project_id: str) -> dict[str, JSON]:
@@ -45,7 +45,7 @@ def create_project(records: Records, name: str, description: str = "", status: S
         name: what it is called
         description: what it is about
     """
-    values = {"name": title_of(name), "description": text_of(description), "status": status}
+    values = {"name": check_title(name), "description": check_text(description), "status": status}
     return {"project": records.add("project", values)}
 
 
@@ -61,9 +61,9 @@ def update_project(
     Args:
         project_id: id of the project
     """
-    values = given(
-        name=title_of(name) if name is not None else None,
-        description=text_of(description) if description is not None else None,
+    values = keep_given_values(
+        name=check_title(name) if name is not None else None,
+        description=check_text(description) if description is not None else None,
         status=status,
     )
     return {"project": records.change("project", project_id, values)}

@@ -139,7 +139,7 @@ class Reading:
         return [entry for entry in listing.entries if entry["type"] == "file"]
 
     def is_over(self) -> bool:
-        stopping.check()
+        stopping.raise_if_stopped()
         is_over = time.monotonic() >= self.until or len(self.blocks) >= MAX_BLOCKS
         self.is_cut = self.is_cut or is_over
         return is_over
@@ -194,7 +194,7 @@ class Reading:
         """Where a part begins, the part, and the words in it."""
         if not self.question.find_hits(text):
             return
-        for start, part in parts_of(text):
+        for start, part in split_paragraphs(text):
             if hits := self.question.find_hits(part):
                 yield start, part, tuple(hits)
 
@@ -209,7 +209,7 @@ def newest(entry: dict[str, JSON]) -> Any:
     return [-ord(letter) for letter in entry["modified_at"] or ""], entry["path"]
 
 
-def parts_of(text: str) -> Iterator[tuple[int, str]]:
+def split_paragraphs(text: str) -> Iterator[tuple[int, str]]:
     """Paragraphs, joined up to the size of an excerpt; longer ones are cut at the end of a line."""
     start = end = 0
     for line in text.splitlines(keepends=True):

@@ -2,7 +2,18 @@
 
 from typing import Any, Literal
 
-from ..records import Records, check_project, day_of, equals, given, names_of, source_of, text_of, title_of, within
+from ..records import (
+    Records,
+    check_day,
+    check_people,
+    check_project,
+    check_source,
+    check_text,
+    check_title,
+    clamp_limit,
+    equals,
+    keep_given_values,
+)
 
 JSON = Any
 State = Literal["ToDo", "In Progress", "Completed"]
@@ -29,7 +40,7 @@ def list_tasks(
         limit: how many at most
     """
     equal = equals(project_id=project_id, state=state, source=source)
-    return {"tasks": records.all("task", limit=within(limit), search=search, assignee=assignee, **equal)}
+    return {"tasks": records.all("task", limit=clamp_limit(limit), search=search, assignee=assignee, **equal)}
 
 
 def create_task(
@@ -54,14 +65,14 @@ def create_task(
         source: where it comes from, such as the thread of a mail
     """
     values = {
-        "title": title_of(title),
-        "description": text_of(description),
+        "title": check_title(title),
+        "description": check_text(description),
         "project_id": check_project(records, project_id),
         "state": state,
         "priority": priority,
-        "due_date": day_of(due_date),
-        "assignees": names_of(assignees or []),
-        "source": source_of(source),
+        "due_date": check_day(due_date),
+        "assignees": check_people(assignees or []),
+        "source": check_source(source),
     }
     return {"task": records.add("task", values)}
 
@@ -83,14 +94,14 @@ def update_task(
         task_id: id of the task
         assignees: all people who do it from now on
     """
-    values = given(
-        title=title_of(title) if title is not None else None,
-        description=text_of(description) if description is not None else None,
+    values = keep_given_values(
+        title=check_title(title) if title is not None else None,
+        description=check_text(description) if description is not None else None,
         project_id=check_project(records, project_id) if project_id is not None else None,
         state=state,
         priority=priority,
-        due_date=day_of(due_date) if due_date is not None else None,
-        assignees=names_of(assignees) if assignees is not None else None,
+        due_date=check_day(due_date) if due_date is not None else None,
+        assignees=check_people(assignees) if assignees is not None else None,
     )
     return {"task": records.change("task", task_id, values)}
 
@@ -103,4 +114,6 @@ def add_task_comment(records: Records, task_id: str, text: str) -> dict[str, JSO
         text: the comment
     """
     task = records.get("task", task_id)
-    return {"comment": records.add("comment", {"task_id": task["id"], "text": text_of(text), "author": records.author})}
+    return {
+        "comment": records.add("comment", {"task_id": task["id"], "text": check_text(text), "author": records.author})
+    }

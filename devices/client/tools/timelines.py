@@ -3,7 +3,17 @@
 from typing import Any, Literal
 
 from ..exceptions import ToolRefused
-from ..records import Records, check_project, day_of, equals, given, source_of, text_of, title_of, within
+from ..records import (
+    Records,
+    check_day,
+    check_project,
+    check_source,
+    check_text,
+    check_title,
+    clamp_limit,
+    equals,
+    keep_given_values,
+)
 
 JSON = Any
 State = Literal["ToDo", "In Progress", "Completed"]
@@ -25,7 +35,7 @@ def list_timelines(
         limit: how many at most
     """
     equal = equals(project_id=project_id, source=source)
-    return {"timelines": records.all("timeline", limit=within(limit), search=search, **equal)}
+    return {"timelines": records.all("timeline", limit=clamp_limit(limit), search=search, **equal)}
 
 
 def create_timeline(
@@ -48,13 +58,13 @@ def create_timeline(
         source: where it comes from, such as the thread of a mail
     """
     values = {
-        "title": title_of(title),
-        "start_date": day_of(start_date),
-        "end_date": day_of(end_date),
-        "description": text_of(description),
+        "title": check_title(title),
+        "start_date": check_day(start_date),
+        "end_date": check_day(end_date),
+        "description": check_text(description),
         "project_id": check_project(records, project_id),
         "state": state,
-        "source": source_of(source),
+        "source": check_source(source),
     }
     check_order(values["start_date"], values["end_date"])
     return {"timeline": records.add("timeline", values)}
@@ -75,11 +85,11 @@ def update_timeline(
     Args:
         timeline_id: id of the timeline
     """
-    values = given(
-        title=title_of(title) if title is not None else None,
-        start_date=day_of(start_date) if start_date is not None else None,
-        end_date=day_of(end_date) if end_date is not None else None,
-        description=text_of(description) if description is not None else None,
+    values = keep_given_values(
+        title=check_title(title) if title is not None else None,
+        start_date=check_day(start_date) if start_date is not None else None,
+        end_date=check_day(end_date) if end_date is not None else None,
+        description=check_text(description) if description is not None else None,
         project_id=check_project(records, project_id) if project_id is not None else None,
         state=state,
     )

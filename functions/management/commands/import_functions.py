@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from agents.definitions.files import Site
 from agents.exceptions import MusterError
-from agents.management.commands.export_definitions import person
+from agents.management.commands.export_definitions import find_person
 from agents.models.team import check_name
 from functions import importing, store
 from functions.models import StoredFunction
@@ -31,16 +31,16 @@ class Command(BaseCommand):
         path = options["path"]
         if not path.exists():
             raise CommandError(f"The path {path} does not exist.")
-        self.owner = person(options["user"])
+        self.owner = find_person(options["user"])
         self.actor = self.owner or Site()
-        refused = sum(self.import_file(file, options["publish"]) for file in importing.files_at(path))
+        refused = sum(self.import_file(file, options["publish"]) for file in importing.list_python_files(path))
         if refused:
             raise CommandError(f"{refused} refused; the others were stored.")
 
     def import_file(self, file: Path, publish: bool) -> int:
         """The number of refused functions."""
         try:
-            rows = list(importing.rows(file, self.owner))
+            rows = list(importing.build_function_rows(file, self.owner))
         except (OSError, UnicodeDecodeError) as error:
             return self.refused(file, "", [{"line": 1, "message": str(error), "hint": "Save it as UTF-8 text."}])
         except SourceProblem as problem:
@@ -51,8 +51,8 @@ class Command(BaseCommand):
         verb = "changed" if row.pk else "created"
         try:
             check_name(row.name)
-            store.save(row, user=self.actor, source="import_functions")
-            version = store.publish(row, user=self.actor, source="import_functions") if publish else None
+            store.save_function(row, user=self.actor, source="import_functions")
+            version = store.publish_function(row, user=self.actor, source="import_functions") if publish else None
         except ValidationError as error:
             return self.refused(
                 file, row.name, [{"line": 1, "message": " ".join(error.messages), "hint": "Rename it."}]

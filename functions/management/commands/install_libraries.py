@@ -15,7 +15,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from functions.sandbox.libraries import MANIFEST, normalized
+from functions.sandbox.libraries import MANIFEST, normalize_package_name
 
 
 class Command(BaseCommand):
@@ -38,19 +38,19 @@ class Command(BaseCommand):
         if documents:
             requirements = settings.BASE_DIR / "requirements-documents.txt"
         fresh = target.with_name(f"{target.name}.new")
-        remove(fresh)
+        remove_directory(fresh)
         install(requirements, fresh)
         manifest = modules_by_distribution(fresh)
         (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1))
         make_read_only(fresh)
-        remove(target)
+        remove_directory(target)
         fresh.rename(target)
         self.stdout.write(f"Installed in {target}: {', '.join(sorted(manifest))}.")
-        missing = sorted({normalized(name) for name in settings.LIBRARIES} - manifest.keys())
+        missing = sorted({normalize_package_name(name) for name in settings.LIBRARIES} - manifest.keys())
         if missing and not documents:
             raise CommandError(f"In MUSTER_LIBRARIES, but not in {requirements.name}: {', '.join(missing)}.")
         allowed = ", ".join(settings.LIBRARIES) or "none; set MUSTER_LIBRARIES"
-        loaded = sorted({normalized(name) for name in settings.INTERPRETER_LIBRARIES} & manifest.keys())
+        loaded = sorted({normalize_package_name(name) for name in settings.INTERPRETER_LIBRARIES} & manifest.keys())
         self.stdout.write(f"Functions may require: {allowed}.")
         restart = "" if documents else " Restart the servers and workers."
         self.stdout.write(f"The tool run_python loads: {', '.join(loaded) or 'none'}.{restart}")
@@ -75,7 +75,7 @@ def modules_by_distribution(directory: Path) -> dict[str, list[str]]:
     for distribution in distributions(path=[str(directory)]):
         tops = {Path(str(file)).parts[0].partition(".")[0] for file in distribution.files or []}
         names = {top for top in tops if top.isidentifier() and not top.startswith("_") and is_module(directory, top)}
-        modules[normalized(distribution.metadata["Name"])] = sorted(names)
+        modules[normalize_package_name(distribution.metadata["Name"])] = sorted(names)
     return modules
 
 
@@ -89,7 +89,7 @@ def make_read_only(directory: Path) -> None:
             path.chmod(0o555 if path.is_dir() else 0o444)
 
 
-def remove(directory: Path) -> None:
+def remove_directory(directory: Path) -> None:
     if directory.exists():
         for path in (directory, *(path for path in directory.rglob("*") if path.is_dir())):
             path.chmod(0o755)

@@ -83,7 +83,7 @@ def live(*, rehearse: bool) -> None:
         if kind != JOB:
             break
         job.renew(payload)
-        runtime.run(job, channel)
+        runtime.run_job(job, channel)
     os._exit(0)
 
 
@@ -97,7 +97,7 @@ def _first_job(channel: Channel) -> runtime.Job:
 def _do(job: runtime.Job, channel: Channel, address_space: tuple[int, int], cpu_s: tuple[int, int]) -> None:
     confine.limit_job(address_space, cpu_s)
     if job.order["operation"] == "run":
-        runtime.run(job, channel)
+        runtime.run_job(job, channel)
     else:
         channel.send(REPLY, b'{"ok":true,"printed":"","result":%b}' % _program.answer(job.order))
 

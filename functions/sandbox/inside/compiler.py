@@ -30,17 +30,17 @@ def answer(order: dict[str, Any]) -> bytes:
     tree = _parse(source, refusals)
     guards = _main_guards(tree)
     if guards:
-        source = _without(source, [*guards, *_imports_only_for(guards, tree)])
+        source = _without(source, [*guards, *_find_guard_imports(guards, tree)])
         tree = _parse(source, refusals)
     if tree is None:
         return json.dumps({"refusals": refusals.rows}).encode()
     try:
         facts = _facts(tree, order, refusals)
-        _refuse_unknown(tree, source, order, refusals, _bound_in(guards))
-        required = requirements.read(tree, order["libraries"], refusals)
+        _refuse_unknown(tree, source, order, refusals, _find_bound_names(guards))
+        required = requirements.read_requirements(tree, order["libraries"], refusals)
         facts["requires"] = required
         if order["safe_mode"]:
-            tree = policy.apply(tree, frozenset(order["imports"]), order["libraries"], required, refusals)
+            tree = policy.apply_policy(tree, frozenset(order["imports"]), order["libraries"], required, refusals)
         return _finish(tree, facts, refusals)
     except RecursionError:
         refusals.add(None, "too-deep", "the source is nested too deeply", "Split it into smaller functions.")
@@ -51,7 +51,7 @@ def answer(order: dict[str, Any]) -> bytes:
     return json.dumps({"refusals": refusals.rows}).encode()
 
 
-def _bound_in(nodes: list[ast.stmt]) -> set[str]:
+def _find_bound_names(nodes: list[ast.stmt]) -> set[str]:
     """The names that only the removed guard assigns. A function that uses them is accepted as long
     as it is not called.
     """
@@ -114,10 +114,10 @@ def _main_guards(tree: ast.Module | None) -> list[ast.stmt]:
     return [node for node in (tree.body if tree else []) if isinstance(node, ast.If) and _is_main_guard(node)]
 
 
-def _imports_only_for(guards: list[ast.stmt], tree: ast.Module | None) -> list[ast.stmt]:
+def _find_guard_imports(guards: list[ast.stmt], tree: ast.Module | None) -> list[ast.stmt]:
     """Top-level imports, such as `import doctest`, that only the guard uses."""
     rest = [node for node in (tree.body if tree else []) if node not in guards]
-    used, used_here = _names_in(rest), _names_in(guards)
+    used, used_here = _find_used_names(rest), _find_used_names(guards)
     imports: list[ast.stmt] = []
     for node in rest:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -126,7 +126,7 @@ def _imports_only_for(guards: list[ast.stmt], tree: ast.Module | None) -> list[a
     return imports
 
 
-def _names_in(nodes: list[ast.stmt]) -> set[str]:
+def _find_used_names(nodes: list[ast.stmt]) -> set[str]:
     return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
@@ -164,7 +164,7 @@ def _facts(tree: ast.Module, order: dict[str, Any], refusals: Refusals) -> dict[
     _pass_by_name(entry)
     _compare(entry, order.get("expect") or {}, is_async, names, refusals)
     wants_more = any(isinstance(node, ast.AsyncFunctionDef) or _names_codec(node) for node in ast.walk(tree))
-    profile = modules.EXTENDED if wants_more or not order["safe_mode"] else modules.profile_of(_imported(tree))
+    profile = modules.EXTENDED if wants_more or not order["safe_mode"] else modules.choose_profile(_imported(tree))
     return {"is_async": is_async, "takes_ctx": "ctx" in names, "profile": profile, "readers": readers}
 
 

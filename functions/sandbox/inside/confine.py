@@ -95,7 +95,7 @@ def limit_job(address_space: tuple[int, int], cpu_s: tuple[int, int]) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, cpu_s)
 
 
-def isolation_of(layers: set[str]) -> str:
+def judge_isolation(layers: set[str]) -> str:
     """`full`, `reduced`, or `none` if a core layer is missing. A process that is not root need not
     drop its uid.
     """

@@ -16,7 +16,7 @@ import zoneinfo
 
 from . import wrapped
 from .channel import Channel
-from .loop import JobLoop, finish
+from .loop import JobLoop, run_to_end
 
 _LOADED_LATE = "email.generator email.iterators email.headerregistry xml.dom.expatbuilder"
 zones: dict[str, bytes] = {}  # the data of all time zones, 0.6 MB
@@ -34,7 +34,7 @@ def warm_up() -> None:
     mimetypes.init([])
     asyncio.run = wrapped.run  # for functions without the language layer: a real loop needs descriptors
     datetime.datetime.strptime("2020-01-01", "%Y-%m-%d").strftime("%A")
-    finish(JobLoop(Channel()), _turn())
+    run_to_end(JobLoop(Channel()), _turn())
 
 
 def _zone(name: str) -> bytes:

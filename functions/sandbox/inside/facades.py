@@ -29,7 +29,7 @@ def preload(profile: str, libraries: tuple[str, ...] = ()) -> None:
     """Load every module of the profile and create its copy; after the lock-down nothing can be
     loaded.
     """
-    patched.apply(with_libraries=bool(libraries))
+    patched.apply_patches(with_libraries=bool(libraries))
     for name in _LOADED_LATE:
         importlib.import_module(name)
     replaced = wrapped.REPLACED
@@ -38,8 +38,8 @@ def preload(profile: str, libraries: tuple[str, ...] = ()) -> None:
 
         patched.apply_to_extended(with_libraries=bool(libraries))
         replaced = replaced | wrapped_extended.REPLACED
-    for name in modules.offered(profile):
-        _facades[name] = _copy_of(name, replaced.get(name, {}))
+    for name in modules.list_profile_modules(profile):
+        _facades[name] = _copy_module(name, replaced.get(name, {}))
     for name, facade in _facades.items():
         package, _, last = name.rpartition(".")
         if package in _facades:
@@ -47,7 +47,7 @@ def preload(profile: str, libraries: tuple[str, ...] = ()) -> None:
     if libraries:
         from . import packages
 
-        _facades.update(packages.load(libraries))
+        _facades.update(packages.load_packages(libraries))
         _libraries.update(libraries)
     conversions.learn()
 
@@ -60,11 +60,11 @@ def exports(module: str) -> dict[str, Any]:
 def refuse_files(profile: str) -> None:
     """From now on the offered modules open no file, such as a log, a configuration or a document."""
     patched.refuse_conversions()
-    for name in modules.offered(profile):
+    for name in modules.list_profile_modules(profile):
         patched.refuse_files(importlib.import_module(name))
 
 
-def _copy_of(name: str, replaced: Mapping[str, Any]) -> types.ModuleType:
+def _copy_module(name: str, replaced: Mapping[str, Any]) -> types.ModuleType:
     real = importlib.import_module(name)
     facade = types.ModuleType(name)
     for export in modules.EXPORTS[name]:

@@ -11,7 +11,7 @@ from .names import RISKY_ATTRIBUTES
 _DECLARED = "__dataclass_fields__"
 
 
-def apply() -> None:
+def patch_dataclass_fields() -> None:
     """asdict, astuple and pprint use these as well."""
     import pprint
 

@@ -36,7 +36,7 @@ def read_data(directories: Iterable[str]) -> None:
     """In the zygote, while it can still open files: read the files in these directories that are not
     code, such as fonts, templates and time zones. Raises OSError.
     """
-    _data.update(_data_of(directories))
+    _data.update(_read_data_files(directories))
 
 
 def confine_zygote(layers: set[str], without: frozenset[str], zygote_filter: kernel.Filter) -> set[str]:
@@ -103,7 +103,7 @@ def _layers_of_a_child() -> set[str]:
     return set(_LAYERS[: code - 10])
 
 
-def _data_of(directories: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+def _read_data_files(directories: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     size = 0
     for directory in directories:
         for folder, _, names in os.walk(directory):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partialmethod
 from typing import Any
 
-from .names import RISKY_ATTRIBUTES, attribute_refusal, pattern_refusal, words
+from .names import RISKY_ATTRIBUTES, attribute_refusal, pattern_refusal, split_words
 
 _MISSING = object()
 _BOUND = type("".format)
@@ -21,7 +21,7 @@ _NATIVE = (_BOUND, type(str.format), type(object.__setattr__), type(object.__dic
 _MRO, _DICT = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
 _OF_THE_CLASS = (classmethod, partialmethod)  # bound to an int's class, say, they call their function with `type`
 
-_PLAIN = words("""
+_PLAIN = split_words("""
     abs aiter all anext any ascii bin bool bytearray bytes callable chr classmethod complex dict divmod
     enumerate filter float format frozenset hash hex id int isinstance issubclass iter len list map max
     memoryview min next object oct ord pow print property range repr reversed round set slice sorted

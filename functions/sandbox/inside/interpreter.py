@@ -54,7 +54,7 @@ def preload(libraries: tuple[str, ...]) -> None:
     for codec in pkgutil.iter_modules(encodings.__path__):
         if codec.name not in ("mbcs", "oem"):  # Windows
             importlib.import_module(f"encodings.{codec.name}")
-    packages.load(libraries)
+    packages.load_packages(libraries)
     sys.modules["documents"] = documents  # code reads documents as collections do
     roots = {path for name in libraries for path in getattr(sys.modules[name], "__path__", ())}
     files.read_data([*sorted(roots), *zoneinfo.TZPATH[:1]])
@@ -151,10 +151,10 @@ def _execute(code: str) -> str | None:
     del tree.body[-1]
     exec(compile(tree, FILENAME, "exec", dont_inherit=True), _namespace)
     value = eval(compile(ast.Expression(last.value), FILENAME, "eval", dont_inherit=True), _namespace)
-    return None if value is None else _text_of(value)
+    return None if value is None else _render_value(value)
 
 
-def _text_of(value: object) -> str:
+def _render_value(value: object) -> str:
     text = str(value) if type(value).__module__.partition(".")[0] == "pandas" else repr(value)
     return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}… ({len(text)} characters)"
 

@@ -69,7 +69,7 @@ def pivot_root_here() -> None:
     os.chdir("/")
 
 
-def close_from(first: int) -> None:
+def close_descriptors(first: int) -> None:
     _check(_syscall(NUMBERS[MACHINE]["close_range"], first, 0xFFFFFFFF, 0), "close_range")
 
 

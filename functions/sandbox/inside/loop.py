@@ -15,7 +15,7 @@ from typing import Any
 
 from .channel import CALLS, NOTICE, Channel
 from .quota import CallFailed, Quota
-from .unconnected import refuse_in
+from .unconnected import refuse_loop_methods
 
 _IDLE_S = 3600.0
 
@@ -92,10 +92,10 @@ class JobLoop(base_events.BaseEventLoop):
         return
 
 
-refuse_in(JobLoop)
+refuse_loop_methods(JobLoop)
 
 
-def finish(loop: JobLoop, main: Any) -> Any:
+def run_to_end(loop: JobLoop, main: Any) -> Any:
     """Run the coroutine to its end and cancel remaining tasks, like asyncio.run."""
     asyncio.set_event_loop(loop)
     try:

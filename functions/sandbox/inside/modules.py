@@ -220,7 +220,7 @@ HINTS = {
 OTHERWISE = "Write it in plain Python, or call a granted tool with ctx.call()."
 
 
-def hint_for(name: str) -> str:
+def find_import_hint(name: str) -> str:
     """The suggested alternative to importing this module."""
     top = name.partition(".")[0]
     return HINTS.get(name) or HINTS.get(top) or _similar(name, EXPORTS) or OTHERWISE
@@ -263,12 +263,12 @@ def _distance(a: str, b: str) -> int:
     return row[-1]
 
 
-def profile_of(imported: set[str]) -> str:
+def choose_profile(imported: set[str]) -> str:
     """The smallest profile that offers all these modules."""
     return EXTENDED if any(_PROFILES.get(name) == EXTENDED for name in imported) else CORE
 
 
-def offered(profile: str) -> tuple[str, ...]:
+def list_profile_modules(profile: str) -> tuple[str, ...]:
     """The modules preloaded by a zygote of this profile."""
     return tuple(_CORE) if profile == CORE else tuple(_CORE | _EXTENDED)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a table written as text."""
     return text.split()
 
@@ -15,13 +15,13 @@ def words(text: str) -> list[str]:
 # Names that are not valid in source, so that nothing can shadow them.
 HOOK, PATTERN_HOOK, ABSTRACT_HOOK = "<getattr>", "<patterns>", "<ABCMeta>"
 RISKY_ATTRIBUTES = frozenset(
-    words("""
+    split_words("""
     format format_map mro vformat get_field get_value convert_field __setattr__ __delattr__ __class__ __get__
 """)
 )
 
 METHODS = frozenset(
-    words("""
+    split_words("""
     __init__ __new__ __repr__ __str__ __bytes__ __format__ __lt__ __le__ __eq__ __ne__ __gt__ __ge__ __hash__
     __bool__ __len__ __length_hint__ __iter__ __next__ __reversed__ __contains__ __getitem__ __setitem__
     __delitem__ __missing__ __call__ __enter__ __exit__ __aenter__ __aexit__ __aiter__ __anext__ __await__
@@ -35,36 +35,36 @@ METHODS = frozenset(
 """)
 )
 READABLE = frozenset(
-    words("""
+    split_words("""
     __name__ __qualname__ __doc__ __class__ __version__ __members__ __cause__ __context__ __notes__ __wrapped__
 """)
 )
 CLASS_VARIABLES = frozenset(
-    words("""
+    split_words("""
     __slots__ __match_args__ __hash__ __doc__ __set__ __delete__
 """)
 )
 MODULE_VARIABLES = frozenset(
-    words("""
+    split_words("""
     __all__ __version__ __author__ __doc__ __license__ __date__
 """)
 )
 MODULE_NAMES = frozenset(
-    words("""
+    split_words("""
     __name__ __doc__ __debug__
 """)
 )
 
 # Hooks of stock RestrictedPython. Source cannot use our hooks at all; these are refused only to give a clear message.
 STOCK_HOOKS = frozenset(
-    words("""
+    split_words("""
     _getattr_ _getitem_ _getiter_ _write_ _print_ _inplacevar_ _unpack_sequence_ _iter_unpack_sequence_ _apply_
     __metaclass__ __import__ __builtins__ __build_class__ __loader__ __spec__
 """)
 )
 
 FRAME_ATTRIBUTES = frozenset(
-    words("""
+    split_words("""
     tb_frame tb_next tb_lasti tb_lineno f_back f_builtins f_code f_generator f_globals f_lasti f_lineno f_locals
     f_trace f_trace_lines f_trace_opcodes co_code co_consts co_names co_varnames co_freevars co_cellvars
     co_filename co_positions co_lines gi_frame gi_code gi_yieldfrom cr_await cr_frame cr_code cr_origin ag_await
@@ -72,7 +72,7 @@ FRAME_ATTRIBUTES = frozenset(
 """)
 )
 _NAMEDTUPLE = frozenset(
-    words("""
+    split_words("""
     _asdict _replace _make _fields _field_defaults
 """)
 )
@@ -99,7 +99,7 @@ def attribute_refusal(name: str, *, storing: bool = False) -> NameRefusal | None
         return None
     if name in READABLE and (not storing or name in ("__doc__", "__name__", "__qualname__")):
         return None
-    return NameRefusal("dunder-attribute", f"{name} is not available in a function", _instead_of(name))
+    return NameRefusal("dunder-attribute", f"{name} is not available in a function", _suggest_replacement(name))
 
 
 def pattern_refusal(name: str) -> NameRefusal | None:
@@ -129,7 +129,7 @@ def variable_refusal(name: str, *, in_class: bool = False) -> NameRefusal | None
                        "Use a name without two leading and trailing underscores.")  # fmt: skip
 
 
-def _instead_of(name: str) -> str:
+def _suggest_replacement(name: str) -> str:
     return {
         "__dict__": "Use vars(x), dataclasses.asdict(x), or name the attributes.",
         "__bases__": "Use isinstance() or issubclass().",

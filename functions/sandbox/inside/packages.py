@@ -18,7 +18,7 @@ _LEFT_OUT = frozenset(
 )
 
 
-def load(names: Iterable[str]) -> dict[str, types.ModuleType]:
+def load_packages(names: Iterable[str]) -> dict[str, types.ModuleType]:
     """Copies of all their modules by name. All loadable modules are loaded now, as nothing can be
     loaded later.
     """
@@ -26,7 +26,7 @@ def load(names: Iterable[str]) -> dict[str, types.ModuleType]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in chosen:
-            for module in _modules_of(name):
+            for module in _iterate_modules(name):
                 _try(module)
     if "numpy" in chosen:
         # otherwise all children would draw the same random numbers
@@ -35,7 +35,7 @@ def load(names: Iterable[str]) -> dict[str, types.ModuleType]:
     return _copies(chosen)
 
 
-def _modules_of(name: str) -> Iterator[str]:
+def _iterate_modules(name: str) -> Iterator[str]:
     package = importlib.import_module(name)
     yield name
     for module in pkgutil.walk_packages(getattr(package, "__path__", []), f"{name}.", onerror=lambda name: None):

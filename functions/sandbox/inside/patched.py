@@ -27,7 +27,7 @@ _ATTRIBUTE = re.compile(r"\.\s*(\w+)")
 _NAMES_ONLY = re.compile(r"[\w.\[\]|, '\"]+")
 
 
-def apply(*, with_libraries: bool = False) -> None:
+def apply_patches(*, with_libraries: bool = False) -> None:
     """Replace these functions. With libraries (pydantic), annotations are not restricted, as those
     of a library contain more than names.
     """
@@ -70,12 +70,12 @@ def apply_to_extended(*, with_libraries: bool = False) -> None:
     base_tasks._task_get_stack.__code__ = _no_stack.__code__  # tasks keep the function
     base_tasks._task_print_stack.__code__ = _nothing.__code__
     linecache.updatecache = _no_lines  # it reads any file that a made-up frame or summary names
-    _check_names_of(dataclasses.Field)
+    _guard_field_name(dataclasses.Field)
     if not with_libraries:
         _close(dataclasses.Field)  # its own `name` would be inserted into source
     make_immutable(dataclasses.Field)  # another `name` in place of the property as well
-    fields.apply()
-    unconnected.apply()
+    fields.patch_dataclass_fields()
+    unconnected.refuse_connections()
     xmlbuilder.DOMImplementationLS.createDOMBuilder = _no_file  # type: ignore[method-assign]
     vars(copy)["setattr"] = guarded_setattr  # `__reduce_ex__` names attributes to set on any object
 
@@ -160,7 +160,7 @@ def _evaluate_names(
     if _is_of_library(globalns) or _is_of_library(localns) or not (module is None or module == OWN):
         raise TypeError("an annotation given as text must name a class of this function")
     names = {**((localns if globalns is None else globalns) or {}), "__builtins__": SAFE_BUILTINS}
-    code = _code_of(text)
+    code = _compile_expression(text)
     if text in recursive_guard:
         return reference
     value = typing._type_check(  # type: ignore[attr-defined]
@@ -172,15 +172,15 @@ def _evaluate_names(
     return _eval_type(value, globalns, localns, frozenset({*recursive_guard, text}))
 
 
-def _code_of(text: Any) -> Any:
+def _compile_expression(text: Any) -> Any:
     if (
         type(text) is str
         and _NAMES_ONLY.fullmatch(text)
-        and not any(map(attribute_refusal, words_of(text)))
+        and not any(map(attribute_refusal, find_identifiers(text)))
         and RISKY_ATTRIBUTES.isdisjoint(_ATTRIBUTE.findall(text))
     ):
         code = compile(text, "<string>", "eval", dont_inherit=True)
-        if set(_names_in(code)).issubset(words_of(text)):  # the compiler reads ｆ as f
+        if set(_iterate_code_names(code)).issubset(find_identifiers(text)):  # the compiler reads ｆ as f
             return code
     raise TypeError("an annotation given as text must name a class")
 
@@ -256,14 +256,14 @@ def _is_of_library(namespace: Any) -> bool:
     return any(namespace is getattr(module, "__dict__", ()) for name, module in modules if name != OWN)
 
 
-def _names_in(code: Any) -> Iterator[str]:
+def _iterate_code_names(code: Any) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, type(code)):  # a comprehension
-            yield from _names_in(constant)
+            yield from _iterate_code_names(constant)
 
 
-def words_of(text: str) -> list[str]:
+def find_identifiers(text: str) -> list[str]:
     return re.findall(r"\w+", text)
 
 
@@ -276,7 +276,7 @@ def _close(kind: Any) -> None:
     kind.__init_subclass__ = classmethod(refuse)
 
 
-def _check_names_of(field: Any) -> None:
+def _guard_field_name(field: Any) -> None:
     """A data class inserts the names of its fields into generated source. Its slot is a property now, because
     `object.__setattr__` and the `__init__` of a frozen class pass over a `__setattr__` of the field's class.
     """

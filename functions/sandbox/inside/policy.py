@@ -31,7 +31,7 @@ Libraries = dict[str, list[str]]
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def apply(
+def apply_policy(
     tree: ast.Module, allowed_imports: frozenset[str], libraries: Libraries, required: list[str], refusals: Refusals
 ) -> ast.Module:
     """The tree with guards around risky attribute reads; refusals are added to the list."""
@@ -313,7 +313,7 @@ class Policy(RestrictingNodeTransformer):
             return True
         if name not in modules.EXPORTS:
             message = f"{name} cannot be imported in a function"
-            hint = requirements.hint_for(name, self.libraries) or modules.hint_for(name)
+            hint = requirements.find_library_hint(name, self.libraries) or modules.find_import_hint(name)
             self._refusals.add(node, "import-unknown", message, hint)
             return False
         if not modules.allows(self._allowed, name):

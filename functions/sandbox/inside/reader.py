@@ -28,17 +28,17 @@ def answer(order: dict[str, Any]) -> bytes:
     try:
         reply = {"value": TASKS[order["task"]](*order["parts"])}
     except (ValueError, RecursionError) as error:
-        reply = {"refused": facts_of(error)}
+        reply = {"refused": describe_error(error)}
     return json.dumps(reply).encode()
 
 
-def facts_of(error: Exception) -> dict[str, Any]:
+def describe_error(error: Exception) -> dict[str, Any]:
     facts = {name: getattr(error, name, None) for name in ("code", "hint", "line", "column")}
     return {**facts, "message": str(getattr(error, "message", error))[:2000]}
 
 
 def read_signature(source: str, entry: str) -> dict[str, Any]:
-    return asdict(signature.read(source, entry))
+    return asdict(signature.read_source_signature(source, entry))
 
 
 def validate(rules: Any, value: Any) -> list[dict[str, str]]:

@@ -21,7 +21,7 @@ _LIBRARY_OF = {
 _SEPARATORS = re.compile(r"[-_.]+")
 
 
-def read(tree: ast.Module, offered: Mapping[str, Collection[str]], refusals: Refusals) -> list[str]:
+def read_requirements(tree: ast.Module, offered: Mapping[str, Collection[str]], refusals: Refusals) -> list[str]:
     """The libraries that the source requires, in the spelling of the operator's list. A missing one
     is refused.
     """
@@ -50,7 +50,7 @@ def _listed(node: ast.stmt) -> list[tuple[ast.Constant, str]]:
     return items if len(items) == len(node.value.elts) else []
 
 
-def hint_for(module: str, offered: Mapping[str, Collection[str]]) -> str:
+def find_library_hint(module: str, offered: Mapping[str, Collection[str]]) -> str:
     """The hint for a module of a library: how to require it or have it installed; empty for any
     other module.
     """

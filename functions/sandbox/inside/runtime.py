@@ -96,7 +96,7 @@ class Job:
         self.globals = _globals(self)
 
 
-def run(job: Job, channel: Channel) -> None:
+def run_job(job: Job, channel: Channel) -> None:
     """Run the job and always send exactly one reply."""
     order = job.order
     printed = Printed(order["printed_chars"])
@@ -105,7 +105,7 @@ def run(job: Job, channel: Channel) -> None:
     try:
         reply = _done(_call(job, order, channel), printed, order["output_bytes"])
     except MemoryError as error:
-        reply = _OUT_OF_MEMORY % _line_of(error.__traceback__)
+        reply = _OUT_OF_MEMORY % _find_error_line(error.__traceback__)
     except BaseException as error:  # stored code can raise any exception, including SystemExit
         reply = _failed(error, printed)
     alarm.rest(order.get("kept_s", _KEPT_S))
@@ -137,12 +137,12 @@ def _read_arguments(arguments: dict[str, Any], order: dict[str, Any], namespace:
 
 
 def _call_async(entry: Any, arguments: dict[str, Any], order: dict[str, Any], channel: Channel) -> Any:
-    from .loop import JobLoop, finish  # already loaded if this profile has asyncio
+    from .loop import JobLoop, run_to_end  # already loaded if this profile has asyncio
 
     loop = JobLoop(channel, Quota(order))
     if order["takes_ctx"]:
         arguments["ctx"] = Context(order["context"] or {}, loop.__requester__)
-    return finish(loop, entry(**arguments))
+    return run_to_end(loop, entry(**arguments))
 
 
 async def _nothing() -> None:
@@ -185,7 +185,11 @@ def _done(result: Any, printed: Printed, output_bytes: int) -> bytes:
 
 def _failed(error: BaseException, printed: Printed) -> bytes:
     kind = "output" if isinstance(error, values.BadResult) else "error"
-    described = {"type": type(error).__name__, "message": _message(error), "line": _line_of(error.__traceback__)}
+    described = {
+        "type": type(error).__name__,
+        "message": _message(error),
+        "line": _find_error_line(error.__traceback__),
+    }
     return json.dumps({"ok": False, "kind": kind, "error": described, "printed": printed.__text__(),
                        "cut": printed.__cut__}).encode()  # fmt: skip
 
@@ -198,7 +202,7 @@ def _message(error: BaseException) -> str:
     return text[:_MESSAGE_CHARS].encode("utf-8", "replace").decode()
 
 
-def _line_of(trace: TracebackType | None) -> int:
+def _find_error_line(trace: TracebackType | None) -> int:
     """The last line of stored code in the error's traceback; 0 if there is none."""
     line = 0
     while trace is not None:

@@ -73,7 +73,7 @@ def _program(
     if can_fork:
         code += _when(numbers["clone"], _unless_bits(0, _NOT_A_FORK))
     for name, values in commands.items():
-        code += _when(numbers[name], _only_one_of(1, values))
+        code += _when(numbers[name], _allow_only(1, values))
     code += _when(numbers["clone3"], [_return(ENOSYS)])  # the C library then uses clone instead
     for name in allowed:
         if name in numbers and not (can_fork and name == "clone"):
@@ -97,7 +97,7 @@ def _only_zero(argument: int) -> list[bytes]:
     return [_load(_low_word(argument)), _jump(_EQUAL, 0, 1, 0), _return(EPERM), _return(ALLOW)]
 
 
-def _only_one_of(argument: int, values: tuple[int, ...]) -> list[bytes]:
+def _allow_only(argument: int, values: tuple[int, ...]) -> list[bytes]:
     tests = [_jump(_EQUAL, value, len(values) - place, 0) for place, value in enumerate(values)]
     return [_load(_low_word(argument)), *tests, _return(EPERM), _return(ALLOW)]
 

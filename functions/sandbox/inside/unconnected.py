@@ -7,10 +7,10 @@ from asyncio import base_events
 from collections.abc import Callable
 from typing import Any
 
-from .names import words
+from .names import split_words
 
 _SERVED = frozenset(
-    words("""
+    split_words("""
     run_forever run_until_complete stop is_running is_closed close shutdown_asyncgens call_soon call_later call_at time
     create_future create_task get_debug set_debug get_exception_handler set_exception_handler call_exception_handler
     default_exception_handler get_task_factory call_soon_threadsafe
@@ -19,15 +19,15 @@ _SERVED = frozenset(
 _UNUSED = ("concurrent", "socket", "ssl", "subprocess")  # modules that only methods not served use
 
 
-def apply() -> None:
+def refuse_connections() -> None:
     """In the zygote, which has no other loops."""
-    refuse_in(base_events.BaseEventLoop)
+    refuse_loop_methods(base_events.BaseEventLoop)
     base_events.BaseEventLoop._do_shutdown = _refused("_do_shutdown")  # type: ignore[attr-defined]
     for name in _UNUSED:
         vars(base_events)[name] = None
 
 
-def refuse_in(loop: type) -> None:
+def refuse_loop_methods(loop: type) -> None:
     """Replace all methods of this loop that need network, files, processes or threads."""
     for name in vars(asyncio.AbstractEventLoop):
         if not name.startswith("_") and name not in _SERVED:

@@ -119,9 +119,9 @@ async def to_thread(*arguments: Any, **keywords: Any) -> None:
 def run(main: Any, *, debug: bool | None = None) -> Any:
     """asyncio.run in a plain `def`, on the event loop without descriptors."""
     from .channel import Channel
-    from .loop import JobLoop, finish  # only the extended profile has it
+    from .loop import JobLoop, run_to_end  # only the extended profile has it
 
-    return finish(JobLoop(Channel()), main)
+    return run_to_end(JobLoop(Channel()), main)
 
 
 def leave(status: Any = None, /) -> None:

@@ -67,7 +67,7 @@ def _start(control: _socket.socket, profile: str, left_out: tuple[str, ...], pac
     parent = os.getpid()
     first = os.fork()
     if first != 0:
-        _wait_for(first, control)
+        _wait_and_exit(first, control)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if "pid_ns" not in layers and os.getppid() != parent:
         os._exit(1)
@@ -75,7 +75,7 @@ def _start(control: _socket.socket, profile: str, left_out: tuple[str, ...], pac
     if "rlimits" not in without:
         layers.add("rlimits")
     child.settle()
-    control.send(json.dumps({"layers": sorted(layers), "isolation": confine.isolation_of(layers)}).encode())
+    control.send(json.dumps({"layers": sorted(layers), "isolation": confine.judge_isolation(layers)}).encode())
     confine_child = partial(bounds.confine_child, child_filter, with_limits="rlimits" in layers)
     _Nursery(control, confine_child, child).serve()
     os._exit(0)
@@ -90,7 +90,7 @@ def _forget_inherited_signals() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _wait_for(first: int, control: _socket.socket) -> None:
+def _wait_and_exit(first: int, control: _socket.socket) -> None:
     """The launcher keeps running only because process 1 of a namespace needs a parent outside of
     it.
     """
@@ -185,7 +185,7 @@ class _Nursery:
     def _become_child(self, job_socket: int, is_spare: bool) -> None:
         try:
             os.dup2(job_socket, 3, inheritable=False)
-            kernel.close_from(4)
+            kernel.close_descriptors(4)
             self.confine_child()
             self.child.live(rehearse=is_spare)
         finally:

@@ -16,7 +16,7 @@ from agents.names import normal_name
 from plumbing.broker import broadcast
 from runs.events import stream
 from runs.events.frames import Frame
-from runs.events.stored import stored
+from runs.events.stored import iterate_stored_events
 from runs.intake import messages as intake
 from runs.models import Session
 from runs.worker import runner
@@ -73,13 +73,13 @@ class Command(BaseCommand):
         except MusterError as error:
             raise CommandError(f"{error} {error.hint}".strip())
         if broadcast.is_reachable():
-            work = threading.Thread(target=execute, args=(str(acceptance.run.pk),))
+            work = threading.Thread(target=execute_run_here, args=(str(acceptance.run.pk),))
             work.start()
             asyncio.run(self.show(stream.in_batches(acceptance.run)))
             work.join()
         else:  # nothing is served here: execute first, then print what happened
-            runner.execute(str(acceptance.run.pk))
-            asyncio.run(self.show(stored(acceptance.run.pk, 0)))
+            runner.execute_run(str(acceptance.run.pk))
+            asyncio.run(self.show(iterate_stored_events(acceptance.run.pk, 0)))
         return acceptance.session
 
     async def show(self, batches: AsyncIterator[list[Frame]]) -> None:
@@ -106,9 +106,9 @@ class Command(BaseCommand):
                         self.stdout.write(f"[{data['status']}: {data['error']['message']}]")
 
 
-def execute(run_id: str) -> None:
+def execute_run_here(run_id: str) -> None:
     """The claim decides: if a worker was faster, nothing happens here."""
     try:
-        runner.execute(run_id)
+        runner.execute_run(run_id)
     finally:
         connections.close_all()

@@ -36,24 +36,24 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         report = {
-            "sandbox": selftest.run(fresh=True).as_dict(),
-            "database": database(),
-            **migrated(),
-            "carrier": carrier(),
+            "sandbox": selftest.run_selftest(fresh=True).as_dict(),
+            "database": check_database(),
+            **check_tables(),
+            "carrier": check_carrier(),
             **servers(),
             "ticker": ticker(),
-            "versions": versions(),
+            "versions": list_versions(),
             **(providers() if options["models"] else {}),
         }
         if options["json"]:
             self.stdout.write(json.dumps(report, indent=2))
         else:
-            self.stdout.write("\n".join(lines(report)))
+            self.stdout.write("\n".join(render_report(report)))
         if not is_well(report):
             sys.exit(1)
 
 
-def database() -> dict[str, Any]:
+def check_database() -> dict[str, Any]:
     """Which database, its version, how long a trivial query takes."""
     began = time.perf_counter()
     try:
@@ -66,10 +66,10 @@ def database() -> dict[str, Any]:
     return {"ok": True, "vendor": connection.vendor, "version": version, "ms": milliseconds_since(began)}
 
 
-def migrated() -> dict[str, Any]:
+def check_tables() -> dict[str, Any]:
     """Whether the tables are those of this code; nothing of a database that does not answer."""
     try:
-        differences, waiting = tables.differences(), tables.waiting()
+        differences, waiting = tables.differences(), tables.list_waiting_migrations()
     except DatabaseError:
         return {}
     if differences:
@@ -80,7 +80,7 @@ def migrated() -> dict[str, Any]:
     return {"tables": {"ok": True}}
 
 
-def carrier() -> dict[str, Any]:
+def check_carrier() -> dict[str, Any]:
     """What wakes workers, and whether its broker answers within two seconds."""
     began = time.perf_counter()
     if problem := carriers.current().problem():
@@ -101,7 +101,7 @@ def ticker() -> dict[str, Any]:
 def servers() -> dict[str, Any]:
     """The parts that need a prepared database."""
     try:
-        return site.report()
+        return site.report_site()
     except DatabaseError:
         return {}
 
@@ -117,7 +117,7 @@ def describe_trial(trial: dict[str, Any]) -> dict[str, Any]:
     return {"ok": trial["ok"], "says": " ".join(filter(None, [trial["message"], trial["hint"], abilities]))}
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     return {"python": platform.python_version(), "django": django.get_version(), "kernel": platform.release()}
 
 
@@ -129,7 +129,7 @@ def is_well(report: dict[str, Any]) -> bool:
     return report["sandbox"]["isolation"] != "none" and all(part.get("ok", True) for part in report.values())
 
 
-def lines(report: dict[str, Any]) -> list[str]:
+def render_report(report: dict[str, Any]) -> list[str]:
     """The report for people."""
     sandbox = report["sandbox"]
     text = [f"Sandbox   isolation {sandbox['isolation']}   {sandbox['machine']}"]

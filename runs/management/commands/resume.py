@@ -25,7 +25,7 @@ class Command(BaseCommand):
         if hold is None:
             self.stdout.write("The site is not on hold.")
             return
-        plan = resuming.plan(hold, run_all=options["run_all"])
+        plan = resuming.plan_resumption(hold, run_all=options["run_all"])
         self.stdout.write(f"On hold: {hold}.")
         self.show(f"runs {DOUBT}", plan.ending)
         self.show("runs continue", plan.continuing)
@@ -33,10 +33,10 @@ class Command(BaseCommand):
         self.stdout.write(f"{plan.firings} events of triggers are refused")
         self.stdout.write(f"{plan.deliveries} webhook deliveries continue; receivers know repeated ones by their id")
         if not options["plan"]:
-            resuming.resume(plan)
+            resuming.resume_site(plan)
             self.stdout.write("The site is no longer on hold.")
 
     def show(self, title: str, runs: list[Any]) -> None:
         self.stdout.write(f"{len(runs)} {title}")
-        for line in resuming.names(runs):
+        for line in resuming.describe_runs(runs):
             self.stdout.write(f"  {line}")

@@ -12,7 +12,7 @@ from agents.models import Agent, Chain, ChainStep, Tool, ToolGrant
 from plumbing import clock
 from runs.models import Run, Schedule, Trigger
 
-from .earlier import first_id_at
+from .earlier import build_first_id
 
 MONTH = timedelta(days=30)
 MOST = 200  # of each kind
@@ -30,16 +30,16 @@ class Month:
 
 def months(agents: Iterable[Agent], user: Any, now: datetime | None = None) -> dict[int, Month]:
     """By the agent's id, in one query; agents without runs are left out."""
-    return months_by("agent", agents, user, now)
+    return count_runs_by_target("agent", agents, user, now)
 
 
 def months_of_chains(chains: Iterable[Chain], user: Any, now: datetime | None = None) -> dict[int, Month]:
     """The same by the chain's id."""
-    return months_by("chain_version__chain", chains, user, now)
+    return count_runs_by_target("chain_version__chain", chains, user, now)
 
 
-def months_by(what: str, rows: Iterable[Agent | Chain], user: Any, now: datetime | None) -> dict[int, Month]:
-    since = first_id_at((now or clock.near()) - MONTH)
+def count_runs_by_target(what: str, rows: Iterable[Agent | Chain], user: Any, now: datetime | None) -> dict[int, Month]:
+    since = build_first_id((now or clock.near()) - MONTH)
     counts = (
         Run.objects.visible_to(user)
         .filter(**{f"{what}__in": [row.pk for row in rows]}, pk__gte=since)
@@ -55,7 +55,7 @@ def months_by(what: str, rows: Iterable[Agent | Chain], user: Any, now: datetime
     return {row["of"]: Month(row["runs"], row["failed"], row["spent"] or Decimal(0), row["last"]) for row in counts}
 
 
-def used_by(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
+def find_users_of_target(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
     """[{"kind", "name"}]: what calls or starts this agent or chain, of the rows that this person can see."""
     kind = str(row._meta.model_name)
     tools = Tool.objects.filter(**row.listed_as())

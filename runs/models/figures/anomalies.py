@@ -19,7 +19,7 @@ from plumbing import clock
 from runs.models import Run
 
 from . import money
-from .earlier import first_id_at
+from .earlier import build_first_id
 
 DAYS = 14  # today and the days before
 FEWEST_RUNS, FEWEST_DAYS = 5, 3  # ended runs of a day that counts, and earlier days that count
@@ -49,7 +49,7 @@ class Anomaly:
         if self.measure == "failures":
             return f"{self.value:.0%} of today's runs of “{self.agent}” failed; usually {self.usual:.0%} do."
         if self.measure == "cost":
-            value, usual = money.dollars(self.value), money.dollars(self.usual)
+            value, usual = money.format_dollars(self.value), money.format_dollars(self.usual)
             return f"A run of “{self.agent}” costs {value} today; usually {usual}."
         return f"A run of “{self.agent}” takes {self.value:.1f} s today; usually {self.usual:.1f} s."
 
@@ -63,7 +63,7 @@ def today(runs: QuerySet[Run], now: datetime | None = None) -> list[Anomaly]:
     now = (now or clock.near()).astimezone(UTC)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     of_agents: dict[Any, dict[Any, dict[str, Any]]] = defaultdict(dict)
-    for row in by_day(runs.filter(pk__gte=first_id_at(midnight - timedelta(days=DAYS - 1)))):
+    for row in by_day(runs.filter(pk__gte=build_first_id(midnight - timedelta(days=DAYS - 1)))):
         of_agents[row["agent_id"]][row["day"]] = row
     anomalies = (anomaly for days in of_agents.values() for anomaly in unusual(days, midnight.date()))
     return sorted(anomalies, key=lambda anomaly: (anomaly.agent, anomaly.measure))
@@ -89,12 +89,12 @@ def unusual(days: dict[Any, dict[str, Any]], day: Any) -> Iterator[Anomaly]:
         return
     for measure in MEASURES:
         value, before = figure(now, measure), [figure(row, measure) for row in earlier]
-        limit = limit_of(measure, before)
+        limit = compute_limit(measure, before)
         if value > limit:
             yield Anomaly(now["agent__name"], measure, value, mean(before), limit, now["runs"])
 
 
-def limit_of(measure: str, before: Sequence[float]) -> float:
+def compute_limit(measure: str, before: Sequence[float]) -> float:
     usual, (least, factor) = mean(before), LEAST[measure]
     return max(usual + DEVIATIONS * pstdev(before), usual + least, usual * factor)
 

@@ -16,7 +16,7 @@ from agents.models import Agent
 from runs.models import Run, ToolCallRecord
 
 from . import money
-from .earlier import counted_before, first_id_at
+from .earlier import build_first_id, counted_before
 
 DAYS = 14
 RECENT = 500  # the newest runs used for latency
@@ -71,8 +71,8 @@ def history(runs: QuerySet[Run], now: datetime | None = None) -> History:
     now = timezone.localtime(now)
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     start = today - timedelta(days=DAYS - 1)
-    counted_at, earlier = counted_before(runs, start, today, now, grouped, name="dashboard")
-    rows = [*earlier, *grouped(runs.filter(pk__gte=first_id_at(today)))]
+    counted_at, earlier = counted_before(runs, start, today, now, group_runs_by_day, name="dashboard")
+    rows = [*earlier, *group_runs_by_day(runs.filter(pk__gte=build_first_id(today)))]
     days = {day.date: day for day in (Day(start.date() + timedelta(days=number)) for number in range(DAYS))}
     agents: dict[int, dict[str, Any]] = defaultdict(lambda: {"count": 0, "failed": 0, "cost": Decimal(0)})
     for row in rows:
@@ -87,7 +87,7 @@ def history(runs: QuerySet[Run], now: datetime | None = None) -> History:
     return History([days[day] for day in sorted(days)][-DAYS:], busiest(agents), counted_at)
 
 
-def grouped(runs: QuerySet[Run]) -> Any:
+def group_runs_by_day(runs: QuerySet[Run]) -> Any:
     groups = runs.order_by().values("status", "agent_id", day=TruncDate("created_at"))
     return groups.annotate(count=Count("pk"), cost=Sum("cost"))
 
@@ -148,6 +148,6 @@ def anomalies(days: list[Day]) -> list[str]:
         sentences.append(f"{today.error_rate:.0%} of today's runs failed; usually {mean(rates):.0%} do.")
     costs = [float(day.cost) for day in before]
     if float(today.cost) > max(mean(costs) + 3 * pstdev(costs), 2 * mean(costs), 0.01):
-        usual = money.dollars(mean(costs))
-        sentences.append(f"Today's runs cost {money.dollars(today.cost)}; usually {usual} a day.")
+        usual = money.format_dollars(mean(costs))
+        sentences.append(f"Today's runs cost {money.format_dollars(today.cost)}; usually {usual} a day.")
     return sentences

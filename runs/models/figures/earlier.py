@@ -17,7 +17,7 @@ _kept: TTLCache[Any, tuple[datetime, Rows]] = TTLCache(256, 300.0)
 _lock = Lock()
 
 
-def first_id_at(moment: datetime) -> UUID:
+def build_first_id(moment: datetime) -> UUID:
     """The smallest UUIDv7 of that millisecond: ids are ordered by time, so the key serves as an
     index on time.
     """
@@ -33,7 +33,7 @@ def counted_before(
     The key is the whole query with its values, so that people never share counts, and the newest of
     those runs: if it is another one, they are counted again.
     """
-    rows = runs.filter(pk__gte=first_id_at(start), pk__lt=first_id_at(today))
+    rows = runs.filter(pk__gte=build_first_id(start), pk__lt=build_first_id(today))
     newest = rows.order_by("-pk").values_list("pk", flat=True).first()
     if newest is None:
         return now, []

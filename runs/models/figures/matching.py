@@ -24,23 +24,25 @@ NAMES = ("session__title", "agent__name", "chain_version__chain__name")
 
 def filter_by_words(runs: QuerySet[Run], text: str) -> QuerySet[Run]:
     """Each word is in a message of the run, in its error, or in the name of its session, agent or chain."""
-    runs = runs.annotate(error_text=as_text("error"))
+    runs = runs.annotate(error_text=cast_to_text("error"))
     for word in text.split()[:WORDS]:
-        runs = runs.filter(match_word(word, *NAMES) | written("error_text", word) | Q(Exists(said(word))))
+        runs = runs.filter(
+            match_word(word, *NAMES) | match_text("error_text", word) | Q(Exists(find_messages_by_word(word)))
+        )
     return runs
 
 
-def said(word: str) -> QuerySet[Message]:
+def find_messages_by_word(word: str) -> QuerySet[Message]:
     """Messages of the outer run with this word."""
     rows = Message.objects.filter(run=OuterRef("pk"), role__in=SAID).order_by()
-    return rows.annotate(words_text=as_text("content")).filter(written("words_text", word))
+    return rows.annotate(words_text=cast_to_text("content")).filter(match_text("words_text", word))
 
 
-def as_text(column: str) -> Cast:
+def cast_to_text(column: str) -> Cast:
     return Cast(column, TextField())
 
 
-def written(column: str, word: str) -> Q:
+def match_text(column: str, word: str) -> Q:
     """As it is, or as JSON escapes it: SQLite keeps JSON as it was written."""
     is_written = Q()
     for spelling in list_spellings(word):
@@ -54,7 +56,7 @@ def with_failed_tool(runs: QuerySet[Run], is_failed: bool = True) -> QuerySet[Ru
     return runs.filter(Exists(failed.order_by()) if is_failed else ~Exists(failed.order_by()))
 
 
-def of_agent(runs: QuerySet[Run], name: str) -> QuerySet[Run]:
+def filter_by_agent_name(runs: QuerySet[Run], name: str) -> QuerySet[Run]:
     """A join would read every run of the user; a name belongs to few agents."""
     named = Agent.objects.filter(name=name).values_list("pk", flat=True)
     return runs.filter(agent__in=list(named[:200]))

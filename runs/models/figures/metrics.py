@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from plumbing import clock
 from runs.models import Approval, Run
 
-from .earlier import first_id_at
+from .earlier import build_first_id
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 RECENT = timedelta(minutes=5)
@@ -46,7 +46,7 @@ class Rows(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         now = clock.near()
         yield by_status("muster_runs_live", "Runs that have not ended.", Run.objects.live())
-        recent = Run.objects.filter(pk__gte=first_id_at(now - RECENT))
+        recent = Run.objects.filter(pk__gte=build_first_id(now - RECENT))
         yield by_status("muster_runs_recent", "Runs accepted within the last five minutes.", recent)
         yield GaugeMetricFamily(
             "muster_oldest_queued_seconds",

@@ -7,7 +7,7 @@ CENT = Decimal("0.01")
 LEAST = Decimal("0.000001")  # smaller amounts are shown as less than this
 
 
-def dollars(value: Any) -> str:
+def format_dollars(value: Any) -> str:
     """US dollars: $0, $1,234.50, $0.0042 (two digits that count), <$0.000001. An empty value is 0."""
     try:
         amount = Decimal(str(value or 0))

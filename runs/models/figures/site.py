@@ -21,7 +21,7 @@ BACKUP_AGE = timedelta(days=2)
 UPGRADED_IN = timedelta(hours=1)
 
 
-def report() -> dict[str, dict[str, Any]]:
+def report_site() -> dict[str, dict[str, Any]]:
     """Every part; needs a database that answers."""
     return {
         "clock": skew(),
@@ -33,7 +33,7 @@ def report() -> dict[str, dict[str, Any]]:
         "workers": workers(),
         "pools": pools(),
         "backup": backup(),
-        "hold": hold(),
+        "hold": check_site_hold(),
     }
 
 
@@ -99,17 +99,19 @@ def workers() -> dict[str, Any]:
     for worker in Worker.objects.alive().order_by("started_at"):
         releases.setdefault(worker.release, []).append(worker)
     *older, newest = sorted(releases.values(), key=lambda group: group[0].started_at) or [[]]
-    seen = "; ".join(f"{names(group)} ({group[0].release or 'unknown'})" for group in releases.values())
+    seen = "; ".join(f"{join_worker_names(group)} ({group[0].release or 'unknown'})" for group in releases.values())
     is_long = bool(older) and clock.near() - newest[0].started_at > UPGRADED_IN
     runs = left_to_newer()
     hints = [
-        f"Restart {names(sum(older, []))}: a newer release has run beside it for over an hour." if is_long else "",
+        f"Restart {join_worker_names(sum(older, []))}: a newer release has run beside it for over an hour."
+        if is_long
+        else "",
         f"Update the workers: {runs} queued runs are of definitions that a newer Muster published." if runs else "",
     ]
     return part(not any(hints), " ".join(filter(None, hints)), seen=seen or "none")
 
 
-def names(group: list[Worker]) -> str:
+def join_worker_names(group: list[Worker]) -> str:
     return ", ".join(worker.name for worker in group)
 
 
@@ -140,7 +142,7 @@ def backup() -> dict[str, Any]:
     return part(age < BACKUP_AGE, "Run manage.py backup from a timer.", hours=round(age.total_seconds() / 3600, 1))
 
 
-def hold() -> dict[str, Any]:
+def check_site_hold() -> dict[str, Any]:
     """A restored site does nothing until it is resumed."""
     held = SiteHold.current()
     return part(held is None, "Run manage.py resume.", state=str(held) if held else "none")

@@ -24,6 +24,6 @@ class Seconds(Func):
         return days.as_sql(compiler, connection, template="((%(expressions)s) * 86400)", **more)
 
 
-def start_of(name: str, length: int) -> Left:
+def truncate_time(name: str, length: int) -> Left:
     """The DAY or HOUR of the time in this column, as text."""
     return Left(Cast(F(name), TextField()), length)

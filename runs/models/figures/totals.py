@@ -43,7 +43,7 @@ class Usage:
 NOTHING = Usage()
 
 
-def of(run: Run) -> Usage:
+def total_usage(run: Run) -> Usage:
     """Without a query for an agent's run."""
     return of_all([run])[run.pk]
 
@@ -70,7 +70,7 @@ def with_children(runs: Sequence[Run]) -> dict[UUID, Usage]:
 
 
 def below_roots(ids: list[UUID]) -> dict[UUID, Usage]:
-    return summed(Run.objects.filter(root_id__in=ids), "root_id") if ids else {}
+    return sum_usage(Run.objects.filter(root_id__in=ids), "root_id") if ids else {}
 
 
 def below_nested(ids: list[UUID]) -> dict[UUID, Usage]:
@@ -79,14 +79,14 @@ def below_nested(ids: list[UUID]) -> dict[UUID, Usage]:
     tops = {pk: pk for pk in ids}  # each run of a level → the chain's run it counts for
     while tops:
         children = Run.objects.filter(parent_id__in=list(tops))
-        for parent, usage in summed(children, "parent_id").items():
+        for parent, usage in sum_usage(children, "parent_id").items():
             sums[tops[parent]] += usage
         parents = children.filter(children__isnull=False).order_by().values_list("pk", "parent_id").distinct()
         tops = {pk: tops[parent] for pk, parent in parents}
     return dict(sums)
 
 
-def summed(runs: QuerySet[Run], by: str) -> dict[UUID, Usage]:
+def sum_usage(runs: QuerySet[Run], by: str) -> dict[UUID, Usage]:
     sums = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost")}
     rows = runs.order_by().values_list(by).annotate(**{f"all_{name}": total for name, total in sums.items()})
     return {pk: Usage(*used) for pk, *used in rows}

@@ -14,8 +14,8 @@ from django.db.models import Case, Count, F, IntegerField, QuerySet, Sum, Value,
 from plumbing import clock
 from runs.models import Run
 
-from .earlier import counted_before, first_id_at
-from .times import DAY, HOUR, Seconds, start_of
+from .earlier import build_first_id, counted_before
+from .times import DAY, HOUR, Seconds, truncate_time
 
 WINDOWS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
 # Upper edges of the latency classes in seconds; percentiles are interpolated within a class.
@@ -85,7 +85,7 @@ def lately(agent_ids: Collection[int]) -> dict[int, Figure]:
     runs = Run.objects.filter(agent_id__in=sorted(agent_ids)).exclude(
         trigger__in=[Run.Trigger.DRAFT, Run.Trigger.MEMORY]
     )
-    for row in counted(runs, "week", "agent_id"):
+    for row in count_outcomes(runs, "week", "agent_id"):
         figures.setdefault(row["agent_id"], Figure()).add(row)
     return figures
 
@@ -98,7 +98,7 @@ def over_time(runs: QuerySet[Run], window: str, now: datetime | None = None) -> 
     length = HOUR if window in ("hour", "day") else DAY
     total = Figure()
     parts: dict[str, Figure] = {}
-    for row in counted(runs.annotate(part=start_of("created_at", length)), window, "part", now):
+    for row in count_outcomes(runs.annotate(part=truncate_time("created_at", length)), window, "part", now):
         total.add(row)
         parts.setdefault(row["part"], Figure()).add(row)
     return total, [(datetime.fromisoformat(at).replace(tzinfo=UTC), parts[at]) for at in sorted(parts)]
@@ -107,25 +107,25 @@ def over_time(runs: QuerySet[Run], window: str, now: datetime | None = None) -> 
 def by_agent(runs: QuerySet[Run], window: str, now: datetime | None = None) -> dict[str, Figure]:
     """Each agent's figures in the window, by name."""
     figures: dict[str, Figure] = {}
-    for row in counted(runs.filter(agent__isnull=False), window, "agent__name", now):
+    for row in count_outcomes(runs.filter(agent__isnull=False), window, "agent__name", now):
         figures.setdefault(row["agent__name"], Figure()).add(row)
     return figures
 
 
-def counted(runs: QuerySet[Run], window: str, by: str, now: datetime | None = None) -> list[dict[str, Any]]:
+def count_outcomes(runs: QuerySet[Run], window: str, by: str, now: datetime | None = None) -> list[dict[str, Any]]:
     """Ended runs of the window by group, status, error and latency class. A week or a month is that
     many whole days (UTC), which this process keeps for some minutes, and today.
     """
     now = now or clock.near()
     if window not in ("week", "month"):
-        return list(grouped(runs.filter(pk__gte=first_id_at(now - WINDOWS[window])), by))
+        return list(group_outcomes(runs.filter(pk__gte=build_first_id(now - WINDOWS[window])), by))
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     start = today - WINDOWS[window]
-    _, earlier = counted_before(runs, start, today, now, lambda rows: grouped(rows, by), name=f"records by {by}")
-    return [*earlier, *grouped(runs.filter(pk__gte=first_id_at(today)), by)]
+    _, earlier = counted_before(runs, start, today, now, lambda rows: group_outcomes(rows, by), name=f"records by {by}")
+    return [*earlier, *group_outcomes(runs.filter(pk__gte=build_first_id(today)), by)]
 
 
-def grouped(runs: QuerySet[Run], by: str) -> Iterable[dict[str, Any]]:
+def group_outcomes(runs: QuerySet[Run], by: str) -> Iterable[dict[str, Any]]:
     took = Seconds(F("finished_at"), F("created_at"))
     edges = [When(took__lt=edge + ROUNDING_S, then=Value(index)) for index, edge in enumerate(EDGES)]
     latency = Case(*edges, default=Value(len(EDGES)), output_field=IntegerField())
@@ -138,7 +138,7 @@ def grouped(runs: QuerySet[Run], by: str) -> Iterable[dict[str, Any]]:
     )
 
 
-def as_json(figure: Figure) -> dict[str, Any]:
+def serialize_track_record(figure: Figure) -> dict[str, Any]:
     return {
         "runs": figure.runs,
         "succeeded": figure.succeeded,

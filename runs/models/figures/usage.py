@@ -12,7 +12,7 @@ from runs.models import Run
 GROUPS = {"agent": "agent__name", "user": "principal__username", "day": "day", "status": "status"}
 
 
-def table(runs: QuerySet[Run], *, by: str, since: datetime, until: datetime) -> list[dict[str, Any]]:
+def build_usage_table(runs: QuerySet[Run], *, by: str, since: datetime, until: datetime) -> list[dict[str, Any]]:
     """One row per group: {by, runs, failed, input_tokens, output_tokens, cost}; cost in US dollars
     as text.
     """

@@ -54,11 +54,11 @@ PAUSES_S = (0.05, 0.2, 1.0, 2.0)  # seconds between attempts to reach a broker t
 
 
 def current() -> Carrier:
-    return carrier(settings.CARRIER)
+    return get_carrier(settings.CARRIER)
 
 
 @cache
-def carrier(name: str) -> Carrier:
+def get_carrier(name: str) -> Carrier:
     return import_string(CARRIERS[name])()
 
 
@@ -80,9 +80,9 @@ def keep_hearing(
         except away as error:
             failures += 1
             log.warning("Cannot listen for work: %s", error)
-            pause(failures, stopping)
+            pause_after_failures(failures, stopping)
 
 
-def pause(failures: int, stopping: threading.Event) -> None:
+def pause_after_failures(failures: int, stopping: threading.Event) -> None:
     """Wait before attempt number `failures` + 1."""
     stopping.wait(PAUSES_S[min(failures, len(PAUSES_S)) - 1])

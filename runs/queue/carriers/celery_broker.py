@@ -39,7 +39,7 @@ class CeleryBroker:
     def ring(self, pool: str) -> bool:
         try:
             with self.app.producer_pool.acquire(block=True, timeout=2) as producer:
-                queue = queue_of(pool)
+                queue = build_wake_queue(pool)
                 producer.publish(
                     [pool, time.time()],
                     routing_key=queue.name,
@@ -92,7 +92,7 @@ def hear(line: Connection, pools: Sequence[str], bell: Bell, stopping: threading
             bell(pool)
         message.ack()
 
-    with Consumer(line, queues=list(map(queue_of, pools)), callbacks=[ring], accept=["json"], prefetch_count=1):
+    with Consumer(line, queues=list(map(build_wake_queue, pools)), callbacks=[ring], accept=["json"], prefetch_count=1):
         while not stopping.is_set():
             try:
                 line.drain_events(timeout=LISTEN_S)
@@ -101,5 +101,5 @@ def hear(line: Connection, pools: Sequence[str], bell: Bell, stopping: threading
                     line.heartbeat_check()
 
 
-def queue_of(pool: str) -> Queue:
+def build_wake_queue(pool: str) -> Queue:
     return Queue(f"muster.wake.{pool}", routing_key=f"muster.wake.{pool}", durable=True, max_length=MOST)

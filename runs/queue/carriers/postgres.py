@@ -33,7 +33,7 @@ class Notify:
     def listen(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
         import psycopg  # not installed where only SQLite is used
 
-        keep_hearing(connect, lambda line: hear(line, pools, bell, stopping), (psycopg.Error,), stopping)
+        keep_hearing(connect_listener, lambda line: hear(line, pools, bell, stopping), (psycopg.Error,), stopping)
 
     def problem(self) -> str:
         try:
@@ -44,7 +44,7 @@ class Notify:
         return ""
 
 
-def connect() -> Any:
+def connect_listener() -> Any:
     """A connection of its own, with the settings of the others; it belongs to no pool of them."""
     import psycopg  # as above
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import redis
 from django.conf import settings
 
-from plumbing.broker.broadcast import channel_of
+from plumbing.broker.broadcast import name_channel
 from plumbing.broker.line import Line
 
-from . import Bell, pause
+from . import Bell, pause_after_failures
 
 log = logging.getLogger(__name__)
 LISTEN_S = 1  # seconds that one call listens; a stop is noticed after that
@@ -24,7 +24,7 @@ class RedisList:
         self.line = Line(settings.QUEUE_URL, timeout_s=2)
 
     def ring(self, pool: str) -> bool:
-        key = key_of(pool)
+        key = name_ready_list(pool)
         try:
             self.line.ask(("LPUSH", key, 1), ("LTRIM", key, 0, MOST - 1))
         except (redis.RedisError, OSError) as error:
@@ -33,7 +33,7 @@ class RedisList:
         return True
 
     def listen(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
-        pool_of = {key_of(pool): pool for pool in pools}
+        pool_of = {name_ready_list(pool): pool for pool in pools}
         broker = Line(settings.QUEUE_URL, timeout_s=LISTEN_S + 2)
         failures = 0
         while not stopping.is_set():
@@ -43,7 +43,7 @@ class RedisList:
             except (redis.RedisError, OSError) as error:
                 failures += 1
                 log.warning("Cannot listen for work: %s", error)
-                pause(failures, stopping)
+                pause_after_failures(failures, stopping)
                 continue
             if entry:
                 bell(pool_of[entry[0]])
@@ -56,5 +56,5 @@ class RedisList:
         return ""
 
 
-def key_of(pool: str) -> bytes:
-    return channel_of("ready", pool)
+def name_ready_list(pool: str) -> bytes:
+    return name_channel("ready", pool)

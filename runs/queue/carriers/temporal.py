@@ -24,7 +24,7 @@ from temporalio.exceptions import TemporalError
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from . import Bell, pause
+from . import Bell, pause_after_failures
 
 log = logging.getLogger(__name__)
 ANSWERS_WITHIN_S = 2.0
@@ -71,7 +71,7 @@ class Temporal:
             "muster-wake",
             pool,
             id=f"muster-{pool}-{id(self)}-{next(self.numbers) % MOST}",
-            task_queue=queue_of(pool),
+            task_queue=name_task_queue(pool),
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             execution_timeout=timedelta(seconds=OLD_S),
@@ -79,7 +79,7 @@ class Temporal:
         )
 
     async def connected(self) -> Client:
-        self.client = self.client or await connect()
+        self.client = self.client or await connect_temporal()
         return self.client
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -98,11 +98,13 @@ class Temporal:
             except AWAY as error:
                 failures += 1
                 log.warning("Cannot listen for work: %s", error)
-                pause(failures, stopping)
+                pause_after_failures(failures, stopping)
 
     async def hear(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
         """One Temporal worker for each pool, until the worker stops. Only activities run on threads."""
-        client = await asyncio.wait_for(connect(), ANSWERS_WITHIN_S)  # a queue has one worker for each connection
+        client = await asyncio.wait_for(
+            connect_temporal(), ANSWERS_WITHIN_S
+        )  # a queue has one worker for each connection
 
         @activity.defn(name="muster-ring")
         async def ring(pool: str) -> None:
@@ -114,7 +116,7 @@ class Temporal:
         with ThreadPoolExecutor(len(pools), thread_name_prefix="bell") as bells:
             workers = [
                 Worker(
-                    client, task_queue=queue_of(pool), workflows=[Wake], activities=[ring],
+                    client, task_queue=name_task_queue(pool), workflows=[Wake], activities=[ring],
                     max_concurrent_activities=1, workflow_runner=UnsandboxedWorkflowRunner(),
                     debug_mode=True,  # otherwise a busy machine is taken for a deadlock
 
@@ -136,10 +138,10 @@ class Temporal:
         return await (await self.connected()).service_client.check_health()
 
 
-async def connect() -> Client:
+async def connect_temporal() -> Client:
     address, _, namespace = settings.TEMPORAL_URL.partition("/")
     return await Client.connect(address, namespace=namespace or "default")
 
 
-def queue_of(pool: str) -> str:
+def name_task_queue(pool: str) -> str:
     return f"muster-{pool}"

@@ -68,7 +68,7 @@ def send_push(notice: Notice, words: Words) -> None:
     body, headers = push.message(
         subscription, json.dumps(about, ensure_ascii=False).encode(), topic=subject.pk.hex, until=subject.expires_at
     )
-    status = post(subscription.endpoint, body, headers)
+    status = post_notice(subscription.endpoint, body, headers)
     if status in (404, 410):
         subscription.delete()
         raise Undeliverable("the browser has unsubscribed")
@@ -90,7 +90,7 @@ def send_teams(notice: Notice, words: Words) -> None:
     }  # fmt: skip
     attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
     message = json.dumps({"type": "message", "attachments": [attachment]}, ensure_ascii=False).encode()
-    accept(post(url, message, {"Content-Type": "application/json"}))
+    accept(post_notice(url, message, {"Content-Type": "application/json"}))
 
 
 def accept(status: int) -> None:
@@ -100,7 +100,7 @@ def accept(status: int) -> None:
         raise Undeliverable(f"answered {status}")
 
 
-def post(url: str, body: bytes, headers: dict[str, Any]) -> int:
+def post_notice(url: str, body: bytes, headers: dict[str, Any]) -> int:
     """The status of the answer. Private addresses are refused, redirects are not followed."""
     try:
         with (

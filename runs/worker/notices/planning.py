@@ -22,32 +22,32 @@ AFTER_S = 10  # that an approval or question must have been open before people a
 Channel = Notice.Channel
 
 
-def plan(now: datetime | None = None) -> int:
+def plan_notices(now: datetime | None = None) -> int:
     """The number of notices that were made."""
     now = now or clock.now()
     before = now - timedelta(seconds=AFTER_S)
     count = 0
     for [pk] in APPROVALS.all(now=now, before=before):
-        count += plan_for(Approval, pk, "approval", now)
+        count += plan_notice(Approval, pk, "approval", now)
     for [pk] in QUESTIONS.all(now=now, before=before):
-        count += plan_for(InputRequest, pk, "question", now)
+        count += plan_notice(InputRequest, pk, "question", now)
     return count
 
 
-def waiting(rows: Any, at: Any) -> Any:
+def query_unnoticed(rows: Any, at: Any) -> Any:
     due = rows.filter(noticed_at=None, created_at__lte=at.before, expires_at__gt=at.now)
     return due.filter(run__status__in=Run.LIVE).order_by("created_at").values_list("pk", flat=True)[:AT_ONCE]
 
 
-APPROVALS = Select(lambda at: waiting(Approval.objects.open(), at), now=DateTimeField(), before=DateTimeField())
+APPROVALS = Select(lambda at: query_unnoticed(Approval.objects.open(), at), now=DateTimeField(), before=DateTimeField())
 QUESTIONS = Select(
-    lambda at: waiting(InputRequest.objects.open().filter(kind=InputRequest.Kind.FORM), at),
+    lambda at: query_unnoticed(InputRequest.objects.open().filter(kind=InputRequest.Kind.FORM), at),
     now=DateTimeField(), before=DateTimeField(),
 )  # fmt: skip
 
 
 @transaction.atomic
-def plan_for(model: Any, pk: Any, name: str, now: datetime) -> int:
+def plan_notice(model: Any, pk: Any, name: str, now: datetime) -> int:
     """One approval or question: taking it and its notices are written together."""
     if not model.objects.open().filter(pk=pk, noticed_at=None).update(noticed_at=now):
         return 0  # another worker was first, or it was just decided
@@ -56,12 +56,12 @@ def plan_for(model: Any, pk: Any, name: str, now: datetime) -> int:
     rows = [
         Notice(**{name: subject}, person=person, channel=channel, address=address, next_attempt_at=now)
         for person in people
-        for channel, address in channels_of(person)
+        for channel, address in list_channels(person)
     ]
     return len(Notice.objects.bulk_create(rows))
 
 
-def channels_of(person: Any) -> Iterable[tuple[str, str]]:
+def list_channels(person: Any) -> Iterable[tuple[str, str]]:
     """(channel, address) of each way in which this person wants to be notified."""
     preference = Preference.of(person)
     if preference.email_notices and person.email and settings.EMAIL_IS_ON:

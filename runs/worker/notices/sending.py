@@ -15,7 +15,7 @@ from runs.models import Approval, Notice, Run
 
 from . import planning
 from .channels import CHANNELS, NotSent, Undeliverable
-from .words import words_of
+from .words import render_notice
 
 log = logging.getLogger(__name__)
 State = Notice.State
@@ -27,10 +27,10 @@ QUEUE = FairQueue("notice", AT_ONCE, EACH_PERSON)
 LOOKS = 8  # queries of one tick: each next one passes over those who have their share
 
 
-def tick() -> int:
+def tick_notices() -> int:
     """Make the notices that are due, and begin to send as many as there are threads."""
     now = clock.now()
-    planning.plan(now)
+    planning.plan_notices(now)
     QUEUE.forget_ended()
     claimed = claim_for_persons(now, QUEUE.count_room(), QUEUE.count_shares())
     for pk, person in claimed:
@@ -38,7 +38,7 @@ def tick() -> int:
     return len(claimed)
 
 
-def claim_due(now: datetime, room: int = AT_ONCE) -> list[Any]:
+def claim_due_notices(now: datetime, room: int = AT_ONCE) -> list[Any]:
     """Take those that are due, each for the time of a lease."""
     return [pk for pk, _ in claim_for_persons(now, room, Shares(EACH_PERSON))]
 
@@ -85,20 +85,20 @@ def deliver(pk: Any) -> None:
     if notice is None:
         return
     if not is_needed(notice):
-        close(notice, State.DROPPED)
+        close_notice(notice, State.DROPPED)
         return
     try:
         with translation.override(Preference.of(notice.person).language or settings.LANGUAGE_CODE):
-            CHANNELS[notice.channel](notice, words_of(notice))
+            CHANNELS[notice.channel](notice, render_notice(notice))
     except Undeliverable as error:
-        close(notice, State.DEAD, str(error))
+        close_notice(notice, State.DEAD, str(error))
     except NotSent as error:
-        again(notice, str(error))
+        retry_notice(notice, str(error))
     except Exception:
         log.exception("Notice %s", notice.pk)
-        close(notice, State.DEAD, "it failed; the server's log says why")
+        close_notice(notice, State.DEAD, "it failed; the server's log says why")
     else:
-        close(notice, State.SENT, sent_at=clock.near())
+        close_notice(notice, State.SENT, sent_at=clock.near())
 
 
 def is_needed(notice: Notice) -> bool:
@@ -111,17 +111,17 @@ def is_needed(notice: Notice) -> bool:
     return Approval.objects.decidable_by(notice.person).filter(pk=notice.approval_id).exists()
 
 
-def again(notice: Notice, error: str) -> None:
+def retry_notice(notice: Notice, error: str) -> None:
     if notice.attempts >= len(WAITS_S):
-        close(notice, State.DEAD, error)
+        close_notice(notice, State.DEAD, error)
         return
     wait = clock.Now(WAITS_S[notice.attempts])
-    change(notice, state=State.PENDING, next_attempt_at=wait, last_error=error[:300])
+    change_notice(notice, state=State.PENDING, next_attempt_at=wait, last_error=error[:300])
 
 
-def close(notice: Notice, state: str, error: str = "", **fields: Any) -> None:
-    change(notice, state=state, last_error=error[:300], **fields)
+def close_notice(notice: Notice, state: str, error: str = "", **fields: Any) -> None:
+    change_notice(notice, state=state, last_error=error[:300], **fields)
 
 
-def change(notice: Notice, **fields: Any) -> None:
+def change_notice(notice: Notice, **fields: Any) -> None:
     Notice.objects.filter(pk=notice.pk, state=State.SENDING).update(attempts=F("attempts") + 1, **fields)

@@ -17,23 +17,26 @@ class Words:
     url: str
 
 
-def words_of(notice: Notice) -> Words:
+def render_notice(notice: Notice) -> Words:
     """In the active language."""
     subject = notice.subject
-    agent = plain(who_asks(subject))
+    agent = make_plain_line(who_asks(subject))
     if isinstance(subject, Approval):
-        title = _("Approval needed: %(tool)s") % {"tool": plain(subject.tool)}
+        title = _("Approval needed: %(tool)s") % {"tool": make_plain_line(subject.tool)}
         if subject.run.principal_id == notice.person_id:
-            body = _("%(agent)s asks before it calls “%(tool)s”.") % {"agent": agent, "tool": plain(subject.tool)}
+            body = _("%(agent)s asks before it calls “%(tool)s”.") % {
+                "agent": agent,
+                "tool": make_plain_line(subject.tool),
+            }
         else:
             body = _("%(agent)s asks before it calls “%(tool)s”, in a run of %(person)s.") % {
                 "agent": agent,
-                "tool": plain(subject.tool),
-                "person": plain(subject.run.principal.get_username()),
+                "tool": make_plain_line(subject.tool),
+                "person": make_plain_line(subject.run.principal.get_username()),
             }
-        return Words(title, body, links.link_to(subject.pk, notice.person_id))
+        return Words(title, body, links.sign_approval_link(subject.pk, notice.person_id))
     title = _("A question from %(agent)s") % {"agent": agent}
-    return Words(title, _("%(agent)s waits for your answer.") % {"agent": agent}, address_of(subject))
+    return Words(title, _("%(agent)s waits for your answer.") % {"agent": agent}, build_question_url(subject))
 
 
 def who_asks(subject: Approval | InputRequest) -> str:
@@ -43,11 +46,11 @@ def who_asks(subject: Approval | InputRequest) -> str:
     return run.chain_version.chain.name if run.chain_version_id else "Muster"
 
 
-def address_of(question: InputRequest) -> str:
+def build_question_url(question: InputRequest) -> str:
     return f"{settings.PUBLIC_URL}/approvals/#question-{question.pk}"
 
 
-def plain(text: str, limit: int = 80) -> str:
+def make_plain_line(text: str, limit: int = 80) -> str:
     """One line without control characters, so that a name cannot add a header or reverse the text after it."""
     kept = "".join(" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text)
     line = " ".join(kept.split())

@@ -18,7 +18,7 @@ from plumbing import clock
 from runs.models import Duty, Run
 
 from . import names
-from .spans import Span, spans_of
+from .spans import Span, build_spans
 
 log = logging.getLogger(__name__)
 DUTY = "traces"  # whose row remembers the last run that was sent
@@ -30,21 +30,21 @@ BOUNDS_S = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 2
 BOUNDS_TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
 
 
-def tick(now: datetime | None = None) -> int:
+def tick_traces(now: datetime | None = None) -> int:
     """Send what has ended since the last time. Returns the number of root runs."""
     if not settings.OTLP_ENDPOINT:
         return 0
     now, sent = now or clock.near(), 0
     for _ in range(MOST_BATCHES):
-        batch = due(now)
-        if not batch or not send(spans_of(batch, with_contents=settings.TRACE_CONTENTS)):
+        batch = find_untraced_runs(now)
+        if not batch or not send_spans(build_spans(batch, with_contents=settings.TRACE_CONTENTS)):
             break
-        remember(batch[-1])
+        remember_exported(batch[-1])
         sent += len(batch)
     return sent
 
 
-def due(now: datetime) -> list[Run]:
+def find_untraced_runs(now: datetime) -> list[Run]:
     """The next root runs to send, oldest first. The first time nothing is: history is not sent."""
     row, is_new = Duty.objects.get_or_create(name=DUTY, defaults={"state": {"at": now.isoformat(), "run": ""}})
     if is_new or not row.state:
@@ -55,12 +55,12 @@ def due(now: datetime) -> list[Run]:
     return list(rows.order_by("finished_at", "pk")[:BATCH])
 
 
-def remember(run: Run) -> None:
-    assert run.finished_at is not None  # as `due` selected it
+def remember_exported(run: Run) -> None:
+    assert run.finished_at is not None  # as `find_untraced_runs` selected it
     Duty.objects.filter(name=DUTY).update(state={"at": run.finished_at.isoformat(), "run": str(run.pk)})
 
 
-def send(spans: Sequence[Span]) -> bool:
+def send_spans(spans: Sequence[Span]) -> bool:
     """Whether the collector accepted them."""
     return not spans or collector(settings.OTLP_ENDPOINT, settings.SERVICE_NAME).send(spans)
 

@@ -38,9 +38,9 @@ class Span:
     attributes: dict[str, JSON] = field(default_factory=dict)
 
 
-def spans_of(roots: Collection[Run], *, with_contents: bool = False) -> list[Span]:
+def build_spans(roots: Collection[Run], *, with_contents: bool = False) -> list[Span]:
     """The spans of these root runs. Four queries, however many runs there are."""
-    traced = {run.pk: trace for run in roots if (trace := trace_of(run)) is not None}
+    traced = {run.pk: trace for run in roots if (trace := choose_trace(run)) is not None}
     family = Q(pk__in=traced) | Q(root__in=traced)
     runs = {run.pk: run for run in Run.objects.filter(family).select_related(*JOINS).order_by("pk")[:MOST]}
     steps = list(StepRun.objects.filter(run__in=runs).order_by("id")[:MOST])
@@ -50,9 +50,9 @@ def spans_of(roots: Collection[Run], *, with_contents: bool = False) -> list[Spa
 JOINS = ("agent", "chain_version__chain", "parent_call")
 
 
-def trace_of(run: Run) -> tuple[int, int | None] | None:
+def choose_trace(run: Run) -> tuple[int, int | None] | None:
     """(trace id, span of the caller); None if the caller has decided that its trace is not recorded."""
-    caller = tracing.parse(run.trace_parent)
+    caller = tracing.parse_trace_parent(run.trace_parent)
     if caller is None:
         return run.pk.int, None
     trace, span, is_recorded = caller
@@ -174,8 +174,8 @@ class Tree:
             "muster.outcome": call.outcome,
         }
         if self.with_contents:
-            attributes[names.TOOL_ARGUMENTS] = shown(call.arguments)
-            attributes[names.TOOL_RESULT] = shown(call.result)
+            attributes[names.TOOL_ARGUMENTS] = render_trace_content(call.arguments)
+            attributes[names.TOOL_RESULT] = render_trace_content(call.result)
         error = "" if call.outcome == "ok" else (call.error or {}).get("code") or call.outcome or "cut_off"
         parent = call.parent_call_id or self.above.get(call.pk) or run.pk
         start = call.started_at or call.created_at
@@ -197,5 +197,5 @@ class Tree:
         )
 
 
-def shown(value: JSON) -> str | None:
-    return None if value is None else contents.cut(contents.as_text(value))
+def render_trace_content(value: JSON) -> str | None:
+    return None if value is None else contents.cut_trace_text(contents.serialize_trace_value(value))

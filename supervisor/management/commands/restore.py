@@ -29,7 +29,7 @@ class Command(BaseCommand):
                 self.try_out(options["file"])
                 return
             refusals.check_data_dir(settings.DATA_DIR, for_nobody=settings.EMBEDDED_POSTGRES and os.geteuid() == 0)
-            refusals.lock(settings.DATA_DIR, "restore")
+            refusals.lock_data_directory(settings.DATA_DIR, "restore")
             with database_at_hand():
                 manifest = restoring.restore(options["file"], replace=options["replace"])
         except (BackupError, refusals.Refusal) as error:

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from supervisor import greeting, handover, options, postgres, preparation, programs, refusals
-from supervisor.logs import say
+from supervisor.logs import print_if_open
 from supervisor.supervision import Child, StartFailed, Supervision
 
 
@@ -22,7 +22,7 @@ class Command(BaseCommand):
     requires_system_checks = []  # `make check` runs them; here they would take a third of the start-up time
 
     def add_arguments(self, parser: CommandParser) -> None:
-        options.add_to(parser)
+        options.add_serve_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         started = time.monotonic()
@@ -38,19 +38,19 @@ class Command(BaseCommand):
             if not settings.EMBEDDED_VALKEY:
                 queue = {"QUEUE_URL": settings.QUEUE_URL} if settings.CARRIER == "list" else {}
                 refusals.check_clusters(**queue, CHANNEL_URL=settings.CHANNEL_URL, CACHE_URL=settings.CACHE_URL)
-            lock = 0 if options["only"] else refusals.lock(settings.DATA_DIR, address)
+            lock = 0 if options["only"] else refusals.lock_data_directory(settings.DATA_DIR, address)
             line = None if options["only"] == "worker" else refusals.listen(settings.HOST, settings.PORT)
         except refusals.Refusal as refusal:
             sys.exit(f"muster: {refusal}")
         gc.collect()
         gc.freeze()  # forked children share the loaded memory as long as it is not written to
-        place = place_of(line, lock, only=options["only"])
+        place = describe_place(line, lock, only=options["only"])
         supervision = Supervision(Path(place.logs) if place.logs else None)
         try:
             if options["only"]:
                 do_first(supervision, preparation.check_tables)
                 supervision.start(program(options["only"], line))
-                say(f"muster: {options['only']} is ready" + (f" at {address}" if line else ""))
+                print_if_open(f"muster: {options['only']} is ready" + (f" at {address}" if line else ""))
             else:
                 start_all(supervision, place, line)
             if not supervision.stopping and not options["only"]:
@@ -59,7 +59,7 @@ class Command(BaseCommand):
             supervision.watch(until=supervision.is_settled)
             handover.become_small(supervision, place)
             supervision.watch()
-            say("muster: stopping")
+            print_if_open("muster: stopping")
         except StartFailed as failure:
             sys.exit(f"muster: {failure}")
         finally:
@@ -68,7 +68,7 @@ class Command(BaseCommand):
             supervision.stop()
 
 
-def place_of(line: Any, lock: int, *, only: str | None) -> handover.Place:
+def describe_place(line: Any, lock: int, *, only: str | None) -> handover.Place:
     """What the small supervisor needs of the settings."""
     return handover.Place(
         line=line.fileno() if line else -1,
@@ -84,7 +84,7 @@ def start_all(supervision: Supervision, place: handover.Place, line: Any) -> Non
     """Servers first, then the database's preparation, then the programs that use both."""
     supervision.start(*embedded_servers(place))
     if not supervision.stopping and not preparation.is_done():
-        do_first(supervision, preparation.prepare)
+        do_first(supervision, preparation.prepare_site)
     if not supervision.stopping:
         supervision.start(program("worker", line), program("web", line))
 
@@ -98,13 +98,13 @@ def do_first(supervision: Supervision, work: Callable[[], None]) -> None:
 def program(name: str, line: Any) -> Child:
     """One of ours, forked with what this process has loaded."""
     return handover.program(
-        name, programs.work if name == "worker" else partial(programs.serve_web, line), settings.DRAIN_S
+        name, programs.run_worker if name == "worker" else partial(programs.serve_web, line), settings.DRAIN_S
     )
 
 
 def embedded_servers(place: handover.Place) -> list[Child]:
     """The embedded servers in use."""
     if settings.EMBEDDED_POSTGRES:
-        postgres.prepare(settings.DATA_DIR)
+        postgres.prepare_cluster(settings.DATA_DIR)
     names = {"valkey": settings.EMBEDDED_VALKEY, "postgres": settings.EMBEDDED_POSTGRES}
     return [handover.server(name, place) for name, is_ours in names.items() if is_ours]

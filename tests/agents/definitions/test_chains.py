@@ -39,8 +39,8 @@ grants: [add]
 def applied(tmp_path, text, alice):
     path = tmp_path / "chains.yaml"
     path.write_text(text)
-    plan = files.plan(files.load(path), owner=alice)
-    files.apply(plan, owner=alice, actor=alice)
+    plan = files.plan_changes(files.load_definition_files(path), owner=alice)
+    files.apply_changes(plan, owner=alice, actor=alice)
     return plan
 
 
@@ -48,7 +48,7 @@ def test_a_chain_goes_to_a_file_and_back_without_loss(alice, make_tool, tmp_path
     make_tool("add")
     plan = applied(tmp_path, FILE, alice)
     assert [change.name for change in plan] == ["inner", "outer"]
-    exported = files.dump(files.export(alice, only="chain"))
+    exported = files.dump_definitions(files.export_definitions(alice, only="chain"))
     wanted = {one["name"]: one for one in yaml.safe_load_all(FILE)}
     assert {one["name"]: one for one in yaml.safe_load_all(exported)} == wanted
     assert [change.verb for change in applied(tmp_path, exported, alice)] == ["same", "same"]

@@ -56,7 +56,7 @@ def test_a_file_becomes_rows_and_comes_back_the_same(folder, tmp_path, alice):
     back = {one["name"]: one for one in yaml.safe_load_all(exported.read_text())}
     assert back["double"]["tests"] == [{"name": "two", "arguments": {"n": 1}, "result": 2}]
     assert back["doubler"]["grants"] == [{"tool": "double", "mode": "ask"}]
-    changes = files.plan(files.load(exported), owner=alice)
+    changes = files.plan_changes(files.load_definition_files(exported), owner=alice)
     assert {change.verb for change in changes} == {"same"}
 
 
@@ -103,12 +103,12 @@ def test_what_yaml_would_read_as_something_else_is_refused_with_its_line(tmp_pat
 )
 def test_quoted_texts_and_written_nulls_are_read(tmp_path, text):
     (tmp_path / "good.yaml").write_text(f"kind: agent\nname: a\ninput_schema: {text}\n")
-    assert len(files.load(tmp_path)) == 1
+    assert len(files.load_definition_files(tmp_path)) == 1
 
 
 def test_no_starter_has_a_property_that_its_author_did_not_mean(db):
     """A description cut at a comma leaves a keyword that JSON Schema does not have."""
-    schemas = [(one["name"], one.get("input_schema") or {}) for one in files.load(STARTERS)]
+    schemas = [(one["name"], one.get("input_schema") or {}) for one in files.load_definition_files(STARTERS)]
     words = {"type", "description", "items", "enum", "default", "format", "minLength", "maxLength", "minItems",
              "maxItems", "minimum", "maximum", "pattern", "properties", "required", "additionalProperties"}  # fmt: skip
     odd = {
@@ -174,7 +174,7 @@ def test_init_db_gives_a_fresh_database_agents_that_work(db):
 def test_the_starters_say_what_their_rows_are(db):
     """Hand-written files and the rows made from them compare as the same, so that a plan is quiet."""
     call_command("init_db", verbosity=0)
-    changes = files.plan(files.load(STARTERS), owner=None)
+    changes = files.plan_changes(files.load_definition_files(STARTERS), owner=None)
     assert [str(change) for change in changes if change.verb != "same"] == []
 
 
@@ -183,13 +183,13 @@ def test_what_cannot_be_undone_asks_unless_the_file_says_allow(tmp_path, offline
         Tool.objects.create(owner=alice, name=name, kind="function", effect=effect)
     grants = ["wipe", {"tool": "wipe-freely", "mode": "allow"}, "look"]
     agent = {"kind": "agent", "name": "helper", "provider": "offline", "grants": grants}
-    (tmp_path / "helper.yaml").write_text(files.dump([agent]))
-    wanted = files.load(tmp_path)
-    files.apply(files.plan(wanted, owner=alice), owner=alice, actor=alice)
+    (tmp_path / "helper.yaml").write_text(files.dump_definitions([agent]))
+    wanted = files.load_definition_files(tmp_path)
+    files.apply_changes(files.plan_changes(wanted, owner=alice), owner=alice, actor=alice)
     modes = dict(ToolGrant.objects.values_list("tool__name", "mode"))
     assert modes == {"wipe": "ask", "wipe-freely": "allow", "look": "allow"}
-    assert [change.verb for change in files.plan(wanted, owner=alice)] == ["same"]
-    [written] = [one for one in files.export(alice) if one["kind"] == "agent"]
+    assert [change.verb for change in files.plan_changes(wanted, owner=alice)] == ["same"]
+    [written] = [one for one in files.export_definitions(alice) if one["kind"] == "agent"]
     assert written["grants"] == grants
 
 
@@ -197,9 +197,9 @@ def test_a_field_that_left_the_file_is_a_change(folder, alice):
     (folder / "a.yaml").write_text(DOUBLE.replace("kind: function\n", "kind: function\nis_pure: true\n"))
     call_command("apply_definitions", str(folder), user="alice", verbosity=0)
     (folder / "a.yaml").write_text(DOUBLE)
-    changes = files.plan(files.load(folder), owner=alice)
+    changes = files.plan_changes(files.load_definition_files(folder), owner=alice)
     assert [str(change) for change in changes if change.verb != "same"] == ["change   function double (is_pure)"]
-    files.apply(changes, owner=alice, actor=alice)
+    files.apply_changes(changes, owner=alice, actor=alice)
     assert not StoredFunction.objects.get().is_pure
 
 
@@ -208,16 +208,18 @@ def test_drafts_teams_and_what_is_live_come_back(folder, tmp_path, alice, team):
     function = StoredFunction.objects.get()
     function.source, function.team = function.source.replace("n * 2", "n * 3"), team
     function.tests.all().delete()
-    store.save(function, user=alice)
-    store.save(StoredFunction(name="draft", source="def f(on: str = 'off'):\n    return on\n", owner=alice), user=alice)
+    store.save_function(function, user=alice)
+    store.save_function(
+        StoredFunction(name="draft", source="def f(on: str = 'off'):\n    return on\n", owner=alice), user=alice
+    )
     file = tmp_path / "out.yml"
-    before = files.export(alice)
-    file.write_text(files.dump(before))
+    before = files.export_definitions(alice)
+    file.write_text(files.dump_definitions(before))
     ToolGrant.objects.all().delete()
     for row in StoredFunction.objects.all():
-        store.delete(row, user=alice)
+        store.delete_function(row, user=alice)
     call_command("apply_definitions", str(file), user="alice", verbosity=0)
-    assert files.export(alice) == before
+    assert files.export_definitions(alice) == before
     double, draft = (StoredFunction.objects.get(name=name) for name in ("double", "draft"))
     assert "n * 3" in double.source and "n * 2" in double.published.source and double.team == team
     assert draft.published is None
@@ -250,7 +252,9 @@ def test_the_hooks_of_an_agent_come_back_the_same(tmp_path, offline, alice):
     expected = list(yaml.safe_load_all(HOOKED))[1]["hooks"]
     expected[1] = {key: expected[1][key] for key in ("place", "function", "pinned_version", "tools", "timeout_s")}
     assert agents.AgentKind().read(agent)["hooks"] == expected
-    assert {change.verb for change in files.plan(files.load(tmp_path), owner=alice)} == {"same"}
+    assert {change.verb for change in files.plan_changes(files.load_definition_files(tmp_path), owner=alice)} == {
+        "same"
+    }
 
 
 @pytest.mark.parametrize(
@@ -277,18 +281,20 @@ def test_the_live_version_of_an_agent_comes_back_beside_its_draft(folder, tmp_pa
     agent.system_prompt, agent.timeout, agent.model_params = "Unfinished.", 60, {"temperature": 0.5}
     agent.save()
     agent.grants.all().delete()
-    (exported,) = (one for one in files.export(alice) if one["kind"] == "agent")
+    (exported,) = (one for one in files.export_definitions(alice) if one["kind"] == "agent")
     assert (exported["system_prompt"], exported["live"]["system_prompt"][:11]) == ("Unfinished.", "You double.")
     assert (exported.get("grants"), exported["live"]["grants"]) == (None, [{"tool": "double", "mode": "ask"}])
-    before = files.export(alice)
+    before = files.export_definitions(alice)
     file = tmp_path / "out.yml"
-    file.write_text(files.dump(before))
+    file.write_text(files.dump_definitions(before))
     agent.delete_unused()
     call_command("apply_definitions", str(file), user="alice", verbosity=0)
     again = Agent.objects.get()
-    assert files.export(alice) == before
+    assert files.export_definitions(alice) == before
     assert (again.published.spec["system_prompt"][:11], again.system_prompt) == ("You double.", "Unfinished.")
-    assert {change.verb for change in files.plan(files.load(tmp_path / "out.yml"), owner=alice)} == {"same"}
+    assert {
+        change.verb for change in files.plan_changes(files.load_definition_files(tmp_path / "out.yml"), owner=alice)
+    } == {"same"}
 
 
 def test_words_of_a_file_stay_words(tmp_path):
@@ -296,7 +302,7 @@ def test_words_of_a_file_stay_words(tmp_path):
         "kind: function\nname: f\nsource: x\ntests:\n"
         "  - {name: n, arguments: {a: 2026-01-01, b: 12:30, c: on, d: 007, e: 1.5}}\n"
     )
-    (found,) = files.load(tmp_path)
+    (found,) = files.load_definition_files(tmp_path)
     assert found["tests"][0]["arguments"] == {"a": "2026-01-01", "b": "12:30", "c": "on", "d": "007", "e": 1.5}
 
 
@@ -318,5 +324,5 @@ def test_a_field_that_a_definition_does_not_have_is_refused(tmp_path, text, fiel
     file = tmp_path / "one.yaml"
     file.write_text(text)
     with pytest.raises(Invalid) as refused:
-        files.load(file)
+        files.load_definition_files(file)
     assert refused.value.code == "unknown_field" and [one["field"] for one in refused.value.details] == [field]

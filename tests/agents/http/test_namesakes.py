@@ -135,7 +135,7 @@ def test_the_collection_of_the_named_owner_is_searched_and_filled(alice, bob, te
         Collection.objects.create(name="twin", owner=bob, team=team),
     ]
     for row, text in zip(rows, ("Returns take ten days.", "Returns take thirty days."), strict=True):
-        catalog.list_tools(row)
+        catalog.save_collection_tools(row)
         add(row, "rules.txt", text)
     index()
     path = f"{V1}/collections/twin"

@@ -23,7 +23,7 @@ from agents.models import (
     Tool,
 )
 from connectors.models import Connection
-from connectors.tools import account_of
+from connectors.tools import choose_user_connection
 from devices.models import Device, Record
 from functions import store
 from functions.host import Host
@@ -92,7 +92,7 @@ def hook(world):
 
 def make_function(world):
     function = world.shared(StoredFunction, "double", source=SOURCE, entry="double")
-    store.publish(function, user=world.owner)
+    store.publish_function(function, user=world.owner)
     return function
 
 
@@ -154,7 +154,7 @@ def connection(world):
     path = f"{V1}/connections/{made.pk}"
 
     def may_use(person):
-        return answers(lambda: account_of(person.pk, "gmail", ""))
+        return answers(lambda: choose_user_connection(person.pk, "gmail", ""))
 
     return row(path, use=may_use, change=("patch", path, {"enabled": False}))
 
@@ -283,10 +283,10 @@ def record(world):
 
 
 def skill(world):
-    made = skills.save(
+    made = skills.save_skill(
         Skill(owner=world.owner, team=world.team), skill_md(), None, user=world.owner, untrusted=False
     )  # fmt: skip
-    skills.publish(made, user=world.owner)
+    skills.publish_skill(made, user=world.owner)
     path = f"{V1}/skills/invoices"
     use = ("put", f"{V1}/agents/mine/grants/", [{"tool": "invoices"}])
     return row(path, use=use, change=("patch", path, {"text": skill_md(body="Other.")}))

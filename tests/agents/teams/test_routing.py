@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agents.models import Agent, Membership, Team
-from registry.routing.profiles import profiles_for
+from registry.routing.profiles import list_profiles
 
 pytestmark = pytest.mark.django_db
 
@@ -18,8 +18,8 @@ def test_two_teams_agents_of_one_name_are_not_chosen_between(
     for owner, where in ((alice, team), (charlie, other)):
         row = Agent.objects.create(name="helper", owner=owner, team=where, provider=offline, capabilities=["mail"])
         row.publish(author=owner)
-    assert [profile.name for profile in profiles_for(charlie)] == ["helper"]
-    assert profiles_for(bob) == []
+    assert [profile.name for profile in list_profiles(charlie)] == ["helper"]
+    assert list_profiles(bob) == []
     mine = Agent.objects.create(name="helper", owner=bob, provider=offline)
     mine.publish(author=bob)
-    assert [profile.id for profile in profiles_for(bob)] == [mine.pk]
+    assert [profile.id for profile in list_profiles(bob)] == [mine.pk]

@@ -150,8 +150,8 @@ class World:
 
     def make_function(self, user: User, mark: str) -> Any:
         source = f'def {mark}(n: int = 1) -> str:\n    """{content_of(mark)}"""\n    return "{content_of(mark)}"\n'
-        function = store.save(StoredFunction(name=mark, source=source, owner=user), user=user)
-        store.publish(function, user=user)
+        function = store.save_function(StoredFunction(name=mark, source=source, owner=user), user=user)
+        store.publish_function(function, user=user)
         return StoredFunction.objects.get(pk=function.pk), ()
 
     def make_chain(self, user: User, mark: str) -> Any:

@@ -76,12 +76,12 @@ def test_a_call_that_broke_in_the_middle_of_a_page_misses_and_doubles_nothing(al
 def test_a_worker_that_died_with_claimed_messages_does_not_keep_them(alice, account, gmail, use, time_machine):
     gmail.deliver("one")
     connection = Connection.objects.get()
-    stream = ledger.stream_of({})
+    stream = ledger.build_stream_key({})
     ledger.note_found(connection, stream, ["m1001"])
-    assert len(ledger.claim(connection, stream, "dead-call", 10)) == 1
+    assert len(ledger.claim_oldest_items(connection, stream, "dead-call", 10)) == 1
     assert subjects(fetch(use, alice)) == []
     later = DeliveredItem.objects.get().claimed_at + ledger.STALE * 1.1
-    assert len(ledger.claim(connection, stream, "next-call", 10, later)) == 1
+    assert len(ledger.claim_oldest_items(connection, stream, "next-call", 10, later)) == 1
 
 
 def test_an_expired_cursor_falls_back_to_a_scan_by_date(alice, account, gmail, use):

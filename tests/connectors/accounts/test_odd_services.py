@@ -60,12 +60,12 @@ def test_a_cursor_without_an_answer_is_given_up_the_third_time(alice, graph, use
     graph.deliver("one")
     use(alice, "outlook", "fetch_new")
     graph.deliver("two")
-    link = Connection.objects.get(provider="outlook").cursor[ledger.stream_of({})]["link"]
+    link = Connection.objects.get(provider="outlook").cursor[ledger.build_stream_key({})]["link"]
     for _ in range(2):
         graph.faults += [Fault("/delta", status=500, times=3)]
         with pytest.raises(ToolFailed):
             use(alice, "outlook", "fetch_new")
-        assert Connection.objects.get(provider="outlook").cursor[ledger.stream_of({})]["link"] == link
+        assert Connection.objects.get(provider="outlook").cursor[ledger.build_stream_key({})]["link"] == link
     graph.faults += [Fault("/delta", status=500, times=3)]
     assert subjects(use(alice, "outlook", "fetch_new")) == ["two"]
 
@@ -355,7 +355,7 @@ def test_a_page_that_takes_too_long_is_delivered_without_its_text(alice, gmail, 
     def refuse(task, *parts):
         raise apart.TooMuch("it takes too long")
 
-    monkeypatch.setattr(apart, "read", refuse)
+    monkeypatch.setattr(apart, "run_reader_task", refuse)
     identity = gmail.deliver("odd")
     message = use(alice, "gmail", "read", id=identity).value
     assert message["subject"] == "odd" and "too complex" in message["left_out"][0]["reason"]
@@ -370,7 +370,7 @@ def test_while_the_readers_are_busy_no_message_is_to_blame(alice, gmail, use, mo
     gmail.deliver("one")
     gmail.deliver("two")
     with monkeypatch.context() as patch:
-        patch.setattr(apart, "read", refuse)
+        patch.setattr(apart, "run_reader_task", refuse)
         with pytest.raises(ToolFailed) as failure:
             use(alice, "gmail", "fetch_new")
     assert failure.value.code == "busy"

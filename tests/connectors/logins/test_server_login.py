@@ -19,7 +19,7 @@ from connectors.logins import server_login
 from connectors.logins.checking import check_logins
 from connectors.models import Authorization, Connection
 from connectors.toolsets import sessions
-from connectors.toolsets.mcp import list_tools
+from connectors.toolsets.mcp import fetch_server_tools
 from tests.connectors.fake_mcp_login import FakeMcpLogin
 from tests.connectors.linked import call_tool, spec_of
 from tests.connectors.loopback import Fault
@@ -79,7 +79,7 @@ def change(client, row, **fields):
 
 def test_a_server_that_wants_a_login_says_where_it_begins(alice, alice_api, row):
     with pytest.raises(ToolFailed) as failure:
-        list_tools(row, alice.pk)
+        fetch_server_tools(row, alice.pk)
     assert failure.value.code == "reconnect_needed"
     link = failure.value.details["reconnect"]
     assert link.endswith(f"/connections/mcp/authorize?connection={row.pk}")
@@ -175,7 +175,7 @@ def test_a_clients_secret_is_not_sent_to_the_server_itself(alice, alice_api, fak
     Secret.objects.create(owner=alice, name="client", value="ours", hosts=["127.0.0.1"])
     change(alice_api, row, config={"client_id": "muster-here"}, secret_name="client")
     with pytest.raises(ToolFailed):
-        list_tools(Connection.objects.get(), alice.pk)
+        fetch_server_tools(Connection.objects.get(), alice.pk)
     assert not any("ours" in asked.headers.get("authorization", "") for asked in fake.asked)
 
 

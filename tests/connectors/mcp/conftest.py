@@ -22,8 +22,8 @@ def fake(allowed, closed_sessions):
 def server(alice, fake):
     """A connection to the fake with its tools listed."""
     from connectors.models import Connection
-    from connectors.toolsets.mcp import list_tools
+    from connectors.toolsets.mcp import fetch_server_tools
 
     row = Connection.objects.create(owner=alice, name="fake", provider="mcp", base_url=fake.address)
-    list_tools(row, alice.pk)
+    fetch_server_tools(row, alice.pk)
     return row

@@ -56,7 +56,7 @@ def open_session():
     opened = []
 
     def make(address):
-        one = session.opened(lambda: transport(address), soon(), LEGACY)
+        one = session.open_server_session(lambda: transport(address), soon(), LEGACY)
         opened.append(one)
         return one
 

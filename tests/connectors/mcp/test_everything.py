@@ -37,7 +37,7 @@ def address():
 @pytest.fixture(params=["http", "stdio"])
 def opened(request, address):
     make = http(address) if request.param == "http" else lambda: ProgramTransport(["node", SERVER, "stdio"])
-    one = session.opened(make, soon())
+    one = session.open_server_session(make, soon())
     yield one
     one.close()
 
@@ -72,7 +72,7 @@ def test_a_long_call_reports_its_progress(opened):
 
 
 def test_a_question_is_answered_by_another_session(address):
-    one = session.opened(http(address), soon())
+    one = session.open_server_session(http(address), soon())
     with pytest.raises(InputRequired) as question:
         one.call_tool("trigger-elicitation-request", {}, soon(), listener=Listener())
     key = next(iter(question.value.requests))
@@ -82,7 +82,7 @@ def test_a_question_is_answered_by_another_session(address):
 
 
 def test_over_pipes_a_question_that_cannot_wait_is_cancelled():
-    one = session.opened(lambda: ProgramTransport(["node", SERVER, "stdio"]), soon())
+    one = session.open_server_session(lambda: ProgramTransport(["node", SERVER, "stdio"]), soon())
     try:
         assert "cancel" in text_of(one.call_tool("trigger-elicitation-request", {}, soon(), listener=Listener()))
     finally:
@@ -98,7 +98,7 @@ def test_a_page_to_visit_before_the_call_is_a_question(opened):
 
 
 def test_a_session_that_the_server_has_ended_is_recognised(address):
-    one = session.opened(http(address), soon())
+    one = session.open_server_session(http(address), soon())
     httpx2.delete(address, headers={"Mcp-Session-Id": one.transport.session_id, "MCP-Protocol-Version": LEGACY})
     with pytest.raises(SessionLost):
         one.call_tool("echo", {"message": "hi"}, soon())

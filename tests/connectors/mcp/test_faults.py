@@ -8,7 +8,7 @@ import pytest
 from agents.tools import OutcomeUnknown, ToolFailed
 from connectors.models import RemoteTool
 from connectors.toolsets import sessions
-from connectors.toolsets.mcp import list_tools
+from connectors.toolsets.mcp import fetch_server_tools
 from tests.connectors.fake_mcp import ECHO, ModernMcp, stream
 from tests.connectors.loopback import Answer, Fault
 from tests.connectors.mcp.calls import API, call
@@ -25,7 +25,7 @@ def test_a_session_is_opened_once_and_anew_when_the_server_forgot_it(alice, serv
 
 def test_reading_the_tools_survives_a_forgotten_session_too(alice, server, fake):
     fake.open.clear()
-    assert list_tools(server, alice.pk).gone == [] and fake.sessions == 2
+    assert fetch_server_tools(server, alice.pk).gone == [] and fake.sessions == 2
 
 
 def test_a_session_lost_in_the_middle_of_a_call_does_not_repeat_it(alice, server, fake):
@@ -42,7 +42,7 @@ def test_a_session_lost_in_the_middle_of_a_call_does_not_repeat_it(alice, server
 def test_a_call_that_fails_does_not_end_another_one_in_the_same_session(alice, server, fake):
     """The first waits at the server while the second gets nonsense, which drops the session."""
     kept, key = next(iter(sessions._kept.values())), next(iter(sessions._kept))
-    with sessions.opened(server, alice.pk, monotonic() + 5) as (used, _):
+    with sessions.open_kept_session(server, alice.pk, monotonic() + 5) as (used, _):
         assert used is kept
         fake.reply = lambda message: Answer(200, b"<html>")
         with pytest.raises(OutcomeUnknown):
@@ -75,7 +75,7 @@ def test_a_server_that_was_updated_to_the_newest_version_is_asked_again(alice, s
 def test_a_result_must_match_the_output_schema_of_its_tool(alice, server, fake, answer, code):
     rule = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     fake.tools = [{**ECHO, "name": "count", "outputSchema": rule}]
-    list_tools(server, alice.pk)
+    fetch_server_tools(server, alice.pk)
     fake.reply = lambda message: fake.result(message, answer)
     result = call(alice, "fake_count", text="hello")
     assert (result.error or {}).get("code", "") == code and result.untrusted
@@ -110,7 +110,7 @@ def test_log_messages_are_printed_and_bounded(alice, server, fake):
 def test_a_tool_whose_header_marks_break_the_rules_is_refused(alice, server, fake):
     marked = {"type": "object", "properties": {"text": {"type": "string", "x-mcp-header": "a\r\nb"}}}
     fake.tools = [dict(ECHO), {**ECHO, "name": "marked", "inputSchema": marked}]
-    assert [one["name"] for one in list_tools(server, alice.pk).refused] == ["marked"]
+    assert [one["name"] for one in fetch_server_tools(server, alice.pk).refused] == ["marked"]
 
 
 def test_a_server_that_never_answers_costs_its_own_time_and_no_more(alice, server, fake):

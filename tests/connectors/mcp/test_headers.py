@@ -1,6 +1,6 @@
 import pytest
 
-from connectors.mcp.headers import BadMark, encoded, marks, of_arguments, of_message
+from connectors.mcp.headers import BadMark, build_message_headers, encode_header_text, marks, of_arguments
 
 
 def schema(**properties):
@@ -23,11 +23,11 @@ def marked(name="Region", type="string"):
     ],
 )
 def test_values_are_encoded_as_the_specification_shows(text, header):
-    assert encoded(text) == header
+    assert encode_header_text(text) == header
 
 
 def test_a_line_break_in_a_name_cannot_add_a_header():
-    headers = of_message({"method": "tools/call", "params": {"name": "x\r\nAuthorization: stolen"}})
+    headers = build_message_headers({"method": "tools/call", "params": {"name": "x\r\nAuthorization: stolen"}})
     assert "\n" not in headers["Mcp-Name"] and headers["Mcp-Name"].startswith("=?base64?")
 
 

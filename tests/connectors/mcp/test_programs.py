@@ -10,7 +10,7 @@ import pytest
 from agents.models import Tool
 from agents.tools import OutcomeUnknown, ToolFailed
 from connectors.models import Connection
-from connectors.toolsets.mcp import list_tools
+from connectors.toolsets.mcp import fetch_server_tools
 from tests.connectors.linked import call_tool, spec_of
 from tests.connectors.mcp.calls import API, call
 from tests.live import command_line
@@ -27,7 +27,7 @@ def program(alice, settings, closed_sessions, monkeypatch):
     monkeypatch.chdir(ROOT)
     settings.MCP_COMMANDS = [shlex.join(PROGRAM)]
     row = Connection.objects.create(owner=alice, name="local", provider="mcp", config={"command": PROGRAM})
-    list_tools(row, alice.pk)
+    fetch_server_tools(row, alice.pk)
     return row
 
 
@@ -97,6 +97,6 @@ def reference(allowed, closed_sessions):
 
 def test_the_reference_server_is_used_over_streamable_http(alice, reference):
     row = Connection.objects.create(owner=alice, name="ref", provider="mcp", base_url=reference)
-    assert "add" in list_tools(row, alice.pk).new
+    assert "add" in fetch_server_tools(row, alice.pk).new
     assert call(alice, "ref_add", a=20, b=22, seconds=60).value == {"result": 42}
     assert call(alice, "ref_shout", text="hey", seconds=60).value == {"result": "HEY"}

@@ -7,7 +7,7 @@ from agents.models import Tool
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed
 from connectors.models import Connection, RemoteTool
 from connectors.toolsets import mcp_reading
-from connectors.toolsets.mcp import McpToolset, list_tools
+from connectors.toolsets.mcp import McpToolset, fetch_server_tools
 from tests.connectors.linked import spec_of
 from tests.connectors.loopback import Answer
 from tests.connectors.mcp.calls import API, call
@@ -19,7 +19,7 @@ PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(1000)
 
 def connect(owner, address, name="fake"):
     row = Connection.objects.create(owner=owner, name=name, provider="mcp", base_url=address)
-    return row, list_tools(row, owner.pk)
+    return row, fetch_server_tools(row, owner.pk)
 
 
 # -- a real server -----------------------------------------------------------------------------------------------------
@@ -95,9 +95,9 @@ def test_only_what_a_server_has_is_offered(alice, full):
     row, listing = connect(alice, full.address)
     assert set(listing.new) == {"echo", "resources/templates/list", "resources/read"}
     full.pages["prompts/list"] = {"prompts": [{"name": "greet"}]}
-    assert set(list_tools(row, alice.pk).new) == {"prompts/list", "prompts/get"}
+    assert set(fetch_server_tools(row, alice.pk).new) == {"prompts/list", "prompts/get"}
     full.pages["prompts/list"] = {"prompts": []}
-    assert set(list_tools(row, alice.pk).gone) == {"prompts/list", "prompts/get"}
+    assert set(fetch_server_tools(row, alice.pk).gone) == {"prompts/list", "prompts/get"}
 
 
 def test_a_server_that_declares_none_is_not_asked(alice, full):
@@ -174,7 +174,7 @@ ODD = [
 
 @pytest.mark.parametrize("method, result, expected", ODD, ids=range(len(ODD)))
 def test_odd_answers_are_read_as_far_as_they_go(method, result, expected):
-    answer = mcp_reading.answer_of(method, result)
+    answer = mcp_reading.build_reading_answer(method, result)
     assert expected is None or answer["structuredContent"] == expected
 
 

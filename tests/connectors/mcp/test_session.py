@@ -40,7 +40,7 @@ def transport(server):
 
 
 def opened(server, era=""):
-    return session.opened(lambda: transport(server), soon(), era)
+    return session.open_server_session(lambda: transport(server), soon(), era)
 
 
 def call(open_session, seconds=10.0, **more):

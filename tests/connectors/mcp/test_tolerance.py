@@ -9,8 +9,8 @@ import pytest
 from agents.models import Tool
 from agents.tools import ToolFailed
 from connectors.models import Connection
-from connectors.toolsets.mcp import list_tools
-from connectors.toolsets.mcp_results import result_of
+from connectors.toolsets.mcp import fetch_server_tools
+from connectors.toolsets.mcp_results import build_mcp_result
 from tests.connectors.fake_mcp import ECHO
 from tests.connectors.loopback import Answer
 from tests.connectors.mcp.calls import call, forget_list
@@ -31,12 +31,14 @@ OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
     ],
 )
 def test_null_is_no_structured_content(answer, output_schema, value):
-    result = result_of(answer, SimpleNamespace(output_schema=output_schema))
+    result = build_mcp_result(answer, SimpleNamespace(output_schema=output_schema))
     assert result.ok and result.value == value
 
 
 def test_an_error_that_is_structured_alone_is_told():
-    result = result_of({"isError": True, "content": [], "structuredContent": {"reason": "no"}}, SimpleNamespace())
+    result = build_mcp_result(
+        {"isError": True, "content": [], "structuredContent": {"reason": "no"}}, SimpleNamespace()
+    )
     assert result.error["message"] == '{"reason": "no"}'
 
 
@@ -59,7 +61,7 @@ def test_any_success_is_an_answer_to_a_notification(alice, fake, answer):
     message = fake.message
     fake.routes[0] = (*fake.routes[0][:2], lambda asked: message(asked) if "id" in asked.json else answer)
     row = Connection.objects.create(owner=alice, name="fake", provider="mcp", base_url=fake.address)
-    assert list_tools(row, alice.pk).new == ["echo"]
+    assert fetch_server_tools(row, alice.pk).new == ["echo"]
     assert call(alice, text="hello").value == "hello"
 
 
@@ -67,7 +69,7 @@ def test_any_success_is_an_answer_to_a_notification(alice, fake, answer):
 def test_of_two_tools_with_one_name_the_first_is_used(alice, server, fake):
     other = {**ECHO, "description": "Another one of this name."}
     fake.tools = [dict(ECHO), other]
-    assert [one["reason"] for one in list_tools(server, alice.pk).refused] == ["Two tools have the same name."]
+    assert [one["reason"] for one in fetch_server_tools(server, alice.pk).refused] == ["Two tools have the same name."]
     forget_list()
     assert call(alice, text="hello").value == "hello"
 
@@ -81,7 +83,7 @@ def test_of_two_tools_with_one_name_the_first_is_used(alice, server, fake):
 @pytest.mark.django_db
 def test_of_two_tools_with_one_name_the_usable_one_is_used(alice, server, fake):
     fake.tools = [{**ECHO, "inputSchema": {"type": "object", "$ref": "https://other.example"}}, dict(ECHO)]
-    list_tools(server, alice.pk)
+    fetch_server_tools(server, alice.pk)
     forget_list()
     assert call(alice, text="hello").value == "hello"
 
@@ -90,7 +92,7 @@ def test_of_two_tools_with_one_name_the_usable_one_is_used(alice, server, fake):
 @pytest.mark.parametrize("schema", [{}, {"properties": {"text": {"type": "string"}}}, None])
 def test_a_schema_without_a_type_describes_an_object(alice, server, fake, schema):
     fake.tools.append({**ECHO, "name": "other", "inputSchema": schema})
-    assert list_tools(server, alice.pk).new == ["other"]
+    assert fetch_server_tools(server, alice.pk).new == ["other"]
     assert Tool.objects.get(name="fake_other").input_schema["type"] == "object"
 
 
@@ -159,5 +161,5 @@ def test_lines_of_a_program_that_are_no_messages_are_skipped(alice, settings, cl
     command = [sys.executable, str(tmp_path / "server.py")]
     settings.MCP_COMMANDS = [shlex.join(command)]
     row = Connection.objects.create(owner=alice, name="fake", provider="mcp", config={"command": command})
-    assert list_tools(row, alice.pk).new == ["echo"]
+    assert fetch_server_tools(row, alice.pk).new == ["echo"]
     assert call(alice, seconds=60).value == "done"

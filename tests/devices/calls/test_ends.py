@@ -73,7 +73,9 @@ async def test_a_call_arrives_though_the_connection_to_the_broker_was_cut_before
 
 
 async def test_a_frame_the_layer_lost_is_sent_again_by_the_sweep(alice, laptop, monkeypatch, short_hold):
-    monkeypatch.setattr("plumbing.broker.broadcast.publish", lambda channel, message: True)  # says yes, sends nothing
+    monkeypatch.setattr(
+        "plumbing.broker.broadcast.publish_message", lambda channel, message: True
+    )  # says yes, sends nothing
     id = str(uuid.uuid4())
     async with ScriptedDevice(laptop[1]) as device:
         await device.hello()

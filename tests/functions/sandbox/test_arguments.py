@@ -7,7 +7,7 @@ import pytest
 from agents.schema import check_schema, validate
 from functions import annotations, sandbox
 from functions.sandbox.inside import arguments
-from functions.signature import read
+from functions.signature import read_source_signature
 
 IMPORTS = ("collections", "dataclasses", "datetime", "decimal", "enum", "fractions", "pathlib", "uuid", "zoneinfo")
 HEAD = """
@@ -160,7 +160,7 @@ OFFERED = [case[:2] for case in CASES if case[1] not in BEYOND and case[:2] not 
 
 @pytest.mark.parametrize(("annotation", "value"), OFFERED)
 def test_the_schema_accepts_what_the_reader_reads(annotation, value):
-    schema = read(f"{HEAD}\ndef main(x: {annotation}): ...").input_schema
+    schema = read_source_signature(f"{HEAD}\ndef main(x: {annotation}): ...").input_schema
     assert check_schema(schema) == []
     assert validate(schema, {"x": value}) == []
 
@@ -227,14 +227,14 @@ def test_what_a_class_of_the_source_raises_keeps_its_type_and_line():
 
 def test_a_default_that_is_no_such_value_stays_what_it_is():
     source = f"{HEAD}\ndef main(day: date = '', size: Size = 'small'):\n    return [day, size.name]\n"
-    sent = read(source).defaults
+    sent = read_source_signature(source).defaults
     assert sent == {"day": "", "size": "small"}
     assert sandbox.execute(source, sent, allowed_imports=IMPORTS).result == ["", "S"]
 
 
 def test_further_arguments_are_read_as_annotated():
     source = "from decimal import Decimal\ndef main(a: str, **more: Decimal):\n    return sum(more.values())\n"
-    assert read(source).input_schema["additionalProperties"] == {"type": ["string", "number"]}
+    assert read_source_signature(source).input_schema["additionalProperties"] == {"type": ["string", "number"]}
     assert sandbox.execute(source, {"a": "1", "b": "1.5", "c": 2}, allowed_imports=IMPORTS).result == "3.5"
 
 
@@ -250,7 +250,7 @@ def test_further_arguments_are_read_as_annotated():
     ],
 )
 def test_parameters_may_be_positional_only_and_have_any_letters(source, sent, result):
-    signature = read(source)
+    signature = read_source_signature(source)
     assert check_schema(signature.input_schema) == []
     assert sandbox.check(source, input_schema=signature.input_schema) == []
     assert sandbox.execute(source, signature.defaults | sent).result == result

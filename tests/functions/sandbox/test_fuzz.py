@@ -85,11 +85,11 @@ def test_frames_cut_or_changed_anywhere_are_hostile_or_understood(data, draw):
     read_all(bytes(changed))
 
 
-NAMES = names.words("""
+NAMES = names.split_words("""
     x x x x y y y y self self self str str main _p é print getattr type json os __import__ __builtins__ _getattr_ eval
     open __name__ gi_frame super
 """)
-ATTRIBUTES = names.words("""
+ATTRIBUTES = names.split_words("""
     a a a a b_ b_ b_ b_ append _c format format_map mro __class__ __globals__ __dict__ gi_frame tb_frame f_back __init__
     __subclasses__ __name__ __setattr__ cr_frame
 """)

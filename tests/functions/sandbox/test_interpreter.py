@@ -12,7 +12,7 @@ import pytest
 
 from functions import sandbox
 from functions.sandbox.inside import calls, files
-from functions.sandbox.libraries import offered_in
+from functions.sandbox.libraries import find_offered_libraries
 from tests.corpus.documents import CASES
 
 LIMITS = sandbox.Limits(timeout_s=20, kept_s=600, traffic_kb=65536, answer_kb=8192)
@@ -200,7 +200,7 @@ def test_the_librarys_code_and_data_are_there_without_its_folder(tmp_path):
     (package / "font.txt").write_text("DejaVu")
     (tmp_path / "libraries.json").write_text(json.dumps({"chart": ["chart"], "other": ["other"]}))
     tmp_path.chmod(0o755)
-    pool = sandbox.Pool(spares=0, libraries=offered_in(Path(tmp_path), [], ["chart"]))
+    pool = sandbox.Pool(spares=0, libraries=find_offered_libraries(Path(tmp_path), [], ["chart"]))
     try:
         outcome = pool.interpret("import chart, os\nchart.font(), os.listdir(os.path.dirname(chart.__file__))", [],
                                  session="a", host=Host(), limits=LIMITS)  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 
 from functions import sandbox
-from functions.sandbox.libraries import Libraries, offered_in, profile_of
+from functions.sandbox.libraries import Libraries, build_profile_name, find_offered_libraries
 
 GREETING = 'requires = ["greet-er"]\nimport greeter\nfrom greeter.words import WORD\ndef main():\n    return greeter.hello(WORD)\n'
 LIMITS = sandbox.Limits(timeout_s=20)
@@ -37,7 +37,7 @@ def installed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pool(installed):
-    pool = sandbox.Pool(spares=1, libraries=offered_in(installed, ["Greet_er"]))
+    pool = sandbox.Pool(spares=1, libraries=find_offered_libraries(installed, ["Greet_er"]))
     yield pool
     pool.close()
 
@@ -84,14 +84,14 @@ def test_a_variable_called_requires_may_hold_anything_else(pool):
 
 def test_each_set_of_libraries_has_a_fork_server_that_is_kept_warm(pool):
     pool.execute(GREETING, limits=LIMITS)
-    server = pool._servers.by_profile[profile_of(["greet-er"])]
+    server = pool._servers.by_profile[build_profile_name(["greet-er"])]
     assert pool.execute(GREETING, limits=LIMITS).ok
-    assert pool._servers.by_profile[profile_of(["greet-er"])] is server
+    assert pool._servers.by_profile[build_profile_name(["greet-er"])] is server
 
 
 def test_a_fork_server_with_libraries_that_nobody_uses_ends(pool, monkeypatch):
     pool.execute(GREETING, limits=LIMITS)
-    server = pool._servers.by_profile[profile_of(["greet-er"])]
+    server = pool._servers.by_profile[build_profile_name(["greet-er"])]
     server.used_at = time.monotonic() - 3600
     pool._servers._forget_idle()
     assert not server.is_alive
@@ -101,25 +101,26 @@ def test_a_fork_server_with_libraries_that_nobody_uses_ends(pool, monkeypatch):
 def test_sets_are_warmed_once_each_and_no_more_than_are_kept(tmp_path):
     names = [f"plain-{number}" for number in range(5)]
     (tmp_path / "libraries.json").write_text(json.dumps({name: [] for name in names}))
-    pool = sandbox.Pool(spares=0, libraries=offered_in(tmp_path, names))
+    pool = sandbox.Pool(spares=0, libraries=find_offered_libraries(tmp_path, names))
     pool.warm([["missing"], [names[1], names[0]], *([name] for name in names)])
     started = list(pool._servers.by_profile)
     pool.close()
-    assert started == [profile_of(names[:2]), *(profile_of([name]) for name in names[:3])]
+    assert started == [build_profile_name(names[:2]), *(build_profile_name([name]) for name in names[:3])]
 
 
 def test_nothing_is_offered_before_anything_is_installed(tmp_path):
-    assert offered_in(tmp_path, ["pandas"]) == Libraries()
+    assert find_offered_libraries(tmp_path, ["pandas"]) == Libraries()
     (tmp_path / "libraries.json").write_text("[1]")
-    assert offered_in(tmp_path, ["pandas"]) == Libraries()
+    assert find_offered_libraries(tmp_path, ["pandas"]) == Libraries()
 
 
 @pytest.mark.skipif(
-    not offered_in(settings.BASE_DIR / "var" / "libraries", ["pandas"]).offered, reason="install_libraries has not run"
+    not find_offered_libraries(settings.BASE_DIR / "var" / "libraries", ["pandas"]).offered,
+    reason="install_libraries has not run",
 )
 def test_pandas_and_its_company_run():
     names = ["numpy", "pandas", "pydantic", "beautifulsoup4", "pyyaml", "python-dateutil", "jinja2"]
-    pool = sandbox.Pool(spares=1, libraries=offered_in(settings.BASE_DIR / "var" / "libraries", names))
+    pool = sandbox.Pool(spares=1, libraries=find_offered_libraries(settings.BASE_DIR / "var" / "libraries", names))
     source = f"""
 requires = {names!r}
 import io

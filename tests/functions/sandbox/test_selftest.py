@@ -12,7 +12,7 @@ from django.core.management import call_command
 
 from functions import readiness
 from functions.sandbox import Pool, selftest
-from functions.sandbox.attacks import ATTACKS, source_of
+from functions.sandbox.attacks import ATTACKS, build_attack_source
 from functions.sandbox.inside.calls import NUMBERS
 
 # What plain Python lets anybody do; the rest needs rights that a test may not have.
@@ -23,7 +23,7 @@ PROVABLE = {"open a file", "create a file", "look at the root directory", "open 
 
 @pytest.fixture(scope="module")
 def report():
-    return selftest.run(fresh=True)
+    return selftest.run_selftest(fresh=True)
 
 
 def test_every_attack_is_stopped_on_this_machine(report):
@@ -32,13 +32,13 @@ def test_every_attack_is_stopped_on_this_machine(report):
 
 
 def test_the_report_is_remembered_until_the_next_boot(report):
-    assert selftest.cached() == report
+    assert selftest.read_cached_report() == report
 
 
 @pytest.mark.parametrize("attack", [attack for attack in ATTACKS if attack.name in PROVABLE], ids=lambda a: a.name)
 def test_each_attack_succeeds_in_plain_python(attack):
     """Else it would prove nothing that it is stopped in the sandbox."""
-    source = source_of(attack, NUMBERS[platform.machine()]) + "\nassert main() is not None\n"
+    source = build_attack_source(attack, NUMBERS[platform.machine()]) + "\nassert main() is not None\n"
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=120,
                           env={"SECRET": "1", "PATH": "/bin"}, check=False)  # fmt: skip
     if attack.name == "use io_uring" and "refused" in done.stderr:
@@ -59,12 +59,12 @@ def test_nothing_runs_when_a_core_layer_is_missing(layer):
 
 def test_the_report_names_the_layer_that_is_missing(monkeypatch):
     monkeypatch.setattr(selftest, "Pool", lambda **more: Pool(without_layers=["no_new_privs"], **more))
-    report = selftest.run(fresh=True)
+    report = selftest.run_selftest(fresh=True)
     monkeypatch.undo()
     missing = [finding.name for finding in report.findings if not finding.ok]
     assert (report.isolation, report.ok) == ("none", False) and "no_new_privs" in missing
     assert any("'no_new_privs'" in problem and "prctl" in problem for problem in report.problems)
-    assert selftest.cached() is None or selftest.cached().ok  # not remembered: it may be mended
+    assert selftest.read_cached_report() is None or selftest.read_cached_report().ok  # not remembered: it may be mended
     selftest._remembered = None
 
 
@@ -111,7 +111,7 @@ def test_doctor_speaks_json_and_english(capsys, db):
 
 def test_the_system_check_warns_of_reduced_isolation_and_refuses_none(monkeypatch):
     def pretend(isolation):
-        monkeypatch.setattr(selftest, "cached", lambda: selftest.Report(isolation, (), ("why",), "here"))
+        monkeypatch.setattr(selftest, "read_cached_report", lambda: selftest.Report(isolation, (), ("why",), "here"))
         return [message.id for message in readiness.check_sandbox(None)]
 
     assert pretend("full") == []

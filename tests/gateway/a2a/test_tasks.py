@@ -97,18 +97,18 @@ def test_a_quick_agent_does_not_end_before_the_stream_of_its_answer(alice, alice
     about = {"kind": "form", "name": "ask_user", "prompt": "Which?", "expires_at": now() + timedelta(hours=1)}
     InputRequest.objects.create(run=run, call=record, **about)
     run.change("waiting", waiting_for="input")
-    answer = turns.answer
+    answer = turns.answer_waiting_run
 
     def answered(*args, **more):
         turn = answer(*args, **more)
-        assert endings.finish(Run.objects.get(pk=run.pk), "succeeded", reply="Blue it is.")
+        assert endings.finish_run(Run.objects.get(pk=run.pk), "succeeded", reply="Blue it is.")
         return turn
 
-    monkeypatch.setattr(turns, "answer", answered)
+    monkeypatch.setattr(turns, "answer_waiting_run", answered)
     message = {**HELLO, "messageId": "m2", "taskId": str(run.pk)}
     task, turn = operations.send_streaming(operations.Call(alice, None, str(agent)), {"message": message})
     assert (task["status"]["state"], task["artifacts"]) == (task_states.WORKING, [])
-    assert [frame.type for frame in turns.stored(turn)][-1] == "run.finished"
+    assert [frame.type for frame in turns.iterate_stored_frames(turn)][-1] == "run.finished"
 
 
 def test_a_body_of_another_media_type_is_refused_in_their_form(alice_api, agent):

@@ -169,7 +169,7 @@ def test_a_token_cannot_be_made_up(visitor, embed, alice, agent, stub, forge):
     session = str(Session.objects.get().pk)
     other = Embed.objects.create(owner=alice, agent=agent, enabled=True)
     tokens = {
-        "session": session, "other_embed": signing.dumps(session, salt=visitors.salt_of(other)),
+        "session": session, "other_embed": signing.dumps(session, salt=visitors.build_token_salt(other)),
         "other_salt": signing.dumps(session), "cut": one.token[:-1],
     }  # fmt: skip
     token = forge.format(**tokens) or " "

@@ -55,7 +55,7 @@ class Site:
         def make():
             return HttpTransport(self.url, {"Authorization": f"Bearer {self.key}"}, ["127.0.0.1"])
 
-        return ours.opened(make, monotonic() + 60, era)
+        return ours.open_server_session(make, monotonic() + 60, era)
 
 
 def messages(answer):

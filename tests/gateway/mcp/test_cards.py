@@ -8,7 +8,7 @@ from django.utils import timezone
 from agents.models import ApiKey, AuditEvent
 from connectors.mcp.messages import MODERN
 from gateway.mcp import calls, cards
-from gateway.mcp.catalogue import target_of
+from gateway.mcp.catalogue import build_run_target
 from gateway.mcp.protocol import APPS, MIME, ORIGIN, RpcRequest
 from runs.intake import messages as intake
 from runs.models import Approval
@@ -41,7 +41,7 @@ def card_of(run, scopes=SCOPES):
     """What the card of a call with this key has, by approval."""
     key = ApiKey.objects.filter(user=run.principal, scopes=scopes).latest("pk")
     asked = RpcRequest(run.principal, key, "tools/call", {}, 1, MODERN, ABLE)
-    meta = cards.waiting(asked, target_of(run), run)["_meta"][cards.META]
+    meta = cards.find_waiting_card(asked, build_run_target(run), run)["_meta"][cards.META]
     return {one["id"]: one for one in meta["open"]}
 
 
@@ -216,7 +216,9 @@ def test_no_function_takes_the_place_of_the_page(alice, alice_api):
 def test_the_model_reads_neither_token_nor_arguments(decider, run):
     approval = ask(run)
     key = ApiKey.objects.filter(user=run.principal, scopes=SCOPES).latest("pk")
-    result = cards.waiting(RpcRequest(run.principal, key, "tools/call", {}, 1, MODERN, ABLE), target_of(run), run)
+    result = cards.find_waiting_card(
+        RpcRequest(run.principal, key, "tools/call", {}, 1, MODERN, ABLE), build_run_target(run), run
+    )
     token = card_of(run)[approval.pk.hex]["token"]
     read = str({name: value for name, value in result.items() if name != "_meta"})
     assert token[:20] not in read and approval.pk.hex not in read and "bob@example.org" not in read

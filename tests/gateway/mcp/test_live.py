@@ -268,7 +268,7 @@ def test_without_a_credential_and_with_a_revoked_one(site):
         assert answer.status_code == 401 and answer.headers["www-authenticate"].startswith("Bearer")
         assert answer.json()["error"]["code"] == -32000
     with pytest.raises(McpFailed):
-        ours.opened(lambda: HttpTransport(site.url, {}, ["127.0.0.1"]), monotonic() + 60)
+        ours.open_server_session(lambda: HttpTransport(site.url, {}, ["127.0.0.1"]), monotonic() + 60)
 
 
 # -- what has changed ----------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def key_of(client):
 
 def begun(client, agent, session=""):
     agent.publish()
-    digest = sessions.found(client.user, session).digest if session else ""
+    digest = sessions.load_mcp_session(client.user, session).digest if session else ""
     about = {"tool": agent.name, "client": "t", "session": digest, "request": "1"}
     run = intake.accept_message(
         user=client.user, agent=agent.name, text="hello", key=key_of(client), metadata={ORIGIN: about}
@@ -97,7 +97,7 @@ def test_it_does_not_resume_a_stream(alice, alice_api, narrow, agent):
     run = begun(alice_api, agent)
     facts = {"r": run.pk.hex, "s": 0, "i": 1, "p": None, "m": "tools/call"}
     wide, small = (RpcRequest(alice, key_of(one), "", {}, None, LEGACY) for one in (alice_api, narrow))
-    event = sessions.sealed(wide, sessions.EVENT, facts)
-    assert calls.resumed(wide, event).turn.run == run
+    event = sessions.seal_client_facts(wide, sessions.EVENT, facts)
+    assert calls.resume_call_stream(wide, event).turn.run == run
     with pytest.raises(Fault, match="no such event"):
-        calls.resumed(small, event)
+        calls.resume_call_stream(small, event)

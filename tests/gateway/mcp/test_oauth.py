@@ -90,8 +90,8 @@ def give_back(client, registered, tokens):
 
 @pytest.mark.parametrize("deed", [reuse, delete_the_client, give_back])
 def test_an_open_stream_ends_with_the_authorization(client, registered, tokens, deed):
-    key = oauth.key_of(tokens["access_token"], RESOURCE)
-    standing = oauth.standing_of(key)
+    key = oauth.find_token_key(tokens["access_token"], RESOURCE)
+    standing = oauth.build_key_standing(key)
     refreshed = refresh(client, registered, tokens["refresh_token"]).json()
     assert standing.is_good(), "a client that gets another token keeps its streams"
     deed(client, registered, refreshed)
@@ -200,7 +200,7 @@ def test_rows_that_open_nothing_any_more_are_deleted(alice, client, registered, 
 
 
 def test_registrations_are_limited(client, db, monkeypatch):
-    monkeypatch.setattr(throttles, "is_within", lambda *_: False)
+    monkeypatch.setattr(throttles, "is_below_limits", lambda *_: False)
     answer = register(client)
     assert answer.status_code == 429 and int(answer["Retry-After"]) > 0 and not Application.objects.exists()
 

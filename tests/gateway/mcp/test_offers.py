@@ -22,7 +22,7 @@ def result(answer):
 
 @pytest.fixture
 def file(alice):
-    return storage.save(alice.pk, "report.txt", b"All is well.", declared="text/plain")
+    return storage.save_file(alice.pk, "report.txt", b"All is well.", declared="text/plain")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_what_is_no_resource(alice_api, uri):
 
 
 def test_a_picture_is_sent_as_base64_and_a_large_file_is_refused(alice, alice_api, file, monkeypatch):
-    picture = storage.save(alice.pk, "dot.png", b"\x89PNG\r\n\x1a\n" + bytes(20))
+    picture = storage.save_file(alice.pk, "dot.png", b"\x89PNG\r\n\x1a\n" + bytes(20))
     [content] = result(modern(alice_api, "resources/read", {"uri": f"muster://files/{picture.pk}"}))["contents"]
     assert content["mimeType"] == "image/png" and content["blob"].startswith("iVBORw0KGgo")
     monkeypatch.setattr(resources, "LARGEST", 5)
@@ -70,7 +70,7 @@ def test_a_picture_is_sent_as_base64_and_a_large_file_is_refused(alice, alice_ap
 def test_resources_have_pages_and_need_a_scope(alice, api, alice_api, run, monkeypatch):
     monkeypatch.setattr(methods, "PAGE", 2)
     for number in range(3):
-        storage.save(alice.pk, f"{number}.txt", b"x")
+        storage.save_file(alice.pk, f"{number}.txt", b"x")
     found, params = [], {}
     for _ in range(2):
         page = result(modern(alice_api, "resources/list", params))
@@ -174,7 +174,7 @@ def test_a_finished_task_has_the_result(alice_api, agent):
     agent.publish()
     call = {"name": "librarian", "arguments": {"task": "hello"}}
     task = result(modern(alice_api, "tools/call", call, meta=TASKING))
-    endings.finish(Run.objects.get(pk=task["taskId"]), Run.Status.SUCCEEDED, reply="Good morning.")
+    endings.finish_run(Run.objects.get(pk=task["taskId"]), Run.Status.SUCCEEDED, reply="Good morning.")
     state = result(modern(alice_api, "tasks/get", {"taskId": task["taskId"]}, meta=TASKING, Mcp_Name=task["taskId"]))
     assert state["status"] == "completed" and state["result"]["structuredContent"]["reply"] == "Good morning."
 

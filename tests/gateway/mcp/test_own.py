@@ -13,7 +13,7 @@ from connectors.mcp.messages import LEGACY
 from functions.models import StoredFunction
 from gateway.mcp import content, own_resources, sessions, subscriptions
 from gateway.mcp.protocol import RpcRequest
-from runs.events.record import events_of
+from runs.events.record import name_event_channel
 from runs.intake import messages as intake
 from runs.models import Run
 from runs.queue import endings
@@ -101,7 +101,7 @@ def test_a_result_in_mcps_own_form_is_sent_as_it_is(alice_api, offer, value, is_
 
 def test_small_files_of_a_run_are_content_and_the_others_links(alice, monkeypatch):
     monkeypatch.setattr(content, "LARGEST_TOTAL", 10)
-    files = [storage.save(alice.pk, f"{text}.txt", text.encode()) for text in ("one", "two", "long text", "three")]
+    files = [storage.save_file(alice.pk, f"{text}.txt", text.encode()) for text in ("one", "two", "long text", "three")]
     blocks = content.of_stored(files)
     assert [block["type"] for block in blocks] == ["resource", "resource", "resource_link", "resource_link"]
     assert blocks[0]["resource"] == {"uri": f"muster://files/{files[0].pk}", "mimeType": "text/plain", "text": "one"}
@@ -218,13 +218,13 @@ def test_values_of_a_templates_variable_are_suggested(alice_api, offer):
     ],
 )
 def test_an_address_has_the_values_of_its_template(template, uri, values):
-    assert own_resources.values_in(template, uri) == values
+    assert own_resources.parse_template_values(template, uri) == values
 
 
 def test_an_address_made_for_its_template_is_read_once():
     template = "x:" + "".join(f"{{v{number}}}-" for number in range(50)) + "!"
     began = time.thread_time()
-    assert own_resources.values_in(template, "x:" + "-" * 4000) is None
+    assert own_resources.parse_template_values(template, "x:" + "-" * 4000) is None
     assert time.thread_time() - began < 0.1
 
 
@@ -260,17 +260,17 @@ def test_a_subscription_hears_of_changes_of_what_the_person_can_read(alice, alic
     assert error(legacy(alice_api, "resources/subscribe", {"uri": uri})) == (200, -32600), "without a session"
     watch = watch_of(alice, session)
     assert (watch.changed(), watch.changed()) == ([], [])
-    endings.cancel(run, by=alice, reason="")
+    endings.cancel_run(run, by=alice, reason="")
     [heard] = watch.changed()
     assert (heard["method"], heard["params"]) == ("notifications/resources/updated", {"uri": uri})
     assert watch.changed() == []
-    assert events_of(run.pk) in watch.channels()
+    assert name_event_channel(run.pk) in watch.channels()
     legacy(alice_api, "resources/unsubscribe", {"uri": uri}, **session)
     assert watch.uris() == []
 
 
 def watch_of(user, session):
-    found = sessions.found(user, session["Mcp-Session-Id"])
+    found = sessions.load_mcp_session(user, session["Mcp-Session-Id"])
     return subscriptions.of_session(RpcRequest(user, None, "", {}, None, found.version, session=found.digest))
 
 
@@ -287,7 +287,7 @@ def test_a_client_hears_that_its_lists_have_changed(alice, team, bob, alice_api,
     assert heard_of(watches["bob"]) == []
     type(function).objects.filter(pk=function.pk).update(team=team)
     assert (heard_of(watches["alice"]), heard_of(watches["bob"])) == ([], ["prompts", "resources", "tools"])
-    storage.save(alice.pk, "new.txt", b"x", declared="text/plain")
+    storage.save_file(alice.pk, "new.txt", b"x", declared="text/plain")
     assert (heard_of(watches["alice"]), heard_of(watches["bob"])) == (["resources"], [])
 
 
@@ -296,7 +296,7 @@ def test_a_list_that_the_scopes_hide_does_not_change(alice, api):
     watch = subscriptions.of_session(RpcRequest(alice, ApiKey.objects.latest("pk"), "", {}, None, LEGACY))
     watch.changed()
     publish(alice, DATA, "made", entry="main")
-    storage.save(alice.pk, "new.txt", b"x", declared="text/plain")
+    storage.save_file(alice.pk, "new.txt", b"x", declared="text/plain")
     assert watch.changed() == []
 
 

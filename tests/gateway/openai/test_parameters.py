@@ -24,11 +24,11 @@ REFUSED = [
 
 
 def read_chat(**more):
-    return chat.read({"model": "helper", "messages": [{"role": "user", "content": "hi"}], **more})
+    return chat.parse_chat_request({"model": "helper", "messages": [{"role": "user", "content": "hi"}], **more})
 
 
 def read_response(**more):
-    return responses.read({"model": "helper", "input": "hi", **more})
+    return responses.parse_response_request({"model": "helper", "input": "hi", **more})
 
 
 BOTH = pytest.mark.parametrize("read", [read_chat, read_response])

@@ -67,7 +67,7 @@ def test_the_mark_of_untrusted_text_survives_a_compaction(alice, alice_api, make
     for mark in (True, False):
         item = {
             "type": "compaction",
-            "encrypted_content": summaries.sealed(Run(principal=alice, has_untrusted=mark), "x"),
+            "encrypted_content": summaries.seal_summary(Run(principal=alice, has_untrusted=mark), "x"),
         }
         body = {"model": "plain", "background": True, "input": [item, {"role": "user", "content": "Hi"}]}
         said = alice_api.post("/v1/responses", body)

@@ -60,8 +60,10 @@ def complete(work, request_of, helper):
 
     def ask(messages, *turns, **more):
         body = {"model": "helper", "messages": messages, **more}
-        turn = work(lambda: chat.started(request_of, chat.read(body), {}, is_watched=False), *turns)
-        return chat.completed(turn, "helper").data
+        turn = work(
+            lambda: chat.start_chat_turn(request_of, chat.parse_chat_request(body), {}, is_watched=False), *turns
+        )
+        return chat.answer_chat_completion(turn, "helper").data
 
     return ask
 
@@ -72,8 +74,8 @@ def respond(work, request_of, helper):
 
     def ask(input, *turns, **more):
         body = {"model": "helper", "input": input, **more}
-        read = responses.read(body, request_of.user)
-        turn = work(lambda: responses.started(request_of, body, read, is_watched=False), *turns)
+        read = responses.parse_response_request(body, request_of.user)
+        turn = work(lambda: responses.start_response_turn(request_of, body, read, is_watched=False), *turns)
         return responses.response_json(turn)
 
     return ask
@@ -308,7 +310,7 @@ def test_a_run_that_was_left_behind_is_ended_and_its_response_stays_complete(res
     respond([output(asked["output"][0])], says("x"), tools=[CLOCK], previous_response_id=asked["id"])
     first = Run.objects.order_by("created_at").first()
     assert first.status == "cancelled"
-    assert responses.response_json(responses.found(request_of.user, asked["id"]))["status"] == "completed"
+    assert responses.response_json(responses.load_response_turn(request_of.user, asked["id"]))["status"] == "completed"
 
 
 # -- items --------------------------------------------------------------------------------------------------------------
@@ -334,7 +336,7 @@ def test_items_are_known_by_their_ids(respond, stub, bob):
     respond([USER, *refer, {"role": "user", "content": "and?"}], says("x"), tools=[WEATHER])
     assert [role for role, _ in said(stub)] == ["user", "assistant", "tool", "assistant", "user"]
     with pytest.raises(Invalid) as refused:
-        responses.read({"model": "helper", "input": refer}, bob)
+        responses.parse_response_request({"model": "helper", "input": refer}, bob)
     assert refused.value.code == "item_not_found"
 
 

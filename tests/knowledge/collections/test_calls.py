@@ -13,7 +13,7 @@ from tests.knowledge.documents import add, collection_with, index
 @pytest.fixture
 def handbook(alice):
     row = collection_with(alice, {"returns.md": "# Returns\n\nGoods may be returned within 30 days."})
-    catalog.list_tools(row)
+    catalog.save_collection_tools(row)
     return row
 
 

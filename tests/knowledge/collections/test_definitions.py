@@ -11,7 +11,7 @@ from agents.definitions import files
 from agents.exceptions import Conflict, Invalid, TooLarge
 from agents.models import AuditEvent, Provider, StoredFile, Tool, ToolGrant
 from knowledge.collections import definitions, evaluation, storage
-from knowledge.collections.search import search
+from knowledge.collections.search import search_collection
 from knowledge.indexing import work
 from knowledge.models import Collection, CollectionFolder, Document, EvaluationQuestion
 from plumbing.fair import Turns
@@ -31,13 +31,13 @@ ODD = {
 
 
 def apply(text, owner, actor=None):
-    changes = files.plan(files.read(text), owner=owner)
-    files.apply(changes, owner=owner, actor=actor or owner)
+    changes = files.plan_changes(files.read_definitions(text), owner=owner)
+    files.apply_changes(changes, owner=owner, actor=actor or owner)
     return [(change.verb, change.fields) for change in changes]
 
 
 def definition(**fields):
-    return files.dump([{"kind": "collection", "name": "handbook", **fields}])
+    return files.dump_definitions([{"kind": "collection", "name": "handbook", **fields}])
 
 
 def documents(owner):
@@ -47,7 +47,10 @@ def documents(owner):
 
 def found(owner, question="How are goods returned?"):
     row = Collection.objects.get(owner=owner)
-    return [(one.chunk.text, one.chunk.place, one.chunk.document.untrusted) for one in search(row, question, limit=9)]
+    return [
+        (one.chunk.text, one.chunk.place, one.chunk.document.untrusted)
+        for one in search_collection(row, question, limit=9)
+    ]
 
 
 def kept_bytes(owner):
@@ -57,7 +60,7 @@ def kept_bytes(owner):
 @pytest.fixture(autouse=True)
 def empty_storage(alice, bob, charlie):
     """The rows of other tests are gone, and their bytes are not."""
-    stored.remove([name for one in (alice, bob, charlie) for name in kept_bytes(one)])
+    stored.remove_stored_bytes([name for one in (alice, bob, charlie) for name in kept_bytes(one)])
 
 
 @pytest.fixture
@@ -75,11 +78,11 @@ def handbook(alice):
 @pytest.mark.parametrize("without", ["prices", "nothing"])
 def test_a_collection_comes_back_with_its_documents_and_questions(handbook, alice, bob, without):
     Document.objects.filter(name=without).delete()
-    exported = files.dump(files.export(alice, only="collection"))
+    exported = files.dump_definitions(files.export_definitions(alice, only="collection"))
     assert apply(exported, bob) == [("create", [])]
     assert documents(bob) == documents(alice) and len(documents(bob)) >= 8
     assert apply(exported, bob) == [("same", [])] and apply(exported, alice) == [("same", [])]
-    assert files.dump(files.export(bob, only="collection")) == exported
+    assert files.dump_definitions(files.export_definitions(bob, only="collection")) == exported
     copy = Collection.objects.get(owner=bob)
     assert copy.description == "The rules of our shop."
     asked = EvaluationQuestion.objects.filter(collection=copy).values_list("question", "document", "place")
@@ -95,7 +98,7 @@ def test_a_collection_comes_back_with_its_documents_and_questions(handbook, alic
 
 def test_the_copy_is_searched_like_the_original(alice, bob):
     row = collection_with(alice, {"returns.md": RETURNS, "notes": "# Notes\n\nReturned goods are checked."})
-    apply(files.dump(files.export(alice, only="collection")), bob)
+    apply(files.dump_definitions(files.export_definitions(alice, only="collection")), bob)
     assert found(bob) == [], "not before it was read"
     index()
     assert found(bob) == found(alice) and len(found(bob)) >= 2
@@ -154,7 +157,7 @@ def test_devices_accounts_and_deleted_files_are_neither_exported_nor_removed(ali
         storage.add_content(handbook, alice.pk, source, b"a", declared="", untrusted=True, source=source)
     Document.objects.create(collection=handbook, name="file", source="file")
     CollectionFolder.objects.create(collection=handbook, owner=alice, device_id=uuid4(), path="docs")
-    [one] = files.export(alice, only="collection")
+    [one] = files.export_definitions(alice, only="collection")
     assert "documents" not in one and "folders" not in one
     apply(definition(documents={"one": "a"}), alice)
     assert sorted(documents(alice)) == ["connector", "device", "file", "one"]
@@ -171,7 +174,7 @@ def test_a_page_takes_the_place_of_a_text_and_a_text_that_of_a_page(alice):
 def test_a_page_with_a_private_address_is_not_fetched(alice, monkeypatch):
     monkeypatch.setattr(work, "TURNS", Turns(work.TURN_S))
     apply(definition(documents={"inside": {"url": "http://127.0.0.1:9/"}}), alice)
-    work.tick()
+    work.index_waiting_documents()
     row = Document.objects.get()
     assert (row.status, row.error_code, row.untrusted) == ("failed", "private_address", True)
 
@@ -179,7 +182,7 @@ def test_a_page_with_a_private_address_is_not_fetched(alice, monkeypatch):
 def test_agents_of_the_same_file_are_granted_its_tools(alice):
     Provider.objects.create(name="offline", kind="offline")
     agent = {"kind": "agent", "name": "aide", "provider": "offline", "grants": ["search-handbook", "fetch-handbook"]}
-    apply(files.dump([agent]) + "---\n" + definition(embeddings="offline:words"), alice)
+    apply(files.dump_definitions([agent]) + "---\n" + definition(embeddings="offline:words"), alice)
     assert ToolGrant.objects.filter(agent__name="aide").count() == 2
     assert Collection.objects.get().embed_after is not None
 
@@ -233,16 +236,16 @@ def test_contents_beyond_a_limit_leave_no_bytes(alice, settings, monkeypatch):
 
 
 def test_a_refused_file_deletes_no_bytes_that_others_share(alice, monkeypatch):
-    file = stored.save(alice.pk, "mine", b"shared")
+    file = stored.save_file(alice.pk, "mine", b"shared")
     monkeypatch.setattr(storage, "MAX_DOCUMENTS", 1)
     with pytest.raises(Conflict):
         apply(definition(documents={"a": "shared", "b": "other"}), alice)
-    assert stored.read(file) == b"shared" and kept_bytes(alice) == [file.stored]
+    assert stored.read_stored_file(file) == b"shared" and kept_bytes(alice) == [file.stored]
 
 
 def test_a_document_that_changed_meanwhile_is_not_overwritten(alice, handbook):
     text = {"text": RETURNS, "media_type": "text/markdown"}
-    [one] = files.read(definition(documents={"returns.md": text}))
+    [one] = files.read_definitions(definition(documents={"returns.md": text}))
     kind = files.kinds()["collection"]
     kind.prepare(one, owner=alice, actor=alice)
     Document.objects.filter(name="returns.md").delete()
@@ -259,9 +262,9 @@ def test_a_collection_of_the_site_has_no_documents_in_a_file(tmp_path):
     path.write_text(definition(description="For everybody.", questions=[{"question": "a", "document": "b"}]))
     call_command("apply_definitions", str(path), verbosity=0)
     assert Collection.objects.get().owner is None and Tool.objects.filter(owner=None, kind="knowledge").count() == 2
-    assert {change.verb for change in files.plan(files.load(path), owner=None)} == {"same"}
+    assert {change.verb for change in files.plan_changes(files.load_definition_files(path), owner=None)} == {"same"}
     storage.add_url(Collection.objects.get(), "https://example.com", name="page")
-    assert "documents" not in files.export(None, only="collection")[0]
+    assert "documents" not in files.export_definitions(None, only="collection")[0]
 
 
 def test_a_collection_that_is_too_large_is_neither_exported_nor_replaced(api, alice, handbook, monkeypatch, tmp_path):
@@ -310,13 +313,13 @@ def test_a_tool_with_the_name_of_its_search_is_a_conflict(alice):
 
 
 def test_a_plan_reads_no_content(alice, handbook, monkeypatch):
-    exported = files.dump(files.export(alice, only="collection"))
-    monkeypatch.setattr(stored, "read", lambda file: pytest.fail("read"))
-    assert {change.verb for change in files.plan(files.read(exported), owner=alice)} == {"same"}
+    exported = files.dump_definitions(files.export_definitions(alice, only="collection"))
+    monkeypatch.setattr(stored, "read_stored_file", lambda file: pytest.fail("read"))
+    assert {change.verb for change in files.plan_changes(files.read_definitions(exported), owner=alice)} == {"same"}
 
 
 def test_a_file_that_the_storage_lost_is_reported(alice, handbook):
-    stored.remove(kept_bytes(alice))
+    stored.remove_stored_bytes(kept_bytes(alice))
     with pytest.raises(Invalid) as refused:
-        files.export(alice, only="collection")
+        files.export_definitions(alice, only="collection")
     assert refused.value.code == "file_gone"

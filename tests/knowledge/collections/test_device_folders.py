@@ -33,7 +33,7 @@ def patient(monkeypatch):
 @pytest.fixture
 def handbook(alice, team):
     row = collection_with(alice, {"returns.md": "Goods may be returned within 30 days."}, team=team)
-    catalog.list_tools(row)
+    catalog.save_collection_tools(row)
     return row
 
 
@@ -47,7 +47,7 @@ def laptop(alice):
 
 @pytest.fixture
 def folder(alice, handbook, laptop):
-    return device_folders.add(handbook, alice, laptop[0].pk, "docs")[0]
+    return device_folders.add_device_folder(handbook, alice, laptop[0].pk, "docs")[0]
 
 
 def search(handbook, person, **more):

@@ -37,7 +37,7 @@ def test_the_questions_are_searched_and_the_result_is_kept_with_the_version(alic
 def test_a_change_that_lowers_the_figures_is_warned_of(alice_api, handbook):
     alice_api.post(QUESTIONS, ASKED)
     assert alice_api.post(EVALUATE).json()["warning"] == ""
-    storage.remove(Document.objects.get())
+    storage.remove_document(Document.objects.get())
     answer = alice_api.post(EVALUATE).json()
     assert (answer["version"], answer["recall_at_5"]) == (2, 0.0)
     assert (

@@ -8,7 +8,7 @@ from django.utils import timezone
 from agents import membership
 from agents.models import Membership, StoredFile
 from connectors.models import Connection
-from knowledge.collections.search import search
+from knowledge.collections.search import search_collection
 from knowledge.indexing import accounts, work
 from knowledge.models import AccountItem, Chunk, Collection, CollectionAccount, Document
 from tests.connectors.fake_gmail import coded
@@ -26,21 +26,21 @@ def papers(alice, team):
 @pytest.fixture
 def mails(alice, papers, gmail, connect):
     connect(alice, "gmail")
-    return accounts.add(papers, alice, "gmail", "label:contracts")[0]
+    return accounts.add_collection_account(papers, alice, "gmail", "label:contracts")[0]
 
 
 def read(account):
     """As the worker does, when it is due."""
     CollectionAccount.objects.update(read_after=timezone.now() - timedelta(seconds=1))
-    done = accounts.tick()
-    work.tick()
+    done = accounts.read_next_account()
+    work.index_waiting_documents()
     account.refresh_from_db()
     return done
 
 
 def found(papers, question):
     papers.refresh_from_db()
-    return [(one.chunk.document, one.chunk.text) for one in search(papers, question, limit=5)]
+    return [(one.chunk.document, one.chunk.text) for one in search_collection(papers, question, limit=5)]
 
 
 def test_messages_become_documents_once_and_later_ones_follow(papers, mails, gmail):
@@ -133,7 +133,7 @@ def test_the_documents_go_with_the_collection_of_who_leaves_the_team(papers, mai
     read(mails)
     search_it = ("/api/v1/collections/papers/search", {"query": "rent"})
     assert len(bob_api.post(*search_it).json()["results"]) == 1
-    membership.end(Membership.objects.get(user=alice))
+    membership.end_membership(Membership.objects.get(user=alice))
     gmail.deliver("Rent again", "The rent is due on Fridays.")
     assert bob_api.post(*search_it).status_code == 404
     assert read(mails) == 1 and mails.error == "", "it is hers, and nobody else reads it"
@@ -153,7 +153,7 @@ def test_a_collection_of_the_site_keeps_the_documents_and_reads_no_more(papers, 
 def test_removing_the_account_erases_what_was_made_of_it_and_nothing_else(alice_api, papers, mails, gmail, alice):
     gmail.deliver("Rent", "The rent is due.")
     read(mails)
-    again, _ = accounts.add(papers, alice, "gmail", "other")
+    again, _ = accounts.add_collection_account(papers, alice, "gmail", "other")
     gmail.deliver("Rent", "Only of the second.")
     read(again)
     first = AccountItem.objects.filter(account=mails).count()
@@ -184,7 +184,7 @@ def test_only_the_owner_of_an_account_adds_it_and_others_see_only_the_documents(
 @pytest.mark.parametrize("provider", ["outlook", "teams"])
 def test_outlook_and_teams_are_read_with_their_own_search(provider, papers, graph, connect, alice):
     connect(alice, provider)
-    account, _ = accounts.add(papers, alice, provider, "rent")
+    account, _ = accounts.add_collection_account(papers, alice, provider, "rent")
     if provider == "outlook":
         graph.deliver("Rent", "The rent is due on Mondays.")
     else:
@@ -223,7 +223,7 @@ def test_a_message_with_half_a_character_or_nul_does_not_stop_the_account(papers
 
 def test_messages_that_the_service_never_gives_stop_no_other(alice, papers, graph, connect):
     connect(alice, "outlook")
-    account = accounts.add(papers, alice, "outlook", "rent")[0]
+    account = accounts.add_collection_account(papers, alice, "outlook", "rent")[0]
     for number in range(4):
         bad = graph.deliver(f"bad {number}", "rent")
         graph.faults += [Fault(f"/messages/{bad}", status=500, times=9999)]

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_nothing_of_an_odd_document_is_lost_in_silence(case):
     try:
-        read, code = parsing.read_text(case.name, case.name, "application/octet-stream", case.make()), ""
+        read, code = parsing.read_document_text(case.name, case.name, "application/octet-stream", case.make()), ""
         left_out = read.left_out
     except parsing.Unreadable as error:
         read, code, left_out = parsing.Content([]), error.code, error.left_out

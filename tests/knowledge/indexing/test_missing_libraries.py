@@ -28,7 +28,7 @@ def without_libraries(tmp_path, settings, monkeypatch):
 
 
 def read(name, content):
-    return parsing.read_text(name, name, "application/octet-stream", content)
+    return parsing.read_document_text(name, name, "application/octet-stream", content)
 
 
 def test_office_files_mail_and_pages_need_no_library(without_libraries):

@@ -14,7 +14,7 @@ from knowledge.indexing import parsing
 
 
 def test_what_the_parser_answers_is_not_believed():
-    assert parsing.read_answer(b"") == parsing.Content([]), "a document without text"
+    assert parsing.parse_program_answer(b"") == parsing.Content([]), "a document without text"
     sizes = (b"-1", b"0", b"2", b"true", b'"1"', b"1e9", b"null")
     for answer in (
         b"[]\n",
@@ -29,8 +29,8 @@ def test_what_the_parser_answers_is_not_believed():
         *(b'{"size": %s}\na' % one for one in sizes),
     ):
         with pytest.raises(parsing.Unreadable):
-            parsing.read_answer(answer)
-    [part] = parsing.read_answer(b'{"size": 1, "page": "5", "heading": null}\na').parts
+            parsing.parse_program_answer(answer)
+    [part] = parsing.parse_program_answer(b'{"size": 1, "page": "5", "heading": null}\na').parts
     assert (part.text, part.page) == ("a", None)
 
 
@@ -45,7 +45,7 @@ def test_a_parser_that_was_taken_over_cannot_fill_the_memory():
     for answer in answers:
         tracemalloc.start()
         with pytest.raises(parsing.Unreadable):
-            parsing.read_answer(answer)
+            parsing.parse_program_answer(answer)
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert most < len(answer), f"{most >> 20} MB"
@@ -61,7 +61,7 @@ def test_parts_come_back_as_the_program_wrote_them():
     parts = [{"text": "Zürich\n😀\ud800", "heading": "A" * 300, "page": 7}, {"text": " \n"}, {"text": "{}\nb"}]
     written = b"".join(map(writing.encode_part, limit_parts(parts)))
     long = f"{'A' * 300}\nZürich\n😀?"
-    assert parsing.read_answer(written).parts == [Part(long, "A" * 200, 7), Part("{}\nb")]
+    assert parsing.parse_program_answer(written).parts == [Part(long, "A" * 200, 7), Part("{}\nb")]
 
 
 def test_what_was_left_out_comes_back_and_a_long_list_counts_the_rest():
@@ -76,9 +76,9 @@ def test_what_was_left_out_comes_back_and_a_long_list_counts_the_rest():
     assert entries[-1]["reason"] == "201 more places are left out."
     assert [entry["place"] for entry in entries if not entry["is_lost"]] == ["sheet A"]
     answer = b"".join(writing.encode_line({"left_out": entry}) for entry in entries)
-    assert parsing.read_answer(answer * 3).left_out == [Listed(**entry) for entry in entries]
+    assert parsing.parse_program_answer(answer * 3).left_out == [Listed(**entry) for entry in entries]
     with pytest.raises(parsing.Unreadable) as failure:
-        parsing.read_answer(answer + b'{"error": "needs_ocr", "message": "All its pages are pictures."}\n')
+        parsing.parse_program_answer(answer + b'{"error": "needs_ocr", "message": "All its pages are pictures."}\n')
     assert failure.value.code == "needs_ocr" and len(failure.value.left_out) == MOST_LEFT_OUT
 
 

@@ -20,7 +20,7 @@ from django.utils import timezone
 from agents.models import StoredFile
 from functions import sandbox
 from knowledge.collections import storage
-from knowledge.collections.search import search
+from knowledge.collections.search import search_collection
 from knowledge.indexing import parsing, work
 from knowledge.models import Chunk, Collection, Document
 from tests.corpus.documents import CASES
@@ -44,7 +44,7 @@ def box(alice):
 
 def put(box, name, content, media_type=""):
     file = stored(box.owner, name, content, media_type=media_type)
-    row, _ = storage.add_file(box, file, name=name, source="file", untrusted=True)
+    row, _ = storage.add_file_document(box, file, name=name, source="file", untrusted=True)
     return row
 
 
@@ -68,7 +68,9 @@ def state(row):
 
 def found(box, question):
     box.refresh_from_db()
-    return [(one.chunk.document.name, one.chunk.place, one.chunk.text) for one in search(box, question, limit=5)]
+    return [
+        (one.chunk.document.name, one.chunk.place, one.chunk.text) for one in search_collection(box, question, limit=5)
+    ]
 
 
 def test_documents_of_several_kinds_are_read_and_hostile_ones_fail_alone(box):
@@ -85,7 +87,7 @@ def test_documents_of_several_kinds_are_read_and_hostile_ones_fail_alone(box):
         "empty.txt": (b"  \n ", "no_text"),
     }
     rows = {name: put(box, name, content) for name, (content, _) in bad.items()}
-    assert work.tick() == len(good)
+    assert work.index_waiting_documents() == len(good)
     for name, row in rows.items():
         status, code = state(row)
         assert status == "failed" and code in bad[name][1].split("|"), (name, code, row.error)
@@ -128,7 +130,7 @@ def test_pdf_and_word_are_read_with_their_places(box, libraries):
     put(box, "refunds.pdf", pdf("First page", "Refunds take a week"))
     put(box, "warranty.docx", word())
     rows = {"locked.pdf": put(box, "locked.pdf", pdf("Secret", password="x")), "long.pdf": put(box, "long.pdf", PAGES)}
-    work.tick()
+    work.index_waiting_documents()
     assert state(rows["locked.pdf"]) == ("failed", "encrypted") and state(rows["long.pdf"])[0] == "failed"
     assert found(box, "refunds week")[0] == ("refunds.pdf", "page 2", "Refunds take a week")
     [(name, place, text)] = found(box, "bicycles")
@@ -188,7 +190,7 @@ KINDS = {
 def test_a_real_file_of_each_kind_is_found_at_its_place(box, libraries):
     for name, (content, _, _) in KINDS.items():
         put(box, name, content())
-    assert work.tick() == len(KINDS), list(Document.objects.values_list("name", "error"))
+    assert work.index_waiting_documents() == len(KINDS), list(Document.objects.values_list("name", "error"))
     for name, (_, question, place) in KINDS.items():
         first = found(box, question)[0]
         assert first[0] == name and place in (None, first[1]), first
@@ -200,7 +202,7 @@ def test_a_document_says_what_is_not_in_its_text_on_its_page_and_in_the_api(box,
     rows = [
         put(box, case.name, case.make()) for case in CASES if case.name in ("mixed.pdf", "scanned.pdf", "gaps.xlsx")
     ]
-    work.tick()
+    work.index_waiting_documents()
     shown = {}
     client.force_login(alice)
     for row in rows:
@@ -221,17 +223,17 @@ def test_a_document_that_takes_too_long_fails_and_others_go_on(box, monkeypatch)
     monkeypatch.setattr(parsing, "LIMITS", sandbox.Limits(timeout_s=1, memory_mb=768, call_kb=1024))
     monkeypatch.setattr(parsing, "PROGRAM", "while True: pass")
     slow, quick = put(box, "slow.html", PAGE), put(box, "quick.txt", b"Quick words.")
-    assert work.tick() == 1
+    assert work.index_waiting_documents() == 1
     assert state(slow) == ("failed", "too_slow") and state(quick) == ("ready", "")
 
 
 def test_a_worker_that_died_is_replaced_and_its_late_result_is_not_stored_twice(box):
     row = put(box, "a.txt", b"Goods and words.")
-    [claimed] = storage.claim(10, 60)
-    assert storage.claim(10, 60) == [], "another worker does not take it"
+    [claimed] = storage.claim_waiting_documents(10, 60)
+    assert storage.claim_waiting_documents(10, 60) == [], "another worker does not take it"
     Document.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
-    assert work.tick() == 1 and state(row) == ("ready", "")
-    assert storage.finish([storage.Read(claimed, work.cut_pieces([parsing.Part("Goods again.")]))]) == 0
+    assert work.index_waiting_documents() == 1 and state(row) == ("ready", "")
+    assert storage.finish_read_documents([storage.Read(claimed, work.cut_pieces([parsing.Part("Goods again.")]))]) == 0
     box.refresh_from_db()
     assert (box.version, Chunk.objects.count()) == (1, 1)
 
@@ -239,10 +241,10 @@ def test_a_worker_that_died_is_replaced_and_its_late_result_is_not_stored_twice(
 def test_a_document_that_kills_its_workers_is_given_up(box):
     row = put(box, "a.txt", b"Goods.")
     for _ in range(storage.ATTEMPTS):
-        assert len(storage.claim(10, -1)) == 1
-    assert storage.claim(10, 60) == [] and state(row) == ("failed", "gave_up")
+        assert len(storage.claim_waiting_documents(10, -1)) == 1
+    assert storage.claim_waiting_documents(10, 60) == [] and state(row) == ("failed", "gave_up")
     again = storage.index_again(row)
-    assert work.tick() == 1 and state(again) == ("ready", "")
+    assert work.index_waiting_documents() == 1 and state(again) == ("ready", "")
     assert StoredFile.objects.count() == Document.objects.count() == 1
 
 
@@ -251,9 +253,9 @@ def test_a_full_sandbox_lets_a_document_wait(box, monkeypatch):
         raise parsing.NotNow("busy")
 
     row = put(box, "a.html", PAGE)
-    monkeypatch.setattr(work, "read_text", busy)
+    monkeypatch.setattr(work, "read_document_text", busy)
     monkeypatch.setattr(work, "TURN_S", 0.05)
-    work.tick()
+    work.index_waiting_documents()
     row.refresh_from_db()
     assert (row.status, row.attempts) == ("waiting", 0)
 
@@ -266,39 +268,39 @@ def test_a_document_does_not_fail_because_the_database_is_away(box, monkeypatch)
 
     with monkeypatch.context() as fault, pytest.raises(OperationalError):
         fault.setattr(work, "load_content", away)
-        work.tick()
+        work.index_waiting_documents()
     document.refresh_from_db()
     assert (document.status, document.error_code) == (Document.Status.INDEXING, "")
     Document.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
-    work.tick()
+    work.index_waiting_documents()
     assert state(document) == (Document.Status.READY, "")
 
 
 def test_private_addresses_are_not_fetched(box):
     row, _ = storage.add_url(box, f"http://127.0.0.1:9/{uuid4()}", name="inside")
-    work.tick()
+    work.index_waiting_documents()
     assert state(row) == ("failed", "private_address")
 
 
 def test_a_page_is_fetched_and_an_unchanged_one_makes_no_version(box, monkeypatch):
-    monkeypatch.setattr(work, "fetch", lambda url: (b"Parcels leave on Mondays.", "text/plain"))
+    monkeypatch.setattr(work, "fetch_public_page", lambda url: (b"Parcels leave on Mondays.", "text/plain"))
     row, _ = storage.add_url(box, "https://example.com/a", name="a")
-    assert work.tick() == 1 and found(box, "parcels")[0][0] == "a"
+    assert work.index_waiting_documents() == 1 and found(box, "parcels")[0][0] == "a"
     row.refresh_from_db()
     storage.index_again(row)
-    assert work.tick() == 0
+    assert work.index_waiting_documents() == 0
     box.refresh_from_db()
     assert (box.version, Document.objects.count()) == (1, 1)
 
 
 def test_an_unchanged_page_of_the_site_makes_no_version_either(monkeypatch, db):
     site = Collection.objects.create(name="site")
-    monkeypatch.setattr(work, "fetch", lambda url: (b"Parcels leave on Mondays.", "text/plain"))
+    monkeypatch.setattr(work, "fetch_public_page", lambda url: (b"Parcels leave on Mondays.", "text/plain"))
     row, _ = storage.add_url(site, "https://example.com/a", name="a")
-    assert work.tick() == 1
+    assert work.index_waiting_documents() == 1
     row.refresh_from_db()
     storage.index_again(row)
-    assert work.tick() == 0
+    assert work.index_waiting_documents() == 0
     site.refresh_from_db()
     assert (site.version, Document.objects.count(), row.media_type) == (1, 1, "text/plain")
 
@@ -308,7 +310,7 @@ def test_rows_that_a_cascade_deletes_leave_the_index(box):
     if connection.vendor != "sqlite":
         pytest.skip("only SQLite has a table for the index")
     put(box, "a.txt", b"Goods and words.")
-    work.tick()
+    work.index_waiting_documents()
     Document.objects.all().delete()
     assert count_of("words") == 0
     with connection.cursor() as cursor:
@@ -326,13 +328,13 @@ def test_nothing_of_an_erased_document_is_left(box):
     word = "zanzibar"
     row = put(box, "trip.txt", f"We meet in {word}.".encode())
     put(box, "other.txt", b"Other words.")
-    work.tick()
+    work.index_waiting_documents()
     assert found(box, word) != []
     row.refresh_from_db()
     stored_at = storages["files"].path(row.file.stored)
     row.source = Document.Source.UPLOAD
     row.save(update_fields=["source"])
-    assert storage.erase(row) == 1
+    assert storage.erase_document(row) == 1
     assert found(box, word) == [] and found(box, "other words") != []
     assert not Path(stored_at).exists()
     assert_nothing_left(word)
@@ -342,7 +344,7 @@ def test_nothing_of_an_erased_document_is_left(box):
 def test_nothing_of_the_documents_of_a_deleted_person_is_left(admin_client, bob):
     word = "timbuktu"
     row = put(Collection.objects.create(owner=bob, name="trips"), "trip.txt", f"We meet in {word}.".encode())
-    assert work.tick() == 1
+    assert work.index_waiting_documents() == 1
     stored_at = storages["files"].path(row.file.stored)
     answer = admin_client.post(f"/admin/agents/user/{bob.pk}/delete/", {"post": "yes"})
     assert answer.status_code == 302, answer.content.decode()[-3000:]
@@ -377,13 +379,13 @@ def test_a_document_that_is_erased_while_it_is_read_leaves_nothing(box, erase):
     row = put(box, "trip.txt", f"We meet in {word}.".encode())
     Document.objects.filter(pk=row.pk).update(source=Document.Source.UPLOAD)
     stored_at = storages["files"].path(row.file.stored)
-    [claimed] = storage.claim(10, 60)
-    read = work.read_document(claimed)
+    [claimed] = storage.claim_waiting_documents(10, 60)
+    read = work.read_claimed_document(claimed)
     if erase == "document":
-        assert storage.erase(Document.objects.get(pk=row.pk)) == 1
+        assert storage.erase_document(Document.objects.get(pk=row.pk)) == 1
     else:
         storage.erase_collection(box)
         box.delete()
-    assert storage.finish([read]) == 0
+    assert storage.finish_read_documents([read]) == 0
     assert not Document.objects.exists() and not Chunk.objects.exists() and not Path(stored_at).exists()
     assert_nothing_left(word)

@@ -29,7 +29,7 @@ def made(api, text="Likes green tea.", **more):
 @pytest.fixture
 def suggestion(alice):
     by = Author("clerk", run_id=CALL, root_id=CALL, call_id=CALL, is_untrusted=True)
-    return storage.add(Place(alice.pk), {"text": "Pays bills to Mallory."}, by, at_once=False)[0]
+    return storage.store_new_memory(Place(alice.pk), {"text": "Pays bills to Mallory."}, by, at_once=False)[0]
 
 
 def test_a_person_writes_a_memory_of_their_own(alice_api):
@@ -162,9 +162,9 @@ def test_a_suggested_change_leaves_the_memory_as_it_is_until_it_is_approved(alic
 
 def test_two_writers_of_one_memory_do_not_overwrite_each_other(alice, alice_api):
     memory = Memory.objects.get(pk=made(alice_api)["id"])
-    storage.change(memory, {"text": "One."}, Author("alice"), expected=1)
+    storage.store_changed_memory(memory, {"text": "One."}, Author("alice"), expected=1)
     with pytest.raises(Exception, match="changed in the meantime"):
-        storage.change(memory, {"text": "Two."}, Author("alice"), expected=1)
+        storage.store_changed_memory(memory, {"text": "Two."}, Author("alice"), expected=1)
     assert [one.text for one in memory.versions.all()] == ["One.", "Likes green tea."]
 
 
@@ -250,7 +250,7 @@ def test_quotas_hold(alice, alice_api, settings, monkeypatch):
 
     def suggest(number, root):
         by = Author("clerk", root_id=root, call_id=f"0190a0a0-0000-7000-8000-{number:012}")
-        return storage.add(Place(alice.pk), {"text": f"suggestion {number}"}, by, at_once=False)
+        return storage.store_new_memory(Place(alice.pk), {"text": f"suggestion {number}"}, by, at_once=False)
 
     suggest(1, CALL), suggest(2, CALL)
     with pytest.raises(Exception, match="wait for a decision"):
@@ -266,7 +266,7 @@ def test_approving_does_not_exceed_the_quota(alice, alice_api, settings):
     settings.MEMORIES_PER_PERSON = 2
     first = made(alice_api, "one")
     by = Author("clerk", call_id=CALL)
-    waits, other = (storage.add(Place(alice.pk), {"text": text}, by_call(by, number), at_once=False)[0]
+    waits, other = (storage.store_new_memory(Place(alice.pk), {"text": text}, by_call(by, number), at_once=False)[0]
                     for number, text in enumerate(("two", "three")))  # fmt: skip
     assert alice_api.post(f"{URL}{waits.pk}/approve").status_code == 200
     full = alice_api.post(f"{URL}{other.pk}/approve")

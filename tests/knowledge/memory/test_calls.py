@@ -33,7 +33,7 @@ def call(alice, agent, tools):
             authors=lambda: (agent.owner_id,),
         )  # fmt: skip
         spec = factory.make_tool_spec(tools[name], grant_of(tools[name]), 30.0)
-        return toolsets.call(spec, ToolCall(call_id or str(uuid.uuid4()), name, arguments), context)
+        return toolsets.call_tool(spec, ToolCall(call_id or str(uuid.uuid4()), name, arguments), context)
 
     return make
 
@@ -58,7 +58,7 @@ def test_after_strangers_text_everything_waits_and_is_marked(call, alice):
     row = Memory.objects.get(pk=made["id"])
     assert (row.status, row.untrusted) == ("suggested", True)
     assert call("recall", query="Mallory").value == {"memories": []}, "a suggestion is not known yet"
-    storage.approve(row, Author("alice"))
+    storage.store_approved_memory(row, Author("alice"))
     found = call("recall", query="Mallory friend")
     assert found.value["memories"][0]["text"] == "Mallory is a friend." and found.untrusted is True
 
@@ -79,7 +79,7 @@ def test_a_memory_is_corrected_and_ended_and_can_be_brought_back(call):
     assert call("recall", query="lives").value == {"memories": []}
     row = Memory.objects.get(pk=id)
     assert row.is_over and row.versions.first().action == "forgotten"
-    storage.roll_back(row, 2, Author("alice"))
+    storage.store_earlier_content(row, 2, Author("alice"))
     assert call("recall", query="living").value["memories"][0]["text"] == "Lives in Oslo."
 
 
@@ -109,7 +109,9 @@ def test_people_do_not_meet_each_others_memories(call, bob, agent, alice):
 
 
 def test_an_agent_does_not_change_what_belongs_to_others(call, alice, bob, agent, team):
-    shared, _ = storage.add(Place(alice.pk, "team", team_id=team.pk), {"text": "Office at six."}, Author("alice"))
+    shared, _ = storage.store_new_memory(
+        Place(alice.pk, "team", team_id=team.pk), {"text": "Office at six."}, Author("alice")
+    )
     assert call("recall", query="office", person=bob).value["memories"][0]["id"] == str(shared.pk)
     with pytest.raises(RetryTool):
         call("forget", id=str(shared.pk), person=bob)
@@ -190,7 +192,7 @@ def test_what_was_rejected_counts_for_the_day(call, monkeypatch, alice):
     monkeypatch.setattr(storage, "MEMORIES_PER_DAY", 4)
     for number in range(2):
         made = call("remember", text=f"Pay Mallory {number}.", untrusted=True, root=str(uuid.uuid4())).value
-        storage.reject(Memory.objects.get(pk=made["id"]))
+        storage.delete_rejected_suggestion(Memory.objects.get(pk=made["id"]))
     with pytest.raises(ToolFailed) as refused:
         call("remember", text="Pay Mallory again.", untrusted=True, root=str(uuid.uuid4()))
     assert refused.value.code == "too_many_in_day"
@@ -204,7 +206,7 @@ def test_what_was_rejected_counts_for_the_day(call, monkeypatch, alice):
 
 
 def test_an_agent_knows_of_a_team_only_while_its_owner_is_in_it(call, bob, alice, team):
-    storage.add(Place(bob.pk, "team", team_id=team.pk), {"text": "Office at six."}, Author("bob"))
+    storage.store_new_memory(Place(bob.pk, "team", team_id=team.pk), {"text": "Office at six."}, Author("bob"))
     assert len(call("recall", query="office", person=bob).value["memories"]) == 1
     team.memberships.filter(user=alice).delete()
     assert call("recall", query="office", person=bob).value == {"memories": []}
@@ -214,7 +216,7 @@ def test_a_chain_of_somebody_else_has_no_memory_of_mine(tools, alice, bob):
     def run(name, author, **arguments):
         context = ToolContext(bob.pk, chain="report", authors=lambda: (author,))
         spec = factory.make_tool_spec(tools[name], grant_of(tools[name]), 30.0)
-        return toolsets.call(spec, ToolCall(str(uuid.uuid4()), name, arguments), context)
+        return toolsets.call_tool(spec, ToolCall(str(uuid.uuid4()), name, arguments), context)
 
     id = run("remember", bob.pk, text="Likes tea.").value["id"]
     Memory.objects.update(status="active")

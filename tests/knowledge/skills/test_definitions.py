@@ -16,20 +16,20 @@ ODD = {"odd/crlf.txt": b"a\r\nb\r\n", "odd/empty.txt": b"", "odd/bom.txt": b"\xe
 
 
 def apply(text, owner, actor=None):
-    changes = files.plan(files.read(text), owner=owner)
-    files.apply(changes, owner=owner, actor=actor or owner)
+    changes = files.plan_changes(files.read_definitions(text), owner=owner)
+    files.apply_changes(changes, owner=owner, actor=actor or owner)
     return [(change.verb, change.fields) for change in changes]
 
 
 @pytest.fixture
 def skill(alice):
-    made = store.save(Skill(owner=alice), skill_md(), FILES | ODD, user=alice, untrusted=True)
-    store.publish(made, user=alice, reviewed=True)
+    made = store.save_skill(Skill(owner=alice), skill_md(), FILES | ODD, user=alice, untrusted=True)
+    store.publish_skill(made, user=alice, reviewed=True)
     return made
 
 
 def test_a_skill_comes_back_byte_by_byte(skill, alice, bob):
-    exported = files.dump(files.export(alice, only="skill"))
+    exported = files.dump_definitions(files.export_definitions(alice, only="skill"))
     assert apply(exported, bob) == [("create", [])]
     copy = Skill.objects.get(owner=bob)
     assert (copy.text, copy.files, copy.untrusted) == (skill.text, skill.files, False)
@@ -40,8 +40,8 @@ def test_a_skill_comes_back_byte_by_byte(skill, alice, bob):
 
 
 def test_the_published_version_is_under_live(skill, alice, bob):
-    store.save(skill, skill_md(body="Changed."), {"a.txt": b"a"}, user=alice, untrusted=False)
-    exported = files.dump(files.export(alice, only="skill"))
+    store.save_skill(skill, skill_md(body="Changed."), {"a.txt": b"a"}, user=alice, untrusted=False)
+    exported = files.dump_definitions(files.export_definitions(alice, only="skill"))
     assert "Changed." not in yaml.safe_load(exported)["live"]["text"]
     apply(exported, bob)
     copy = Skill.objects.get(owner=bob)
@@ -51,10 +51,10 @@ def test_the_published_version_is_under_live(skill, alice, bob):
 
 
 def test_applying_is_no_review(alice):
-    text = files.dump([{"kind": "skill", "name": "invoices", "text": skill_md(), "untrusted": True}])
+    text = files.dump_definitions([{"kind": "skill", "name": "invoices", "text": skill_md(), "untrusted": True}])
     apply(text, alice)
     assert Skill.objects.get().untrusted and Tool.objects.get().untrusted
-    reviewed = files.dump([{"kind": "skill", "name": "invoices", "text": skill_md(body="Other.")}])
+    reviewed = files.dump_definitions([{"kind": "skill", "name": "invoices", "text": skill_md(body="Other.")}])
     apply(reviewed, alice)
     assert Skill.objects.get().untrusted and Tool.objects.get().untrusted
     assert apply(reviewed, alice) == [("same", [])]
@@ -63,7 +63,7 @@ def test_applying_is_no_review(alice):
 def test_a_draft_is_not_published_and_an_agent_comes_after_its_skill(alice, offline):
     agent = {"kind": "agent", "name": "aide", "provider": offline.name, "grants": ["invoices"]}
     draft = {"kind": "skill", "name": "notes", "text": skill_md(name="notes"), "draft": True}
-    apply(files.dump([agent, {"kind": "skill", "name": "invoices", "text": skill_md()}, draft]), alice)
+    apply(files.dump_definitions([agent, {"kind": "skill", "name": "invoices", "text": skill_md()}, draft]), alice)
     assert [grant.tool.name for grant in ToolGrant.objects.filter(agent__name="aide")] == ["invoices"]
     assert Skill.objects.get(name="notes").published is None and not Tool.objects.filter(name="notes").exists()
 
@@ -81,7 +81,7 @@ def test_a_draft_is_not_published_and_an_agent_comes_after_its_skill(alice, offl
 )  # fmt: skip
 def test_what_is_wrong_is_refused_and_nothing_is_stored(alice, wrong):
     with pytest.raises(Invalid):
-        apply(files.dump([{"kind": "skill", "name": "invoices", **wrong}]), alice)
+        apply(files.dump_definitions([{"kind": "skill", "name": "invoices", **wrong}]), alice)
     assert not Skill.objects.exists() and not StoredFile.objects.exists()
 
 

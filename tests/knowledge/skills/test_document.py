@@ -9,24 +9,24 @@ from tests.knowledge.skills.samples import skill_md
 
 def problems(text, folder=""):
     with pytest.raises(Invalid) as caught:
-        document.read(text, folder)
+        document.parse_skill_document(text, folder)
     return {detail["field"] for detail in caught.value.details}
 
 
 def test_all_fields_of_the_specification_are_read():
     more = 'license: MIT\ncompatibility: Needs Python\nmetadata: {version: 1.0, by: "us"}\nallowed-tools: Read Bash(git:*)\n'
-    read = document.read(skill_md(more=more), "invoices")
+    read = document.parse_skill_document(skill_md(more=more), "invoices")
     assert (read.name, read.front["license"], read.front["allowed-tools"]) == ("invoices", "MIT", "Read Bash(git:*)")
     assert read.front["metadata"] == {"version": "1.0", "by": "us"} and read.body.startswith("# Invoices")
 
 
 def test_windows_line_ends_and_a_byte_order_mark_are_read():
-    assert document.read("\ufeff" + skill_md().replace("\n", "\r\n")).name == "invoices"
+    assert document.parse_skill_document("\ufeff" + skill_md().replace("\n", "\r\n")).name == "invoices"
 
 
 def test_a_description_may_have_several_lines():
     text = "---\nname: a\ndescription: |-\n  One.\n  Use: always.\n---\n"
-    assert document.read(text).description == "One.\nUse: always."
+    assert document.parse_skill_document(text).description == "One.\nUse: always."
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_the_name_is_that_of_the_folder():
 )  # fmt: skip
 def test_what_is_no_front_matter_is_refused(text):
     with pytest.raises(Invalid):
-        document.read(text)
+        document.parse_skill_document(text)

@@ -14,7 +14,7 @@ PATH = "/api/v1/skills/invoices/functions"
 @pytest.fixture
 def skill(alice, team):
     files = {**FILES, "scripts/delete.py": b"import os\n\ndef delete(path: str):\n    os.remove(path)\n"}
-    return store.save(Skill(owner=alice, team=team), skill_md(), files, user=alice, untrusted=True)
+    return store.save_skill(Skill(owner=alice, team=team), skill_md(), files, user=alice, untrusted=True)
 
 
 def test_a_script_becomes_a_draft_of_the_person_who_asks(skill, bob_api, bob):

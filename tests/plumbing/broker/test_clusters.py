@@ -15,7 +15,7 @@ from agents.http import throttles
 from config import brokers
 from functions import slots
 from plumbing.broker import broadcast, clusters
-from plumbing.broker.broadcast import channel_of
+from plumbing.broker.broadcast import name_channel
 from plumbing.broker.line import Line
 from plumbing.broker.listener import Listener
 from plumbing.broker.servers import Servers, make_pool
@@ -49,7 +49,7 @@ def test_everything_that_is_kept_there_works_and_is_on_one_server(cluster, site)
     site.set_many({"one": 1, "two": 2}, 60)
     assert site.get_many(["one", "two"]) == {"one": 1, "two": 2}
     assert throttles.count_in_windows(["k1", "a127.0.0.1"]) == [1, 1] and throttles.count_in_windows(["k1"]) == [2]
-    with slots.one_of(7, 1, 60) as first, slots.one_of(7, 1, 60) as second:
+    with slots.take_slot_if_free(7, 1, 60) as first, slots.take_slot_if_free(7, 1, 60) as second:
         assert first and not second
     carrier, rung, stopping = RedisList(), queue.Queue(), threading.Event()
     listening = threading.Thread(target=carrier.listen, args=(["default", "gpu"], rung.put, stopping))
@@ -65,20 +65,22 @@ def test_everything_that_is_kept_there_works_and_is_on_one_server(cluster, site)
 def heard(site):
     """What is published to "{muster}:from-cluster"; its first None is taken."""
     listener, messages = Listener(), queue.Queue()
-    listener.subscribe(channel_of("from-cluster"), messages.put)
+    listener.subscribe(name_channel("from-cluster"), messages.put)
     assert messages.get(timeout=PATIENCE_S) is None
     yield messages
-    listener.unsubscribe(channel_of("from-cluster"), messages.put)
+    listener.unsubscribe(name_channel("from-cluster"), messages.put)
 
 
 def test_messages_and_commands_go_on_when_the_server_of_the_keys_has_died(cluster, site, heard):
     line = broadcast.server_connection()
-    assert line.ask(("SET", channel_of("kept"), "yes"), ("WAIT", 1, 5000))[1] == 1
+    assert line.ask(("SET", name_channel("kept"), "yes"), ("WAIT", 1, 5000))[1] == 1
     cluster.processes[cluster.owner].kill()
-    wait_for(lambda: goes_on(partial(line.ask, ("INCR", channel_of("number")))), PATIENCE_S)
-    assert line.ask(("GET", channel_of("kept"))) == [b"yes"]
+    wait_for(lambda: goes_on(partial(line.ask, ("INCR", name_channel("number")))), PATIENCE_S)
+    assert line.ask(("GET", name_channel("kept"))) == [b"yes"]
     assert heard.get(timeout=PATIENCE_S) is None, "it subscribed again"
-    assert broadcast.publish(channel_of("from-cluster"), b"hello") and heard.get(timeout=PATIENCE_S) == b"hello"
+    assert (
+        broadcast.publish_message(name_channel("from-cluster"), b"hello") and heard.get(timeout=PATIENCE_S) == b"hello"
+    )
     wait_for(lambda: goes_on(partial(site.set, "new", 1)), PATIENCE_S)
     assert cluster.ask(cluster.replica, "ROLE")[0] == b"master"
 
@@ -86,10 +88,10 @@ def test_messages_and_commands_go_on_when_the_server_of_the_keys_has_died(cluste
 def test_commands_follow_the_keys_to_another_server(cluster):
     """An administrator hands the slot over; both servers live."""
     line = Line(cluster.url, timeout_s=2)
-    line.ask(("SET", channel_of("kept"), "1"))
+    line.ask(("SET", name_channel("kept"), "1"))
     cluster.ask(cluster.replica, "CLUSTER", "FAILOVER")
     wait_for(lambda: cluster.ask(cluster.replica, "ROLE")[0] == b"master", PATIENCE_S)
-    wait_for(lambda: goes_on(partial(line.ask, ("INCR", channel_of("kept")))), PATIENCE_S)
+    wait_for(lambda: goes_on(partial(line.ask, ("INCR", name_channel("kept")))), PATIENCE_S)
     assert line.kept().port == cluster.replica
 
 
@@ -122,6 +124,8 @@ def test_an_address_that_cannot_work_is_refused(url):
 
 def test_the_carrier_list_takes_a_cluster_and_celery_does_not():
     url = brokers.broker_url("cluster://one,two")
-    assert brokers.carrier("list", queue=brokers.queue_url("", url), broker=url, is_postgres=False) == "list"
+    assert (
+        brokers.check_carrier_setting("list", queue=brokers.queue_url("", url), broker=url, is_postgres=False) == "list"
+    )
     with pytest.raises(ImproperlyConfigured, match="Celery cannot use a Redis Cluster"):
-        brokers.carrier("celery", queue="", broker=url, is_postgres=False)
+        brokers.check_carrier_setting("celery", queue="", broker=url, is_postgres=False)

@@ -120,5 +120,5 @@ def test_a_publication_that_is_confirmed_arrives_though_the_connection_was_cut(l
     monkeypatch.setattr(broadcast, "server_connection", lambda: mine)
     (connection,) = mine.ask(("CLIENT", "ID"))
     Line(settings.CACHE_URL, timeout_s=30).ask(("CLIENT", "KILL", "ID", connection))
-    assert broadcast.publish(b"line:heard", b"a call") is True
+    assert broadcast.publish_message(b"line:heard", b"a call") is True
     assert texts_heard(listener, 1) == [b"a call"]

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from plumbing.broker import broadcast
 from plumbing.broker.announcements import Announcements, Waiter, format_line
-from plumbing.broker.broadcast import channel_of
+from plumbing.broker.broadcast import name_channel
 from plumbing.broker.listener import Listener
 
 PATIENCE_S = 60
@@ -27,10 +27,10 @@ def listener():
 def heard(listener):
     """A subscriber to "{muster}:test": `heard.get()` is the next message; its first None is taken."""
     messages = queue.Queue()
-    listener.subscribe(channel_of("test"), messages.put)
+    listener.subscribe(name_channel("test"), messages.put)
     assert messages.get(timeout=PATIENCE_S) is None
     yield lambda: messages.get(timeout=PATIENCE_S)
-    listener.unsubscribe(channel_of("test"), messages.put)
+    listener.unsubscribe(name_channel("test"), messages.put)
 
 
 def subscribers(channel):
@@ -50,37 +50,39 @@ def test_the_private_part_of_redis_py_is_as_it_was_checked():
 
 def test_a_message_reaches_every_subscriber_of_its_channel(listener, heard):
     second = queue.Queue()
-    listener.subscribe(channel_of("test"), second.put)
+    listener.subscribe(name_channel("test"), second.put)
     assert second.get(timeout=PATIENCE_S) is None
-    assert broadcast.publish(channel_of("test"), {"number": 1}) and broadcast.publish(channel_of("test"), b"two")
+    assert broadcast.publish_message(name_channel("test"), {"number": 1}) and broadcast.publish_message(
+        name_channel("test"), b"two"
+    )
     assert [heard(), heard()] == [b'{"number":1}', b"two"]
     assert [second.get(timeout=PATIENCE_S) for _ in range(2)] == [b'{"number":1}', b"two"]
-    assert subscribers(channel_of("test")) == 1
+    assert subscribers(name_channel("test")) == 1
 
 
 def test_channels_share_one_thread(listener, heard):
     before = threading.active_count()
     for number in range(50):
-        listener.subscribe(channel_of("test", number), lambda message: None)
-    assert listener.wait_until_standing(channel_of("test", 49), PATIENCE_S)
+        listener.subscribe(name_channel("test", number), lambda message: None)
+    assert listener.wait_until_standing(name_channel("test", 49), PATIENCE_S)
     assert threading.active_count() == before
 
 
 def test_a_channel_without_subscribers_is_given_up(listener, heard):
     messages = queue.Queue()
-    listener.subscribe(channel_of("other"), messages.put)
+    listener.subscribe(name_channel("other"), messages.put)
     assert messages.get(timeout=PATIENCE_S) is None
-    listener.unsubscribe(channel_of("other"), messages.put)
-    while subscribers(channel_of("other")):
+    listener.unsubscribe(name_channel("other"), messages.put)
+    while subscribers(name_channel("other")):
         pass
-    assert not listener.is_standing(channel_of("other"))
+    assert not listener.is_standing(name_channel("other"))
 
 
 def test_after_a_break_all_subscribers_learn_that_they_may_have_missed_something(listener, heard, monkeypatch):
     monkeypatch.setattr("plumbing.broker.listener.AGAIN_S", 0)
     broadcast.server_connection().ask(("CLIENT", "KILL", "TYPE", "pubsub"))
     assert heard() is None
-    broadcast.publish(channel_of("test"), b"again")
+    broadcast.publish_message(name_channel("test"), b"again")
     assert heard() == b"again"
 
 
@@ -88,9 +90,9 @@ def test_a_subscriber_that_fails_does_not_stop_the_others(listener, heard, caplo
     def fails(message):
         raise ValueError(message)
 
-    listener.subscribe(channel_of("test"), fails)
-    broadcast.publish(channel_of("test"), b"one")
-    broadcast.publish(channel_of("test"), b"two")
+    listener.subscribe(name_channel("test"), fails)
+    broadcast.publish_message(name_channel("test"), b"one")
+    broadcast.publish_message(name_channel("test"), b"two")
     assert [heard(), heard()] == [b"one", b"two"]
     assert "could not be read" in caplog.text
 
@@ -101,10 +103,10 @@ async def test_a_loop_hears_in_its_own_thread(listener):
     def hear(message):
         messages.put_nowait((message, threading.current_thread()))
 
-    listener.subscribe(channel_of("test"), hear, loop=asyncio.get_running_loop())
+    listener.subscribe(name_channel("test"), hear, loop=asyncio.get_running_loop())
     async with asyncio.timeout(PATIENCE_S):
         assert await messages.get() == (None, threading.current_thread())
-        broadcast.publish(channel_of("test"), b"hello")
+        broadcast.publish_message(name_channel("test"), b"hello")
         assert await messages.get() == (b"hello", threading.current_thread())
 
 
@@ -112,9 +114,9 @@ def test_a_forked_child_hears_with_a_thread_of_its_own(listener, heard):
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         messages = queue.Queue()
-        listener.subscribe(channel_of("child"), messages.put)
+        listener.subscribe(name_channel("child"), messages.put)
         messages.get(timeout=PATIENCE_S)
-        broadcast.publish(channel_of("child"), b"hello")
+        broadcast.publish_message(name_channel("child"), b"hello")
         os.write(writing, messages.get(timeout=PATIENCE_S))
         os._exit(0)
     os.waitpid(child, 0)
@@ -128,7 +130,7 @@ def test_a_waiter_gets_the_news_of_its_own_key():
     news = Announcements("test-news")
     assert news.listen()
     with news.waiter("a", Waiter) as mine, news.waiter("a", Waiter) as too, news.waiter("b", Waiter) as other:
-        broadcast.publish(news.channel, b"\n".join([format_line("x", {}), format_line("a", {"text": "é\n"})]))
+        broadcast.publish_message(news.channel, b"\n".join([format_line("x", {}), format_line("a", {"text": "é\n"})]))
         assert mine.wait(PATIENCE_S) and too.wait(PATIENCE_S)
         assert mine.news == too.news == {"text": "é\n"}
         assert not other.wait(0)
@@ -139,7 +141,7 @@ def test_news_that_is_long_is_read_from_its_row():
     news = Announcements("test-long-news")
     news.listen()
     with news.waiter("a", Waiter) as mine:
-        broadcast.publish(news.channel, format_line("a", {"text": "x" * 100_000}))
+        broadcast.publish_message(news.channel, format_line("a", {"text": "x" * 100_000}))
         assert mine.wait(PATIENCE_S) and mine.news is None
 
 

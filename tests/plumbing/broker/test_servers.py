@@ -40,7 +40,7 @@ def test_celery_gets_the_sentinels_in_its_own_words():
 
 
 def test_the_list_takes_sentinels():
-    assert brokers.carrier("list", queue=brokers.queue_url("", URL), is_postgres=False) == "list"
+    assert brokers.check_carrier_setting("list", queue=brokers.queue_url("", URL), is_postgres=False) == "list"
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_it_connects_to_the_address_that_was_checked_not_to_the_next_one(server,
     reached = []
     monkeypatch.setattr(outbound, "resolve", lambda host, **_: next(answers))
     backend = outbound.PinnedBackend([])
-    monkeypatch.setattr(outbound.streams, "connect", lambda host, *_: reached.append(host))
+    monkeypatch.setattr(outbound.streams, "connect_stream", lambda host, *_: reached.append(host))
     backend.connect_tcp("rebinding.example", 80)
     assert reached == ["93.184.216.34"]
 

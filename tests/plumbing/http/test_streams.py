@@ -92,7 +92,7 @@ def test_tls_is_negotiated_and_read(run, certificate):
     context = ssl.create_default_context(cafile=certificate)
 
     def work():
-        plain = streams.connect("127.0.0.1", server.port, 20)
+        plain = streams.connect_stream("127.0.0.1", server.port, 20)
         secured = plain.start_tls(context, "127.0.0.1", 20)
         assert secured.get_extra_info("ssl_object") is not None
         secured.write(b"x" * 1000, 20)
@@ -108,7 +108,7 @@ def test_tls_is_negotiated_and_read(run, certificate):
 
 def test_a_certificate_that_is_not_trusted_is_refused(run, certificate):
     def work():
-        plain = streams.connect("127.0.0.1", server.port, 20)
+        plain = streams.connect_stream("127.0.0.1", server.port, 20)
         with pytest.raises(httpcore2.ConnectError, match="certificate"):
             plain.start_tls(ssl.create_default_context(), "127.0.0.1", 20)
         assert plain.get_extra_info("socket").fileno() < 0
@@ -120,7 +120,7 @@ def test_a_certificate_that_is_not_trusted_is_refused(run, certificate):
 def test_a_handshake_that_stands_still_ends_in_its_time(run):
     def work():
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            plain = streams.connect("127.0.0.1", silent.getsockname()[1], 20)
+            plain = streams.connect_stream("127.0.0.1", silent.getsockname()[1], 20)
             with pytest.raises(httpcore2.ConnectTimeout):
                 plain.start_tls(ssl.create_default_context(), "127.0.0.1", 0.1)
 
@@ -135,7 +135,7 @@ def test_a_refused_connection_and_an_unknown_host_are_connect_errors(run, monkey
     def work():
         for host in ("127.0.0.1", "nowhere.example"):
             with pytest.raises(httpcore2.ConnectError):
-                streams.connect(host, port, 20)
+                streams.connect_stream(host, port, 20)
 
     run(work)
 
@@ -144,7 +144,7 @@ def test_the_second_address_is_tried_when_the_first_refuses(run, monkeypatch):
     monkeypatch.setattr(streams, "resolve", lambda *_, **__: ["127.0.0.2", "127.0.0.1"])
 
     def work():
-        stream = streams.connect("two.example", server.port, 20)
+        stream = streams.connect_stream("two.example", server.port, 20)
         assert stream.get_extra_info("server_addr") == ("127.0.0.1", server.port)
         stream.close()
 

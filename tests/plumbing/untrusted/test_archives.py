@@ -102,4 +102,4 @@ def test_an_encrypted_archive_is_refused():
 def test_equal_files_give_equal_archives():
     assert archives.pack(whole()) == archives.pack(dict(reversed(whole().items())))
     assert archives.read_pack(archives.pack(whole())) == whole()
-    assert archives.read_file(archives.pack(whole()), "nothing") is None
+    assert archives.read_archive_file(archives.pack(whole()), "nothing") is None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from registry.llm.langchain_models import understood
+from registry.llm.langchain_models import classify_langchain_error
 
 
 class Response:
@@ -31,10 +31,10 @@ class BadRequestError(Exception):
     ],
 )  # fmt: skip
 def test_the_server_s_reason_is_shown_and_not_the_exception(status, content, code, message):
-    failed = understood(BadRequestError(status, content))
+    failed = classify_langchain_error(BadRequestError(status, content))
     assert (failed.code, failed.message) == (code, message)
 
 
 def test_an_exception_without_an_answer_is_only_in_the_log():
-    failed = understood(ValueError("[Errno 13] /srv/app/secret.py"))
+    failed = classify_langchain_error(ValueError("[Errno 13] /srv/app/secret.py"))
     assert failed.code == "model_error" and "secret" not in failed.message

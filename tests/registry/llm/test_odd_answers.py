@@ -12,7 +12,7 @@ from agents.models import Provider
 from agents.spec import ModelParams
 from registry.exceptions import ModelFailed
 from registry.llm import attempts, llms
-from registry.llm.attempts import ask
+from registry.llm.attempts import ask_model
 from registry.llm.chat import Question
 from registry.llm.watch import Watch
 from tests.live_agents import user
@@ -98,7 +98,7 @@ def hold(server, *answers, hear=None, deadline=None):
     provider = Provider(pk=1, kind="openai-compatible", base_url=server.url, api_key="key")
     llms.make_model.cache_clear()
     model = llms.make_model(provider, ModelParams())
-    return ask(model, Question("m", user("Hello"), (), None, hear, Watch(deadline=deadline)), ())
+    return ask_model(model, Question("m", user("Hello"), (), None, hear, Watch(deadline=deadline)), ())
 
 
 def dripping(beginning, piece):

@@ -157,11 +157,11 @@ def test_a_script_says_what_it_was_told_and_calls_only_what_is_offered(tmp_path)
         "- {when: milk, say: There is none.}\n"
     )
     asked = [{"role": "user", "content": "Is there milk in the shop?"}]
-    line = offline_script.find(str(script), asked, 0, {"buy"})
+    line = offline_script.find_script_line(str(script), asked, 0, {"buy"})
     assert line.call == ({"tool": "buy", "arguments": {"what": "milk"}},)
-    assert offline_script.find(str(script), asked, 0, {"sell"}).say == "There is none."
-    assert offline_script.find(str(script), asked, 1, {"buy"}).say == "There is none."
-    assert offline_script.find(str(script), [{"role": "user", "content": "Bread?"}], 0, {"buy"}) is None
+    assert offline_script.find_script_line(str(script), asked, 0, {"sell"}).say == "There is none."
+    assert offline_script.find_script_line(str(script), asked, 1, {"buy"}).say == "There is none."
+    assert offline_script.find_script_line(str(script), [{"role": "user", "content": "Bread?"}], 0, {"buy"}) is None
 
 
 @pytest.mark.parametrize("text", ["just words", "- say: nothing to wait for", "- [", ""])

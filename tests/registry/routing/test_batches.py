@@ -48,24 +48,25 @@ class Refused(Exception):
 @pytest.mark.parametrize("most", [100, 99, 32, 10, 1])
 def test_the_number_of_texts_is_halved_and_remembered(stub, stub_provider, limited, most):
     limited(most)
-    assert len(embeddings.embed(stub_provider, "small", TEXTS)) == 100
+    assert len(embeddings.embed_for_routing(stub_provider, "small", TEXTS)) == 100
     refused = len([body for body in stub.embedded if len(body["input"]) > most])
     stub.embedded.clear()
-    assert len(embeddings.embed(stub_provider, "small", TEXTS)) == 100
+    assert len(embeddings.embed_for_routing(stub_provider, "small", TEXTS)) == 100
     assert refused <= 7 and all(len(body["input"]) <= most for body in stub.embedded)
 
 
 def test_the_vectors_are_those_of_their_texts(stub_provider, limited):
     limited(10)
     assert (
-        embeddings.embed(stub_provider, "small", TEXTS)[37] == embeddings.embed(stub_provider, "small", [TEXTS[37]])[0]
+        embeddings.embed_for_routing(stub_provider, "small", TEXTS)[37]
+        == embeddings.embed_for_routing(stub_provider, "small", [TEXTS[37]])[0]
     )
 
 
 def test_a_text_that_is_refused_by_itself_says_nothing_about_the_number(stub, stub_provider, limited):
     limited(100)
     with pytest.raises(AttemptFailed):
-        embeddings.embed(stub_provider, "small", [*TEXTS, "bad"])
+        embeddings.embed_for_routing(stub_provider, "small", [*TEXTS, "bad"])
     stub.embedded.clear()
-    embeddings.embed(stub_provider, "small", TEXTS)
+    embeddings.embed_for_routing(stub_provider, "small", TEXTS)
     assert len(stub.embedded) == 1

@@ -9,7 +9,7 @@ from agents.exceptions import NotFound
 from agents.models import Agent, AgentSpec, Provider
 from registry.exceptions import AttemptFailed
 from registry.routing import delegation, embeddings, router
-from registry.routing.profiles import profile_of
+from registry.routing.profiles import build_profile
 from tests.fakes import fails, says
 
 pytestmark = pytest.mark.django_db
@@ -194,7 +194,7 @@ def test_one_fitting_example_counts_among_many_others(alice, make_agent, stub, s
 
 def test_equally_near_agents_both_win_and_one_that_hardly_leads_does_not(settings):
     settings.ROUTER_NEAR, settings.ROUTER_AHEAD = 0.2, 0.05
-    one, two, far = (profile_of(AgentSpec(name=name)) for name in ("one", "two", "far"))
+    one, two, far = (build_profile(AgentSpec(name=name)) for name in ("one", "two", "far"))
     assert embeddings.winners([(one, 0.5), (two, 0.5), (far, 0.3)]) == [one, two]
     assert embeddings.winners([(one, 0.5), (two, 0.47)]) == []
     assert embeddings.winners([(one, 0.1)]) == [] == embeddings.winners([])
@@ -212,7 +212,7 @@ def test_a_second_message_embeds_no_agent_again(alice, crew, stub, settings):
 def test_embeddings_that_are_down_are_passed_over(alice, crew, stub, settings):
     Provider.objects.create(name="mind", kind="openai-compatible", base_url="http://127.0.0.1:1/v1")
     settings.ROUTER_EMBEDDINGS = "mind:embed"
-    assert embeddings.ranked(alice, "soup", []) is None
+    assert embeddings.rank_by_meaning(alice, "soup", []) is None
     assert router.route(alice, "I need two recipes").method == "capability"
 
 

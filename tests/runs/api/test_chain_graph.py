@@ -4,7 +4,7 @@ import time
 from xml.etree import ElementTree
 
 from agents.spec import ChainSpec, StepSpec
-from runs.api.chain_graph import StepState, as_json, draw
+from runs.api.chain_graph import StepState, draw, serialize_graph
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -21,10 +21,10 @@ DIAMOND = chain(
 
 
 def test_steps_stand_in_columns_by_what_they_wait_for():
-    nodes = {node["key"]: node for node in as_json(DIAMOND)["nodes"]}
+    nodes = {node["key"]: node for node in serialize_graph(DIAMOND)["nodes"]}
     assert nodes["a"]["x"] < nodes["b"]["x"] == nodes["c"]["x"] < nodes["d"]["x"]
     assert nodes["b"]["y"] != nodes["c"]["y"]
-    assert len(as_json(DIAMOND)["edges"]) == 4
+    assert len(serialize_graph(DIAMOND)["edges"]) == 4
 
 
 def test_each_state_is_a_class_and_a_word():
@@ -52,7 +52,7 @@ def test_a_fallback_stands_beside_what_it_replaces():
     spec = chain(
         {"key": "a", "on_error": "fallback", "fallback": "spare"}, {"key": "spare"}, {"key": "b", "needs": ["a"]}
     )
-    assert {"from": "a", "to": "spare", "kind": "instead"} in as_json(spec)["edges"]
+    assert {"from": "a", "to": "spare", "kind": "instead"} in serialize_graph(spec)["edges"]
     assert "edge instead" in draw(spec)
 
 

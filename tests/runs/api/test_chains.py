@@ -240,7 +240,7 @@ def test_a_message_about_an_earlier_round_starts_no_round_that_nobody_was_asked_
     StepRun.objects.update(status="ready", repeat=1)
     execution.execute_step(str(row.pk))
     assert functions.asked == []
-    assert not steps.claim(row, "running")  # as it was read before the round went on
+    assert not steps.claim_step(row, "running")  # as it was read before the round went on
 
 
 def test_a_tool_that_asks_waits_for_its_person(alice_api, make_chain, worker, functions):

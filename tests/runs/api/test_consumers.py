@@ -261,7 +261,7 @@ def both_words(session, secret, run):
 
 def test_a_cancel_of_a_finished_run_and_of_nothing_is_told_so(of_helper, alice, secret):
     run = intake.accept_message(user=alice, text="Hi", agent="helper", session=of_helper).run
-    endings.cancel(run, by=alice)
+    endings.cancel_run(run, by=alice)
     named, nothing = talking(of_helper, secret, {"type": "cancel", "run": str(run.pk)}, {"type": "cancel"})
     assert named["error"]["code"] == "run_finished" and nothing["error"]["code"] == "not_found"
 

@@ -154,7 +154,7 @@ def test_a_new_executor_sees_the_calls_of_the_earlier_one(mine, run, alice_api, 
     mine.post(f"{V1}/executor/calls/", SUM)
     Run.objects.filter(pk=run).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert mine.get(f"{V1}/executor/").status_code == 401, "it was silent too long"
-    recovery.tick(timezone.now())
+    recovery.tick_recovery(timezone.now())
     second = program(claim(alice_api, run))
     assert second.get(f"{V1}/executor/calls/").json()["results"][0]["result"] == 3
     assert second.post(f"{V1}/executor/calls/", SUM).json()["result"] == 3 and len(functions.asked) == 1
@@ -166,7 +166,7 @@ def test_progress_cancellation_and_the_end(mine, run, alice, alice_api):
     assert beat["cancel_requested"] is False
     event = RunEvent.objects.get(run=run, type="run.progress")
     assert event.data == {"message": "half", "fraction": 0.5}
-    endings.cancel(Run.objects.get(pk=run), by=alice, reason="enough")
+    endings.cancel_run(Run.objects.get(pk=run), by=alice, reason="enough")
     assert mine.post(f"{V1}/executor/heartbeat", {}).json()["cancel_requested"] is True
     assert mine.get(f"{V1}/executor/").json()["cancel_requested"] is True
     assert mine.post(f"{V1}/executor/finish", {"status": "cancelled"}).json()["status"] == "cancelled"
@@ -175,7 +175,7 @@ def test_progress_cancellation_and_the_end(mine, run, alice, alice_api):
 
 
 def test_a_cancelled_run_calls_nothing_more(mine, run, alice, functions):
-    endings.cancel(Run.objects.get(pk=run), by=alice, reason="enough")
+    endings.cancel_run(Run.objects.get(pk=run), by=alice, reason="enough")
     answer = mine.post(f"{V1}/executor/calls/", SUM)
     assert answer.json()["outcome"] != "ok" and functions.asked == []
 
@@ -305,7 +305,7 @@ def test_a_person_who_left_the_team_does_no_more_with_its_agents(
     Tool.objects.update(owner=None)
     queued, claimed = prepare(bob_api), prepare(bob_api)
     mine = program(claim(bob_api, claimed))
-    membership.end(Membership.objects.get(user=bob))
+    membership.end_membership(Membership.objects.get(user=bob))
     refused = bob_api.post(f"{V1}/runs/{queued}/claim", {"executor": "terminal"})
     assert (refused.status_code, "messages" in refused.json()) == (409, False)
     assert getattr(mine, verb)(f"{V1}/executor/{path}", body).status_code == 401
@@ -316,7 +316,7 @@ def test_a_heartbeat_of_a_person_who_left_the_team_ends_the_run(worker, tidier, 
     Agent.objects.update(team=team)
     run = prepare(bob_api)
     token = claim(bob_api, run)
-    membership.end(Membership.objects.get(user=bob))
+    membership.end_membership(Membership.objects.get(user=bob))
     assert bob_api.post(f"{V1}/runs/{run}/heartbeat", {"claim": token}).status_code == 409
     assert Run.objects.get(pk=run).error["code"] == "not_shared"
 

@@ -54,7 +54,7 @@ def test_bytes_come_as_base64_and_their_first_bytes_decide_the_type(alice_api):
     data = base64.b64encode(PNG).decode()
     file = alice_api.post(FILES, {"name": "a.txt", "media_type": "text/html", "data": data}).json()
     assert (file["size"], file["media_type"]) == (len(PNG), "image/png")
-    assert storage.read(StoredFile.objects.get()) == PNG
+    assert storage.read_stored_file(StoredFile.objects.get()) == PNG
 
 
 def uploaded(api, content, called="a.bin", **fields):
@@ -70,7 +70,10 @@ def test_a_large_file_is_sent_as_a_form(alice_api, settings):
     assert made.status_code == 201, made.json()
     file = made.json()
     assert (file["name"], file["media_type"], file["untrusted"]) == ("prices.csv", "text/csv", False)
-    assert storage.read(StoredFile.objects.get()) == content and alice_api.get(f"{FILES}{file['id']}").json() == file
+    assert (
+        storage.read_stored_file(StoredFile.objects.get()) == content
+        and alice_api.get(f"{FILES}{file['id']}").json() == file
+    )
     named = uploaded(alice_api, PNG, "x", name="dot.png").json()
     assert (named["name"], named["media_type"], named["untrusted"]) == ("dot.png", "image/png", True)
     assert AuditEvent.objects.filter(action="storedfile.created").count() == 2
@@ -121,7 +124,7 @@ def test_the_type_follows_the_content(content, declared, media_type):
 def test_a_letter_that_two_pieces_share_is_still_text():
     file = ContentFile("aä".encode() * 30_000)
     file.DEFAULT_CHUNK_SIZE = 2
-    assert storage.is_text(file) and not storage.is_text(ContentFile(b"words\xc3"))
+    assert storage.is_text_content(file) and not storage.is_text_content(ContentFile(b"words\xc3"))
 
 
 @pytest.mark.parametrize(
@@ -287,9 +290,9 @@ def at_once(*works):
 @pytest.mark.django_db(transaction=True)
 def test_two_uploads_of_one_content_at_once_can_both_be_read(alice, settings):
     files = at_once(*[lambda: stored(alice, "a", b"the same")] * 2)
-    assert [storage.read(StoredFile.objects.get(pk=file.pk)) for file in files] == [b"the same"] * 2
+    assert [storage.read_stored_file(StoredFile.objects.get(pk=file.pk)) for file in files] == [b"the same"] * 2
     assert len(in_storage(settings, b"the same")) <= 2
-    storage.delete(StoredFile.objects.all())
+    storage.delete_files(StoredFile.objects.all())
     assert not in_storage(settings, b"the same")
 
 
@@ -298,7 +301,7 @@ def test_a_file_that_begins_to_share_bytes_while_they_are_deleted_keeps_its_cont
     for attempt in range(5):
         first = stored(alice, "first", b"content %d" % attempt)
         _, second = at_once(
-            partial(storage.delete, StoredFile.objects.filter(pk=first.pk)),
+            partial(storage.delete_files, StoredFile.objects.filter(pk=first.pk)),
             partial(stored, alice, "second", b"content %d" % attempt),
         )
-        assert storage.read(StoredFile.objects.get(pk=second.pk)) == b"content %d" % attempt
+        assert storage.read_stored_file(StoredFile.objects.get(pk=second.pk)) == b"content %d" % attempt

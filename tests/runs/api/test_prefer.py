@@ -34,7 +34,7 @@ SEND = "/api/v1/agents/helper/messages"
 def test_what_was_preferred_is_followed_and_told(header, given, seconds, applied):
     request = SimpleNamespace(headers={"Prefer": header})
     headers = {"Preference-Applied": applied} if applied else {}
-    assert prefer.wait_of(request, given, 60) == (seconds, headers)
+    assert prefer.choose_wait(request, given, 60) == (seconds, headers)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -163,7 +163,7 @@ def test_a_schedule_starts_batches_of_agents_and_chains(alice_api, chain, make_s
     make_schedule("usual")
     for schedule in Schedule.objects.all():
         occurrence = schedule.occurrences.create(due_at=START, start_at=START)
-        assert occurrences.run_of(occurrence).priority == (2 if schedule.name == "usual" else 3)
+        assert occurrences.build_occurrence_run(occurrence).priority == (2 if schedule.name == "usual" else 3)
 
 
 def test_a_schedule_of_a_chain_takes_no_other_option(alice_api, chain):
@@ -184,7 +184,7 @@ def test_one_idempotency_key_is_not_used_for_both(alice_api, chain, worker):
 
 
 def test_a_run_in_a_pool_without_workers_says_so(alice, alice_api, agent, signed_in, worker):
-    workers.report("host:cpu", runs=0)
+    workers.report_worker("host:cpu", runs=0)
     Agent.objects.update(pool="gpu")
     run = sent(alice_api, {})["id"]
     assert (
@@ -217,14 +217,16 @@ def test_the_pools_are_read_once_for_a_list(alice_api, agent, worker, django_ass
     for _ in range(5):
         sent(alice_api, {})
     one_minute_ago()
-    workers.report("host:1", runs=0)  # with a worker that serves the pool, its format is compared with each run's
+    workers.report_worker(
+        "host:1", runs=0
+    )  # with a worker that serves the pool, its format is compared with each run's
     with django_assert_max_num_queries(4):
         assert len(alice_api.get(f"{V1}/runs/").json()["results"]) == 5
 
 
 def test_workers_name_their_pools(alice_api, settings):
     settings.WORKER_POOLS = ["gpu", "default"]
-    workers.report("host:1", runs=0)
+    workers.report_worker("host:1", runs=0)
     (told,) = [row for row in alice_api.get(f"{V1}/workers/").json()["results"] if row["name"] == "host:1"]
     assert told["pools"] == ["gpu", "default"]
 

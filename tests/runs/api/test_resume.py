@@ -149,7 +149,7 @@ def test_a_cancelled_run_is_not_resumed(wait, resume, alice_api, alice, worker):
     run = wait(OSLO)
     id = pending(alice_api, run)["tool"]["id"]
     with worker.capture(execute=True):
-        endings.cancel(run, by=alice)
+        endings.cancel_run(run, by=alice)
     assert pending(alice_api, run) == {}
     resume(alice_api, run, {id: {"result": 1}}, 409)
 

@@ -40,7 +40,7 @@ def play(worker, alice, stub, stub_provider, monkeypatch):
             if not decision:
                 return worker.send_message(alice, given, agent)
             with worker.capture(execute=True):
-                approvals.decide(given, decision, by=alice)
+                approvals.decide_approval(given, decision, by=alice)
             worker.work()
             return Run.objects.get(pk=given.run_id)
 

@@ -72,9 +72,9 @@ def test_a_second_answer_is_a_conflict_that_says_what_was_decided(alice_api, wor
 def test_an_answer_to_a_run_that_is_being_stopped_is_a_conflict(alice, asked, functions):
     """A worker still holds it: it was told to stop, and has not ended yet."""
     Run._base_manager.update(status="running", lease_expires_at=timezone.now() + timedelta(seconds=30))
-    endings.cancel(Run.objects.get(), by=alice)
+    endings.cancel_run(Run.objects.get(), by=alice)
     with pytest.raises(AlreadyDecided, match="its run was stopped"):
-        approvals.decide(Approval.objects.select_related("run").get(), "approve", by=alice)
+        approvals.decide_approval(Approval.objects.select_related("run").get(), "approve", by=alice)
     assert Approval.objects.get().status == "open" and functions.asked == []
 
 
@@ -108,14 +108,14 @@ def test_a_yes_does_not_wait_for_what_else_the_run_waits_for(
 def test_an_expired_question_is_answered_by_its_default(worker, asked, functions):
     Approval.objects.update(default="approve", expires_at=timezone.now() - timedelta(seconds=1))
     with worker.capture(execute=True):
-        assert recovery.tick()["expired_approvals"] == 1
+        assert recovery.tick_recovery()["expired_approvals"] == 1
     worker.work()
     asked.refresh_from_db()
     decided = asked.events.get(type="approval.decided").data
     assert asked.status == "succeeded" and functions.asked and (decided["status"], decided["by"]) == (
         "approved", "deadline"
     )  # fmt: skip
-    assert recovery.tick()["expired_approvals"] == 0
+    assert recovery.tick_recovery()["expired_approvals"] == 0
 
 
 # -- before a step, and of a chain's own tools ----------------------------------------------------------------------

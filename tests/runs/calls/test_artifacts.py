@@ -126,7 +126,7 @@ def test_the_file_of_a_run_that_read_a_strangers_text_carries_the_mark(
 def test_a_call_that_is_repeated_after_a_crash_finds_its_file(run_with, alice, make_tool):
     run = run_with(make_tool("save_file", **BUILTIN), {"name": "a.txt", "text": "once"})
     record = run.tool_calls.get()
-    again = artifacts.save(None, None, record, "a.txt", b"once")
+    again = artifacts.save_artifact(None, None, record, "a.txt", b"once")
     assert again["file"] == str(run.artifacts.get().file_id) and Artifact.objects.count() == 1
 
 
@@ -274,7 +274,7 @@ def test_two_files_at_once_do_not_exceed_the_quota_together(alice, settings):
         both.wait(10)
         try:
             with transaction.atomic():
-                storage.keep(file)
+                storage.keep_file(file)
         except Conflict:
             return False
         finally:

@@ -62,7 +62,7 @@ def test_a_device_has_a_day_and_the_runs_time_stands_still(
     assert (run.status, run.waiting_for) == ("waiting", "device")
     assert run.wake_at == began + timedelta(seconds=settings.DEVICE_WAIT_S)
     time_machine.shift(timedelta(hours=20))
-    assert recovery.tick(timezone.now())["expired_runs"] == 0
+    assert recovery.tick_recovery(timezone.now())["expired_runs"] == 0
     come_back()
     run.refresh_from_db()
     assert (run.status, run.paused_until) == ("succeeded", None), run.error
@@ -78,7 +78,7 @@ def test_the_chain_above_it_waits_too(
     )
     time_machine.shift(timedelta(hours=20))
     with worker.capture(execute=True):
-        assert recovery.tick(timezone.now())["expired_runs"] == 0
+        assert recovery.tick_recovery(timezone.now())["expired_runs"] == 0
     worker.work()
     come_back()
     run.refresh_from_db()
@@ -93,7 +93,7 @@ def test_a_device_that_never_comes_fails_the_call_and_the_run_goes_on(
     run = worker.send_message(alice, "look", agent)
     time_machine.shift(timedelta(seconds=settings.DEVICE_WAIT_S + 1))
     with worker.capture(execute=True):
-        assert recovery.tick(timezone.now())["expired_runs"] == 0
+        assert recovery.tick_recovery(timezone.now())["expired_runs"] == 0
     worker.work()
     run.refresh_from_db()
     assert run.status == "succeeded" and run.tool_calls.get().error["code"] == "device_offline"
@@ -111,11 +111,11 @@ def test_an_answer_whose_web_server_was_killed_before_it_woke_the_run_is_found(w
     stub.script(LIST, says("It is empty."))
     run = worker.send_message(alice, "look", agent)
     with worker.capture(execute=True):
-        assert recovery.tick(timezone.now())["answered"] == 0
+        assert recovery.tick_recovery(timezone.now())["answered"] == 0
     DeviceCall.objects.update(state="done", result={"entries": []}, finished_at=timezone.now())
     with worker.capture(execute=True):
-        assert recovery.tick(timezone.now())["answered"] == 1
+        assert recovery.tick_recovery(timezone.now())["answered"] == 1
     worker.work()
     run.refresh_from_db()
     assert run.status == "succeeded", run.error
-    assert recovery.tick(timezone.now())["answered"] == 0
+    assert recovery.tick_recovery(timezone.now())["answered"] == 0

@@ -30,8 +30,8 @@ def approve(api, worker, **body):
 def publish_again(owner, source=GRAVER, effect="destructive"):
     function = StoredFunction.objects.get(name="add")
     function.source, function.effect, function.input_schema, function.output_schema = source, effect, {}, None
-    store.save(function, user=owner)
-    store.publish(function, user=owner)
+    store.save_function(function, user=owner)
+    store.publish_function(function, user=owner)
 
 
 # -- functions ------------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def reads():
 
 def approve(worker, run, by):
     with worker.capture(execute=True):
-        approvals.decide(run.approvals.get(status="open"), "approve", by=by)
+        approvals.decide_approval(run.approvals.get(status="open"), "approve", by=by)
     worker.work()
     return Run.objects.get(pk=run.pk)
 
@@ -146,7 +146,7 @@ def test_a_collection_with_a_folder_of_the_persons_device_asks_too(
 ):
     """Bob's own collection searches his laptop, for Bob alone; an agent of Alice's would read the excerpts."""
     handbook = collection_with(bob, {"returns.md": "Goods may be returned within 30 days."}, team=team)
-    collections.list_tools(handbook)
+    collections.save_collection_tools(handbook)
     CollectionFolder.objects.create(collection=handbook, owner=bob, device_id=paired(bob)[0].pk, path="docs")
     stub_provider.team = team
     stub_provider.save()
@@ -191,4 +191,4 @@ def test_it_costs_own_agents_no_query(worker, alice, shared, stub, django_assert
     tools = {tool.name: tool for tool in Tool.objects.filter(kind="device")}
     run = Run.objects.select_related("agent").get(pk=run.pk)
     with django_assert_num_queries(0):
-        assert consent.missing(run, tools, set()) == frozenset()
+        assert consent.find_unconsented_tools(run, tools, set()) == frozenset()

@@ -96,7 +96,7 @@ def test_a_person_who_is_no_longer_with_the_owner_in_the_team_is_answered_for_no
     """Neither an owner who left sees the calls of those who stayed, nor the other way round."""
     approval = ask(by=bob, decides="owner")
     assert listed(alice_api) == [str(approval.pk)]
-    membership.end(Membership.objects.get(user={"alice": alice, "bob": bob}[leaves]))
+    membership.end_membership(Membership.objects.get(user={"alice": alice, "bob": bob}[leaves]))
     assert listed(alice_api) == [] and answer(alice_api, worker, approval) == 404
     assert list(approval.deciders()) == []
 
@@ -104,7 +104,7 @@ def test_a_person_who_is_no_longer_with_the_owner_in_the_team_is_answered_for_no
 def test_the_team_answers_no_more_for_who_left_it(ask, worker, alice, bob, bob_api):
     approval = ask(decides="team")
     assert bob in approval.deciders()
-    membership.end(Membership.objects.get(user=alice))
+    membership.end_membership(Membership.objects.get(user=alice))
     assert listed(bob_api) == [] and answer(bob_api, worker, approval) == 404
     assert list(approval.deciders()) == []
 
@@ -182,7 +182,7 @@ def test_a_person_has_a_day_and_the_runs_time_stands_still(ask, worker, alice_ap
     assert approval.expires_at == began + timedelta(days=1)
     time_machine.shift(timedelta(hours=5))
     with worker.capture(execute=True):
-        assert recovery.tick()["expired_runs"] == 0
+        assert recovery.tick_recovery()["expired_runs"] == 0
     assert answer(alice_api, worker, approval) == 200
     run = Run.objects.get()
     assert run.status == "succeeded" and run.paused_until is None
@@ -199,7 +199,7 @@ def test_the_time_of_the_runs_above_stands_still_too(
     run = run_chain(chain)
     time_machine.shift(timedelta(hours=5))
     with worker.capture(execute=True):
-        assert recovery.tick()["expired_runs"] == 0
+        assert recovery.tick_recovery()["expired_runs"] == 0
     worker.work()
     assert answer(alice_api, worker, Approval.objects.get()) == 200
     run.refresh_from_db()
@@ -211,7 +211,7 @@ def test_a_run_that_is_stopped_while_it_asks_gives_the_time_back(ask, alice, tim
     began = timezone.now()
     time_machine.move_to(began, tick=False)
     approval = ask()
-    endings.cancel(approval.run, by=alice)
+    endings.cancel_run(approval.run, by=alice)
     run = Run.objects.get()
     assert run.status == "cancelled" and run.paused_until is None
 
@@ -222,7 +222,7 @@ def test_nobody_answers_for_a_day(ask, worker, time_machine, functions):
     ask()
     with travel.later(24 * 3600 + 1):
         with worker.capture(execute=True):
-            recovery.tick()
+            recovery.tick_recovery()
         worker.work()
     run = Run.objects.get()
     assert Approval.objects.get().status == "expired" and not functions.asked

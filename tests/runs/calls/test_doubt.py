@@ -17,7 +17,7 @@ from runs.events import record as events
 from runs.exceptions import LeaseLost
 from runs.models import Approval, Run, RunEvent, ToolCallRecord
 from runs.queue import claims
-from runs.queue.leases import Lease, hold
+from runs.queue.leases import Lease, hold_lease
 from runs.worker import recovery, runner
 from tests.fakes import calls, says
 
@@ -38,7 +38,7 @@ def crashed(worker, person, agent):
     with pytest.raises(KeyboardInterrupt):
         worker.send_message(person, "Go", agent)
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
-    recovery.tick()
+    recovery.tick_recovery()
     worker.work()
     return ToolCallRecord.objects.get(name="outer")
 
@@ -130,16 +130,16 @@ def test_a_call_that_was_settled_as_unknown_stays_so_and_its_late_result_is_kept
 
 def test_no_event_follows_the_end_of_a_run(alice, make_agent):
     run = Run.objects.create(principal=alice, agent=make_agent(), status="succeeded")
-    events.record(run, "tool.log", {"message": "too late"})
+    events.record_event(run, "tool.log", {"message": "too late"})
     assert not RunEvent.objects.filter(run=run).exists()
 
 
 def test_a_worker_does_not_claim_what_it_holds_itself(worker, alice, agent, stub):
     run = Run.objects.create(principal=alice, agent=agent, version=agent.published)
-    held = claims.take(run.pk, claims.worker_name())
+    held = claims.take_run(run.pk, claims.worker_name())
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(hours=1))  # its clock stepped
-    with hold(Lease(held)):
-        runner.execute(str(run.pk))
+    with hold_lease(Lease(held)):
+        runner.execute_run(str(run.pk))
         assert Run.objects.get().attempt == held.attempt
 
 
@@ -161,10 +161,10 @@ def test_of_two_workers_that_go_on_with_an_approved_call_one_starts_it(
     ToolGrant.objects.update(mode="ask")
     stub.script(calls(("send", {})))
     run = worker.send_message(alice, "Go", agent)
-    approvals.decide(Approval.objects.get(run=run), "approve", by=alice)
-    slept = claims.take(run.pk, "slept")
+    approvals.decide_approval(Approval.objects.get(run=run), "approve", by=alice)
+    slept = claims.take_run(run.pk, "slept")
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
-    assert claims.take(run.pk, "awake") is not None
+    assert claims.take_run(run.pk, "awake") is not None
     desk = Desk(slept, Lease(slept), {"send": factory.tool_spec(tool, GrantSpec(tool="send", tool_id=tool.pk))})
     desk.read_grants()
     with pytest.raises(LeaseLost):

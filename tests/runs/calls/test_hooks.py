@@ -237,8 +237,8 @@ def test_a_pinned_hook_stays_with_its_version(send, hook, alice):
     Hook.objects.update(pinned_version=1)
     changed = store.StoredFunction.objects.get(pk=function)
     changed.source = changed.source.replace("deny", "allow").replace(', "reason": "not today"', "")
-    store.save(changed, user=alice)
-    store.publish(changed, user=alice)
+    store.save_function(changed, user=alice)
+    store.publish_function(changed, user=alice)
     assert send().tool_calls.get().outcome == "denied"
     Hook.objects.update(pinned_version=None)
     assert send().tool_calls.get().outcome == "ok"
@@ -342,7 +342,7 @@ def test_without_hooks_no_statement_asks_for_them(send, hook, make_agent):
 
 
 def test_a_verdict_has_one_of_three_shapes():
-    assert verdicts.read({"verdict": "deny"}, "before_tool").reason == ""
-    assert verdicts.read({"verdict": "replace", "value": None}, "after_tool").value is None
+    assert verdicts.parse_verdict({"verdict": "deny"}, "before_tool").reason == ""
+    assert verdicts.parse_verdict({"verdict": "replace", "value": None}, "after_tool").value is None
     with pytest.raises(ValueError):
-        verdicts.read({"verdict": "replace"}, "after_tool")
+        verdicts.parse_verdict({"verdict": "replace"}, "after_tool")

@@ -100,7 +100,7 @@ def test_a_failure_of_the_callers_tool_reaches_the_model(waiting, alice_api, ans
 def test_an_unanswered_request_expires_with_a_typed_result(waiting, worker, alice_api, answer):
     with travel.later(3601):
         with worker.capture(execute=True):
-            recovery.tick()
+            recovery.tick_recovery()
         worker.work()
         assert answer(alice_api, waiting.inputs.get(), 409, value=1)["code"] == "already_answered"
     assert waiting.tool_calls.get().error["code"] == "input_expired"
@@ -120,7 +120,7 @@ def test_a_worker_that_died_while_asking_asks_no_second_time(waiting, worker, al
 
 def test_a_cancelled_run_takes_no_answer(waiting, worker, alice, alice_api, answer):
     with worker.capture(execute=True):
-        endings.cancel(waiting, by=alice)
+        endings.cancel_run(waiting, by=alice)
     assert waiting.inputs.get().status == "void"
     answer(alice_api, waiting.inputs.get(), 409, value=1)
 

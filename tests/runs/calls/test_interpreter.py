@@ -76,8 +76,8 @@ def test_the_files_of_another_conversation_and_of_another_person_are_not_there(s
 def test_two_files_of_one_name_have_two_names_and_too_much_is_left_out(monkeypatch):
     monkeypatch.setattr(interpreter, "INPUT_BYTES", 25)
     files = [{"file": str(n), "name": "a.csv", "size": 10} for n in range(3)]
-    assert interpreter.named(files) == [{"file": "0", "name": "a.csv"}, {"file": "1", "name": "a-2.csv"}]
-    assert interpreter.free_name("..", {}) not in (".", "..")
+    assert interpreter.choose_input_files(files) == [{"file": "0", "name": "a.csv"}, {"file": "1", "name": "a-2.csv"}]
+    assert interpreter.find_free_file_name("..", {}) not in (".", "..")
 
 
 def test_an_error_and_a_limit_are_told_with_what_is_lost(send, monkeypatch):
@@ -94,7 +94,7 @@ def test_an_error_and_a_limit_are_told_with_what_is_lost(send, monkeypatch):
 def nobody_waits():
     """Runs of other tests that waited in this process are gone with their database."""
     for run in list(interpreter.waiting):
-        interpreter.end(run)
+        interpreter.end_interpreter(run)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def paused(nobody_waits, send, make_tool, make_agent, stub_provider, stub, worke
 
     def go_on():
         with worker.capture(execute=True):
-            approvals.decide(run.approvals.get(), "approve", by=alice)
+            approvals.decide_approval(run.approvals.get(), "approve", by=alice)
         worker.work()
         return run.tool_calls.order_by("created_at").last().result
 
@@ -135,7 +135,7 @@ def test_a_process_that_another_worker_has_overtaken_is_not_used_again(paused):
 def test_only_a_run_with_a_process_is_kept(nobody_waits):
     threads = threading.active_count()
     for number in range(20):
-        interpreter.keep(f"without {number}", 1)
+        interpreter.keep_interpreter(f"without {number}", 1)
     assert not interpreter.waiting and threading.active_count() == threads
 
 
@@ -145,10 +145,10 @@ def test_few_processes_wait_and_not_for_long(paused, monkeypatch):
     monkeypatch.setattr(sandbox, "keeps", lambda _: True)
     threads = threading.active_count()
     for number in range(20):
-        interpreter.keep(f"more {number}", 1)
+        interpreter.keep_interpreter(f"more {number}", 1)
     wait_for(lambda: threading.active_count() <= threads + interpreter.MOST_WAITING, 10)
     for number in range(interpreter.MOST_WAITING):
-        interpreter.keep(f"other {number}", 1)
+        interpreter.keep_interpreter(f"other {number}", 1)
     assert run not in interpreter.waiting and len(interpreter.waiting) == interpreter.MOST_WAITING
     interpreter.end_late(f"other {number}", 2)
     assert f"other {number}" in interpreter.waiting, "a timer of another wait"

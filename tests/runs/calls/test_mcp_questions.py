@@ -7,7 +7,7 @@ import pytest
 from agents.models import Tool
 from connectors.models import Connection
 from connectors.toolsets import sessions
-from connectors.toolsets.mcp import list_tools
+from connectors.toolsets.mcp import fetch_server_tools
 from runs.calls import inputs
 from runs.calls.desk import Desk
 from runs.models import InputRequest, Run, ToolCallRecord
@@ -47,7 +47,7 @@ def start(alice, worker, make_agent, stub_provider, stub):
 
     def start(server, effect="write"):
         row = Connection.objects.create(owner=alice, name="fake", provider="mcp", base_url=server.address)
-        list_tools(row, alice.pk)
+        fetch_server_tools(row, alice.pk)
         Tool.objects.filter(name="fake_echo").update(effect=effect)
         agent = make_agent(tools=[Tool.objects.get(name="fake_echo")], provider=stub_provider)
         stub.script(calls(("fake_echo", {"text": "hello"})), says("Done."))
@@ -65,7 +65,7 @@ def chain_of(alice, make_chain, run_chain):
 
     def start(server, **step):
         row = Connection.objects.create(owner=alice, name="fake", provider="mcp", base_url=server.address)
-        list_tools(row, alice.pk)
+        fetch_server_tools(row, alice.pk)
         Tool.objects.filter(name="fake_echo").update(effect="write")
         step = {"key": "ask", "tool": "fake_echo", "input": {"text": "'hello'"}, **step}
         return run_chain(make_chain(step), {"items": ["a", "b"]})
@@ -240,7 +240,7 @@ def test_a_worker_that_dies_after_the_answer_does_not_make_the_call_twice(modern
     record = only_call(run)
     assert died and (record.waiting_for, record.attempt, record.outcome) == ("", 2, "")
     Run.objects.filter(pk=run.pk).update(lease_expires_at="2020-01-01T00:00:00Z")
-    recovery.tick()
+    recovery.tick_recovery()
     worker.work()
     assert only_call(run).outcome == "unknown" and len(modern.calls) == 1
 
@@ -260,7 +260,7 @@ def test_items_of_a_step_wait_for_their_own_answers(modern, alice, worker, answe
     for _ in range(2):
         request = InputRequest.objects.open().order_by("id").first()
         with worker.capture(execute=True):
-            inputs.answer(request, by=alice, value={"name": "Ada"})
+            inputs.answer_input_request(request, by=alice, value={"name": "Ada"})
         worker.work()
     run.refresh_from_db()
     assert run.status == "succeeded" and len(modern.calls) == 4

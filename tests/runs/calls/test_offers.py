@@ -119,14 +119,14 @@ def test_a_tool_that_is_not_allowed_is_neither_found_nor_called(ask, agent, stub
 
 def test_a_tool_that_was_found_and_then_denied_is_no_longer_shown(ask, agent, stub, monkeypatch):
     stub.script(search_for(), says("Done."))
-    searched = offers.search
+    searched = offers.search_granted_tools
 
     def search_and_deny(desk, arguments):
         result = searched(desk, arguments)
         ToolGrant.objects.filter(tool__name="weather_forecast").update(mode="deny")
         return result
 
-    monkeypatch.setattr(offers, "search", search_and_deny)
+    monkeypatch.setattr(offers, "search_granted_tools", search_and_deny)
     ask(agent)
     assert tools_of(stub.requests[1]) == [*CORE, "search_tools"]
 

@@ -179,8 +179,8 @@ def test_a_worker_that_lost_the_run_while_it_chose_records_no_decision(worker, a
         Run.objects.update(attempt=F("attempt") + 1, lease_owner="another:1")
         return choose(*arguments, **options)
 
-    choose = routing.choose
-    monkeypatch.setattr(routing, "choose", chosen_by_another_worker_meanwhile)
+    choose = routing.choose_route
+    monkeypatch.setattr(routing, "choose_route", chosen_by_another_worker_meanwhile)
     with worker.capture(execute=True):
         alice_api.post("/api/v1/messages", {"message": "Two recipes, please"}, headers={"Prefer": "respond-async"})
     worker.work()

@@ -49,7 +49,7 @@ def told_of(stub, number):
 
 def approve(worker, alice, run):
     with worker.capture(execute=True):
-        approvals.decide(run.approvals.get(), "approve", by=alice)
+        approvals.decide_approval(run.approvals.get(), "approve", by=alice)
     worker.work()
 
 

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.django_db
 def make_skill(alice):
     def make(name="invoices", *, untrusted=False, files=FILES, reviewed=False, **more):
         skill = Skill.objects.filter(name=name).first() or Skill(owner=alice)
-        store.save(skill, skill_md(name=name, **more), files, user=alice, untrusted=untrusted)
-        store.publish(skill, user=alice, reviewed=reviewed)
+        store.save_skill(skill, skill_md(name=name, **more), files, user=alice, untrusted=untrusted)
+        store.publish_skill(skill, user=alice, reviewed=reviewed)
         return skill
 
     return make
@@ -257,5 +257,5 @@ def test_a_step_of_a_chain_can_read_a_skill(make_skill):
     make_skill()
     row = Tool.objects.get(kind="skill")
     spec = factory.tool_spec(row, GrantSpec(tool=row.name, tool_id=row.pk))
-    result = toolsets.call(spec, ToolCall("1", row.name, {"path": "scripts/total.py"}), ToolContext(1))
+    result = toolsets.call_tool(spec, ToolCall("1", row.name, {"path": "scripts/total.py"}), ToolContext(1))
     assert "def total" in result.value["text"]

@@ -81,7 +81,7 @@ def test_the_conversation_of_a_person_who_was_removed_is_not_summed_up(worker, b
         session = worker.send_message(bob, text, shared, session=session).session
     with worker.capture(execute=True):
         run = intake.accept_message(user=bob, text="three", agent=shared, session=session).run
-    membership.end(Membership.objects.get(user=bob))
+    membership.end_membership(Membership.objects.get(user=bob))
     stub.script(says("never said"))
     worker.work()
     run.refresh_from_db()
@@ -93,9 +93,9 @@ def test_a_call_that_was_approved_too_late_is_not_made(worker, bob, shared, stub
     shared.grants.update(mode="ask")
     stub.script(calls(("lookup", {})), says("never said"))
     run = worker.send_message(bob, "look", shared)
-    membership.end(Membership.objects.get(user=bob))
+    membership.end_membership(Membership.objects.get(user=bob))
     with worker.capture(execute=True):
-        approvals.decide(run.approvals.get(), "approve", by=bob)
+        approvals.decide_approval(run.approvals.get(), "approve", by=bob)
     worker.work()
     run.refresh_from_db()
     assert (run.error["code"], functions.asked) == ("not_shared", [])

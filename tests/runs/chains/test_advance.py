@@ -228,7 +228,7 @@ def ring(worker, run):
     StepRun.objects.filter(run=run, wake_at__isnull=False).update(wake_at=before)
     Run.objects.filter(pk=run.pk).update(wake_at=before)
     with worker.capture(execute=True):
-        recovery.tick()
+        recovery.tick_recovery()
     worker.work(limit=500)
     return Run.objects.get(pk=run.pk)
 
@@ -307,7 +307,7 @@ def test_input_that_breaks_the_chains_schema_starts_nothing(make_chain, run_chai
 def test_a_cancel_in_the_middle_of_a_step_keeps_what_was_done_and_starts_no_more(make_chain, run_chain, functions):
     def cancelled_meanwhile(call, context):
         run = Run.objects.get(pk=context.run_id)
-        endings.cancel(run, by=run.principal, reason="enough")
+        endings.cancel_run(run, by=run.principal, reason="enough")
         leases.tell_cancelled(run.pk)
         assert context.is_cancelled()
         return answer("done")
@@ -324,7 +324,7 @@ def test_a_cancel_in_the_middle_of_a_step_keeps_what_was_done_and_starts_no_more
 def test_a_cancel_in_the_middle_of_a_for_each_leaves_the_rest_out(make_chain, run_chain, functions):
     def cancelled_meanwhile(call, context):
         run = Run.objects.get(pk=context.run_id)
-        endings.cancel(run, by=run.principal, reason="enough")
+        endings.cancel_run(run, by=run.principal, reason="enough")
         leases.tell_cancelled(run.pk)
         return answer("done")
 
@@ -345,11 +345,11 @@ def test_a_step_that_takes_too_long_ends_with_its_time_out(make_chain, run_chain
     child = Run.objects.get(parent=run)
     assert (child.deadline - child.created_at).total_seconds() == pytest.approx(5, abs=0.5)
     worker.sent.clear()
-    recovery.tick(child.deadline + timedelta(seconds=1))
+    recovery.tick_recovery(child.deadline + timedelta(seconds=1))
     child.refresh_from_db()
     assert child.status == "queued", "the time in the queue is no time of the step"
     with worker.capture(execute=True):
-        recovery.tick(child.deadline + recovery.LONGEST_QUEUE + timedelta(seconds=1))
+        recovery.tick_recovery(child.deadline + recovery.LONGEST_QUEUE + timedelta(seconds=1))
     worker.work()
     run.refresh_from_db()
     assert (run.status, run.error["code"], run.error["step"]) == ("failed", "timeout", "ask")

@@ -55,7 +55,7 @@ def leases_run_out(worker, run):
     Run.objects.filter(pk=run.pk).exclude(lease_expires_at=None).update(lease_expires_at=past)
     Run.objects.filter(pk=run.pk, status="waiting").update(wake_at=past)
     with worker.capture(execute=True):
-        recovery.tick()
+        recovery.tick_recovery()
     worker.work(limit=500)
     return Run.objects.get(pk=run.pk)
 
@@ -164,7 +164,7 @@ def test_advance_called_twice_at_once_is_safe(make_chain, make_agent, functions,
     make_agent("helper")
     chain = make_chain({"key": "a", "agent": "helper"}, {"key": "b", "agent": "helper"}, {"key": "c", "tool": "one"})
     run = intake.start_chain(user=chain.owner, chain=chain, input={})
-    claimed = claims.take(run.pk, "worker:1")
+    claimed = claims.take_run(run.pk, "worker:1")
 
     def advance():
         from runs.exceptions import RunWaits

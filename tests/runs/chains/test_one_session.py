@@ -170,7 +170,7 @@ def test_a_retry_continues_in_the_session_without_the_failed_turn(chain, run_cha
     assert (run.status, run.error["step"]) == ("failed", "write"), run.error
     stub.script(says("Built in 1889."))
     with worker.capture(execute=True):
-        fresh = again.retry(run, user=alice)
+        fresh = again.retry_run(run, user=alice)
     worker.work()
     fresh.refresh_from_db()
     assert (fresh.status, fresh.output, fresh.session) == ("succeeded", "Built in 1889.", run.session)

@@ -21,7 +21,7 @@ def test_digest_reads_every_text_and_writes_one(starters, run_chain):
     assert run.status == "succeeded", run.error
     assert (run.output["texts"], run.output["words"]) == (3, 10)
     assert run.output["digest"]
-    picture = chain_pictures.of_run(run)
+    picture = chain_pictures.draw_run_chain(run)
     assert 'aria-label="read: tool text_statistics, succeeded, took ' in picture
     assert " s, 3 of 3 items, 0 failed" in picture
 

@@ -33,7 +33,7 @@ def ask(key="ask", agent="helper", **more):
 
 
 def spent(run):
-    return totals.of(Run.objects.get(pk=run.pk))
+    return totals.total_usage(Run.objects.get(pk=run.pk))
 
 
 def sums_of(*runs):
@@ -122,7 +122,7 @@ def test_an_agent_s_own_usage_costs_no_query(worker, alice, helper, stub, django
     stub.script(says("ok"))
     run = worker.send_message(alice, "Hello", helper)
     with django_assert_num_queries(0):
-        assert as_tuple(totals.of(run)) == sums_of(run)
+        assert as_tuple(totals.total_usage(run)) == sums_of(run)
 
 
 def test_a_chain_step_that_calls_an_agent_as_a_tool_counts_too(worker, alice, helper, make_chain, run_chain, stub):

@@ -22,7 +22,7 @@ def zombie(make_chain, make_agent, alice, worker):
 
     def make(*given):
         make_agent()
-        run = claims.claim(str(intake.start_chain(user=alice, chain=make_chain(*given), input={}).pk))
+        run = claims.claim_run(str(intake.start_chain(user=alice, chain=make_chain(*given), input={}).pk))
         return run, Lease(run)
 
     return make
@@ -40,7 +40,7 @@ def test_after_another_worker_took_the_run(zombie, functions, given):
 
 def test_after_the_run_was_cancelled(zombie, functions):
     run, lease = zombie(*ONE)
-    endings.finish(Run.objects.get(pk=run.pk), "cancelled", error={"code": "cancelled", "message": "no"})
+    endings.finish_run(Run.objects.get(pk=run.pk), "cancelled", error={"code": "cancelled", "message": "no"})
     with pytest.raises(LeaseLost):
         advance.advance(run, lease)
     assert functions.asked == [] and not StepRun.objects.filter(run=run).exists()
@@ -48,7 +48,7 @@ def test_after_the_run_was_cancelled(zombie, functions):
 
 def test_a_run_that_has_ended_gets_no_children(zombie):
     run, _ = zombie(*ONE)
-    endings.finish(Run.objects.get(pk=run.pk), "cancelled", error={"code": "cancelled", "message": "no"})
+    endings.finish_run(Run.objects.get(pk=run.pk), "cancelled", error={"code": "cancelled", "message": "no"})
     with pytest.raises(LeaseLost):
         intake_chains.tell_parent(run, {"run": "0", "agent": "helper"})
     assert not RunEvent.objects.filter(run=run, type="child.started").exists()

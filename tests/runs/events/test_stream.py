@@ -40,7 +40,7 @@ def end(run):
 
     def finish():
         Run.objects.filter(pk=run.pk).update(finished_at=run.created_at)
-        events.record(run, "run.finished", {"status": "succeeded"})
+        events.record_event(run, "run.finished", {"status": "succeeded"})
 
     return lambda: in_thread(finish)
 
@@ -88,7 +88,7 @@ async def at_end(*watchers):
 
 
 async def until_subscribed(run, times):
-    numsub = ("PUBSUB", "NUMSUB", events.events_of(run.pk))
+    numsub = ("PUBSUB", "NUMSUB", events.name_event_channel(run.pk))
     async with asyncio.timeout(60):
         while (await in_thread(broadcast.server_connection().ask, numsub))[0][1] != times:
             await asyncio.sleep(0)
@@ -277,7 +277,7 @@ async def test_a_feed_that_breaks_ends_the_streams_so_that_they_come_again(run, 
     def broken(*_):
         raise RuntimeError("the database went away")
 
-    monkeypatch.setattr(feed, "stored", broken)
+    monkeypatch.setattr(feed, "iterate_stored_events", broken)
     assert b"run.queued" in await asyncio.wait_for(whole, 60)
     with pytest.raises(feed.FeedBroken):
         await at_end(watcher)
@@ -289,7 +289,7 @@ async def test_a_message_nobody_understands_deafens_no_watcher(run, tell, end, c
     watcher = Watcher(run)
     await watcher.has(lambda one: one.numbers == [1])
     await until_subscribed(run, 1)
-    await in_thread(broadcast.publish, events.events_of(run.pk), {"run": str(run.pk)})
+    await in_thread(broadcast.publish_message, events.name_event_channel(run.pk), {"run": str(run.pk)})
     await tell("tool.log")
     await watcher.has(lambda one: one.numbers == [1, 2])
     assert "could not be read" in caplog.text
@@ -302,13 +302,13 @@ async def all_of(source):
 
 
 def test_the_text_is_the_row_s_own_and_reads_as_one_event(run):
-    events.record(run, "tool.log", {"id": "0", "message": "é\n\u2028", "more": [1, None]})
+    events.record_event(run, "tool.log", {"id": "0", "message": "é\n\u2028", "more": [1, None]})
     row = RunEvent.objects.get(run=run, type="tool.log")
-    (frame,) = stored.read(run.pk, 1)
+    (frame,) = stored.read_event_frames(run.pk, 1)
     lines = frame.as_sse.decode().split("\n")
     assert lines[:2] == ["id: 2", "event: tool.log"] and lines[3:] == ["", ""]
     assert frame.data == row.data
-    live = Frame.of(events.as_json(row))
+    live = Frame.of(events.serialize_event(row))
     assert (live.data, live.at) == (frame.data, frame.at)
 
 
@@ -316,8 +316,8 @@ def test_the_text_is_the_row_s_own_and_reads_as_one_event(run):
 def test_a_stored_moment_is_told_as_it_was_live(run, microsecond):
     at = run.created_at.replace(microsecond=microsecond)
     RunEvent.objects.filter(run=run).update(at=at)
-    (frame,) = stored.read(run.pk, 0)
-    assert frame.at == events.rfc3339(at)
+    (frame,) = stored.read_event_frames(run.pk, 0)
+    assert frame.at == events.format_moment(at)
 
 
 def test_who_has_everything_of_an_ended_run_is_told_not_to_come_back(run, alice_api):

@@ -51,7 +51,7 @@ def shared_chain(make_chain, helper, team, stub_provider, alice):
 
 
 def remember(person, text=SECRET, **place):
-    return storage.add(Place(person.pk, **place), {"text": text, "kind": "preference"}, Author("x"))[0]
+    return storage.store_new_memory(Place(person.pk, **place), {"text": text, "kind": "preference"}, Author("x"))[0]
 
 
 def asked(stub):
@@ -144,7 +144,7 @@ def test_a_run_whose_parent_is_gone_knows_nothing(worker, bob, shared, helper, s
     child.parent = child.root = None
     assert authors.above(child) == {authors.NOBODY}
     remember(bob)
-    assert not Memory.objects.for_run(bob.pk, helper.pk, authors=authors.of(child)).exists()
+    assert not Memory.objects.for_run(bob.pk, helper.pk, authors=authors.find_run_owners(child)).exists()
 
 
 def test_it_does_not_start_an_agent_of_mine_by_its_capability(worker, bob, make_agent, shared, stub_provider, stub):
@@ -189,7 +189,7 @@ def test_a_chain_of_mine_is_not_started_by_somebody_elses_agent(worker, bob, sha
 def test_a_run_that_a_person_starts_costs_no_query(worker, alice, make_agent, django_assert_num_queries):
     run = Run.objects.select_related("agent").get(pk=worker.send_message(alice, "Hello.", make_agent()).pk)
     with django_assert_num_queries(0):
-        assert (authors.of(run), authors.others(run), authors.above(run)) == ((alice.pk,), set(), set())
+        assert (authors.find_run_owners(run), authors.others(run), authors.above(run)) == ((alice.pk,), set(), set())
 
 
 @pytest.mark.parametrize("is_own", [False, True])

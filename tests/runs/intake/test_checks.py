@@ -41,7 +41,7 @@ def ask_from_a_device(agent, user):
 
 def fire_a_trigger(agent, user):
     trigger = Trigger.objects.create(owner=user, name="now", kind=Trigger.Kind.RUN_ENDED, agent=agent, text="Hello")
-    firing = triggers.start(TriggerFiring.objects.create(trigger=trigger, event={}))
+    firing = triggers.start_firing(TriggerFiring.objects.create(trigger=trigger, event={}))
     raise Conflict(firing.reason, code=firing.reason.partition(":")[0])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from registry.llm.langchain_models import understood
+from registry.llm.langchain_models import classify_langchain_error
 from runs.loop.conversation import Conversation
 from runs.models import ToolCallRecord
 from tests.fakes import calls, says
@@ -34,5 +34,5 @@ def test_a_tool_that_breaks_says_nothing_of_python(
 
 @pytest.mark.parametrize("kind", [ValueError, ConnectionError, TimeoutError])
 def test_a_provider_s_package_that_breaks_says_nothing_of_python(kind):
-    told = str(understood(kind(TELLTALE)))
+    told = str(classify_langchain_error(kind(TELLTALE)))
     assert TELLTALE not in told and kind.__name__ not in told

@@ -25,7 +25,7 @@ def gmail_tool(make_tool):
     """A tool of the Gmail connector, as the catalogue holds it."""
 
     def make(method):
-        operation = catalog.operation_of("gmail", method)
+        operation = catalog.get_connector_operation("gmail", method)
         return make_tool(
             f"gmail_{method}", kind="connector", input_schema=operation.input_schema, effect=operation.effect,
             source={"connector": "gmail", "method": method}, untrusted=True,
@@ -48,7 +48,7 @@ def later(worker, seconds):
     """So much later the tick looks again, and what it wakes is worked on."""
     with travel.later(seconds):
         with worker.capture(execute=True):
-            recovery.tick()
+            recovery.tick_recovery()
         worker.work(limit=500)
 
 

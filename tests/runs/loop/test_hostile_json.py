@@ -27,14 +27,14 @@ def test_an_answer_that_cannot_be_stored_is_repaired_like_any_other(
     run = worker.send_message(alice, "hi", agent)
     run.refresh_from_db()
     assert (run.status, run.output) == ("succeeded", {"a": 1}), run.error
-    assert replies.json_of(text, ANY)[1] is not None
+    assert replies.parse_reply_json(text, ANY)[1] is not None
 
 
 def test_a_text_of_many_brackets_is_given_up_soon():
-    from registry.llm.schema_calls import objects_in
+    from registry.llm.schema_calls import find_json_objects
 
-    assert list(objects_in('[0,{"a":' * 50_000)) == []
-    assert list(objects_in("[" * 100_000 + json.dumps({"name": "a"}))) == []
+    assert list(find_json_objects('[0,{"a":' * 50_000)) == []
+    assert list(find_json_objects("[" * 100_000 + json.dumps({"name": "a"}))) == []
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "a\0b", "\ud800", {"\0": 1}])

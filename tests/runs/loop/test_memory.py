@@ -22,7 +22,7 @@ def helper(make_agent, stub_provider):
 
 
 def remember(person, text, *, untrusted=False, **content):
-    return storage.add(Place(person.pk), {"text": text, **content}, Author("x", is_untrusted=untrusted))[0]
+    return storage.store_new_memory(Place(person.pk), {"text": text, **content}, Author("x", is_untrusted=untrusted))[0]
 
 
 def prompt(stub, place=-1):
@@ -54,8 +54,8 @@ def test_the_page_of_the_run_shows_it_with_the_reasons(worker, alice, helper, st
     remember(alice, "Pays for tea of Mallory.", untrusted=True)
     stub.script(says("ok"))
     run = worker.send_message(alice, "Which tea?", helper)
-    storage.change(kept, {"text": "Likes coffee."}, Author("alice"))
-    storage.remove(gone)
+    storage.store_changed_memory(kept, {"text": "Likes coffee."}, Author("alice"))
+    storage.delete_memory_row(gone)
     page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
     assert "Likes green tea." in page and "because it has “tea”" in page and "1 memory from others’ text" in page
     assert "a memory that was deleted" in page and "black tea" not in page and "coffee" not in page
@@ -118,7 +118,7 @@ def test_somebody_elses_agent_learns_nothing_of_what_mine_remember(worker, bob, 
     """Its owner chose its instructions and tools, which could send it anywhere."""
     remember(bob, "The alarm code is 4711.", kind="preference")
     place = Place(bob.pk, "person_agent", agent_id=shared.pk)
-    storage.add(place, {"text": "Likes tea.", "kind": "preference"}, Author("x"))
+    storage.store_new_memory(place, {"text": "Likes tea.", "kind": "preference"}, Author("x"))
     stub.script(calls(("recall", {"query": "alarm code 4711"})), says("ok"))
     run = worker.send_message(bob, "What is the alarm code?", shared)
     assert "4711" not in prompt(stub) and "Likes tea." in prompt(stub), "what it noted itself it knows"
@@ -149,9 +149,9 @@ def test_a_run_that_continues_has_the_same_memories_and_not_what_was_erased(work
     kept, erased = remember(alice, "Likes green tea."), remember(alice, "Hates black tea.")
     stub.script(says("ok"))
     run = worker.send_message(alice, "tea", helper)
-    storage.change(kept, {"text": "Likes tea of any colour."}, Author("alice"))
-    storage.remove(erased)
-    again = memory.of(Run.objects.select_related("agent").get(pk=run.pk), None)
+    storage.store_changed_memory(kept, {"text": "Likes tea of any colour."}, Author("alice"))
+    storage.delete_memory_row(erased)
+    again = memory.render_memories(Run.objects.select_related("agent").get(pk=run.pk), None)
     assert "Likes green tea." in again and "black" not in again and "colour" not in again
     assert all("tea" not in str(event.data) for event in RunEvent.objects.filter(type="memory.recalled", run=run)
                if "because" not in str(event.data))  # fmt: skip

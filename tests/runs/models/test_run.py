@@ -24,8 +24,10 @@ def test_of_two_changes_with_one_condition_only_the_first_is_made(run):
     other = Run.objects.get(pk=run.pk)
     queued = {"status": Run.Status.QUEUED}
     with transaction.atomic():
-        assert events.change(run, Run.Status.RUNNING, [("run.started", {"attempt": 1})], where=queued, attempt=1) == []
-        assert events.change(other, Run.Status.WAITING, [("run.waiting", {})], where=queued) is None
+        assert (
+            events.change_run(run, Run.Status.RUNNING, [("run.started", {"attempt": 1})], where=queued, attempt=1) == []
+        )
+        assert events.change_run(other, Run.Status.WAITING, [("run.waiting", {})], where=queued) is None
     stored = Run.objects.get(pk=run.pk)
     assert (stored.status, stored.attempt, stored.last_event) == (run.status, run.attempt, run.last_event)
     assert (run.status, run.attempt, other.status) == ("running", 1, "queued")

@@ -46,7 +46,7 @@ class Workers:
             while choice.waiting_pools(["default"]):
                 list(pool.map(self.work_one, range(self.threads)))
                 if Run.objects.filter(waiting_for="budget").exists():
-                    recovery.tick(timezone.now() + timedelta(seconds=budgets.AGAIN_S))
+                    recovery.tick_recovery(timezone.now() + timedelta(seconds=budgets.AGAIN_S))
 
 
 @pytest.fixture
@@ -166,10 +166,10 @@ def test_the_tick_gives_back_what_a_vanished_worker_held(alice, agent):
     Budget.objects.create(user=alice, period="day", max_tokens=1000)
     run = Run.objects.create(principal=alice, agent=agent, status="running", attempt=1)
     budgets.Watch(run).hold(lambda: bid_of(100, 100))
-    recovery.tick()
+    recovery.tick_recovery()
     assert not nothing_is_held()  # it is at work
     Run._base_manager.update(status="failed")
-    recovery.tick()
+    recovery.tick_recovery()
     assert nothing_is_held()
 
 
@@ -248,7 +248,7 @@ class Spending(RuleBasedStateMachine):
         del self.at_work[run_id]
         Run.objects.filter(pk=run.pk).update(attempt=run.attempt + 1)
         if is_recovered:
-            recovery.tick()
+            recovery.tick_recovery()
         watch.release()  # a worker that only slept
 
     @invariant()
@@ -265,7 +265,7 @@ class Spending(RuleBasedStateMachine):
     def teardown(self):
         for watch, _, _ in self.at_work.values():
             watch.release()
-        recovery.tick()
+        recovery.tick_recovery()
         assert nothing_is_held()
 
 

@@ -57,7 +57,7 @@ async def becomes(status, **which):
 async def cancelled_within_a_second(run, alice, device):
     """Cancel it; the device is told and every run has ended: within a second where the machine is idle."""
     began = time.monotonic()
-    await sync_to_async(endings.cancel)(run, by=alice, reason="enough")
+    await sync_to_async(endings.cancel_run)(run, by=alice, reason="enough")
     while (told := await device.receive())["type"] != "tool_cancel":
         assert told["type"] == "run_complete", told
     while await Run.objects.all().live().aexists():

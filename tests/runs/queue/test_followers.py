@@ -44,7 +44,7 @@ def test_live_runs_are_not_read_to_find_followers(run, in_pairs):
 def test_a_message_that_is_cancelled_when_its_turn_comes_gets_no_place(run, alice):
     follower = Run.objects.create(principal=alice, agent=run.agent, after=run)
     [found] = endings.FOLLOWERS.all(run=run.pk)
-    assert endings.finish(follower, "cancelled")
-    endings.release(found, Run.objects.filter(pk=follower.pk, after=run))
+    assert endings.finish_run(follower, "cancelled")
+    endings.release_follower(found, Run.objects.filter(pk=follower.pk, after=run))
     follower.refresh_from_db()
     assert (follower.status, follower.place) == ("cancelled", None)

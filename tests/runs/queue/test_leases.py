@@ -9,7 +9,7 @@ from django.db import OperationalError, connection, transaction
 from runs.intake import messages as intake
 from runs.models import Run, StepRun
 from runs.queue import leases
-from runs.queue.locks import lock
+from runs.queue.locks import lock_run
 
 
 class Ended(BaseException):
@@ -77,7 +77,7 @@ def test_a_run_whose_row_somebody_holds_does_not_cost_the_others_their_leases(al
     agent = make_agent()
     written, other = hold_run(keeper, alice, agent), hold_run(keeper, alice, agent)
     with transaction.atomic():
-        lock(written.pk)
+        lock_run(written.pk)
         assert renew_elsewhere(keeper)
         assert Run.objects.get(pk=other.pk).lease_expires_at
         assert Run.objects.get(pk=written.pk).lease_expires_at is None
@@ -93,7 +93,7 @@ def test_a_lease_whose_row_is_free_again_is_renewed_in_the_same_turn(alice, make
     def write():
         try:
             with transaction.atomic():
-                lock(run.pk)
+                lock_run(run.pk)
                 locked.set()
                 done.wait(20)
         finally:

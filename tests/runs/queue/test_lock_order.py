@@ -61,8 +61,8 @@ def test_approving_and_cancelling_at_the_same_time_never_deadlock(alice, make_ag
     for _ in range(15):
         run, approval = waiting_run(alice, agent)
         broken = at_once(
-            lambda approval=approval: approvals.decide(approval, "approve", by=alice),
-            lambda run=run: endings.cancel(run, by=alice),
+            lambda approval=approval: approvals.decide_approval(approval, "approve", by=alice),
+            lambda run=run: endings.cancel_run(run, by=alice),
         )
         assert broken == []
         run.refresh_from_db()
@@ -77,8 +77,8 @@ def test_a_child_that_ends_while_its_parent_is_cancelled_never_deadlocks(alice, 
             principal=alice, agent=agent, status="waiting", parent=parent, root=parent, processed=1
         )
         broken = at_once(
-            lambda child=child: endings.finish(child, "succeeded"),
-            lambda parent=parent: endings.cancel(parent, by=alice),
+            lambda child=child: endings.finish_run(child, "succeeded"),
+            lambda parent=parent: endings.cancel_run(parent, by=alice),
         )
         assert broken == []
 
@@ -112,9 +112,9 @@ def test_a_run_ends_while_another_message_interrupts_it(alice, make_agent, meet)
         principal=alice, agent=agent, version=agent.published, session=session, status="running", attempt=1
     )
     meet(Session, "add_message", lambda _, role, *__: role == "assistant")
-    meet(sessions, "queue_behind")
+    meet(sessions, "follow_busy_run")
     broken = at_once(
-        lambda: endings.finish(run, "succeeded", reply="Done."),
+        lambda: endings.finish_run(run, "succeeded", reply="Done."),
         lambda: intake.accept_message(user=alice, text="Stop", agent=agent, session=session, on_busy="interrupt"),
     )
     assert broken == []
@@ -127,8 +127,8 @@ def test_a_run_and_its_parent_are_cancelled_at_the_same_time(alice, make_agent, 
     parent = Run.objects.create(principal=alice, agent=agent, status="waiting", waiting_for="child", attempt=1)
     child = Run.objects.create(principal=alice, agent=agent, status="waiting", parent=parent, root=parent, attempt=1)
     meet(endings, "close_open_work", lambda run: run.pk == parent.pk)
-    meet(endings, "finish", lambda run, *_: run.pk == child.pk)
-    broken = at_once(lambda: endings.cancel(child, by=alice), lambda: endings.cancel(parent, by=alice))
+    meet(endings, "finish_run", lambda run, *_: run.pk == child.pk)
+    broken = at_once(lambda: endings.cancel_run(child, by=alice), lambda: endings.cancel_run(parent, by=alice))
     assert broken == []
     assert set(Run.objects.values_list("status", flat=True)) == {"cancelled"}
 
@@ -143,7 +143,7 @@ def test_two_runs_of_a_deep_tree_are_cancelled_while_one_below_them_waits_for_a_
     Run.objects.create(waiting_for="approval", parent=tree[-1], root=tree[0], depth=3, paused_until=until, **fields)
     top, _, lower = tree
     meet(endings, "close_open_work", lambda run: run.pk in (top.pk, lower.pk))
-    broken = at_once(lambda: endings.cancel(lower, by=alice), lambda: endings.cancel(top, by=alice))
+    broken = at_once(lambda: endings.cancel_run(lower, by=alice), lambda: endings.cancel_run(top, by=alice))
     assert broken == []
     assert set(Run.objects.values_list("status", flat=True)) == {"cancelled"}
 
@@ -158,8 +158,8 @@ def test_a_run_goes_on_after_an_answer_while_its_parent_is_cancelled(alice, make
         principal=alice, agent=agent, parent=parent, root=parent, attempt=1, place=0, paused_until=until, deadline=until
     )
     meet(endings, "close_open_work", lambda run: run.pk == parent.pk)
-    meet(claims, "begin")
-    broken = at_once(lambda: claims.claim(str(child.pk)), lambda: endings.cancel(parent, by=alice))
+    meet(claims, "begin_claimed")
+    broken = at_once(lambda: claims.claim_run(str(child.pk)), lambda: endings.cancel_run(parent, by=alice))
     assert broken == []
     child.refresh_from_db()
     assert child.paused_until is None and (child.status == "cancelled" or child.cancel_requested_at)
@@ -172,8 +172,8 @@ def test_a_call_of_a_step_ends_while_its_chain_is_cancelled(alice, make_chain, f
     spec = run.chain_version.read_spec()
     record = ToolCallRecord.objects.create(run=run, name="one", kind="function", attempt=1)
     row = StepRun.objects.create(run=run, key="a", status="running", attempt=1, call=record)
-    tool = step_calls.tool_of(run, spec, spec.steps[0])
-    desk = step_calls.desk_for(run, spec, spec.steps[0], tool, StepLease(run, [row.pk]))
+    tool = step_calls.find_step_tool(run, spec, spec.steps[0])
+    desk = step_calls.open_step_desk(run, spec, spec.steps[0], tool, StepLease(run, [row.pk]))
     desk.settle(record, ToolResult(ok=True, value=1))
 
     def end_call():
@@ -182,7 +182,7 @@ def test_a_call_of_a_step_ends_while_its_chain_is_cancelled(alice, make_chain, f
 
     meet(step_calls, "settle_call")
     meet(endings, "close_open_work")
-    assert at_once(end_call, lambda: endings.cancel(run, by=alice)) == []
+    assert at_once(end_call, lambda: endings.cancel_run(run, by=alice)) == []
     run.refresh_from_db()
     assert run.status == "cancelled"
     assert not StepRun.objects.filter(finished_at=None).exists()

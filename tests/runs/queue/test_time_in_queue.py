@@ -28,10 +28,10 @@ def deadline_in(run):
 def test_a_run_that_no_worker_took_for_an_hour_is_made_in_its_full_time(alice, make_agent):
     run = intake.accept_message(user=alice, agent=make_agent("librarian"), text="go").run
     stand_in_queue(run, timedelta(hours=1))
-    recovery.tick()
+    recovery.tick_recovery()
     run.refresh_from_db()
     assert run.status == "queued"
-    runner.execute(str(run.pk))
+    runner.execute_run(str(run.pk))
     run.refresh_from_db()
     assert run.status == "succeeded"
     assert run.deadline - run.started_at > 4 * MINUTE
@@ -40,7 +40,7 @@ def test_a_run_that_no_worker_took_for_an_hour_is_made_in_its_full_time(alice, m
 def test_a_run_that_is_taken_at_once_keeps_its_deadline(alice, make_agent):
     run = intake.accept_message(user=alice, agent=make_agent("librarian"), text="go").run
     before = run.deadline
-    claimed = claims.claim(str(run.pk))
+    claimed = claims.claim_run(str(run.pk))
     run.refresh_from_db()
     assert claimed.deadline == run.deadline == before
 
@@ -52,10 +52,10 @@ def test_a_message_behind_a_long_run_has_its_full_time(alice, make_agent):
     second = intake.accept_message(user=alice, agent=agent, text="two", session=session, on_busy="enqueue").run
     assert second.after_id == first.pk
     stand_in_queue(second, timedelta(hours=1))
-    recovery.tick()
-    runner.execute(str(first.pk))
+    recovery.tick_recovery()
+    runner.execute_run(str(first.pk))
     assert 4 * MINUTE < deadline_in(second) <= 5 * MINUTE + SECOND
-    runner.execute(str(second.pk))
+    runner.execute_run(str(second.pk))
     second.refresh_from_db()
     assert second.status == "succeeded"
 
@@ -70,7 +70,7 @@ def test_a_parent_lives_while_its_child_stands_in_the_queue_and_as_long_as_the_c
     recovery.expire_runs(timezone.now())
     parent.refresh_from_db()
     assert parent.status == "waiting"
-    claims.claim(str(child.pk))
+    claims.claim_run(str(child.pk))
     assert deadline_in(child) > 4 * MINUTE
     assert deadline_in(parent) >= deadline_in(child) - SECOND
     Run.objects.update(deadline=timezone.now() - SECOND)
@@ -82,6 +82,6 @@ def test_a_parent_lives_while_its_child_stands_in_the_queue_and_as_long_as_the_c
 def test_a_run_that_nobody_takes_for_a_day_is_expired(alice, make_agent):
     run = intake.accept_message(user=alice, agent=make_agent("librarian"), text="go").run
     stand_in_queue(run, timedelta(days=1, hours=1))
-    recovery.tick()
+    recovery.tick_recovery()
     run.refresh_from_db()
     assert (run.status, run.error["code"]) == ("expired", "deadline")

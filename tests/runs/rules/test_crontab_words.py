@@ -2,7 +2,7 @@
 
 import pytest
 
-from runs.rules.crontab_words import in_words
+from runs.rules.crontab_words import describe_crontab
 
 
 @pytest.mark.parametrize(
@@ -15,9 +15,9 @@ from runs.rules.crontab_words import in_words
     ],
 )
 def test_a_line_in_words(line, words):
-    assert in_words(line) == words
+    assert describe_crontab(line) == words
 
 
 def test_a_line_in_words_of_the_page():
-    assert in_words("0 9 * * 1-5", "de") == "Um 09:00, Montag bis Freitag"
-    assert in_words("*/5 * * * *", "fr") == "Every 5 minutes", "there are no pages in this language"
+    assert describe_crontab("0 9 * * 1-5", "de") == "Um 09:00, Montag bis Freitag"
+    assert describe_crontab("*/5 * * * *", "fr") == "Every 5 minutes", "there are no pages in this language"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from runs.rules.missed import jittered, on_overlap, settle_missed
+from runs.rules.missed import add_jitter, on_overlap, settle_missed
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
@@ -46,8 +46,8 @@ def test_each_policy_decides_on_an_overlap(policy, running, waiting, decision):
 
 
 def test_jitter_is_the_same_for_every_beat_and_spreads():
-    spread = [jittered(NOW, 60, str(key)) - NOW for key in range(200)]
-    assert spread == [jittered(NOW, 60, str(key)) - NOW for key in range(200)]
+    spread = [add_jitter(NOW, 60, str(key)) - NOW for key in range(200)]
+    assert spread == [add_jitter(NOW, 60, str(key)) - NOW for key in range(200)]
     assert min(spread) >= timedelta(0) and max(spread) < timedelta(seconds=60)
     assert max(spread) - min(spread) > timedelta(seconds=50)
-    assert jittered(NOW, 0, "x") == NOW
+    assert add_jitter(NOW, 0, "x") == NOW

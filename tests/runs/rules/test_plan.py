@@ -3,7 +3,7 @@
 import pytest
 
 from agents.spec import ChainSpec, Retry, StepSpec
-from runs.rules.plan import State, backoff_s, may_retry, plan, result_of
+from runs.rules.plan import State, backoff_s, compute_chain_output, may_retry, plan_steps
 
 BASE = {"input": {"n": 3}, "variables": {}, "run": {}}
 DONE, FAILED, SKIPPED, RUNNING = (
@@ -39,16 +39,16 @@ DIAMOND = chain(
     ],
 )
 def test_branches_run_side_by_side_and_join_truly(states, start, status):
-    made = plan(DIAMOND, states, BASE)
+    made = plan_steps(DIAMOND, states, BASE)
     assert (made.start, made.status) == (start, status)
 
 
 def test_a_failed_branch_is_named_as_the_cause():
-    assert plan(DIAMOND, {"a": DONE, "b": FAILED, "c": DONE}, BASE).cause == "b"
+    assert plan_steps(DIAMOND, {"a": DONE, "b": FAILED, "c": DONE}, BASE).cause == "b"
 
 
 def test_when_everything_a_step_needs_was_skipped_it_is_skipped_too():
-    made = plan(DIAMOND, {"a": DONE, "b": SKIPPED, "c": SKIPPED}, BASE)
+    made = plan_steps(DIAMOND, {"a": DONE, "b": SKIPPED, "c": SKIPPED}, BASE)
     assert made.skip == [("d", "everything it needs was skipped")]
 
 
@@ -56,7 +56,7 @@ def test_a_false_condition_skips_with_its_reason_and_a_broken_one_is_told():
     spec = chain(
         {"key": "a", "when": "input.n > `5`"}, {"key": "b", "when": "length(input.n)"}, {"key": "c", "when": "input.n"}
     )
-    made = plan(spec, {}, BASE)
+    made = plan_steps(spec, {}, BASE)
     assert made.skip == [("a", "its condition is false: input.n > `5`")]
     assert [key for key, _ in made.broken] == ["b"]
     assert made.start == ["c"]
@@ -72,15 +72,15 @@ ROUTER = chain(
 
 
 def test_a_router_takes_the_first_whose_condition_holds():
-    made = plan(ROUTER, {}, BASE)
+    made = plan_steps(ROUTER, {}, BASE)
     assert made.start == ["b"]
     assert dict(made.skip) == {"a": "its condition is false: input.n > `5`", "c": "“b” was chosen"}
-    after = plan(ROUTER, {"a": SKIPPED, "b": DONE, "c": SKIPPED}, BASE)
+    after = plan_steps(ROUTER, {"a": SKIPPED, "b": DONE, "c": SKIPPED}, BASE)
     assert after.start == ["d"]
 
 
 def test_a_router_that_was_interrupted_keeps_its_choice():
-    assert plan(ROUTER, {"a": SKIPPED, "b": RUNNING}, BASE).start == []
+    assert plan_steps(ROUTER, {"a": SKIPPED, "b": RUNNING}, BASE).start == []
 
 
 FALLBACK = chain(
@@ -102,22 +102,22 @@ FALLBACK = chain(
     ],
 )
 def test_a_fallback_stands_in_for_the_step_that_failed(states, start, status):
-    made = plan(FALLBACK, states, BASE)
+    made = plan_steps(FALLBACK, states, BASE)
     assert (made.start, made.status) == (start, status)
 
 
 def test_the_fallbacks_output_takes_the_place_of_the_failed_steps():
     states = {"a": FAILED, "spare": State("succeeded", "second best"), "b": DONE}
     spec = FALLBACK.model_copy(update={"output": "steps.a.output"})
-    assert result_of(spec, states, BASE) == "second best"
+    assert compute_chain_output(spec, states, BASE) == "second best"
 
 
 def test_on_error_continue_carries_on_and_ends_partial():
     spec = chain(
         {"key": "a", "on_error": "continue"}, {"key": "b", "needs": ["a"], "when": "steps.a.error.code == 'x'"}
     )
-    assert plan(spec, {"a": FAILED}, BASE).start == ["b"]
-    assert plan(spec, {"a": FAILED, "b": DONE}, BASE).status == "partial"
+    assert plan_steps(spec, {"a": FAILED}, BASE).start == ["b"]
+    assert plan_steps(spec, {"a": FAILED, "b": DONE}, BASE).status == "partial"
 
 
 @pytest.mark.parametrize(
@@ -134,21 +134,21 @@ def test_on_error_continue_carries_on_and_ends_partial():
 )
 def test_a_run_succeeds_only_if_every_step_that_ran_did(states, status, cause):
     spec = chain({"key": "a", "on_error": "continue"}, {"key": "b", "on_error": "continue"})
-    made = plan(spec, states, BASE)
+    made = plan_steps(spec, states, BASE)
     assert (made.status, made.cause) == (status, cause)
 
 
 def test_a_fallback_that_did_only_a_part_makes_the_run_partial():
     spec = chain({"key": "a", "on_error": "fallback", "fallback": "spare"}, {"key": "spare"})
-    assert plan(spec, {"a": FAILED, "spare": State("partial")}, BASE).status == "partial"
+    assert plan_steps(spec, {"a": FAILED, "spare": State("partial")}, BASE).status == "partial"
 
 
 def test_items_that_failed_make_a_run_partial():
-    assert plan(chain({"key": "a"}), {"a": State("partial", [1, None])}, BASE).status == "partial"
+    assert plan_steps(chain({"key": "a"}), {"a": State("partial", [1, None])}, BASE).status == "partial"
 
 
 def test_without_an_expression_the_last_step_that_ran_gives_the_result():
-    assert result_of(DIAMOND, {"a": DONE, "b": State("succeeded", 7), "c": SKIPPED, "d": SKIPPED}, BASE) == 7
+    assert compute_chain_output(DIAMOND, {"a": DONE, "b": State("succeeded", 7), "c": SKIPPED, "d": SKIPPED}, BASE) == 7
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from runs.rules.marks import marked
+from runs.rules.marks import mark_untrusted
 from runs.rules.provenance import Call, Origins, may_pass
 
 PERSON = "Please write to bob@corp.example and pay 900 to GB29NWBK60161331926819 on May 3rd; the report is report.txt."
@@ -185,7 +185,7 @@ def test_a_long_text_costs_no_time(part):
     story = origins(stranger=text)
     story.say(text)
     judged(story, body=text, to=text)
-    marked(f"<{text}", "mail")
+    mark_untrusted(f"<{text}", "mail")
     assert time.process_time() - began < 10
 
 

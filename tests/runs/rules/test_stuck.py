@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import circles
 from runs.rules.answers import Step
-from runs.rules.stuck import check
+from runs.rules.stuck import check_progress
 
 
 def step(turn, name="find", arguments="{}", answer='"x"', **more):
@@ -34,7 +34,7 @@ def play(make, turns=12):
     steps, warned, stopped = [], None, None
     for turn in range(1, turns + 1):
         steps += make(turn)
-        verdict = check(steps, was_warned=warned is not None)
+        verdict = check_progress(steps, was_warned=warned is not None)
         if verdict and verdict.stop:
             stopped = turn
             break
@@ -166,4 +166,4 @@ def test_a_warning_that_helped_is_the_end_of_it():
 
 
 def test_two_turns_are_never_a_circle():
-    assert check([step(1), step(2)], was_warned=True) is None
+    assert check_progress([step(1), step(2)], was_warned=True) is None

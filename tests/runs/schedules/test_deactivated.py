@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 def waiting(alice, monkeypatch):
     """A delivery that is due, and what is sent."""
     sent = []
-    monkeypatch.setattr(webhooks, "post", lambda delivery: sent.append(delivery.pk) or (200, ""))
+    monkeypatch.setattr(webhooks, "post_delivery", lambda delivery: sent.append(delivery.pk) or (200, ""))
     hook = Webhook.objects.create(owner=alice, url="https://hooks.example.com/x")
     due = {"next_attempt_at": timezone.now()}
     return WebhookDelivery.objects.create(webhook=hook, body={"text": "secret"}, **due), sent
@@ -40,9 +40,9 @@ def test_webhooks_of_others_go_on(bob, waiting):
 
 
 def test_nothing_starts_in_the_name_of_a_deactivated_account(alice, agent):
-    assert checks.visible(agent, alice) == agent and roles.allows(alice, roles.ACT)
+    assert checks.check_usable(agent, alice) == agent and roles.allows(alice, roles.ACT)
     alice.is_active = False
     alice.save()
     assert not roles.allows(alice, roles.ACT)
     with pytest.raises(Invalid):
-        checks.visible(agent, alice)
+        checks.check_usable(agent, alice)

@@ -39,7 +39,7 @@ def test_what_waited_for_a_device_starts_one_after_the_other(make_schedule, tick
     assert table(first) == table(second) == [("01 08:00", "waiting_device")]
     assert "come online" in schedules.why_not(first)
     laptop.online(True)
-    assert pending.release(laptop.owner_id) == 2, "one for this device, one for any"
+    assert pending.release_waiting_occurrences(laptop.owner_id) == 2, "one for this device, one for any"
     tick(START + 32 * MINUTE, work=False)
     assert table(first) == table(second) == [("01 08:00", "started")]
     assert table(third) == [("01 08:30", "waiting_device")], "the first is still at work"
@@ -136,7 +136,7 @@ def test_two_ticks_at_once_start_each_due_time_once(make_schedule, make_chain, m
     def beat():
         barrier.wait()
         try:
-            schedules.tick(START)
+            schedules.tick_schedules(START)
         finally:
             connection.close()
 

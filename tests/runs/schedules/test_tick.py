@@ -248,5 +248,5 @@ def test_what_can_never_be_due_is_refused(make_schedule):
 
 
 def test_the_preview_shows_the_next_ten(make_schedule):
-    found = schedules.preview(make_schedule(), now=START)
+    found = schedules.preview_due_times(make_schedule(), now=START)
     assert found == [START + (hour + 1) * HOUR for hour in range(10)]

@@ -114,8 +114,8 @@ def test_the_end_of_a_run_starts_another_once(hook, worker, alice, make_agent):
     call(worker, hook)
     worker.work()
     with worker.capture(execute=True):
-        assert triggers.tick() == 1
-        assert triggers.tick() == 0
+        assert triggers.tick_triggers() == 1
+        assert triggers.tick_triggers() == 0
     worker.work()
     run = Run.objects.get(agent=follower)
     assert run.status == "succeeded" and run.input["run"] == str(Run.objects.get(agent=hook.agent).pk)
@@ -127,7 +127,7 @@ def test_runs_that_set_each_other_off_are_stopped(worker, alice, make_agent):
     worker.send_message(alice, "begin", agent)
     for _ in range(10):
         with worker.capture(execute=True):
-            triggers.tick()
+            triggers.tick_triggers()
         worker.work()
     assert Run.objects.count() == 1 + triggers.MAX_LINE + 1
     assert "triggered each other" in TriggerFiring.objects.first().reason
@@ -137,7 +137,7 @@ def test_a_device_that_comes_online_fires(worker, alice, make_agent):
     Trigger.objects.create(owner=alice, name="hello", kind="device_online", agent=make_agent("greeter"), text="Hello")
     with worker.capture(execute=True):
         triggers.device_came("0198c0de-0000-7000-8000-000000000001", alice.pk)
-        triggers.tick()
+        triggers.tick_triggers()
     assert Run.objects.get().input["device"] == "0198c0de-0000-7000-8000-000000000001"
 
 
@@ -205,7 +205,7 @@ def sink(settings):
 
 def deliver_due(now=None):
     """What the ticker does."""
-    claimed = webhooks.claim_due(now or timezone.now())
+    claimed = webhooks.claim_due_deliveries(now or timezone.now())
     for pk in claimed:
         webhooks.deliver(pk)
     return len(claimed)
@@ -319,7 +319,7 @@ def test_one_person_with_many_receivers_has_a_share_of_the_threads(alice, bob):
     for number in range(90):
         told(alice, f"http://receiver{number}.example/")
     last = told(bob, "http://receiver.example/")
-    claimed = webhooks.claim_due(timezone.now())
+    claimed = webhooks.claim_due_deliveries(timezone.now())
     assert len(claimed) == webhooks.EACH_OWNER + 1 and str(last.pk) in claimed
 
 
@@ -332,6 +332,6 @@ def test_events_of_a_run_reach_a_receiver_in_their_order(sink, alice):
     sink.answers = [500]
     assert deliver_due() == 1
     assert deliver_due() == 0, "the first is tried again before the others leave"
-    [first] = webhooks.claim_due(timezone.now() + timedelta(seconds=10))
+    [first] = webhooks.claim_due_deliveries(timezone.now() + timedelta(seconds=10))
     webhooks.deliver_in_order(first)
     assert [json.loads(body)["number"] for _, body in sink.got] == [0, 0, 1, 2]

@@ -97,14 +97,14 @@ def until_answered(request):
     from django.db import connections
 
     from plumbing.database import DATABASE_GONE
-    from plumbing.waits import pause
+    from plumbing.waits import sleep_until
 
     while True:
         try:
             return request()
         except DATABASE_GONE:
             connections.close_all()
-            pause(0.2)
+            sleep_until(0.2)
 
 
 main()

@@ -36,7 +36,7 @@ class Gate:
         self.inside.add(number)
         self.threads.add(threading.get_ident())
         while not self.is_open:
-            waits.pause(0.05)
+            waits.sleep_until(0.05)
         self.done.append(number)
 
 
@@ -92,7 +92,7 @@ def test_siblings_share_a_connection_and_never_a_transaction(crew):
         with transaction.atomic():
             people.objects.create(username=NAME.get())
         release_connection()
-        waits.pause(0.05)
+        waits.sleep_until(0.05)
         opened.add(id(connection.connection))
         found[number] = people.objects.filter(username=NAME.get()).exists()
 
@@ -108,7 +108,7 @@ def test_a_wait_inside_a_transaction_is_reported_and_does_not_leave_it(crew):
 
     def work():
         with transaction.atomic(), pytest.warns(RuntimeWarning, match="inside a transaction"):
-            waits.pause(0.01)
+            waits.sleep_until(0.01)
         seen.append("waited")
 
     crew.submit(work)

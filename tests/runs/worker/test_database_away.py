@@ -69,7 +69,7 @@ def test_a_run_on_a_full_disk_goes_on_when_there_is_room(
     assert (run.status, run.error) == ("running", None)  # not failed: nothing is wrong with it
     disk.make_room()
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
-    recovery.tick()
+    recovery.tick_recovery()
     worker.work()
     run.refresh_from_db()
     assert (run.status, run.attempt, run.tool_calls.get().outcome) == ("succeeded", 2, outcome)

@@ -25,7 +25,7 @@ def test_a_run_at_work_makes_no_further_call(worker, alice, agent, stub, functio
     def deactivated_meanwhile(call, context):
         deactivate(alice)
         with worker.capture(execute=True):
-            assert deactivated.tick() == 1
+            assert deactivated.stop_deactivated_accounts() == 1
         return ToolResult(ok=True, value=1)
 
     functions.answers.append(deactivated_meanwhile)
@@ -44,10 +44,10 @@ def test_what_waits_and_what_is_queued_ends_too_and_others_go_on(worker, alice, 
     queued = intake.accept_message(user=alice, text="add", agent=agent).run
     Agent.objects.update(owner=None)
     other = intake.accept_message(user=bob, text="add", agent=Agent.objects.get()).run
-    assert deactivated.tick() == 0
+    assert deactivated.stop_deactivated_accounts() == 0
     deactivate(alice)
-    assert deactivated.tick() == 2
+    assert deactivated.stop_deactivated_accounts() == 2
     statuses = dict(Run.objects.values_list("pk", "status"))
     assert statuses == {waiting.pk: "cancelled", queued.pk: "cancelled", other.pk: "queued"}
     assert Approval.objects.get().status == "void"
-    assert deactivated.tick() == 0
+    assert deactivated.stop_deactivated_accounts() == 0

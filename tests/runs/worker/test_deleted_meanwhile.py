@@ -11,7 +11,7 @@ from knowledge.models import Collection
 from runs.intake import messages as intake
 from runs.models import Run, Session
 from runs.queue import carriers, endings
-from runs.queue.claims import claim
+from runs.queue.claims import claim_run
 from runs.queue.leases import Lease
 from runs.worker import runner
 from tests.functions import library
@@ -62,10 +62,10 @@ def test_a_conversation_that_is_deleted_while_its_run_ends(alice, alice_api, mak
         follower = accept(alice, agent, taken.session)
         path = f"{V1}/sessions/{taken.session.pk}"
         answer, _ = at_once(
-            lambda path=path: alice_api.delete(path), lambda taken=taken: runner.execute(str(taken.run.pk))
+            lambda path=path: alice_api.delete(path), lambda taken=taken: runner.execute_run(str(taken.run.pk))
         )
-        runner.execute(str(taken.run.pk))  # a worker that came too early for the claim
-        runner.execute(str(follower.run.pk))
+        runner.execute_run(str(taken.run.pk))  # a worker that came too early for the claim
+        runner.execute_run(str(follower.run.pk))
         assert answer.status_code == 204, answer.content
         ends = Run.objects.filter(pk__in=[taken.run.pk, follower.run.pk])
         assert {run.status for run in ends} <= set(ENDS), [(run.status, run.error) for run in ends]
@@ -74,11 +74,11 @@ def test_a_conversation_that_is_deleted_while_its_run_ends(alice, alice_api, mak
 
 def test_a_reply_that_comes_after_its_conversation_was_deleted_is_dropped(alice, alice_api, make_agent):
     taken = accept(alice, make_agent())
-    run = claim(str(taken.run.pk))
+    run = claim_run(str(taken.run.pk))
     assert run.session is not None
     Session.objects.all().delete()  # as an administrator may: nothing was stopped before
     lease = Lease(run)
-    assert endings.finish(run, Run.Status.SUCCEEDED, lease=lease, reply="Too late")
+    assert endings.finish_run(run, Run.Status.SUCCEEDED, lease=lease, reply="Too late")
     run.refresh_from_db()
     assert (run.status, run.error, run.session) == ("cancelled", endings.SESSION_GONE, None)
     assert run.events.get(type="run.finished").data["status"] == "cancelled"
@@ -86,7 +86,7 @@ def test_a_reply_that_comes_after_its_conversation_was_deleted_is_dropped(alice,
 
 def test_a_conversation_that_is_gone_before_its_run_begins_to_answer(alice, make_agent):
     taken = accept(alice, make_agent())
-    run = claim(str(taken.run.pk))
+    run = claim_run(str(taken.run.pk))
     Session.objects.all().delete()
     runner.carry_out(run)
     run.refresh_from_db()
@@ -116,9 +116,9 @@ def test_a_thing_that_is_deleted_while_a_run_uses_it(alice, alice_api, make_agen
         agent = Agent.objects.filter(name="helper").first() or make_agent(tools=[Tool.objects.get(name="add")])
         taken = accept(alice, agent)
         answer, _ = at_once(
-            lambda: alice_api.delete(f"{V1}/{path}"), lambda taken=taken: runner.execute(str(taken.run.pk))
+            lambda: alice_api.delete(f"{V1}/{path}"), lambda taken=taken: runner.execute_run(str(taken.run.pk))
         )
-        runner.execute(str(taken.run.pk))
+        runner.execute_run(str(taken.run.pk))
         run = Run.objects.filter(pk=taken.run.pk).first()
         assert answer.status_code in ANSWERS, answer.content
         assert run is None or run.is_done and (run.error or {}).get("code") != "internal_error"
@@ -136,6 +136,6 @@ def test_a_chain_that_is_deleted_while_it_is_started(alice, alice_api, make_agen
         assert deleted.status_code in ANSWERS and started.status_code in (202, 404, 409), started.content
         run = Run.objects.filter(chain_version__chain__name=name).first()
         if run is not None:
-            runner.execute(str(run.pk))
+            runner.execute_run(str(run.pk))
             run.refresh_from_db()
             assert (run.error or {}).get("code") != "internal_error"

@@ -221,8 +221,8 @@ def run_through(scene: Scene, moment: str, remove: Callable[[], None], monkeypat
     if moment == "calling":
         scene.functions.answers.append(lambda call, context: (once(), ToolResult(ok=True, value=3))[1])
     if moment == "ending":
-        finish = endings.finish
-        monkeypatch.setattr(endings, "finish", lambda *args, **more: (once(), finish(*args, **more))[1])
+        finish = endings.finish_run
+        monkeypatch.setattr(endings, "finish_run", lambda *args, **more: (once(), finish(*args, **more))[1])
     scene.work()
     if moment == "asked":
         approval = run.approvals.get()

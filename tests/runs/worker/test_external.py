@@ -36,7 +36,7 @@ def finish(client, run, token, **more):
 
 def test_a_prepared_run_waits_for_an_executor(prepared, worker):
     assert (prepared.status, prepared.trigger) == ("queued", "external")
-    recovery.tick(timezone.now() + timedelta(minutes=5))
+    recovery.tick_recovery(timezone.now() + timedelta(minutes=5))
     worker.work()
     prepared.refresh_from_db()
     assert prepared.status == "queued"
@@ -73,7 +73,7 @@ def test_the_wrong_claimant_is_refused(prepared, alice_api, call):
 
 def test_a_vanished_executor_loses_its_claim_and_another_takes_over(prepared, alice_api):
     first = claim(alice_api, prepared).json()["claim"]
-    assert recovery.tick(timezone.now() + timedelta(seconds=61))["vanished"] == 1
+    assert recovery.tick_recovery(timezone.now() + timedelta(seconds=61))["vanished"] == 1
     second = claim(alice_api, prepared)
     assert second.status_code == 200
     assert beat(alice_api, prepared, first).status_code == 409
@@ -83,7 +83,7 @@ def test_a_vanished_executor_loses_its_claim_and_another_takes_over(prepared, al
 
 def test_a_cancelled_run_tells_its_executor(prepared, alice, alice_api):
     token = claim(alice_api, prepared).json()["claim"]
-    endings.cancel(Run.objects.get(pk=prepared.pk), by=alice, reason="changed my mind")
+    endings.cancel_run(Run.objects.get(pk=prepared.pk), by=alice, reason="changed my mind")
     assert beat(alice_api, prepared, token).json()["cancel_requested"] is True
     done = finish(alice_api, prepared, token, status="cancelled").json()
     assert (done["status"], done["error"]["message"]) == ("cancelled", "changed my mind")
@@ -91,8 +91,8 @@ def test_a_cancelled_run_tells_its_executor(prepared, alice, alice_api):
 
 def test_a_cancelled_run_whose_executor_vanished_ends(prepared, alice, alice_api):
     claim(alice_api, prepared)
-    endings.cancel(Run.objects.get(pk=prepared.pk), by=alice)
-    recovery.tick(timezone.now() + timedelta(seconds=61))
+    endings.cancel_run(Run.objects.get(pk=prepared.pk), by=alice)
+    recovery.tick_recovery(timezone.now() + timedelta(seconds=61))
     prepared.refresh_from_db()
     assert prepared.status == "cancelled"
 
@@ -184,7 +184,7 @@ def test_a_result_that_is_handed_in_twice_at_once_is_a_conflict_for_the_second(p
 def test_a_deadline_ends_it_though_its_executor_is_alive(prepared, alice_api):
     token = claim(alice_api, prepared, lease=3600).json()["claim"]
     Run.objects.filter(pk=prepared.pk).update(deadline=timezone.now() - timedelta(seconds=1))
-    assert recovery.tick()["expired_runs"] == 1
+    assert recovery.tick_recovery()["expired_runs"] == 1
     prepared.refresh_from_db()
     assert (prepared.status, prepared.error["code"]) == ("expired", "deadline")
     assert beat(alice_api, prepared, token).json()["error"]["code"] == "run_finished"

@@ -29,7 +29,7 @@ class Server:
     """A PostgreSQL of this test."""
 
     def __init__(self, home):
-        self.cluster = postgres.prepare(home, fsync="off", shared_buffers="32MB")
+        self.cluster = postgres.prepare_cluster(home, fsync="off", shared_buffers="32MB")
         self.copy = self.cluster.data.with_name("copy")
         self.start()
         postgres.make_database(self.cluster.sockets)

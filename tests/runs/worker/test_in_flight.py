@@ -41,7 +41,7 @@ def launch(crew, alice, make_agent, make_tool, stub_provider, monkeypatch):
         Run.objects.filter(pk__in=[run.pk for run in runs]).update(**values)
         for run in runs:
             assert crew.has_room(30)
-            crew.submit(runner.execute, str(run.pk))
+            crew.submit(runner.execute_run, str(run.pk))
         return runs
 
     return start
@@ -64,13 +64,13 @@ def test_a_cancel_reaches_each_of_many_in_flight_and_closes_its_connection(launc
     assert sum("crew-" in thread.name for thread in threading.enumerate()) <= HUBS
     one, *others = runs
     began = monotonic()
-    endings.cancel(one, by=alice)
+    endings.cancel_run(one, by=alice)
     wait_for(lambda: connections_to(stub) == COUNT - 1)
     wait_for(lambda: statuses([one]) == {one.pk: "cancelled"})
     assert monotonic() - began < 20, "it did not notice, and ended for another reason"
     assert set(statuses(others).values()) == {"running"}
     for run in others:
-        endings.cancel(run, by=alice)
+        endings.cancel_run(run, by=alice)
     wait_for(lambda: connections_to(stub) == 0)
     crew.stop()
     assert set(statuses(runs).values()) == {"cancelled"} and not KEEPER.held()
@@ -105,7 +105,7 @@ def turn_of(body):
 
 
 def blocking_and_waiting(tool, call, context):
-    waits.pause(0.05)
+    waits.sleep_until(0.05)
     return ToolResult(ok=True, value=waits.run_blocking(sum, [call.arguments["a"], call.arguments["b"]]))
 
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from functions import sandbox
-from functions.sandbox.libraries import offered_in, profile_of
+from functions.sandbox.libraries import build_profile_name, find_offered_libraries
 from runs.worker import libraries
 from tests.functions.library import make, publish
 from tests.live import wait_for
@@ -26,7 +26,7 @@ def installed(tmp_path, settings):
     (tmp_path / "libraries.json").write_text(json.dumps({name: [name] for name in settings.LIBRARIES}))
     earlier = sandbox._libraries
     sandbox.close()
-    sandbox.offer(offered_in(tmp_path, settings.LIBRARIES))
+    sandbox.offer(find_offered_libraries(tmp_path, settings.LIBRARIES))
     yield
     sandbox.close()
     sandbox.offer(earlier)
@@ -40,14 +40,14 @@ def test_a_worker_that_starts_loads_the_libraries_of_published_functions(alice, 
     assert libraries.published_sets() == [("greeter",)]
     sandbox.close()
     libraries.warm_in_background()
-    wait_for(lambda: sandbox._pool and profile_of(["greeter"]) in sandbox._pool._servers.by_profile)
-    assert profile_of(["other"]) not in sandbox._pool._servers.by_profile
+    wait_for(lambda: sandbox._pool and build_profile_name(["greeter"]) in sandbox._pool._servers.by_profile)
+    assert build_profile_name(["other"]) not in sandbox._pool._servers.by_profile
 
 
 def test_a_worker_is_ready_before_its_libraries_are(settings, monkeypatch):
     settings.LIBRARIES = ["greeter"]
     go_on, done = threading.Event(), threading.Event()
-    monkeypatch.setattr(libraries, "warm", lambda: go_on.wait(60) and done.set())
+    monkeypatch.setattr(libraries, "warm_libraries", lambda: go_on.wait(60) and done.set())
     libraries.warm_in_background()
     assert not done.is_set()
     go_on.set()
@@ -56,7 +56,7 @@ def test_a_worker_is_ready_before_its_libraries_are(settings, monkeypatch):
 
 def test_nothing_is_asked_where_no_library_can_be_used(settings, monkeypatch):
     settings.LIBRARIES = []
-    monkeypatch.setattr(libraries, "warm", None)
+    monkeypatch.setattr(libraries, "warm_libraries", None)
     before = threading.active_count()
     libraries.warm_in_background()
     assert threading.active_count() == before

@@ -54,7 +54,7 @@ def test_the_record_of_a_call_vanishes_while_it_is_made(run, sending, worker):
         Run.objects.filter(pk=run.pk).update(last_event=first - 1)
 
     sending.lose = lose
-    runner.execute(str(run.pk))
+    runner.execute_run(str(run.pk))
     worker.work()
     assert len(sending.sent) == 1
     assert Run.objects.get(pk=run.pk).is_done
@@ -75,6 +75,6 @@ def test_the_claim_itself_vanishes(run, sending, worker):
         Run.objects.filter(pk=run.pk).update(last_event=run.last_event)
 
     sending.lose = lose
-    runner.execute(str(run.pk))
+    runner.execute_run(str(run.pk))
     stored = Run.objects.get(pk=run.pk)
     assert stored.status == "queued" and len(sending.sent) == 1

@@ -35,7 +35,7 @@ def rest(worker, django_capture_on_commit_callbacks):
     def later(minutes=20):
         for _ in range(2):
             with django_capture_on_commit_callbacks(execute=True):
-                memory_summaries.tick(clock.now() + timedelta(minutes=minutes))
+                memory_summaries.tick_memory_summaries(clock.now() + timedelta(minutes=minutes))
             worker.work()
         return list(Run.objects.filter(trigger="memory").order_by("id"))
 
@@ -103,12 +103,12 @@ def test_a_failed_summary_is_not_repeated_and_shows_why(worker, rest, alice, hel
 def test_a_run_whose_worker_died_in_the_model_call_ends_without_a_second(worker, rest, alice, helper, stub):
     stub.script(says("Fine."))
     worker.send_message(alice, "I like green tea.", helper)
-    memory_summaries.tick(clock.now() + timedelta(minutes=20))
+    memory_summaries.tick_memory_summaries(clock.now() + timedelta(minutes=20))
     run = Run.objects.get(trigger="memory")
-    assert claims.claim(str(run.pk))
+    assert claims.claim_run(str(run.pk))
     Run.objects.update(lease_expires_at=clock.Now(-60))
     asked = len(stub.requests)
-    recovery.tick()
+    recovery.tick_recovery()
     worker.ring("default")
     worker.work()
     run.refresh_from_db()
@@ -120,8 +120,8 @@ def test_two_tickers_start_one_run(worker, alice, helper, stub):
     stub.script(says("Fine."))
     worker.send_message(alice, "I like green tea.", helper)
     later = clock.now() + timedelta(minutes=20)
-    found = memory_summaries.rested(later)
-    assert [memory_summaries.start(pk, later) for pk in (*found, *found)] == [1, 0]
+    found = memory_summaries.find_rested_conversations(later)
+    assert [memory_summaries.start_summary(pk, later) for pk in (*found, *found)] == [1, 0]
 
 
 def test_limits_hold_and_a_deleted_conversation_leaves_nothing(worker, rest, alice, helper, stub, monkeypatch):
@@ -132,7 +132,7 @@ def test_limits_hold_and_a_deleted_conversation_leaves_nothing(worker, rest, ali
     assert Memory.objects.count() == 1
     stub.script(says("Fine."))
     gone = worker.send_message(alice, "I live in Rome.", helper).session
-    memory_summaries.tick(clock.now() + timedelta(minutes=20))
+    memory_summaries.tick_memory_summaries(clock.now() + timedelta(minutes=20))
     gone.delete()
     worker.ring("default")
     worker.work()

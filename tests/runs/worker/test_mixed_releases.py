@@ -108,7 +108,7 @@ def test_a_step_that_calls_a_newer_agent_is_found_again_by_a_newer_worker(
     Run.objects.filter(wake_at__isnull=False).update(wake_at=clock.near() - timedelta(seconds=1))
     become_newer(worker)
     with worker.capture(execute=True):
-        recovery.tick()
+        recovery.tick_recovery()
     worker.work()
     assert_done_once(run)
 
@@ -131,11 +131,11 @@ def test_a_firing_for_a_newer_agent_stays_pending(alice, helper, worker, stub):
     publish_newer(helper)
     firing = TriggerFiring.objects.create(trigger=trigger, key="1", event={})
     with worker.capture(execute=True):
-        triggers.tick()
+        triggers.tick_triggers()
     firing.refresh_from_db()
     assert (firing.outcome, Run.objects.count()) == ("pending", 0)
     AgentVersion.objects.update(format=FORMAT)
     with worker.capture(execute=True):
-        triggers.tick()
+        triggers.tick_triggers()
     firing.refresh_from_db()
     assert (firing.outcome, Run.objects.count()) == ("started", 1)

@@ -41,14 +41,14 @@ def suspect(alice, make_agent, stub_provider, stub, monkeypatch):
 def test_one_tick_finds_all_runs_of_a_worker_that_died_however_many(alice, make_agent, monkeypatch):
     monkeypatch.setattr(recovery, "BATCH", 2)
     monkeypatch.setattr(
-        recovery, "LOST", recovery.Unplaced(recovery.lost, now=DateTimeField())
+        recovery, "LOST", recovery.Unplaced(recovery.query_lost_runs, now=DateTimeField())
     )  # compiled with that limit
     agent = make_agent("librarian")
     runs = [intake.accept_message(user=alice, agent=agent, text="go").run for _ in range(5)]
     for run in runs:
-        assert claims.claim(str(run.pk))
+        assert claims.claim_run(str(run.pk))
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
-    assert recovery.tick()["reclaimed"] == 5
+    assert recovery.tick_recovery()["reclaimed"] == 5
     assert not Run.objects.filter(place=None).exists()
 
 
@@ -57,9 +57,9 @@ def test_one_tick_finds_all_runs_of_a_worker_that_died_however_many(alice, make_
 )
 def test_a_run_whose_pool_has_lost_its_last_worker_can_be_stopped(alice, make_agent, more, status):
     run = intake.accept_message(user=alice, agent=make_agent("librarian"), text="go").run
-    assert claims.claim(str(run.pk))
+    assert claims.claim_run(str(run.pk))
     Run.objects.update(lease_expires_at=PAST, **more)
-    recovery.tick()
+    recovery.tick_recovery()
     run.refresh_from_db()
     assert (run.status, run.lease_owner, run.place) == (status, "", None)
 
@@ -73,10 +73,10 @@ def test_recovered_runs_stand_in_front_and_their_people_take_turns(alice, bob, m
     for name, person in people.items():
         runs[name] = intake.accept_message(user=person, agent=agent, text="go").run.pk
         if name not in ("a4", "b3"):
-            assert claims.claim(str(runs[name]))
+            assert claims.claim_run(str(runs[name]))
     Run.objects.filter(status="running").update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert recovery.line_up_lost() == 5
-    order = list(choice.in_order(Run.objects).values_list("pk", flat=True))
+    order = list(choice.order_queue(Run.objects).values_list("pk", flat=True))
     assert [name for pk in order for name in runs if runs[name] == pk] == ["a1", "b1", "a4", "a2", "b2", "b3", "a3"]
 
 
@@ -85,7 +85,7 @@ def other(alice, make_agent, stub_provider):
     """The turn of another suspect."""
     run = intake.accept_message(user=alice, agent=make_agent("other", provider=stub_provider), text="go").run
     Run.objects.filter(pk=run.pk).update(crashes=Run.SUSPECT)
-    run = claims.claim(str(run.pk))
+    run = claims.claim_run(str(run.pk))
     return TurnOfSuspect(run, Lease(run))
 
 
@@ -93,7 +93,7 @@ def other(alice, make_agent, stub_provider):
 def work(suspect, other):
     def execute():
         try:
-            runner.execute(str(suspect.pk))
+            runner.execute_run(str(suspect.pk))
         finally:
             connections.close_all()
 
@@ -137,11 +137,11 @@ def test_suspects_wait_for_their_models_at_the_same_time(alice, make_agent, stub
     runs = [intake.accept_message(user=alice, agent=agent, text="go").run for _ in range(3)]
     Run.objects.update(crashes=Run.SUSPECT)
     for run in runs:
-        crew.submit(runner.execute, str(run.pk))
+        crew.submit(runner.execute_run, str(run.pk))
     wait_for(lambda: len(stub.requests) == 3)
     wait_for(lambda: sorted(deaths(*runs)) == [Run.SUSPECT, Run.SUSPECT, Run.SUSPECT + 1])
     for run in runs:
-        endings.cancel(run, by=alice)
+        endings.cancel_run(run, by=alice)
     wait_for(lambda: not Run.objects.live().exists())
     crew.stop()
     assert set(Run.objects.values_list("status", flat=True)) == {"cancelled"} and runner.SUSPECTS.turn is None
@@ -160,13 +160,13 @@ def test_who_waits_for_its_turn_is_not_blamed_if_the_worker_vanishes_meanwhile(s
     try:
         wait_for(lambda: is_held(suspect))
         vanish(suspect)
-        again = claims.take(suspect.pk, "another")
+        again = claims.take_run(suspect.pk, "another")
         assert again.crashes == Run.SUSPECT
         vanish(suspect)
     finally:
         runner.SUSPECTS.leave(other)
     work.join(60)
-    runner.execute(str(suspect.pk))
+    runner.execute_run(str(suspect.pk))
     work.join(60)
     suspect.refresh_from_db()
     assert suspect.status == "succeeded"
@@ -180,10 +180,10 @@ def test_whose_workers_vanish_though_they_had_it_alone_fails(suspect, monkeypatc
     monkeypatch.setattr(runner.Conversation, "hold", vanishes)
     for _ in range(Run.TO_BLAME - Run.SUSPECT):
         with pytest.raises(KeyboardInterrupt):
-            runner.execute(str(suspect.pk))
+            runner.execute_run(str(suspect.pk))
         assert runner.SUSPECTS.turn is None
         vanish(suspect)
-    runner.execute(str(suspect.pk))
+    runner.execute_run(str(suspect.pk))
     suspect.refresh_from_db()
     assert (suspect.status, suspect.error["code"]) == ("failed", "worker_lost")
 
@@ -191,7 +191,7 @@ def test_whose_workers_vanish_though_they_had_it_alone_fails(suspect, monkeypatc
 def test_who_waits_for_its_turn_can_be_cancelled(suspect, work, other, alice):
     try:
         wait_for(lambda: is_held(suspect))
-        endings.cancel(Run.objects.get(pk=suspect.pk), by=alice, reason="enough")
+        endings.cancel_run(Run.objects.get(pk=suspect.pk), by=alice, reason="enough")
         work.join(60)
     finally:
         runner.SUSPECTS.leave(other)
@@ -258,7 +258,9 @@ def plans_of(work):
         cursor.execute("RESET enable_seqscan")
 
 
-@pytest.mark.parametrize(("work", "statements"), [(recovery.tick, 7), (deactivated.tick, 1)])
+@pytest.mark.parametrize(
+    ("work", "statements"), [(recovery.tick_recovery, 7), (deactivated.stop_deactivated_accounts, 1)]
+)
 def test_a_tick_reads_no_more_of_many_runs_than_what_is_due(alice, bob, make_agent, work, statements):
     """A backlog whose agent is at its limit, and the runs of a year, are not read every few seconds."""
     agent = make_agent()

@@ -33,7 +33,9 @@ time.sleep(600)
 @pytest.fixture
 def older(tmp_path, monkeypatch):
     """A process with the code of an older release, which reads only an older format; there is no other worker."""
-    monkeypatch.setattr(workers, "report", lambda *_, **__: None)  # this process may renew leases of earlier tests
+    monkeypatch.setattr(
+        workers, "report_worker", lambda *_, **__: None
+    )  # this process may renew leases of earlier tests
     tree = tmp_path / "older"
     for package in (found.parent for found in ROOT.glob("*/__init__.py") if found.parent.name not in OTHERS):
         shutil.copytree(package, tree / package.name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -126,7 +128,7 @@ def test_doctor_warns_of_an_upgrade_that_does_not_end(report):
 
 @pytest.mark.django_db
 def test_the_release_is_reported_and_listed(alice_api, no_others):
-    workers.report("host:1", runs=0)
+    workers.report_worker("host:1", runs=0)
     (row,) = alice_api.get("/api/v1/workers/").json()["results"]
     assert (row["release"], row["format"]) == (release(), FORMAT) and len(release()) == 12
 

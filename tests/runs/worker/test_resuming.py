@@ -17,7 +17,7 @@ from runs.queue import claims
 from runs.schedules import tick as schedules
 from runs.schedules import triggers
 from runs.worker import external, recovery, webhooks
-from runs.worker.resuming import plan
+from runs.worker.resuming import plan_resumption
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -56,12 +56,12 @@ def status_of(run):
 
 def test_no_run_is_taken_on_hold(queue_run, hold):
     queued, running = queue_run("read"), queue_run("idempotent")
-    assert claims.take(running.pk, "a worker of before")
+    assert claims.take_run(running.pk, "a worker of before")
     Run.objects.filter(pk=running.pk).update(lease_expires_at=timezone.now() - HOUR)
     hold()
-    assert claims.take(queued.pk, "a worker") is None
-    assert claims.take(running.pk, "a worker") is None
-    assert recovery.tick() == {}
+    assert claims.take_run(queued.pk, "a worker") is None
+    assert claims.take_run(running.pk, "a worker") is None
+    assert recovery.tick_recovery() == {}
     assert [status_of(queued), status_of(running)] == ["queued", "running"]
 
 
@@ -73,8 +73,8 @@ def test_nothing_is_started_or_delivered_on_hold(alice, make_schedule, make_agen
     due = timezone.now() - HOUR
     delivery = WebhookDelivery.objects.create(webhook=webhook, type="run.finished", body={}, next_attempt_at=due)
     hold()
-    assert schedules.tick() == {"claimed": 0, "started": 0, "settled": 0}
-    assert (triggers.tick(), webhooks.send_due()) == (0, 0)
+    assert schedules.tick_schedules() == {"claimed": 0, "started": 0, "settled": 0}
+    assert (triggers.tick_triggers(), webhooks.send_due()) == (0, 0)
     webhooks.deliver(str(delivery.pk))
     for row in (schedule, firing, delivery):
         row.refresh_from_db()
@@ -86,7 +86,7 @@ def test_an_outside_program_claims_nothing_on_hold(queue_run, hold, alice):
     run = queue_run("write", trigger=Run.Trigger.EXTERNAL)
     hold()
     with pytest.raises(external.NotClaimable, match="on hold"):
-        external.claim(run, executor="mine", standing=Standing())
+        external.claim_external_run(run, executor="mine", standing=Standing())
 
 
 def test_no_step_is_executed_on_hold(hold, monkeypatch):
@@ -103,7 +103,7 @@ def test_resume_ends_what_may_do_something_twice_and_continues_the_rest(queue_ru
     assert f"1 runs end as failed (code restored): they may do something a second time\n  {in_doubt.pk}" in said
     assert f"1 runs continue\n  {harmless.pk}" in said
     assert (status_of(in_doubt), Run.objects.get(pk=in_doubt.pk).error["code"]) == ("failed", "restored")
-    assert claims.take(harmless.pk, "a worker") and claims.take(later.pk, "a worker")
+    assert claims.take_run(harmless.pk, "a worker") and claims.take_run(later.pk, "a worker")
     assert not SiteHold.objects.exists()
     assert AuditEvent.objects.filter(action="site.resumed").count() == 1
 
@@ -112,7 +112,7 @@ def test_an_agent_that_calls_one_that_sends_is_in_doubt(alice, worker, make_agen
     make_agent("sender", tools=[make_tool("send", effect="sends_out")])
     boss = make_agent("boss", tools=[Tool.objects.get(kind="agent", owner=alice)])
     run = intake.accept_message(user=alice, agent=boss, text="go").run
-    assert [one.pk for one in plan(hold()).ending] == [run.pk]
+    assert [one.pk for one in plan_resumption(hold()).ending] == [run.pk]
 
 
 def test_plan_changes_nothing_and_run_all_continues_everything(queue_run, hold):
@@ -121,7 +121,7 @@ def test_plan_changes_nothing_and_run_all_continues_everything(queue_run, hold):
     assert "1 runs end" in resume("--plan")
     assert SiteHold.objects.exists() and status_of(run) == "queued"
     assert "0 runs end" in resume("--run-all")
-    assert claims.take(run.pk, "a worker")
+    assert claims.take_run(run.pk, "a worker")
 
 
 def test_due_times_and_events_of_the_lost_time_are_not_started(alice, make_schedule, make_agent, hold, worker):
@@ -130,8 +130,8 @@ def test_due_times_and_events_of_the_lost_time_are_not_started(alice, make_sched
     firing = TriggerFiring.objects.create(trigger=trigger, key="k")
     hold()
     resume()
-    schedules.tick()
-    triggers.tick()
+    schedules.tick_schedules()
+    triggers.tick_triggers()
     firing.refresh_from_db()
     schedule.refresh_from_db()
     assert firing.outcome == "refused" and schedule.next_due_at > timezone.now()

@@ -100,7 +100,7 @@ def test_it_asks_and_waits_without_a_worker_then_goes_on(worker, alice, agent, s
     assert (run.status, run.waiting_for, run.lease_owner) == ("waiting", "approval", "")
     assert functions.asked == []
     with worker.capture(execute=True):
-        approvals.decide(run.approvals.get(), "approve", by=alice, arguments={"a": 5, "b": 6})
+        approvals.decide_approval(run.approvals.get(), "approve", by=alice, arguments={"a": 5, "b": 6})
     worker.work()
     run.refresh_from_db()
     assert run.status == "succeeded"
@@ -113,7 +113,7 @@ def test_a_denied_call_is_never_made(worker, alice, agent, stub, functions):
     stub.script(calls(("add", {"a": 1, "b": 2})), says("then not"))
     run = worker.send_message(alice, "add", agent)
     with worker.capture(execute=True):
-        approvals.decide(run.approvals.get(), "deny", by=alice, note="no")
+        approvals.decide_approval(run.approvals.get(), "deny", by=alice, note="no")
     worker.work()
     run.refresh_from_db()
     assert run.status == "succeeded" and functions.asked == []
@@ -126,7 +126,7 @@ def test_nobody_answers_and_the_default_does(worker, alice, agent, stub, functio
     run = worker.send_message(alice, "add", agent)
     Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     with worker.capture(execute=True):
-        recovery.tick()
+        recovery.tick_recovery()
     worker.work()
     run.refresh_from_db()
     assert run.status == "succeeded"
@@ -139,7 +139,7 @@ def test_an_approval_dies_with_its_run(worker, alice, agent, stub, functions):
     stub.script(calls(("add", {"a": 1, "b": 2})))
     run = worker.send_message(alice, "add", agent)
     with worker.capture(execute=True):
-        endings.cancel(run, by=alice, reason="changed my mind")
+        endings.cancel_run(run, by=alice, reason="changed my mind")
     run.refresh_from_db()
     assert run.status == "cancelled" and run.error["message"] == "changed my mind"
     assert run.approvals.get().status == "void"
@@ -189,7 +189,7 @@ def test_a_crash_in_a_call_with_effect_makes_its_outcome_unknown(worker, alice, 
     run = Run.objects.get()
     assert run.status == "running"
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
-    recovery.tick()
+    recovery.tick_recovery()
     worker.work()
     run.refresh_from_db()
     assert run.status == "succeeded" and "run.recovered" in types_of(run)
@@ -207,7 +207,7 @@ def test_a_crash_in_a_reading_call_repeats_it_under_the_same_id(
     with pytest.raises(KeyboardInterrupt):
         worker.send_message(alice, "read it", agent)
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
-    recovery.tick()
+    recovery.tick_recovery()
     worker.work()
     record = ToolCallRecord.objects.get()
     assert (record.outcome, record.attempt) == ("ok", 2)
@@ -220,8 +220,8 @@ def test_two_workers_claim_one_run_and_one_wins(worker, alice, agent, stub):
         from runs.intake import messages as intake
 
         taken = intake.accept_message(user=alice, text="hi", agent=agent)
-    assert claims.take(taken.run.pk, "one") is not None
-    assert claims.take(taken.run.pk, "two") is None
+    assert claims.take_run(taken.run.pk, "one") is not None
+    assert claims.take_run(taken.run.pk, "two") is None
 
 
 def test_a_pending_device_call_waits_and_is_asked_again(worker, alice, agent, stub, functions):
@@ -309,7 +309,7 @@ def test_a_worker_that_vanishes_after_the_warning_takes_no_chance_away(
     with pytest.raises(KeyboardInterrupt):
         worker.send_message(alice, "throw", agent)
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
-    recovery.tick()
+    recovery.tick_recovery()
     worker.work()
     run = Run.objects.get()
     assert (run.status, run.policy["warned"]["turn"]) == ("succeeded", 4)
@@ -323,7 +323,7 @@ def test_a_message_behind_a_busy_one_follows_it(worker, alice, agent, stub, func
     second = worker.send_message(alice, "two", agent, session=first.session, on_busy="enqueue")
     assert second.status == "queued" and second.after_id == first.pk
     with worker.capture(execute=True):
-        approvals.decide(first.approvals.get(), "approve", by=alice)
+        approvals.decide_approval(first.approvals.get(), "approve", by=alice)
     worker.work()
     second.refresh_from_db()
     assert second.status == "succeeded"
@@ -345,7 +345,7 @@ def test_a_run_past_its_deadline_expires(worker, alice, agent, stub, functions):
     stub.script(calls(("add", {"a": 1, "b": 2})))
     run = worker.send_message(alice, "one", agent)
     Run.objects.update(deadline=timezone.now() - timedelta(seconds=1))
-    recovery.tick()
+    recovery.tick_recovery()
     run.refresh_from_db()
     assert (run.status, run.error["code"]) == ("expired", "deadline")
 
@@ -371,6 +371,6 @@ def test_a_worker_that_lost_its_run_puts_it_down(worker, alice, agent, monkeypat
         Run.objects.filter(pk=run.pk).update(attempt=run.attempt + 1)
         raise outcome
 
-    monkeypatch.setattr(runner, "work", stopped_meanwhile)
+    monkeypatch.setattr(runner, "work_on_run", stopped_meanwhile)
     run = worker.send_message(alice, "Hello", agent)
     assert (run.status, run.attempt) == ("running", 2) and "run.finished" not in types_of(run)

@@ -71,9 +71,9 @@ def test_a_ticker_that_was_stopped_past_its_lease_goes_on_if_nobody_took_it(done
 def test_a_worker_that_stops_hands_over_at_once(done):
     first, second = Ticker("first"), Ticker("second")
     first.turn()
-    duties.release(TICKS, "second")  # not the one that has it
+    duties.release_duty(TICKS, "second")  # not the one that has it
     assert duties.holder(TICKS) == "first"
-    duties.release(TICKS, "first")
+    duties.release_duty(TICKS, "first")
     assert second.turn() == ticker.PERIOD_S
 
 
@@ -82,7 +82,7 @@ def test_rare_work_is_done_when_its_row_says_so_and_by_one_worker(done):
     first.turn()
     assert "rare" not in done  # first due after one period
     make_due("rare")
-    assert duties.take("rare", "another", 60)
+    assert duties.take_duty("rare", "another", 60)
     forget(first)
     assert "rare" not in done
     expire("rare")
@@ -99,10 +99,10 @@ def test_rare_work_that_fails_is_due_again_after_its_period(done):
     one = Ticker("one")
     one.turn()
     make_due("rare")
-    assert duties.take("rare", "one", 60)
+    assert duties.take_duty("rare", "one", 60)
     with pytest.raises(ValueError, match="no"):
         one.do_rare(Job("rare", 60, fails))
-    assert not duties.unowned().filter(name="rare").exists()
+    assert not duties.find_unowned_duties().filter(name="rare").exists()
 
 
 def test_a_job_that_is_still_at_work_is_not_begun_again():

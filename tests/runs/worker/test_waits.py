@@ -21,7 +21,7 @@ def test_a_yes_is_not_overlooked_if_the_worker_is_killed_when_the_run_begins_to_
     agent.grants.filter(tool__name="add").update(mode="ask")
 
     def decided_meanwhile(call, context):
-        approvals.decide(Approval.objects.get(), "approve", by=alice)
+        approvals.decide_approval(Approval.objects.get(), "approve", by=alice)
         return ToolResult(ok=True, value=1)
 
     def killed(run):
@@ -30,11 +30,11 @@ def test_a_yes_is_not_overlooked_if_the_worker_is_killed_when_the_run_begins_to_
     functions.answers.append(decided_meanwhile)
     stub.script(calls(("add", {"a": 1, "b": 2}), ("look", {"a": 1, "b": 2})), says("done"))
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(runner, "something_came", killed)
+        patched.setattr(runner, "has_run_news", killed)
         worker.send_message(alice, "add", agent)
     Run.objects.filter(status="running").update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     with worker.capture(execute=True):
-        recovery.tick()
+        recovery.tick_recovery()
     worker.work()
     assert Run.objects.get().status == "succeeded"
     assert [name for name, *_ in functions.asked] == ["look", "add"]

@@ -36,18 +36,18 @@ def test_one_agent_of_each_provider_is_loaded(make_agent, stub_provider, warmed)
     make_agent("first", provider=stub_provider, model_name="one")
     make_agent("second", provider=stub_provider, model_name="two")
     make_agent("third", provider=other, model_name="three")
-    warmth.warm_up()
+    warmth.warm_worker()
     assert sorted(warmed) == ["three", "two"]
 
 
 def test_an_installation_that_asks_no_model_loads_none(make_agent, warmed):
     make_agent("helper")
-    warmth.warm_up()
+    warmth.warm_worker()
     assert warmed == []
 
 
 def test_the_sandbox_is_started(db, started):
-    warmth.warm_up()
+    warmth.warm_worker()
     assert started.acquire(timeout=60)
 
 
@@ -57,13 +57,13 @@ def test_a_model_that_cannot_be_loaded_stops_nothing(make_agent, stub_provider, 
 
     make_agent("helper", provider=stub_provider)
     monkeypatch.setattr(WireModel, "warm", fail)
-    warmth.warm_up()
+    warmth.warm_worker()
     assert "could not be loaded" in caplog.text
 
 
 def test_warming_loads_the_package_and_sends_nothing(make_agent, stub_provider, stub):
     agent = make_agent("helper", provider=stub_provider)
-    warmth.warm(agent)
+    warmth.warm_agent(agent)
     assert "registry.llm.wire_model" in sys.modules and stub.requests == []
 
 
@@ -76,7 +76,7 @@ def test_a_model_is_rehearsed_with_the_tools_of_its_agent(make_agent, make_tool,
         return written[-1]
 
     monkeypatch.setattr(Completions, "write", observe)
-    warmth.warm(make_agent("helper", provider=stub_provider, tools=[make_tool("add")]))
+    warmth.warm_agent(make_agent("helper", provider=stub_provider, tools=[make_tool("add")]))
     assert [[tool["function"]["name"] for tool in body["tools"]] for body in written] == [["add"]]
     assert stub.requests == []
 

@@ -43,7 +43,7 @@ def test_the_search_grows_no_faster_than_the_backlog(alice, bob):
     amounts = []
     for number in (400, 1200):  # 1,600 in all
         store_backlog(alice, number, timedelta(minutes=5))
-        amount, claimed = amount_read(lambda: webhooks.claim_due(clock.now()), "runs_webhookdelivery")
+        amount, claimed = amount_read(lambda: webhooks.claim_due_deliveries(clock.now()), "runs_webhookdelivery")
         assert str(his.pk) in claimed
         amounts.append(amount)
     assert amounts[1] < 6 * amounts[0], amounts
@@ -58,5 +58,5 @@ def test_deliveries_about_one_run_to_one_webhook_keep_their_order(alice):
         WebhookDelivery.objects.create(webhook=hook, run=of, type="run.finished", body={}, next_attempt_at=due)
         for of in (run, run, other_run)
     )
-    claimed = webhooks.claim_due(clock.now())
+    claimed = webhooks.claim_due_deliveries(clock.now())
     assert sorted(claimed) == sorted([str(first.pk), str(of_other.pk)])

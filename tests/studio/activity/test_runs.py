@@ -169,7 +169,7 @@ def test_the_sources_of_an_answer_open_the_documents_at_their_place(alice, bob, 
     handbook = collection_with(alice, {"returns.md": "# Returns\n\nGoods may be returned within 30 days."})
     Collection.objects.update(team=team)
     url = f"/collections/handbook/documents/{Document.objects.get().pk}/?at=0"
-    [found] = calls.find(handbook, 1, {"query": "returned goods"}, Asker(alice.pk)).value["results"]
+    [found] = calls.answer_search_call(handbook, 1, {"query": "returned goods"}, Asker(alice.pk)).value["results"]
     run = make_run()
     for place in (
         found,

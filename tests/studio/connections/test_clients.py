@@ -6,7 +6,7 @@ import pytest
 
 from agents.models import ApiKey, AuditEvent
 from agents.models.key import SCOPES
-from studio.connections.clients import CLIENTS, RESOURCES, in_words
+from studio.connections.clients import CLIENTS, RESOURCES, describe_key_scopes
 
 
 def made(browser, word, **form):
@@ -87,7 +87,7 @@ def test_an_unknown_client_and_a_visitor_get_no_key(signed_in, client, alice):
     ],
 )
 def test_scopes_are_said_in_words(scopes, words, signed_in, alice):
-    assert in_words(scopes) == words
+    assert describe_key_scopes(scopes) == words
     ApiKey.make(alice, scopes)
     assert words in signed_in(alice).get("/clients/").content.decode()
 

@@ -9,7 +9,7 @@ from agents.models import AuditEvent, Preference, StoredFile, Tool
 from functions.sandbox.inside.documents.report import PICTURE
 from knowledge.collections import storage
 from knowledge.collections.calls import reference
-from knowledge.collections.search import search
+from knowledge.collections.search import search_collection
 from knowledge.models import Collection, CollectionFolder, Document
 from tests.devices.scripted import paired
 from tests.knowledge.documents import add, collection_with, index
@@ -70,7 +70,7 @@ def test_a_source_opens_its_own_document_where_names_are_shared(alice, bob, sign
     """The person has a collection of the name of the team's, and later the team's gets another name."""
     collection_with(bob, {"mine.md": "Nothing about goods."})
     Collection.objects.filter(pk=handbook.pk).update(team=team)
-    [found] = search(handbook, "goods", limit=5)
+    [found] = search_collection(handbook, "goods", limit=5)
     address = reference(handbook, found.chunk)["url"]
     assert "<mark>Goods may be returned" in text(signed_in(bob).get(address))
     crumb = f'<a href="{HANDBOOK}">handbook</a>'
@@ -95,7 +95,7 @@ def test_a_document_is_stored_text_and_never_a_page(alice, signed_in, handbook):
 def test_a_failure_is_shown_and_the_document_is_read_again_removed_or_erased(alice, signed_in, handbook):
     browser = signed_in(alice)
     broken = add(handbook, "broken.pdf", "%PDF")
-    [claimed] = storage.claim(10, 60)
+    [claimed] = storage.claim_waiting_documents(10, 60)
     storage.fail(claimed, "encrypted", "The document is encrypted.")
     assert "The document is encrypted." in text(browser.get(HANDBOOK))
     assert browser.post(f"{HANDBOOK}documents/{broken.pk}/reindex").status_code == 302
@@ -164,7 +164,7 @@ def test_questions_are_added_evaluated_and_removed_and_a_change_for_the_worse_is
     assert "blank" in text(browser.post(f"{HANDBOOK}questions", {"question": "", "document": "a"}, follow=True))
     shown = text(browser.post(f"{HANDBOOK}evaluate", follow=True))
     assert "1.00 <small>recall@5" in shown and "1.00 <small>MRR" in shown and "lowered" not in shown
-    storage.remove(Document.objects.get())
+    storage.remove_document(Document.objects.get())
     assert "have changed since" in text(browser.get(HANDBOOK))
     shown = text(browser.post(f"{HANDBOOK}evaluate", follow=True))
     assert "lowered recall@5 from 1.00 to 0.00" in shown and "not found" in shown

@@ -66,7 +66,7 @@ def test_nobody_else_sees_or_deletes_it(alice, signed_in, request, name):
     browser = signed_in(request.getfixturevalue(name))
     assert "secret.txt" not in text(browser.get("/files/"))
     assert browser.post(f"/files/{file.pk}/delete").status_code == 404
-    assert storage.read(StoredFile.objects.get()) == b"secret"
+    assert storage.read_stored_file(StoredFile.objects.get()) == b"secret"
 
 
 def test_a_file_of_a_skill_is_not_deleted_below_it(alice, alice_api, signed_in):

@@ -12,7 +12,7 @@ CALL = "0190a0a0-0000-7000-8000-000000000001"
 @pytest.fixture
 def suggestion(alice):
     by = Author("clerk", run_id=CALL, root_id=CALL, call_id=CALL, is_untrusted=True)
-    return storage.add(Place(alice.pk), {"text": "The bill is due."}, by, at_once=False)[0]
+    return storage.store_new_memory(Place(alice.pk), {"text": "The bill is due."}, by, at_once=False)[0]
 
 
 def text(answer):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def backup(alice, tmp_path):
-    storage.save(alice.pk, "report.txt", b"All is well.")
+    storage.save_file(alice.pk, "report.txt", b"All is well.")
     making.make(tmp_path / "site.backup", lambda _: None)
     return tmp_path / "site.backup"
 
@@ -85,13 +85,13 @@ def test_a_full_disk_leaves_no_half_backup(alice, tmp_path, monkeypatch):
 
 
 def test_a_deleted_file_is_listed(alice, tmp_path):
-    file = storage.save(alice.pk, "report.txt", b"All is well.")
-    storage.store().delete(file.stored)
+    file = storage.save_file(alice.pk, "report.txt", b"All is well.")
+    storage.get_storage().delete(file.stored)
     assert making.make(tmp_path / "site.backup", lambda _: None).gone == [file.stored]
 
 
 def test_rows_come_back_as_they_were(backup, alice, monkeypatch):
-    if making.database() is not postgresql:
+    if making.choose_database_module() is not postgresql:
         pytest.skip("SQLite's file is replaced while nobody uses it: tests/journeys/test_backup.py")
     alice.delete()
     monkeypatch.setattr(postgresql, "others", lambda: 0)

@@ -77,7 +77,9 @@ def read_here(tree: Tree, max_chars: int) -> dict[str, Any]:
     """The letter as JSON, for a process with limits: so much of its text, its whole length, and what else there is."""
     left_out = LeftOut()
     letter = LetterReader(left_out).read(tree)
-    attached = [{"name": name_of(part), "kind": kind_of(part), "size": part.get("size")} for part in letter.attached]
+    attached = [
+        {"name": get_part_name(part), "kind": get_part_kind(part), "size": part.get("size")} for part in letter.attached
+    ]
     return {"text": letter.text[:max_chars], "length": len(letter.text), "events": letter.events,
             "left_out": left_out.entries(), "attached": attached}  # fmt: skip
 
@@ -101,7 +103,7 @@ class LetterReader:
 
     def read_part(self, part: Tree, depth: int, messages: int) -> Letter:
         self.count += 1
-        kind = kind_of(part)
+        kind = get_part_kind(part)
         if kind.startswith("multipart/") and not part.get("parts") and isinstance(part.get("text"), str):
             part, kind = {**part, "kind": "text/plain"}, "text/plain"  # announced, but without a part
         if depth > DEEPEST or self.count > PARTS:
@@ -126,7 +128,7 @@ class LetterReader:
         """A message in the message, below its headers."""
         if not self.reads_messages or not part.get("parts"):
             if self.reads_messages and not part.get("parts"):
-                self.left_out.add(place_of(part), "The attached message is not read.")
+                self.left_out.add(describe_part_place(part), "The attached message is not read.")
             return Letter(attached=[part])
         if messages >= MESSAGES:
             self.left_out.add("message", f"More than {MESSAGES} messages stand in each other.")
@@ -145,14 +147,14 @@ class LetterReader:
         """The plain text, unless another alternative says more: then that one, or both. Invitations stand below."""
         letter, texts = Letter(), []
         outer, had_body = self.left_out, self.has_body
-        calendars = [part for part in parts if kind_of(part) in CALENDARS]
+        calendars = [part for part in parts if get_part_kind(part) in CALENDARS]
         for part in parts:
             if part in calendars:
                 continue
             self.left_out, self.has_body = LeftOut(), had_body
             read = self.read_part(part, depth + 1, messages)
             letter.take(read)
-            texts.append(Alternative(kind_of(part), read.text, self.left_out))
+            texts.append(Alternative(get_part_kind(part), read.text, self.left_out))
         self.left_out = outer
         shown = choose_alternatives(texts)
         letter.text = "\n\n".join(one.text for one in shown)
@@ -165,10 +167,10 @@ class LetterReader:
         return letter
 
     def read_leaf(self, part: Tree) -> Letter:
-        kind = kind_of(part)
+        kind = get_part_kind(part)
         if kind in UNREAD:
-            self.left_out.add(place_of(part), UNREAD[kind])
-        if kind in CALENDARS or kind.startswith("application/") and name_of(part).lower().endswith(".ics"):
+            self.left_out.add(describe_part_place(part), UNREAD[kind])
+        if kind in CALENDARS or kind.startswith("application/") and get_part_name(part).lower().endswith(".ics"):
             return self.read_calendar(part)
         if not self.is_body(part, kind):
             return Letter(attached=[part])
@@ -192,13 +194,17 @@ class LetterReader:
     def read_text(self, part: Tree, kind: str) -> str:
         text = part.get("text")
         if not isinstance(text, str):
-            self.left_out.add(place_of(part), str(part.get("why") or "This part of the message has no text."))
+            self.left_out.add(
+                describe_part_place(part), str(part.get("why") or "This part of the message has no text.")
+            )
             return ""
         if len(text) > LONGEST:
-            self.left_out.add(place_of(part), f"Only the first {LONGEST:,} of {len(text):,} characters are read.")
+            self.left_out.add(
+                describe_part_place(part), f"Only the first {LONGEST:,} of {len(text):,} characters are read."
+            )
             text = text[:LONGEST]
         if part.get("why"):
-            self.left_out.add(place_of(part), str(part["why"]))
+            self.left_out.add(describe_part_place(part), str(part["why"]))
         if kind in MARKUP:
             return read_markup(text, self.left_out)
         if kind in ENRICHED:
@@ -212,24 +218,26 @@ class LetterReader:
         attached = [part] if part.get("name") or part.get("disposition") == "attachment" else []
         text = part.get("text")
         if not isinstance(text, str):
-            self.left_out.add(place_of(part), str(part.get("why") or "The invitation is an attachment."))
+            self.left_out.add(describe_part_place(part), str(part.get("why") or "The invitation is an attachment."))
             return Letter(attached=[part])
         events = read_events(text[:LONGEST], self.left_out)
         if not events and not is_blank(text):  # a calendar without an event says what it says
             return Letter(text, attached=attached)
         part["is_shown"] = True
-        fresh = [event for event in events if mark_of(event) not in self.known_events]
-        self.known_events.update(map(mark_of, fresh))
+        fresh = [event for event in events if build_event_key(event) not in self.known_events]
+        self.known_events.update(map(build_event_key, fresh))
         describe = describe_event if self.has_body else describe_whole
         return Letter("\n\n".join(map(describe, fresh)), fresh, attached)
 
     def read_attached_text(self, letter: Letter) -> None:
         """A mail whose only text is a file is that text."""
         for part in letter.attached:
-            kind = kind_of(part)
+            kind = get_part_kind(part)
             is_text = kind in ("text/plain", "text/markdown", "text/x-markdown") or kind in MARKUP or kind in ENRICHED
             if is_text and isinstance(part.get("text"), str) and not is_blank(part["text"]):
-                self.left_out.note(place_of(part), "The message has no text of its own: this is the text of this file.")
+                self.left_out.note(
+                    describe_part_place(part), "The message has no text of its own: this is the text of this file."
+                )
                 letter.text = self.read_text(part, kind)
                 part["is_shown"] = True
                 return
@@ -241,7 +249,7 @@ class LetterReader:
         return shown
 
 
-def kind_of(part: Tree) -> str:
+def get_part_kind(part: Tree) -> str:
     kind = part.get("kind")
     return kind.partition(";")[0].strip().lower() if isinstance(kind, str) else ""
 
@@ -257,14 +265,14 @@ def find_leaves(part: Tree, depth: int = 0) -> Iterator[Tree]:
         yield from find_leaves(one, depth + 1)
 
 
-def name_of(part: Tree) -> str:
+def get_part_name(part: Tree) -> str:
     name = part.get("name")
     return name if isinstance(name, str) else ""
 
 
-def place_of(part: Tree) -> str:
-    name = name_of(part)
-    return f"{name} ({kind_of(part)})" if name else kind_of(part) or "message"
+def describe_part_place(part: Tree) -> str:
+    name = get_part_name(part)
+    return f"{name} ({get_part_kind(part)})" if name else get_part_kind(part) or "message"
 
 
 def find_headers(part: Tree) -> dict[str, str]:
@@ -276,7 +284,7 @@ def is_blank(text: str) -> bool:
     return not INVISIBLE.sub("", text)
 
 
-def mark_of(event: Event) -> tuple[str, str, str]:
+def build_event_key(event: Event) -> tuple[str, str, str]:
     return event["uid"] or event["summary"], event["method"], event["start"]
 
 
@@ -306,15 +314,15 @@ def choose_alternatives(texts: list[Alternative]) -> list[Alternative]:
     plain = [one for one in texts if one.is_plain][-1:]
     rich = [one for one in texts if not one.is_plain and one.kind != "text/x-amp-html"][-1:]
     shown = plain or rich
-    if plain and rich and not is_said_in(rich[0].text, plain[0].text):
+    if plain and rich and not is_contained(rich[0].text, plain[0].text):
         shown = rich
     for one in texts:
-        if not any(is_said_in(one.text, other.text) for other in shown):
+        if not any(is_contained(one.text, other.text) for other in shown):
             shown = [*shown, one]
     return shown
 
 
-def is_said_in(text: str, other: str) -> bool:
+def is_contained(text: str, other: str) -> bool:
     """Whether nearly all words of a text stand in another, too. Addresses and pictures do not count."""
     words, others = find_words(text), find_words(other)
     return len(words & others) >= ENOUGH * len(words) and not find_numbers(words) - others

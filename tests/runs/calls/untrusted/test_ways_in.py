@@ -48,7 +48,7 @@ def test_a_fork_and_a_retry_remember(say, functions, worker, alice, stub):
     assert first.session.fork(before=9).has_untrusted
     stub.script(calls(("send", EVIL)), says("done"))
     with worker.capture(execute=True):
-        run = again.retry(first, user=alice)
+        run = again.retry_run(first, user=alice)
     worker.work()
     run.refresh_from_db()
     assert question(run).tool == "send"
@@ -102,7 +102,7 @@ def test_a_run_that_ends_hands_its_mark_to_what_it_triggers(say, worker, alice, 
     first = say("what is new?", READ)
     stub.script(calls(("send", EVIL)), says("done"))
     with worker.capture(execute=True):
-        triggers.tick()
+        triggers.tick_triggers()
     worker.work()
     assert question(Run.objects.exclude(pk=first.pk).first()).tool == "send"
 

@@ -84,12 +84,12 @@ def test_a_webhook_hears_of_it_once_a_day(usual, ended, alice, charlie):
     Webhook.objects.create(owner=alice, url="https://example.com/b", events=["run.finished"])
     Webhook.objects.create(owner=charlie, url="https://example.com/c", events=["agent.anomaly"])
     ended(usual, 0, 8, failed=6)
-    assert (anomaly_notices.tick(NOW), anomaly_notices.tick(NOW + timedelta(hours=1))) == (1, 0)
+    assert (anomaly_notices.tick_anomalies(NOW), anomaly_notices.tick_anomalies(NOW + timedelta(hours=1))) == (1, 0)
     delivery = WebhookDelivery.objects.get()
     assert (delivery.webhook, delivery.body["type"]) == (hook, "agent.anomaly")
     assert (delivery.body["data"]["agent"], delivery.body["data"]["measure"]) == ("clerk", "failures")
     ended(usual, 0, 8, cost=1)
-    assert anomaly_notices.tick(NOW) == 1  # another measure
+    assert anomaly_notices.tick_anomalies(NOW) == 1  # another measure
 
 
 def test_a_webhook_may_ask_for_it_over_rest(alice_api, settings):

@@ -20,7 +20,7 @@ def test_figures_tell_what_is_unusual(alice, agent, version):
     for days, status in [(number, "succeeded") for number in range(1, 8)] * 3 + [(0, "failed")] * 6:
         at = now - timedelta(days=days)
         Run.objects.create(
-            id=earlier.first_id_at(at).__class__(int=earlier.first_id_at(at).int + Run.objects.count() + 1),
+            id=earlier.build_first_id(at).__class__(int=earlier.build_first_id(at).int + Run.objects.count() + 1),
             principal=alice,
             agent=agent,
             version=version,
@@ -36,7 +36,7 @@ def test_figures_tell_what_is_unusual(alice, agent, version):
 
 def test_the_days_before_today_are_counted_once_and_never_for_another(alice, charlie, agent, version):
     now = timezone.now().replace(hour=12)  # its day does not end in the next second
-    first_id = earlier.first_id_at(now - timedelta(days=2))
+    first_id = earlier.build_first_id(now - timedelta(days=2))
     run = {"principal": alice, "agent": agent, "version": version, "created_at": now - timedelta(days=2)}
     Run.objects.create(id=first_id, **run)
     hers = Run.objects.visible_to(alice)

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from runs.models.figures.money import dollars
+from runs.models.figures.money import format_dollars
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ from runs.models.figures.money import dollars
     ],
 )
 def test_dollars(value, shown):
-    assert dollars(value) == shown
+    assert format_dollars(value) == shown

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_healthy_site_has_no_hints():
-    assert [name for name, part in site.report().items() if not part["ok"]] == []
+    assert [name for name, part in site.report_site().items() if not part["ok"]] == []
 
 
 def test_a_clock_that_differs_from_the_database_is_named():
@@ -55,7 +55,7 @@ def test_an_old_backup_and_a_hold_are_named():
     AuditEvent.objects.filter(pk=made.pk).update(at=timezone.now() - timedelta(days=3))
     SiteHold.objects.create(snapshot_at=timezone.now(), reason="restored from a backup")
     assert site.backup()["hours"] == 72.0 and not site.backup()["ok"]
-    assert "restored from a backup" in site.hold()["state"] and not site.hold()["ok"]
+    assert "restored from a backup" in site.check_site_hold()["state"] and not site.check_site_hold()["ok"]
 
 
 def test_doctor_shows_every_part(monkeypatch):
@@ -64,4 +64,4 @@ def test_doctor_shows_every_part(monkeypatch):
         SiteHold.objects.create(snapshot_at=timezone.now(), reason="restored from a backup")
         call_command("doctor", "--json", stdout=told)
     report = json.loads(told.getvalue())
-    assert set(site.report()) | {"carrier", "database", "sandbox", "tables", "ticker", "versions"} == set(report)
+    assert set(site.report_site()) | {"carrier", "database", "sandbox", "tables", "ticker", "versions"} == set(report)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from registry.factory import live_agent
 from runs.models import Run, Worker
 from runs.models.figures import track_records
-from runs.models.figures.earlier import first_id_at
+from runs.models.figures.earlier import build_first_id
 from runs.queue import workers
 
 pytestmark = pytest.mark.django_db
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 def ended(alice):
     def make(agent, status="succeeded", seconds=1.5, error=None, ago=timedelta(hours=1), cost="0.25"):
         began = timezone.now() - ago
-        id = UUID(int=first_id_at(began).int + Run.objects.count())  # ids are ordered by time
+        id = UUID(int=build_first_id(began).int + Run.objects.count())  # ids are ordered by time
         return Run.objects.create(
             id=id, principal=alice, agent=agent, status=status, created_at=began, error=error, cost=cost, input_tokens=10,
             finished_at=began + timedelta(seconds=seconds),
@@ -92,8 +92,8 @@ def test_figures_over_http_are_ones_own(alice, alice_api, make_agent, ended):
 def test_a_worker_tells_what_it_has_loaded(alice_api, charlie_api, make_agent):
     agent = make_agent("helper")
     live_agent(agent)
-    workers.report("host:1", runs=2)
-    workers.report("host:1", runs=1)
+    workers.report_worker("host:1", runs=2)
+    workers.report_worker("host:1", runs=1)
     (told,) = seen_by(alice_api)
     assert (told["name"], told["runs"], told["others"]) == ("host:1", 1, 0)
     assert told["loaded"] == [{"agent": "helper", "version": 1, "hash": agent.live_hash}]
@@ -109,8 +109,8 @@ def seen_by(api):
 
 def test_a_silent_worker_is_forgotten(db):
     now = timezone.now()
-    workers.report("host:1", runs=0, now=now - timedelta(hours=2))
-    workers.report("host:2", runs=0, now=now)
+    workers.report_worker("host:1", runs=0, now=now - timedelta(hours=2))
+    workers.report_worker("host:2", runs=0, now=now)
     assert list(Worker.objects.filter(name__startswith="host:").values_list("name", flat=True)) == ["host:2"]
 
 

@@ -10,7 +10,7 @@ from django.db import connection
 
 from runs.queue import carriers
 from runs.queue.carriers import postgres, redis_list
-from runs.queue.carriers.celery_broker import CeleryBroker, queue_of
+from runs.queue.carriers.celery_broker import CeleryBroker, build_wake_queue
 from tests.live import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -46,11 +46,11 @@ def carrier(request, settings):
     if kind == "temporal":
         settings.TEMPORAL_URL = request.getfixturevalue("temporal").url
     settings.CARRIER = kind
-    carriers.carrier.cache_clear()
+    carriers.get_carrier.cache_clear()
     drop_wake_ups()
     yield celery_on(request.getfixturevalue("rabbitmq").url) if "RabbitMQ" in request.param else carriers.current()
     drop_wake_ups()
-    carriers.carrier.cache_clear()
+    carriers.get_carrier.cache_clear()
 
 
 def celery_on(url):
@@ -62,9 +62,9 @@ def celery_on(url):
 def drop_wake_ups():
     with CeleryBroker().app.connection_for_write() as line:
         for pool in ("default", "gpu", "other"):
-            queue_of(pool)(line.default_channel).declare()
-            queue_of(pool)(line.default_channel).purge()
-    redis_list.RedisList().line.ask(("DEL", *map(redis_list.key_of, ("default", "gpu", "other"))))
+            build_wake_queue(pool)(line.default_channel).declare()
+            build_wake_queue(pool)(line.default_channel).purge()
+    redis_list.RedisList().line.ask(("DEL", *map(redis_list.name_ready_list, ("default", "gpu", "other"))))
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_wake_ups_that_nobody_hears_do_not_pile_up_in_the_list(monkeypatch):
     drop_wake_ups()
     monkeypatch.setattr(redis_list, "MOST", 5)
     assert all(carrier.ring("default") for _ in range(20))
-    assert redis_list.RedisList().line.ask(("LLEN", redis_list.key_of("default")))[0] <= 5
+    assert redis_list.RedisList().line.ask(("LLEN", redis_list.name_ready_list("default")))[0] <= 5
 
 
 def test_a_carrier_that_answers_has_no_problem(carrier):
@@ -201,7 +201,7 @@ def test_an_old_wake_up_says_nothing():
     carrier = CeleryBroker()
     drop_wake_ups()
     with carrier.app.connection_for_write() as line:
-        queue = queue_of("default")
+        queue = build_wake_queue("default")
         line.Producer().publish(["default", time.time() - 3600], routing_key=queue.name, declare=[queue])
         line.Producer().publish(["default", time.time()], routing_key=queue.name, declare=[queue])
     worker = Worker(carrier, ("default",))

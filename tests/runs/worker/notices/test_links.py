@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 
 def path_of(approval, person):
-    return "/" + links.link_to(approval.pk, person.pk).split("/", 3)[3]
+    return "/" + links.sign_approval_link(approval.pk, person.pk).split("/", 3)[3]
 
 
 def is_open(approval):
@@ -132,7 +132,9 @@ def test_a_webhook_gets_a_link_for_its_owner(asked, signed_in, alice, settings):
     approval = asked()
     [delivery] = WebhookDelivery.objects.all()
     link = delivery.body["link"]
-    assert link.startswith(settings.PUBLIC_URL) and links.read(link.split("/")[-2]) == links.Link(approval.pk, alice.pk)
+    assert link.startswith(settings.PUBLIC_URL) and links.read_approval_link(link.split("/")[-2]) == links.Link(
+        approval.pk, alice.pk
+    )
     assert signed_in(alice).get("/" + link.split("/", 3)[3]).status_code == 200
 
 

@@ -47,8 +47,8 @@ def alice(alice):
 
 def sent():
     """Plan and send what is due, on this thread."""
-    planning.plan()
-    for pk in sending.claim_due(clock.now()):
+    planning.plan_notices()
+    for pk in sending.claim_due_notices(clock.now()):
         sending.deliver(pk)
     return list(mail.outbox)
 
@@ -73,15 +73,15 @@ def test_what_is_decided_within_seconds_sends_nothing(asked, alice, settings):
     approval = asked()
     Approval.objects.update(created_at=timezone.now())
     assert sent() == []
-    approvals.decide(approval, "approve", by=alice)
+    approvals.decide_approval(approval, "approve", by=alice)
     Approval.objects.update(created_at=timezone.now() - timedelta(minutes=1))
     assert sent() == [] and not Notice.objects.exists()
 
 
 def test_what_is_decided_after_it_was_planned_is_dropped(asked, alice):
     approval = asked()
-    assert planning.plan() == 1
-    approvals.decide(approval, "deny", by=alice)
+    assert planning.plan_notices() == 1
+    approvals.decide_approval(approval, "deny", by=alice)
     assert sent() == [] and Notice.objects.get().state == "dropped"
 
 
@@ -113,7 +113,7 @@ def test_who_left_the_team_before_it_was_sent_gets_nothing(asked, alice, bob, te
     bob.email = "bob@example.org"
     bob.save()
     asked(team=team, decides="team", not_starter=True)
-    assert planning.plan() == 1
+    assert planning.plan_notices() == 1
     Membership.objects.filter(user=bob).delete()
     assert sent() == [] and Notice.objects.get().state == "dropped"
 
@@ -146,12 +146,12 @@ def test_a_mail_server_that_is_away_is_tried_again_and_given_up_in_the_end(asked
 
 def test_a_notice_whose_sender_was_killed_is_sent_again_after_its_lease(asked, alice):
     asked()
-    planning.plan()
-    [taken] = sending.claim_due(clock.now())
+    planning.plan_notices()
+    [taken] = sending.claim_due_notices(clock.now())
     assert Notice.objects.get().state == "sending" and sent() == [], "its sender may still be at work"
     later = clock.now() + timedelta(seconds=sending.LEASE_S + 1)
     sending.take_back(later)
-    assert sending.claim_due(later) == [taken]
+    assert sending.claim_due_notices(later) == [taken]
     sending.deliver(taken)
     assert len(mail.outbox) == 1 and Notice.objects.get().state == "sent"
     sending.take_back(later + timedelta(days=1))
@@ -173,20 +173,20 @@ def test_one_person_has_a_share_of_the_senders(asked, alice, bob, monkeypatch):
     bobs = due(bob, 0)
     bobs.next_attempt_at = timezone.now()
     bobs.save()
-    claimed = sending.claim_due(clock.now())
+    claimed = sending.claim_due_notices(clock.now())
     assert len(claimed) == 3 and bobs.pk in claimed
 
 
 def test_a_notice_whose_senders_keep_dying_is_given_up(asked, alice):
     asked()
-    planning.plan()
+    planning.plan_notices()
     now = clock.now()
     for _ in range(len(sending.WAITS_S) + 1):
-        assert sending.claim_due(now)
+        assert sending.claim_due_notices(now)
         now += timedelta(seconds=sending.LEASE_S + 1)
         sending.take_back(now)
     notice = Notice.objects.get()
-    assert (notice.state, notice.attempts) == ("dead", 5) and sending.claim_due(now) == []
+    assert (notice.state, notice.attempts) == ("dead", 5) and sending.claim_due_notices(now) == []
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,9 @@ def test_teams_gets_a_card_whose_text_is_not_markdown(asked, alice, monkeypatch)
     approval = asked()
     Approval.objects.filter(pk=approval.pk).update(tool="[click](http://evil.example)")
     posted = []
-    monkeypatch.setattr(channels, "post", lambda url, body, headers: posted.append((url, json.loads(body))) or 202)
+    monkeypatch.setattr(
+        channels, "post_notice", lambda url, body, headers: posted.append((url, json.loads(body))) or 202
+    )
     sent()
     [(url, body)] = posted
     card = body["attachments"][0]["content"]
@@ -266,7 +268,7 @@ def test_nobody_sees_the_notices_or_browsers_of_others(asked, alice, bob, charli
     PushSubscription.objects.create(
         owner=alice, endpoint="https://push.example.com/1", digest="1", p256dh="x", auth="y"
     )
-    planning.plan()
+    planning.plan_notices()
     for person in (bob, charlie):
         assert not Notice.objects.visible_to(person) and not PushSubscription.objects.visible_to(person)
     assert Notice.objects.visible_to(alice).count() == 2
@@ -274,4 +276,4 @@ def test_nobody_sees_the_notices_or_browsers_of_others(asked, alice, bob, charli
 
 def test_a_tick_takes_four_statements_while_nothing_waits(db, django_assert_max_num_queries):
     with django_assert_max_num_queries(4):
-        sending.tick()
+        sending.tick_notices()

@@ -40,13 +40,13 @@ def posted(monkeypatch):
         found["sent"].append((url, body, headers))
         return found["status"]
 
-    monkeypatch.setattr(channels, "post", post)
+    monkeypatch.setattr(channels, "post_notice", post)
     return found
 
 
 def deliver():
-    planning.plan()
-    for pk in sending.claim_due(clock.now()):
+    planning.plan_notices()
+    for pk in sending.claim_due_notices(clock.now()):
         sending.deliver(pk)
 
 

@@ -87,7 +87,7 @@ def shown(phoenix, settings):
     settings.OTLP_ENDPOINT, settings.OTLP_HEADERS = phoenix, {"x-project-name": project}
     settings.OTLP_METRICS = False  # Phoenix takes none
     export.collector.cache_clear()
-    assert export.tick() == 0  # remembers where to begin
+    assert export.tick_traces() == 0  # remembers where to begin
     yield Shown(phoenix, project)
     export.collector(phoenix, settings.SERVICE_NAME).meters.shutdown()
     export.collector.cache_clear()
@@ -97,7 +97,7 @@ def test_a_run_with_a_call(helper, stub, send, shown, settings):
     settings.TRACE_CONTENTS = True
     stub.script(calls(("add", {"a": 1, "b": 2})), says("3"))
     run = send()
-    assert export.tick(later()) == 1
+    assert export.tick_traces(later()) == 1
     spans = shown.spans(4)
     kinds = {name: span["span_kind"] for name, span in spans.items()}
     root = spans["invoke_agent helper"]
@@ -122,7 +122,7 @@ def test_child_runs_and_steps_are_nested(alice, make_agent, stub_provider, stub,
     make_agent("boss", tools=[Tool.objects.get(kind="agent", owner=alice)], provider=stub_provider)
     stub.script(calls(("minion", {"task": "do it"})), says("done"), says("all done"))
     run = send("boss")
-    export.tick(later())
+    export.tick_traces(later())
     spans = shown.spans(6)
     assert spans["invoke_agent minion"]["parent_id"] == spans["execute_tool minion"]["context"]["span_id"]
     assert spans["execute_tool minion"]["parent_id"] == spans["invoke_agent boss"]["context"]["span_id"]
@@ -133,6 +133,6 @@ def test_child_runs_and_steps_are_nested(alice, make_agent, stub_provider, stub,
 def test_a_failed_run(helper, stub, send, shown):
     stub.script(says("", status=400))
     run = send()
-    export.tick(later())
+    export.tick_traces(later())
     root = shown.spans(2)["invoke_agent helper"]
     assert (root["status_code"], root["status_message"]) == ("ERROR", run.error["code"])

@@ -51,7 +51,7 @@ def collector(settings):
     settings.OTLP_HEADERS = {"x-key": "k"}
     settings.OTLP_ENDPOINT = f"http://127.0.0.1:{server.server_port}"
     export.collector.cache_clear()
-    assert export.tick() == 0  # remembers where to begin
+    assert export.tick_traces() == 0  # remembers where to begin
     yield received
     export.collector(settings.OTLP_ENDPOINT, settings.SERVICE_NAME).meters.shutdown()
     export.collector.cache_clear()
@@ -70,7 +70,7 @@ def attributes(span):
 def test_a_run_is_a_trace_with_its_calls(helper, stub, send, collector):
     stub.script(calls(("add", {"a": 1, "b": 2})), says("3"))
     run = send()
-    assert export.tick(later()) == 1
+    assert export.tick_traces(later()) == 1
     spans = {span.name: span for span in collector.spans}
     assert {span.trace_id for span in collector.spans} == {run.pk.bytes}
     root, tool = spans["invoke_agent helper"], spans["execute_tool add"]
@@ -91,7 +91,7 @@ def test_contents_are_sent_only_if_the_site_says_so(helper, stub, send, collecto
     settings.TRACE_CONTENTS = True
     stub.script(calls(("add", {"a": 1, "b": 2})), says("3"))
     send()
-    export.tick(later())
+    export.tick_traces(later())
     [tool] = [span for span in collector.spans if span.name == "execute_tool add"]
     assert attributes(tool)["gen_ai.tool.call.arguments"] == '{"a": 1, "b": 2}'
     assert "private words" in str(collector.spans)
@@ -102,7 +102,7 @@ def test_the_callers_trace_is_continued(helper, stub, send, collector):
     send(traceparent=CALLER)
     send(traceparent=CALLER[:-2] + "00")  # the caller does not record this one
     unclear = send(traceparent="00-zz-1-01")
-    assert export.tick(later()) == 3
+    assert export.tick_traces(later()) == 3
     roots = [span for span in collector.spans if span.name == "invoke_agent helper"]
     assert [(span.trace_id.hex(), span.parent_span_id.hex()) for span in roots] == [
         (CALLER[3:35], CALLER[36:52]),
@@ -116,7 +116,7 @@ def test_a_child_run_is_below_the_call_that_started_it(alice, make_agent, stub_p
     stub.script(calls(("minion", {"task": "do it"})), says("done"), says("all done"))
     run = send("boss")
     assert run.status == "succeeded"
-    export.tick(later())
+    export.tick_traces(later())
     spans = {span.name: span for span in collector.spans}
     assert spans["invoke_agent minion"].parent_span_id == spans["execute_tool minion"].span_id
     assert {span.trace_id for span in collector.spans} == {run.pk.bytes}
@@ -125,7 +125,7 @@ def test_a_child_run_is_below_the_call_that_started_it(alice, make_agent, stub_p
 def test_a_failed_run_is_an_error(helper, stub, send, collector):
     stub.script(says("", status=400))
     run = send()
-    export.tick(later())
+    export.tick_traces(later())
     [root] = [span for span in collector.spans if span.name == "invoke_agent helper"]
     assert root.status.code == 2 and attributes(root)["error.type"] == run.error["code"]
 
@@ -134,22 +134,22 @@ def test_nothing_is_lost_while_the_collector_is_away(helper, stub, send, collect
     stub.script(says("Hi"), says("Hi"))
     first = send()
     collector.is_away = True
-    assert export.tick(later()) == 0 and collector.spans == []
+    assert export.tick_traces(later()) == 0 and collector.spans == []
     second = send()
     collector.is_away = False
-    assert export.tick(later()) == 2
+    assert export.tick_traces(later()) == 2
     assert {span.trace_id for span in collector.spans} == {first.pk.bytes, second.pk.bytes}
     Duty.objects.filter(name=export.DUTY).update(state={"at": first.created_at.isoformat(), "run": ""})  # it died
     before = {(span.trace_id, span.span_id) for span in collector.spans}
-    assert export.tick(later()) == 2
+    assert export.tick_traces(later()) == 2
     assert {(span.trace_id, span.span_id) for span in collector.spans} == before
-    assert export.tick(later()) == 0
+    assert export.tick_traces(later()) == 0
 
 
 def test_durations_and_tokens_are_metrics(helper, stub, send, collector, settings):
     stub.script(says("Hi"))
     run = send()
-    export.tick(later())
+    export.tick_traces(later())
     export.collector(settings.OTLP_ENDPOINT, settings.SERVICE_NAME).meters.force_flush()
     metrics = {metric.name: metric.histogram.data_points for metric in collector.metrics}
     by_kind = {attributes(point)["gen_ai.token.type"]: point.sum for point in metrics["gen_ai.client.token.usage"]}
@@ -163,20 +163,20 @@ def test_the_queries_do_not_grow_with_the_runs(helper, stub, send, collector, dj
     for _ in range(3):
         send()
     with django_assert_num_queries(10):  # two for each batch, four for its spans, Duty's row locked and written
-        assert export.tick(later()) == 3
+        assert export.tick_traces(later()) == 3
 
 
 def test_nothing_is_read_without_a_collector(settings, django_assert_num_queries):
     settings.OTLP_ENDPOINT = ""
     with django_assert_num_queries(0):
-        assert export.tick() == 0
+        assert export.tick_traces() == 0
 
 
 def test_no_metrics_are_sent_if_the_site_says_so(helper, stub, send, collector, settings):
     settings.OTLP_METRICS = False
     stub.script(says("Hi"))
     send()
-    assert export.tick(later()) == 1 and collector.spans
+    assert export.tick_traces(later()) == 1 and collector.spans
     export.collector(settings.OTLP_ENDPOINT, settings.SERVICE_NAME).meters.force_flush()
     assert collector.metrics == []
 
