@@ -10,7 +10,7 @@ from rest_framework import mixins
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
-from agents import membership, roles, served
+from agents import available_models, membership, roles
 from agents.exceptions import NotFound
 from agents.http import viewsets
 from agents.http.authentication import find_key
@@ -55,7 +55,7 @@ class ProviderViewSet(NamedViewSet):
         """The models that its server lists, for people who may use it. 503 if the server does not answer."""
         provider = self.get_object()
         provider.require_use(request.user)
-        names = served.models(provider)
+        names = available_models.models(provider)
         facts = {}
         for model_name in names:
             model = provider.known_model(model_name)
@@ -71,7 +71,7 @@ class ProviderViewSet(NamedViewSet):
         """
         body = read_body(TrialSerializer, request)
         provider = self.get_object()
-        trial = served.try_provider if body["requests"] else served.verdict
+        trial = available_models.try_provider if body["requests"] else available_models.verdict
         verdict = {"abilities": [], **trial(provider, body.get("model", ""))}
         self.audit("tested", provider, ok=verdict["ok"], code=verdict["code"])
         for ability in verdict["abilities"]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import yaml
 
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 
 from .schema import canonical_json
 
@@ -37,8 +37,8 @@ def side_by_side(old: str, new: str) -> list[Row]:
     if is_short(old, new):
         return side_by_side_here(old, new)
     try:
-        return [Row(**row) for row in apart.run_reader_task("side_by_side", old, new)]
-    except apart.TooMuch:
+        return [Row(**row) for row in parse_in_child.run_reader_task("side_by_side", old, new)]
+    except parse_in_child.TooMuch:
         return [Row("skipped", None, TOO_DIFFERENT, None, "")]
 
 
@@ -90,8 +90,8 @@ def diff_texts(old: str, new: str, old_name: str, new_name: str) -> str:
     if is_short(old, new):
         return diff_texts_here(old, new, old_name, new_name)
     try:
-        text: str = apart.run_reader_task("unified", old, new, old_name, new_name)
-    except apart.TooMuch:
+        text: str = parse_in_child.run_reader_task("unified", old, new, old_name, new_name)
+    except parse_in_child.TooMuch:
         return TOO_DIFFERENT
     return text
 
@@ -107,8 +107,8 @@ def render_spec(spec: dict[str, Any]) -> str:
     if len(plain) <= SHORT_SPEC:
         return text_here(spec)
     try:
-        text: str = apart.run_reader_task("as_text", spec)
-    except apart.TooMuch:
+        text: str = parse_in_child.run_reader_task("as_text", spec)
+    except parse_in_child.TooMuch:
         return plain
     return text
 

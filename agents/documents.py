@@ -1,6 +1,6 @@
 """Definitions as YAML text. Scalars are read as JSON would read them, and what YAML accepts
 silently but nobody means is refused. Knows no framework, so that it also runs in the process that
-reads untrusted texts (plumbing/untrusted/apart.py).
+reads untrusted texts (plumbing/untrusted/parse_in_child.py).
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from plumbing.untrusted.apart import Refused
+from plumbing.untrusted.parse_in_child import Refused
 
 LONE = re.compile("[\x00\ud800-\udfff]")
 NEW_DOCUMENT = re.compile(r"^---(?=\s|$)", re.MULTILINE)

@@ -14,8 +14,8 @@ from cachetools import LRUCache, cached
 from jmespath.exceptions import JMESPathError
 from jmespath.visitor import Options, TreeInterpreter
 
-from plumbing.untrusted import apart
-from plumbing.untrusted.apart import Refused
+from plumbing.untrusted import parse_in_child
+from plumbing.untrusted.parse_in_child import Refused
 
 from .documents import check_document_value
 
@@ -191,8 +191,8 @@ def here_or_apart(task: str, here: Callable[..., JSON], *parts: JSON) -> JSON:
         if error.code != "too_much_work":
             raise
     try:
-        return apart.run_reader_task(task, *parts)
-    except apart.TooMuch:
+        return parse_in_child.run_reader_task(task, *parts)
+    except parse_in_child.TooMuch:
         raise too_much() from None
     except Refused as refused:
         raise MappingError(str(refused), code=refused.code, hint=refused.hint) from None

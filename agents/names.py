@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from plumbing.lookalikes import HIDDEN, LATIN
+from plumbing.confusables import HIDDEN, LATIN
 
 ALIKE = {**LATIN, "ı": "i", "ł": "l", "ø": "o", "đ": "d", "0": "o", "1": "l"}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from cachetools import LRUCache, cached
 
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 
 from .exceptions import Invalid
 from .schema import check_schema, hash_json, validate
@@ -61,10 +61,10 @@ def check_template(template: str, variables: Variables) -> list[dict[str, str]]:
     if not variables:
         return []
     try:
-        used = apart.run_reader_task("template_names", template)
-    except apart.Refused as refused:
+        used = parse_in_child.run_reader_task("template_names", template)
+    except parse_in_child.Refused as refused:
         return [detail("system_prompt", refused.code, f"Line {refused.line}: {refused}")]
-    except apart.TooMuch:
+    except parse_in_child.TooMuch:
         return [detail("system_prompt", "too_much_work", f"The template cannot be read. {TOO_MUCH}")]
     undeclared = [name for name in used if name not in variables]
     unknown = unknown_names(undeclared, "variable", variables)
@@ -111,9 +111,9 @@ def bytes_of_text(text: str) -> int:
 def render_prompt(template: str, values: dict[str, JSON]) -> str:
     """The template with these values. Raises Invalid."""
     try:
-        text: str = apart.run_reader_task("render", template, values)
-    except (apart.Refused, apart.TooMuch) as error:
-        why = str(error) if isinstance(error, apart.Refused) else TOO_MUCH
+        text: str = parse_in_child.run_reader_task("render", template, values)
+    except (parse_in_child.Refused, parse_in_child.TooMuch) as error:
+        why = str(error) if isinstance(error, parse_in_child.Refused) else TOO_MUCH
         details = [detail("system_prompt", "prompt_failed", why)]
         raise Invalid(f"The system prompt cannot be rendered: {why}", code="prompt_failed", details=details)
     return text

@@ -2,7 +2,7 @@
 
 Schemas and values are user data, and checking them holds the interpreter lock. So `check_schema`
 and `validate` only run here if the cost is known to be small (agents/schema_cost.py); everything
-else is sent to a process with limits of memory and time (plumbing/untrusted/apart.py). Even an unchecked
+else is sent to a process with limits of memory and time (plumbing/untrusted/parse_in_child.py). Even an unchecked
 schema can neither fetch anything nor block.
 """
 
@@ -20,7 +20,7 @@ from cachetools import LRUCache, cached
 
 from agents.schema_cost import estimate_cost, measure_json, resolve_pointer
 from agents.schema_rules import MAX_ERRORS, Problem, cache_key, compile_schema, describe_error, find_problems, problem
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 
 JSON = Any
 
@@ -61,8 +61,8 @@ def check_schema(schema: JSON) -> list[Problem]:
     if make_plan(cache_key(schema)).cost < math.inf:
         return find_problems(schema)
     try:
-        answer: list[Problem] = apart.run_reader_task("check_schema", schema)
-    except apart.TooMuch:
+        answer: list[Problem] = parse_in_child.run_reader_task("check_schema", schema)
+    except parse_in_child.TooMuch:
         hint = "Use fewer and simpler patterns, branches and references."
         return [problem("", "too_much_work", f"The schema cannot be compiled. {TOO_MUCH}", hint)]
     return answer
@@ -162,8 +162,8 @@ def validate(schema: dict[str, JSON] | bool, value: JSON) -> list[dict[str, str]
     if steps <= SMALL_WORK:
         return validate_here(key, value, all_errors=steps <= FEW_STEPS)
     try:
-        violations: list[dict[str, str]] = apart.run_reader_task("validate", schema, value)
-    except apart.TooMuch:
+        violations: list[dict[str, str]] = parse_in_child.run_reader_task("validate", schema, value)
+    except parse_in_child.TooMuch:
         return [{"path": "", "message": f"The value cannot be checked against its schema. {TOO_MUCH}"}]
     return violations
 

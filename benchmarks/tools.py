@@ -146,11 +146,11 @@ def run_of(rows: list[Any]) -> tuple[Any, Any]:
 def turn(run: Any, live: Any) -> int:
     """What happens before the model is asked; returns the bytes of the tool definitions in the request."""
     from runs.calls import offers
-    from runs.calls.desk import Desk
+    from runs.calls.executor import ToolCallExecutor
 
-    desk = Desk(run, None, live.tools)  # type: ignore[arg-type]
-    desk.read_grants()
-    offer = offers.build_offer(desk, [])
+    executor = ToolCallExecutor(run, None, live.tools)  # type: ignore[arg-type]
+    executor.read_grants()
+    offer = offers.build_offer(executor, [])
     tools = (*live._offered(offer.names), *offer.more)
     live.bid([{"role": "user", "content": "Hello"}], tool_names=offer.names, extra_tools=offer.more)
     return len(json.dumps([wire(tool) for tool in tools]))

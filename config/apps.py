@@ -6,7 +6,7 @@ from config import names
 
 
 class Admin(AdminConfig):
-    default_site = "config.look.Site"
+    default_site = "config.admin_theme.Site"
 
     def ready(self) -> None:
         names.translate()  # before the forms of the admin are made

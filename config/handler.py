@@ -20,8 +20,8 @@ from django.db import close_old_connections
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import set_script_prefix
 
-from agents.http.later import Later
-from plumbing.resting import RestingThreads
+from agents.http.deferred_response import Later
+from plumbing.idle_thread_pool import RestingThreads
 
 from .shares import Shares, TooManyWaiting, too_many
 

@@ -17,12 +17,12 @@ from django.http import HttpRequest, HttpResponseBase
 from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import translation
 
-from agents.http.later import Later
+from agents.http.deferred_response import Later
 from agents.http.sessions import note_use
 from agents.models import Preference
 from plumbing import tracing
 from plumbing.texts import find_language
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 from runs.models.figures import metrics
 
 log = logging.getLogger("muster.request")
@@ -54,7 +54,7 @@ def request_id(answer: Answer) -> Answer:
     def with_id(request: HttpRequest) -> HttpResponseBase:
         header = request.headers.get("X-Request-ID", "")
         id = header if GIVEN_ID.fullmatch(header) else uuid.uuid4().hex
-        apart.person.set(None)  # the thread served another request before
+        parse_in_child.person.set(None)  # the thread served another request before
         tracing.PARENT.set(tracing.valid_header(request.headers.get("traceparent", "")))
         request.request_id = id  # type: ignore[attr-defined]
         structlog.contextvars.clear_contextvars()

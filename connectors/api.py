@@ -15,8 +15,8 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound, Unavailable
 from agents.http import viewsets
-from agents.http.known import ANYTHING
 from agents.http.resources import Tagged
+from agents.http.unknown_parameters import ANYTHING
 from agents.http.viewsets import APIView, Audited, lock_row, refusals
 from agents.sharing import release_unshared_uses
 from agents.tools import ToolError

@@ -8,7 +8,7 @@ from functions import sandbox
 from functions.readiness import check_sandbox
 from functions.reading import read_apart
 from functions.sandbox.libraries import Libraries, find_offered_libraries
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 
 
 class FunctionsConfig(AppConfig):
@@ -17,7 +17,7 @@ class FunctionsConfig(AppConfig):
 
     def ready(self) -> None:
         register(check_sandbox)
-        apart.use(read_apart)
+        parse_in_child.use(read_apart)
         sandbox.offer(find_libraries())
         sandbox.offer_later(find_libraries)
 

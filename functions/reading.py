@@ -1,4 +1,4 @@
-"""Parses untrusted input in the sandbox: signatures of sources, and the tasks of plumbing/untrusted/apart.py."""
+"""Parses untrusted input in the sandbox: signatures, and the tasks of plumbing/untrusted/parse_in_child.py."""
 
 from operator import itemgetter
 from threading import Lock
@@ -9,7 +9,7 @@ from cachetools import LRUCache, cached
 from agents.exceptions import Unavailable
 from functions import sandbox
 from functions.signature import Signature, SourceProblem
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 from plumbing.waits import run_blocking
 
 MAX_SOURCE_BYTES = 64 * 1024
@@ -20,7 +20,7 @@ def read_apart(task: str, parts: tuple[Any, ...], owner: str | None) -> Any:
     try:
         answer = run_blocking(sandbox.read, task, parts, owner)
     except sandbox.BadArguments:
-        raise apart.TooMuch("it is too large or not valid JSON") from None
+        raise parse_in_child.TooMuch("it is too large or not valid JSON") from None
     except sandbox.NoChild:
         raise Unavailable(
             "The sandbox is busy.", code="busy", hint="Try again in a moment.", headers={"Retry-After": "2"}
@@ -30,15 +30,15 @@ def read_apart(task: str, parts: tuple[Any, ...], owner: str | None) -> Any:
             f"The sandbox cannot be used: {error}.", code="sandbox_unavailable", hint="Run `manage.py doctor`."
         ) from None
     if answer is None:
-        raise apart.TooMuch("it needs more than 1 s of CPU time or 256 MB of memory")
+        raise parse_in_child.TooMuch("it needs more than 1 s of CPU time or 256 MB of memory")
     if "refused" in answer:
         raise build_refused(answer["refused"])
     return answer["value"]
 
 
-def build_refused(facts: dict[str, Any]) -> apart.Refused:
+def build_refused(facts: dict[str, Any]) -> parse_in_child.Refused:
     place = {name: facts.get(name) or 1 for name in ("line", "column")}
-    return apart.Refused(facts["message"], code=facts.get("code") or "", hint=facts.get("hint") or "", **place)
+    return parse_in_child.Refused(facts["message"], code=facts.get("code") or "", hint=facts.get("hint") or "", **place)
 
 
 def read_signature(source: str, entry: str = "") -> Signature:
@@ -54,10 +54,10 @@ def read_in_child(source: str, entry: str) -> tuple[Signature | SourceProblem, i
     """The answer, and about how many bytes it takes with its source."""
     size = 2_000 + 4 * len(source)
     try:
-        facts = apart.run_reader_task("signature", source, entry)
-    except apart.Refused as error:
+        facts = parse_in_child.run_reader_task("signature", source, entry)
+    except parse_in_child.Refused as error:
         return SourceProblem(error.code or "syntax", str(error), error.hint, error.line, error.column), size
-    except apart.TooMuch:
+    except parse_in_child.TooMuch:
         hint = "Split long expressions into several lines, and simplify the docstring."
         raise SourceProblem(
             "too_complex", "Parsing the source needs more than 1 s of CPU time or 256 MB of memory.", hint

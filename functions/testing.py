@@ -13,7 +13,7 @@ from functions import sandbox
 from functions.execution import Caller, Ready, check_arguments, run_in_sandbox
 from functions.host import Host
 from functions.models import Execution, FunctionTest, StoredFunction
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 
 AT_ONCE = 4
 
@@ -47,7 +47,7 @@ def run_tests(version: Ready, tests: Iterable[FunctionTest], user: Any) -> list[
 
 def run_test(version: Ready, test: FunctionTest, user: Any) -> Verdict:
     try:
-        with apart.count_against(person_id(user)):
+        with parse_in_child.count_against(person_id(user)):
             outcome = run_in_sandbox(version, check_arguments(version.spec, test.arguments), alone(user))
     except MusterError as error:
         outcome = sandbox.Outcome(

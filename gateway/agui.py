@@ -21,7 +21,7 @@ from agents.http.pagination import read_page
 from agents.http.viewsets import APIView
 from agents.models.key import DECIDE
 from plumbing.statements import Select
-from runs.events.places import count_user_stream
+from runs.events.connection_limits import count_user_stream
 from runs.models import Approval, Message, Run, Session
 
 from . import histories, turns

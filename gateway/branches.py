@@ -16,7 +16,7 @@ from agents.exceptions import Conflict, Invalid
 from gateway import histories, turns
 from gateway.histories import SentMessage
 from gateway.turns import Pause, Turn
-from runs.calls import shown
+from runs.calls import model_messages
 from runs.exceptions import AlreadyAnswered, SessionBusy
 from runs.models import InputRequest, Message, ModelCall, Run, RunEvent, Session, ToolCallRecord
 from runs.queue import endings
@@ -165,7 +165,7 @@ def list_made_messages(point: Point, results: Mapping[UUID, JSON]) -> list[SentM
     answered = RunEvent.objects.filter(run=run, type="model.finished", seq__lte=point.last_event)
     last = answered.order_by("-seq").values_list("data__turn", flat=True).first() or 0
     records: dict[int, list[ToolCallRecord]] = {}
-    for record in shown.list_model_calls(run):
+    for record in model_messages.list_model_calls(run):
         records.setdefault(record.turn, []).append(record)
     messages = []
     for answer in ModelCall.objects.filter(run=run, error__isnull=True, turn__lte=last).order_by("turn", "id"):
@@ -185,6 +185,6 @@ def build_message_call(record: ToolCallRecord, results: Mapping[UUID, JSON]) -> 
     elif not record.outcome:
         record.outcome, record.error = ToolCallRecord.Outcome.DENIED, {"code": "denied", "message": "It was not made."}
     return {
-        "id": shown.call_id(record), "name": record.name, "arguments": record.arguments,
-        "result": shown.result_text(record),
+        "id": model_messages.call_id(record), "name": record.name, "arguments": record.arguments,
+        "result": model_messages.result_text(record),
     }  # fmt: skip

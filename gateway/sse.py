@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from django.http import StreamingHttpResponse
 
-from agents.http.standing import Standing, while_good
+from agents.http.credential_checks import CredentialCheck, while_good
 from plumbing import json_values
 from plumbing.threads import in_thread
 from runs.exceptions import RunFinished
@@ -18,13 +18,13 @@ Piece = TypeVar("Piece")
 
 
 def build_sse_response(
-    request: Any, source: AsyncIterator[bytes], standing: Standing | None = None
+    request: Any, source: AsyncIterator[bytes], standing: CredentialCheck | None = None
 ) -> StreamingHttpResponse:
     """Server-sent events, in a place that `stream_for` took before the run was started. A reader that
     goes away stops the run only if the source is `bound` to it. They end with `standing`, by default the
     caller's credential.
     """
-    content = while_good(source, standing or Standing.of(request.auth, getattr(request, "session", None)))
+    content = while_good(source, standing or CredentialCheck.of(request.auth, getattr(request, "session", None)))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
 

@@ -13,7 +13,7 @@ from typing import Any
 from django.db import close_old_connections, connections
 
 from plumbing import waits
-from plumbing.resting import RestingThreads
+from plumbing.idle_thread_pool import RestingThreads
 
 THREADS = RestingThreads(8, "rows")
 

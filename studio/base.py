@@ -29,7 +29,7 @@ from runs.models import Approval, InputRequest, Run
 from runs.rules.timing import TimingError, zone_named
 
 from .help_topics import TOPICS
-from .namesakes import mark_namesakes
+from .owner_urls import mark_namesakes
 
 NAVIGATION = [
     [

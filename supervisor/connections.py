@@ -17,7 +17,7 @@ from twisted.web.http_headers import Headers
 
 from plumbing.http.addresses import group_client_address, unwrap_mapped_address
 
-from .bodies import render_error_response
+from .body_limits import render_error_response
 from .reads import RestingServer
 
 TOO_MANY = (

@@ -1,6 +1,6 @@
 """A short cut for short text messages of a WebSocket; every other frame is handled by autobahn.
 
-All that reaches into Daphne, autobahn and Twisted is here and in `pace.py`.
+All that reaches into Daphne, autobahn and Twisted is here and in `backpressure.py`.
 
 autobahn takes a dozen steps per frame and formats log lines that nobody reads; Twisted asks the
 kernel three times per write. An idle device costs the server one such message and its answer per

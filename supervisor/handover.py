@@ -1,7 +1,7 @@
 """After the start the supervisor replaces itself, by exec, with one that has not loaded Django
 (docs/adr/0103). Its pid, its children and their pipes stay; the memory goes.
 
-It starts a fallen program as a new interpreter (`alone.py`), so what fails there is only that
+It starts a fallen program as a new interpreter (`restart.py`), so what fails there is only that
 program's fall.
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 from twisted.web import http
 from twisted.web.http_headers import Headers
 
-from .bodies import LINGER_BYTES, LINGER_S, render_error_response
+from .body_limits import LINGER_BYTES, LINGER_S, render_error_response
 
 LINE_BYTES = 16_384  # of the request line, and of each header
 HEAD_BYTES = 2 * LINE_BYTES  # of all lines together, so that a long address leaves room for headers

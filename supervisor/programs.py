@@ -9,7 +9,7 @@ from django.conf import settings
 from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
-from . import alive, processes
+from . import heartbeat, processes
 from .supervision import Notify
 
 # Rows and JSON make many short-lived objects and few cycles: collecting after every 700 took a sixth of the CPU.
@@ -29,11 +29,11 @@ def spare_memory() -> None:
 
 def serve_web(line: socket.socket, notify: Notify) -> None:
     """Daphne on a socket that is already listening."""
-    from .pace import PacedServer  # Twisted installs its reactor on import: in this process only
+    from .backpressure import PacedServer  # Twisted installs its reactor on import: in this process only
 
     from twisted.internet import reactor  # isort: skip
 
-    from .bodies import limit_bodies
+    from .body_limits import limit_bodies
     from .connections import limit_connections
     from .draining import drain_on_stop
     from .frames import spare_twisted, speak_shortly
@@ -76,7 +76,7 @@ def run_worker(notify: Notify) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: requests.put(None))
     worker = import_string(settings.WORKER_APPLICATION)()
-    alive.keep_alive()
+    heartbeat.keep_alive()
     worker.start()
     notify()
     requests.get()

@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 from django.utils import timezone
 
-from agents import mapping, prompts, schema, served
+from agents import available_models, mapping, prompts, schema
 from agents.models import Agent, Provider, Tool, ToolGrant
 from agents.models.agent import tool_changed
 from connectors.models import Connection
@@ -270,7 +270,7 @@ def test_the_lists_of_models(people, model_server):
         fields = {"kind": "openai-compatible", "base_url": address, "api_key": f"sk-{person.username}"}
         provider, _ = Provider.objects.get_or_create(owner=person, name="local", defaults=fields)
         handler.answer = (200, {"data": [{"id": person.username}]})
-        listed.append(served.models(provider))
+        listed.append(available_models.models(provider))
     assert listed == [["alice"], ["charlie"]] * 2
     assert [headers["Authorization"] for _, headers in handler.seen] == ["Bearer sk-alice", "Bearer sk-charlie"]
 

@@ -11,7 +11,7 @@ from registry import toolsets
 from runs.intake import messages as intake
 from runs.models import Run, RunEvent
 from runs.queue import carriers
-from runs.worker.pickup import Work
+from runs.worker.dispatcher import Work
 
 DATABASES = {"db", "transactional_db"}
 

@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
 
-from agents import prompts, served
+from agents import available_models, prompts
 from agents.models import Agent, Provider, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
 from agents.spec import ModelParams
@@ -80,7 +80,7 @@ class ProviderAdmin(OwnedAdmin):
     @row_action(description=later("Test"), url_path="test", permission="change", changes=True)
     def try_out(self, request: HttpRequest, provider: Provider) -> HttpResponse:
         """Ask its server for its models, and its model what it can do; say what came of it."""
-        self.tell_trial(request, provider, served.try_provider(provider))
+        self.tell_trial(request, provider, available_models.try_provider(provider))
         self.audit(request, "tested", provider)
         return redirect(reverse("admin:agents_provider_change", args=[provider.pk]))
 
@@ -113,7 +113,7 @@ class ProviderAdmin(OwnedAdmin):
         has_server = obj.enabled and obj.kind != Provider.Kind.OFFLINE
         if has_server and changed & TRIED:
             # No transaction waits for a server.
-            transaction.on_commit(lambda: self.tell_trial(request, obj, served.verdict(obj)))
+            transaction.on_commit(lambda: self.tell_trial(request, obj, available_models.verdict(obj)))
 
 
 class GrantForm(NamedForm):

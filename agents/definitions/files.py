@@ -23,7 +23,7 @@ from agents.models import Starter
 from agents.models.team import check_name
 from agents.schema import check_schema, hash_json
 from agents.unknown import refuse_unknown_fields
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 
 Definition = dict[str, Any]
 # Characters that are read in one go; a second of CPU time suffices for several times as many.
@@ -168,10 +168,10 @@ def read_definitions(text: str) -> list[Definition]:
     definitions: list[Definition] = []
     for lines_above, portion in portions(text, AT_ONCE):
         try:
-            documents = apart.run_reader_task("definitions", portion)
-        except apart.TooMuch as error:
+            documents = parse_in_child.run_reader_task("definitions", portion)
+        except parse_in_child.TooMuch as error:
             raise TooLarge(f"These definitions take too long to read: {error}.", hint="Send fewer at a time.")
-        except apart.Refused as error:
+        except parse_in_child.Refused as error:
             line = error.line + lines_above
             detail = {"message": str(error), "line": line, "column": error.column}
             raise Invalid(f"Line {line}: {error}", code="unreadable", details=[detail])

@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-from agents import served
+from agents import available_models
 from agents.exceptions import Invalid
 from agents.models import Provider
 
@@ -23,8 +23,8 @@ def first_served(provider: Provider) -> str:
     """The first model that the server lists."""
     url = f"{provider.base_url.rstrip('/')}/models"
     try:
-        names = served.ask_for_models(provider)
-    except served.NotServed as error:
+        names = available_models.ask_for_models(provider)
+    except available_models.NotServed as error:
         raise nameless(url, f"{error} {error.hint}".strip())
     if not names:
         raise nameless(url, "it lists no model")

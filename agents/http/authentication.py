@@ -9,7 +9,7 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from agents import roles
 from agents.exceptions import Forbidden
 from agents.models import ApiKey
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 
 
 class NotRecognised(AuthenticationFailed):
@@ -57,7 +57,7 @@ class HasScope(BasePermission):
         if not request.user or not request.user.is_authenticated:
             return False
         # Processing this request counts against this user's limits.
-        apart.person.set(str(request.user.pk))
+        parse_in_child.person.set(str(request.user.pk))
         scope = find_scope(request, view)
         key = find_key(request)
         if key is not None and scope is not None and not key.allows(scope):

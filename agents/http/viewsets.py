@@ -17,9 +17,9 @@ from agents.models.team import SLUG, Owned, kind_name, the_one
 from agents.sharing import dependents, release_unshared_uses
 
 from .idempotency import remember_request
-from .known import check_known
 from .resources import Tagged
 from .throttles import client_address
+from .unknown_parameters import check_known
 
 
 class Checked:

@@ -11,7 +11,7 @@ DRAIN_S = env.float("MUSTER_DRAIN", default=0.0)
 # levels of agents that call agents, for runs whose root is a chain
 MAX_AGENT_DEPTH = env.int("MUSTER_MAX_AGENT_DEPTH", default=1)
 
-# Runs at work in one worker. A run that waits for its model or for a tool holds no thread (runs/worker/crew.py).
+# Runs at work in one worker. A run that waits for its model or for a tool holds no thread (runs/worker/run_pool.py).
 WORKER_RUNS = env.int("MUSTER_WORKER_RUNS", default=12_000)
 # Threads for what can only block, such as stored functions; they are created when needed.
 WORKER_THREADS = env.int("MUSTER_WORKER_THREADS", default=256)

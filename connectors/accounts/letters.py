@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.content import Attachment, Entry, clean_untrusted_text, describe_loss, mark_cut
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 
 JSON = Any
 Tree = dict[str, JSON]  # what functions/sandbox/inside/letters/reading.py describes
@@ -44,8 +44,8 @@ def read_letter(tree: Tree, max_chars: int) -> Reading:
     """The message that these parts make. Raises Unavailable while the processes that read are busy."""
     left_out: list[Entry] = []
     try:
-        read = apart.run_reader_task("letter", shorten(tree, LONGEST, left_out), max_chars)
-    except (apart.TooMuch, apart.Refused):
+        read = parse_in_child.run_reader_task("letter", shorten(tree, LONGEST, left_out), max_chars)
+    except (parse_in_child.TooMuch, parse_in_child.Refused):
         left_out = [describe_loss("message", f"{TOO_COMPLEX} Only the beginning of its parts was read.")]
         read = read_beginning(tree, max_chars)
     text = clean_untrusted_text(read["text"])
@@ -64,8 +64,8 @@ def read_letter(tree: Tree, max_chars: int) -> Reading:
 
 def read_beginning(tree: Tree, max_chars: int) -> dict[str, JSON]:
     try:
-        read: dict[str, JSON] = apart.run_reader_task("letter", shorten(tree, SHORTER, []), max_chars)
-    except (apart.TooMuch, apart.Refused):
+        read: dict[str, JSON] = parse_in_child.run_reader_task("letter", shorten(tree, SHORTER, []), max_chars)
+    except (parse_in_child.TooMuch, parse_in_child.Refused):
         nothing = describe_loss("message", f"{TOO_COMPLEX} Nothing of its text is here.")
         return {"text": "", "length": 0, "events": [], "left_out": [nothing], "attached": find_files(tree)}
     return read

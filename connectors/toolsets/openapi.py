@@ -24,7 +24,7 @@ from connectors.remote import Listing, Offered, compare_offered_tools, forget_ap
 from connectors.timing import seconds_left
 from plumbing.http import outbound
 from plumbing.http.failures import describe_failure
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 from plumbing.untrusted.openapi import MAX_TEXT
 
 from .mcp import load_tool_source
@@ -82,10 +82,10 @@ def parse_openapi_document(
     if len(text) > MAX_TEXT:
         raise Invalid(f"The document is longer than {MAX_TEXT} characters.", code="too_large")
     try:
-        facts = apart.run_reader_task("openapi", text, only, base_url, found_at)
-    except apart.Refused as error:
+        facts = parse_in_child.run_reader_task("openapi", text, only, base_url, found_at)
+    except parse_in_child.Refused as error:
         raise Invalid(str(error), code=error.code or "malformed_document", hint=error.hint)
-    except apart.TooMuch:
+    except parse_in_child.TooMuch:
         hint = "Send it as JSON, or leave out what is not needed."
         raise Invalid("The document takes too long to read.", code="too_large", hint=hint)
     return facts["base_url"], map(read_offer, facts["operations"])

@@ -29,7 +29,7 @@ from agents.models.key import DECIDE
 from gateway import turns
 from gateway.turns import Pause, Turn
 from runs.events import waiting
-from runs.events.places import Place
+from runs.events.connection_limits import Place
 from runs.events.waiting import apply_end
 from runs.intake import messages as intake
 from runs.models import Approval, InputRequest, Run, Session

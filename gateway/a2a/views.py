@@ -8,12 +8,12 @@ from rest_framework.exceptions import ParseError
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
-from agents.http.known import ANYTHING
-from agents.http.later import answer_later
+from agents.http.deferred_response import answer_later
 from agents.http.parsers import JSONParser
+from agents.http.unknown_parameters import ANYTHING
 from agents.http.viewsets import APIView
 from gateway.sse import HEARTBEAT, build_sse_response, sse
-from runs.events.places import WAITS, count_user_stream
+from runs.events.connection_limits import WAITS, count_user_stream
 from runs.events.waiting import ENDS
 
 from . import legacy

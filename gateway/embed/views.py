@@ -20,9 +20,9 @@ from gateway import turns
 from gateway.sse import build_sse_response
 from gateway.turns import Turn
 from runs.events import record as events
-from runs.events.places import count_user_stream
+from runs.events.connection_limits import count_user_stream
 from runs.exceptions import RunFinished
-from runs.intake import again
+from runs.intake import retry
 from runs.models import Embed, Run
 from runs.models.embed import LONGEST
 from runs.queue import endings
@@ -165,7 +165,7 @@ def start_visitor_run(embed: Embed, session: UUID, body: dict[str, Any]) -> Turn
 
 def retry_visitor_message(embed: Embed, last: Run, key: str) -> Turn:
     """The message whose answer failed is answered again, by a run that takes the place of the failed one."""
-    run = again.retry_run(last, user=embed.owner, live=True, idempotency_key=f"{key}#{last.pk.hex}")
+    run = retry.retry_run(last, user=embed.owner, live=True, idempotency_key=f"{key}#{last.pk.hex}")
     events.expect_watcher(run.pk)
     return Turn(run)
 

@@ -14,7 +14,7 @@ from uuid_utils.compat import uuid7
 from agents import roles
 from agents.exceptions import Forbidden, NotFound, RateLimited
 from agents.http.authentication import NotRecognised
-from agents.http.standing import Standing
+from agents.http.credential_checks import CredentialCheck
 from agents.http.throttles import count_in_windows, find_client, until_next
 from plumbing.statements import Select
 from runs.models import Embed, Message, Run, Session
@@ -128,7 +128,7 @@ def failed_run(embed: Embed, session: UUID, key: str, text: str) -> Run | None:
 
 
 @dataclass(frozen=True, slots=True)
-class VisitorStanding(Standing):
+class VisitorStanding(CredentialCheck):
     """A stream of a visitor lasts while the embed is open under its key."""
 
     embed_key: str = ""

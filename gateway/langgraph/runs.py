@@ -11,11 +11,11 @@ from django.db.models import Q, QuerySet
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound, Unavailable
-from agents.http.later import answer_later
+from agents.http.deferred_response import answer_later
 from gateway import turns
 from gateway.sse import PERSON, bound, build_sse_response
 from gateway.turns import LONGEST_WAIT_S, Turn
-from runs.events.places import WAITS, count_user_stream
+from runs.events.connection_limits import WAITS, count_user_stream
 from runs.events.waiting import ENDS, End
 from runs.models import Run, RunEvent, Session
 

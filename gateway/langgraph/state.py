@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from gateway.reading import result_text
 from plumbing.statements import Select
 from registry.llm.answer_builder import name_cut
-from runs.calls.rows import denied_data, finished_data
+from runs.calls.call_records import denied_data, finished_data
 from runs.models import Message, ModelCall, Run, Session, ToolCallRecord
 
 JSON = Any

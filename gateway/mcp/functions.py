@@ -16,7 +16,7 @@ from functions import callers
 from functions.execution import execute_function, ready
 from functions.models import Execution
 from gateway.sse import sse
-from plumbing.resting import RestingThreads
+from plumbing.idle_thread_pool import RestingThreads
 from plumbing.threads import run_with_connection as with_connection
 
 from . import content, notices, results

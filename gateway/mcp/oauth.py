@@ -33,7 +33,7 @@ from rest_framework.authentication import get_authorization_header
 from agents import roles
 from agents.http import throttles
 from agents.http.authentication import ApiKeyAuthentication, NotRecognised
-from agents.http.standing import Standing
+from agents.http.credential_checks import CredentialCheck
 from agents.models import ApiKey, AuditEvent
 from plumbing.http import outbound
 
@@ -96,17 +96,20 @@ def live_key(family: UUID | None) -> ApiKey | None:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenStanding(Standing):
+class TokenStanding(CredentialCheck):
     """Of an access token: its key is valid, and the authorization has a token that is not revoked."""
 
     family: UUID | None = None
 
     def is_good(self) -> bool:
-        return Standing.is_good(self) and RefreshToken.objects.filter(token_family=self.family, revoked=None).exists()
+        return (
+            CredentialCheck.is_good(self)
+            and RefreshToken.objects.filter(token_family=self.family, revoked=None).exists()
+        )
 
 
-def build_key_standing(key: ApiKey) -> Standing:
-    return TokenStanding(key.pk, family=key.authorization) if key.authorization else Standing(key.pk)
+def build_key_standing(key: ApiKey) -> CredentialCheck:
+    return TokenStanding(key.pk, family=key.authorization) if key.authorization else CredentialCheck(key.pk)
 
 
 # -- issuing tokens -------------------------------------------------------------------------------------------------

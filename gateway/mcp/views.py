@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from agents.http.viewsets import APIView
 from gateway.sse import build_sse_response
-from runs.events.places import count_user_stream
+from runs.events.connection_limits import count_user_stream
 
 from . import calls, functions, methods, protocol, questions, sessions, subscriptions
 from .oauth import McpAuthentication, build_key_standing

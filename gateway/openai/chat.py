@@ -12,15 +12,15 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
 from agents.http.authentication import find_key
-from agents.http.later import answer_later
+from agents.http.deferred_response import answer_later
 from gateway import turns
 from gateway.histories import SentMessage
 from gateway.parts import refuse_content_part
 from gateway.reading import QUESTION, TEXT, Reading, bare, render_result_value
 from gateway.sse import DONE, HEARTBEAT, bound, build_sse_response, sse
 from gateway.turns import LONGEST_WAIT_S, Turn
+from runs.events.connection_limits import WAITS, count_user_stream
 from runs.events.frames import Frame
-from runs.events.places import WAITS, count_user_stream
 from runs.events.waiting import ENDS
 
 from .requests import (

@@ -13,11 +13,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
 from agents.http.authentication import find_key
-from agents.http.later import answer_later
+from agents.http.deferred_response import answer_later
 from gateway import histories, turns
 from gateway.parts import refuse_content_part
 from gateway.turns import LONGEST_WAIT_S, Turn
-from runs.events.places import WAITS
+from runs.events.connection_limits import WAITS
 from runs.events.waiting import ENDS
 from runs.models import Message, Session
 

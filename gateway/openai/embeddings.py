@@ -15,7 +15,7 @@ from agents.models import Agent, Provider
 from gateway.parts import refuse_content_part
 from registry.routing.classifier import find_router_provider
 from runs.calls import vectors
-from runs.events.places import WAITS
+from runs.events.connection_limits import WAITS
 from runs.intake.options import has_price
 
 from .views import OpenAIView, get_body_fields

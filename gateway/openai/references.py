@@ -6,7 +6,7 @@ from gateway import turns
 from gateway.parts import refuse_content_part
 from gateway.reading import bare, render_result_value
 from gateway.turns import parse_hex_uuid
-from runs.calls.rows import finished_data
+from runs.calls.call_records import finished_data
 from runs.models import Message, ToolCallRecord
 
 from .items import Items, call_item, mcp_item

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
 from agents.http.authentication import find_key, require_scope
-from agents.http.later import answer_later
+from agents.http.deferred_response import answer_later
 from agents.http.pagination import read_page
 from agents.models.key import DECIDE
 from gateway import branches, turns
@@ -24,7 +24,7 @@ from gateway.reading import Reading, render_result_value
 from gateway.sse import DONE, HEARTBEAT, bound, build_sse_response, sse
 from gateway.turns import LONGEST_WAIT_S, Turn
 from plumbing.threads import in_thread
-from runs.events.places import WAITS, count_user_stream
+from runs.events.connection_limits import WAITS, count_user_stream
 from runs.events.waiting import ENDS
 from runs.exceptions import RunFinished
 from runs.models import Approval, Message, Run, ToolCallRecord

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Invalid, TooLarge
 from knowledge.models.skill import NAME, TEXT
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 
 FRONT = 16_000  # characters of the front matter
 FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
@@ -64,8 +64,8 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
         hint = "Begin SKILL.md with ---, the fields name and description as YAML, and --- again."
         raise Invalid(_("SKILL.md has no front matter."), code="invalid_skill", hint=hint)
     try:
-        front = apart.run_reader_task("yaml", match[1])
-    except (apart.Refused, apart.TooMuch) as error:
+        front = parse_in_child.run_reader_task("yaml", match[1])
+    except (parse_in_child.Refused, parse_in_child.TooMuch) as error:
         hint = "Put texts with a colon in quotes."
         raise Invalid(
             _("The front matter of SKILL.md is not YAML: %(error)s") % {"error": error}, code="invalid_skill", hint=hint

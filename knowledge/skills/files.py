@@ -9,7 +9,7 @@ from django.utils.translation import gettext_noop as _
 from agents import storage
 from agents.exceptions import Invalid, TooLarge
 from agents.models import StoredFile
-from plumbing.untrusted import apart, archives
+from plumbing.untrusted import archives, parse_in_child
 
 MAIN = "SKILL.md"
 MEDIA = {"md": "text/markdown", "py": "text/x-python", "js": "text/javascript", "json": "application/json",
@@ -21,12 +21,12 @@ def from_archive(content: bytes, folder: str = "") -> tuple[str, str, dict[str, 
     """(name of the folder, SKILL.md, the other files) of a zip or tar archive. Raises Invalid, TooLarge."""
     try:
         name, files = archives.unpack(content, MAIN, folder)
-    except apart.TooMuch as error:
+    except parse_in_child.TooMuch as error:
         raise TooLarge(
             _("The archive cannot be read: %(error)s.") % {"error": error},
             hint=_("Send one skill at a time, without large files."),
         )
-    except apart.Refused as error:
+    except parse_in_child.Refused as error:
         raise Invalid(str(error), code=error.code or "broken_archive", hint=error.hint)
     return (folder.strip("/").rpartition("/")[2] or name, *split_main_file(files))
 
@@ -59,7 +59,7 @@ def check_skill_files(parts: dict[str, bytes]) -> dict[str, bytes]:
     try:
         entries = ((archives.check_path(path), partial(cut_leading_bytes, data)) for path, data in parts.items())
         return dict(archives.read_within_limits(entries))
-    except apart.Refused as error:
+    except parse_in_child.Refused as error:
         raise Invalid(str(error), code=error.code or "invalid", hint=error.hint)
 
 

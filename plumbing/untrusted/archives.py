@@ -2,7 +2,7 @@
 would leave the folder that they are unpacked in.
 
 An archive can be built to take much time and memory, so `unpack` reads it in a process with limits: see
-plumbing/untrusted/apart.py.
+plumbing/untrusted/parse_in_child.py.
 """
 
 import base64
@@ -14,8 +14,8 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 
-from plumbing.untrusted import apart
-from plumbing.untrusted.apart import Refused
+from plumbing.untrusted import parse_in_child
+from plumbing.untrusted.parse_in_child import Refused
 
 MOST_FILES = 500
 MOST_BYTES = 8 << 20  # of an archive, and of the files that are kept of it
@@ -36,8 +36,8 @@ def unpack(content: bytes, marker: str, folder: str = "") -> tuple[str, dict[str
     Raises Refused, TooMuch.
     """
     if len(content) > MOST_BYTES:
-        raise apart.TooMuch(f"it has more than {MOST_BYTES >> 20} MB")
-    name, files = apart.run_reader_task("unpack", base64.b64encode(content).decode(), marker, folder)
+        raise parse_in_child.TooMuch(f"it has more than {MOST_BYTES >> 20} MB")
+    name, files = parse_in_child.run_reader_task("unpack", base64.b64encode(content).decode(), marker, folder)
     return name, {path: base64.b64decode(data) for path, data in files}
 
 

@@ -1,4 +1,5 @@
-"""Renders prompt templates with Jinja2. Runs in a child with limits of memory and time: plumbing/untrusted/apart.py.
+"""Renders prompt templates with Jinja2. Runs in a child with limits of memory and time
+(plumbing/untrusted/parse_in_child.py).
 
 Templates are written by authors and values by callers. A value is only ever printed: it is never
 parsed as a template. Templates see the values and Jinja's filters, nothing of the application.
@@ -9,8 +10,8 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, debug, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from plumbing.untrusted.apart import Refused
 from plumbing.untrusted.formats import clean_untrusted_text
+from plumbing.untrusted.parse_in_child import Refused
 
 MAX_TEXT = 200_000  # characters of a rendered template
 ON_ERRORS = debug  # Jinja imports it with its first error, and in a child nothing can be imported any more

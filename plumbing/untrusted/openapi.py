@@ -2,7 +2,7 @@
 
 Each operation becomes a tool that sends what the document says, or is named with the reason why not.
 A short document can take seconds, since many operations may refer to one large schema. So all of
-this runs in the reader's process: see plumbing/untrusted/apart.py.
+this runs in the reader's process: see plumbing/untrusted/parse_in_child.py.
 """
 
 import json
@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from plumbing.untrusted.apart import Refused
 from plumbing.untrusted.formats import clean_untrusted_text, yaml_value_here
 from plumbing.untrusted.openapi_bodies import QUERY_STYLES, find_body
 from plumbing.untrusted.openapi_schemas import Document, Schemas, Unusable
+from plumbing.untrusted.parse_in_child import Refused
 from plumbing.untrusted.swagger import upgrade_document
 
 EFFECTS = {

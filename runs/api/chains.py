@@ -12,16 +12,16 @@ from rest_framework.response import Response
 from agents.exceptions import Conflict
 from agents.http import viewsets
 from agents.http.authentication import find_key
+from agents.http.deferred_response import answer_later
 from agents.http.idempotency import read_key
-from agents.http.later import answer_later
 from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, serve_versions
 from agents.http.viewsets import read_body, refusals
 from agents.models import Chain, ChainVersion, Tool
 from agents.sharing import release_unshared_uses
 from runs.api import chain_graph, chain_pictures
 from runs.events import waiting
-from runs.intake import again as retries
 from runs.intake import messages as intake
+from runs.intake import retry as retries
 from runs.models import Run, StepRun
 from runs.serializers.chains import (
     ChainSerializer,

@@ -17,7 +17,7 @@ from agents.http.authentication import NotRecognised
 from agents.http.viewsets import read_body
 from runs.models import Artifact, Run, ToolCallRecord
 from runs.serializers.runs import RunSerializer, ToolCallSerializer
-from runs.worker import claimed
+from runs.worker import external_calls
 
 from . import external
 from .files import ArtifactSerializer, FileSerializer
@@ -28,7 +28,7 @@ class ClaimAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Any) -> tuple[Any, Run]:
         words = get_authorization_header(request).decode("latin-1").split()
-        run = claimed.find_claimed_run(words[1]) if len(words) == 2 and words[0].lower() == "bearer" else None
+        run = external_calls.find_claimed_run(words[1]) if len(words) == 2 and words[0].lower() == "bearer" else None
         if run is None:
             raise NotRecognised(
                 "This claim holds no run: it was lost, its run has ended, or it never existed.",
@@ -112,14 +112,14 @@ class ExecutorViewSet(viewsets.GenericViewSet):
         tools = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema,
              "effect": tool.effect, "mode": mode}
-            for tool, mode in claimed.tools(request.auth)
+            for tool, mode in external_calls.tools(request.auth)
         ]  # fmt: skip
         return Response(OfferedToolsSerializer({"results": tools, "next": None}).data)
 
     @extend_schema(responses=ToolCallSerializer(many=True))
     def calls(self, request: Any) -> Response:
         """The calls of this run so far, in order, those of an earlier executor included."""
-        page = self.paginate_queryset(claimed.query_program_calls(request.auth))
+        page = self.paginate_queryset(external_calls.query_program_calls(request.auth))
         return self.get_paginated_response(ToolCallSerializer(page, many=True).data)
 
     @extend_schema(
@@ -130,7 +130,7 @@ class ExecutorViewSet(viewsets.GenericViewSet):
         again.
         """
         body = read_body(CallSerializer, request)
-        record = claimed.make_program_call(
+        record = external_calls.make_program_call(
             request.auth, id=body["id"], tool=body["tool"], arguments=body.get("arguments") or {}
         )
         return answer_with_call(record)
@@ -139,7 +139,7 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     @action(detail=False, pagination_class=None)
     def one_call(self, request: Any, id: Any = None) -> Response:
         """One call. It is continued if what it waits for has come."""
-        return answer_with_call(claimed.find_program_call(request.auth, id))
+        return answer_with_call(external_calls.find_program_call(request.auth, id))
 
     @extend_schema(responses=ArtifactSerializer(many=True))
     def artifacts(self, request: Any) -> Response:
@@ -151,7 +151,7 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     def add_artifact(self, request: Any) -> Response:
         """Leave a file with the run. It belongs to the run's person and counts as untrusted."""
         body = read_body(FileSerializer, request)
-        artifact = claimed.add_program_file(
+        artifact = external_calls.add_program_file(
             request.auth, name=body["name"], content=body["content"], declared=body["media_type"]
         )
         return Response(ArtifactSerializer(artifact).data, status=201)

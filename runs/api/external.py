@@ -10,12 +10,12 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid
 from agents.http import strict, viewsets
+from agents.http.credential_checks import CredentialCheck
 from agents.http.idempotency import read_key
 from agents.http.resources import location_header
-from agents.http.standing import Standing
 from agents.http.viewsets import APIView, ByName, read_body
 from agents.models import Agent
-from runs.calls import shown
+from runs.calls import model_messages
 from runs.intake import context, options
 from runs.intake import messages as intake
 from runs.models import Run, Worker
@@ -23,7 +23,7 @@ from runs.models.figures import track_records
 from runs.queue import workers
 from runs.serializers.messages import OptionsSerializer
 from runs.serializers.runs import RunSerializer
-from runs.worker import external
+from runs.worker import external_runs
 
 from .messages import RUN_JOINS, read_message_options
 from .runs import RunViewSet
@@ -130,7 +130,7 @@ class PreparedRunViewSet(RunViewSet):
             context=body.get("context"),
         )
         if acceptance.is_new:
-            external.set_deadline(acceptance.run, body.get("timeout"))
+            external_runs.set_deadline(acceptance.run, body.get("timeout"))
         status = 201 if acceptance.is_new else 200
         return Response(
             RunSerializer(acceptance.run).data, status=status, headers=location_header(request, acceptance.run.pk)
@@ -150,8 +150,8 @@ class ExternalViewSet(viewsets.GenericViewSet):
     def claim(self, request: Any, pk: Any = None) -> Response:
         """Claim a prepared run. 409 if it is already claimed, or is not for external executors."""
         body = read_body(ClaimSerializer, request)
-        standing = Standing.of(request.auth, getattr(request, "session", None))
-        claim = external.claim_external_run(
+        standing = CredentialCheck.of(request.auth, getattr(request, "session", None))
+        claim = external_runs.claim_external_run(
             self.get_object(), executor=body["executor"], lease_s=body.get("lease"), standing=standing
         )
         return Response(ClaimedSerializer({"claim": claim.token, **describe_work(claim.run)}).data)
@@ -178,19 +178,19 @@ def describe_work(run: Run) -> dict[str, Any]:
         "lease_expires_at": run.lease_expires_at,
         "cancel_requested": run.cancel_requested_at is not None,
         "run": run,
-        "messages": shown.as_told(shown.opening(run, spec)) if spec else [],
+        "messages": model_messages.as_told(model_messages.opening(run, spec)) if spec else [],
         "output_schema": spec.output_schema if spec else None,
     }
 
 
 def beaten(run: Run, *, claim: str, lease: float | None = None, **progress: Any) -> dict[str, Any]:
-    run = external.heartbeat(run, claim, lease_s=lease, **progress)
+    run = external_runs.heartbeat(run, claim, lease_s=lease, **progress)
     answer = {"lease_expires_at": run.lease_expires_at, "cancel_requested": run.cancel_requested_at is not None}
     return BeatSerializer(answer).data
 
 
 def finish_external_run(run: Run, *, claim: str, **result: Any) -> dict[str, Any]:
-    return RunSerializer(external.submit_external_result(run, claim, **result)).data
+    return RunSerializer(external_runs.submit_external_result(run, claim, **result)).data
 
 
 class LoadedSerializer(serializers.Serializer):

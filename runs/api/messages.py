@@ -11,16 +11,16 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import find_key
+from agents.http.credential_checks import CredentialCheck, while_good
+from agents.http.deferred_response import answer_later
 from agents.http.idempotency import read_key
-from agents.http.later import answer_later
 from agents.http.openapi import stream_schema
-from agents.http.standing import Standing, while_good
 from agents.http.viewsets import APIView, ByName, read_body, read_owner, shared_serializer
 from devices.models import Device
 from plumbing.statements import Select
 from runs.calls import routing
 from runs.events import stream, waiting
-from runs.events.places import WAITS, count_user_stream
+from runs.events.connection_limits import WAITS, count_user_stream
 from runs.intake import messages as intake
 from runs.intake import options
 from runs.models import RouteDecision, Run, Session
@@ -236,7 +236,7 @@ def event_stream(run: Run, after: int, request: Any) -> StreamingHttpResponse:
 
     It ends with the key or the login session that opened it.
     """
-    standing = Standing.of(request.auth, getattr(request, "session", None))
+    standing = CredentialCheck.of(request.auth, getattr(request, "session", None))
     content = while_good(stream.as_sse(stream.in_batches(run, after=after)), standing)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)

@@ -11,8 +11,8 @@ from rest_framework.response import Response
 
 from agents.exceptions import Conflict, Invalid, NotFound, TooLarge
 from agents.http import viewsets
-from agents.http.known import ANYTHING
 from agents.http.resources import Tagged
+from agents.http.unknown_parameters import ANYTHING
 from agents.http.viewsets import APIView, Audited, NamedViewSet, lock_row, refusals
 from plumbing import clock
 from runs.models import Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery

@@ -19,7 +19,7 @@ LIMIT = 100  # files of one run
 
 
 def save_artifact(
-    desk: Any, tool: ToolSpec, record: ToolCallRecord, name: str, content: bytes, declared: str = ""
+    executor: Any, tool: ToolSpec, record: ToolCallRecord, name: str, content: bytes, declared: str = ""
 ) -> dict[str, Any]:
     """Store a file that this call made, with its event. A repeated call finds the file that it made before.
 
@@ -27,21 +27,28 @@ def save_artifact(
     """
     if earlier := made_before(record, storage.clean_name(name), content):
         return describe_artifact(earlier.file)
-    if Artifact.objects.filter(run=desk.run).count() >= LIMIT:
+    if Artifact.objects.filter(run=executor.run).count() >= LIMIT:
         raise ToolFailed(f"a run can make at most {LIMIT} files", code="too_many_artifacts")
-    untrusted = desk.run.has_untrusted or record.untrusted or tool.untrusted
+    untrusted = executor.run.has_untrusted or record.untrusted or tool.untrusted
     try:
         file = storage.store_bytes(
-            desk.run.principal_id, name, content, declared=declared, untrusted=untrusted, source=StoredFile.Source.RUN
+            executor.run.principal_id,
+            name,
+            content,
+            declared=declared,
+            untrusted=untrusted,
+            source=StoredFile.Source.RUN,
         )
         with transaction.atomic():
-            desk.tell(("artifact.created", {**describe_artifact(file), "untrusted": untrusted, "call": str(record.pk)}))
+            executor.tell(
+                ("artifact.created", {**describe_artifact(file), "untrusted": untrusted, "call": str(record.pk)})
+            )
             storage.keep_file(file)
-            Artifact.objects.create(run=desk.run, call=record, file=file)
+            Artifact.objects.create(run=executor.run, call=record, file=file)
     except MusterError as error:
         raise ToolFailed(f"{error} {error.hint}".strip(), code=error.code)
     except OSError:
-        log.exception("A file of the run %s could not be stored", desk.run.pk)
+        log.exception("A file of the run %s could not be stored", executor.run.pk)
         raise ToolFailed("the file could not be stored; see the server's log", code="storage_failed")
     return describe_artifact(file)
 

@@ -13,19 +13,19 @@ from runs.models import ToolCallRecord
 from runs.rules import policy
 
 from . import origins
-from .rows import called_data, failure, start_attempt
+from .call_records import called_data, failure, start_attempt
 
 Outcome = ToolCallRecord.Outcome
 LIMIT = 200  # recorded callbacks of one function call
 CUT_SHORT = frozenset(["timeout", "out_of_memory", "function_crashed", "violation", "cancelled"])
 
 
-def call_from_function(desk: Any, parent: ToolCallRecord, name: str, arguments: dict[str, Any]) -> Any:
+def call_from_function(executor: Any, parent: ToolCallRecord, name: str, arguments: dict[str, Any]) -> Any:
     """A stored function calls a tool: recorded under its call, same policy, never waits."""
-    tool = desk.tools.get(name)
-    desk._origins = None  # what the function has read by now counts
-    findings = desk.findings(tool, arguments)
-    decision = desk.judge(tool, name, findings=findings, is_callback=True)
+    tool = executor.tools.get(name)
+    executor._origins = None  # what the function has read by now counts
+    findings = executor.findings(tool, arguments)
+    decision = executor.judge(tool, name, findings=findings, is_callback=True)
     if decision.mode != policy.ALLOW or tool is None:
         raise ToolFailed(decision.reason, code="denied")
     if problems := schema.validate(tool.input_schema, arguments):
@@ -33,22 +33,22 @@ def call_from_function(desk: Any, parent: ToolCallRecord, name: str, arguments: 
     if ToolCallRecord.objects.filter(parent_call=parent).count() >= LIMIT:
         raise ToolFailed(f"one call may make {LIMIT} callbacks", code="too_many_callbacks")
     record = ToolCallRecord(
-        id=uuid7(), run=desk.run, parent_call=parent, turn=parent.turn, name=name, kind=tool.kind,
-        effect=tool.effect, arguments=arguments, untrusted=desk.run.has_untrusted and origins.is_derived(findings),
+        id=uuid7(), run=executor.run, parent_call=parent, turn=parent.turn, name=name, kind=tool.kind,
+        effect=tool.effect, arguments=arguments, untrusted=executor.run.has_untrusted and origins.is_derived(findings),
     )  # fmt: skip
     start_attempt(record)
     with transaction.atomic():
-        desk.tell(("tool.called", called_data(record)))
+        executor.tell(("tool.called", called_data(record)))
         insert_rows(record)
-    desk.called_back.add(parent.pk)
+    executor.called_back.add(parent.pk)
     if not tool.is_repeatable:
-        desk.wrote.add(parent.pk)
+        executor.wrote.add(parent.pk)
     try:
-        result = desk.answer(tool, record)
+        result = executor.answer(tool, record)
     except CallPending as pending:
         waits = ToolFailed(f"“{name}” would wait for a {pending.waiting_for}; a callback cannot", code="would_wait")
         result = failure(pending.instead or waits)
-    desk.settle(record, result)
+    executor.settle(record, result)
     parent.untrusted = parent.untrusted or record.untrusted  # the function may say again what it has read
     if not result.ok:
         error = result.error or {}
@@ -56,12 +56,12 @@ def call_from_function(desk: Any, parent: ToolCallRecord, name: str, arguments: 
     return result.value
 
 
-def in_doubt(desk: Any, tool: ToolSpec, record: ToolCallRecord, result: ToolResult) -> ToolResult:
+def in_doubt(executor: Any, tool: ToolSpec, record: ToolCallRecord, result: ToolResult) -> ToolResult:
     """A function that was cut short may have done what must not be done twice."""
     code = (result.error or {}).get("code")
     if result.ok or tool.kind != "function" or code not in CUT_SHORT:
         return result
-    if tool.is_repeatable and record.pk not in desk.wrote:
+    if tool.is_repeatable and record.pk not in executor.wrote:
         return result
     message = f"the function was cut short ({code}); nobody knows what it had done by then"
     return replace(result, error={**(result.error or {}), "code": OutcomeUnknown.code, "message": message})

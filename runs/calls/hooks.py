@@ -206,18 +206,18 @@ def after(hooks: Hooks, tool: ToolSpec, arguments: dict[str, Any], result: ToolR
     return result, outcome
 
 
-def check_calls_by_hooks(desk: Any, requested: Iterable[Any]) -> list[Any]:
+def check_calls_by_hooks(executor: Any, requested: Iterable[Any]) -> list[Any]:
     """The model's calls after their hooks, before they are recorded and judged. A call that policy refuses anyway is
     not shown to a hook.
     """
-    return [check_call_by_hooks(desk, call) for call in requested] if desk.hooks.rows else list(requested)
+    return [check_call_by_hooks(executor, call) for call in requested] if executor.hooks.rows else list(requested)
 
 
-def check_call_by_hooks(desk: Any, call: Any) -> Any:
-    tool = desk.tools.get(call.name)
-    if tool is None or call.problem or desk.judge(tool, call.name).mode == policy.DENY:
+def check_call_by_hooks(executor: Any, call: Any) -> Any:
+    tool = executor.tools.get(call.name)
+    if tool is None or call.problem or executor.judge(tool, call.name).mode == policy.DENY:
         return call
-    outcome = before(desk.hooks, tool, call.arguments)
+    outcome = before(executor.hooks, tool, call.arguments)
     return Checked(call.id, call.name, outcome.value, "", outcome, call.arguments)
 
 
@@ -239,40 +239,40 @@ def write_hook_notes(record: ToolCallRecord, outcome: Outcome, arguments: dict[s
     record.details = {**record.details, "hooks": outcome.notes, **changed}
 
 
-def around(desk: Any, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
+def around(executor: Any, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
     """Make a call with its hooks. Calls of functions, steps of chains and arguments that a person edited are checked
     here; those of a model were checked before they were judged.
     """
-    if "hooks" not in record.details and (refusal := check_now(desk, tool, record)):
+    if "hooks" not in record.details and (refusal := check_now(executor, tool, record)):
         return ToolResult.failed("denied_by_hook", refusal)
-    result, outcome = after(desk.hooks, tool, record.arguments, desk.unhooked(tool, record))
+    result, outcome = after(executor.hooks, tool, record.arguments, executor.unhooked(tool, record))
     if outcome.notes:
         result = replace(result, details={**result.details, "hooks": [*record.details["hooks"], *outcome.notes]})
     if outcome.events:
-        desk.tell(*outcome.events)
+        executor.tell(*outcome.events)
     return result
 
 
-def check_now(desk: Any, tool: ToolSpec, record: ToolCallRecord) -> str:
+def check_now(executor: Any, tool: ToolSpec, record: ToolCallRecord) -> str:
     """Why this call may not be made; empty if it may. Replaced arguments are judged again, and only what is allowed
     without asking is made.
     """
     arguments = record.arguments
-    outcome = before(desk.hooks, tool, arguments)
+    outcome = before(executor.hooks, tool, arguments)
     write_hook_notes(record, outcome, arguments)
     record.arguments = outcome.value
     ToolCallRecord.objects.filter(pk=record.pk).update(arguments=record.arguments, details=record.details)
     if outcome.events:
-        desk.tell(*outcome.events)
+        executor.tell(*outcome.events)
     if outcome.kind == DENY:
         return outcome.reason
-    return judged_again(desk, tool, record) if outcome.kind == REPLACE else ""
+    return judged_again(executor, tool, record) if outcome.kind == REPLACE else ""
 
 
-def judged_again(desk: Any, tool: ToolSpec, record: ToolCallRecord) -> str:
+def judged_again(executor: Any, tool: ToolSpec, record: ToolCallRecord) -> str:
     if problems := schema.validate(tool.input_schema, record.arguments):
         return f"a hook replaced the arguments by invalid ones: {problems[0]['message']}"
-    findings = desk.findings(tool, record.arguments)
-    decision = desk.judge(tool, record.name, findings=findings, is_callback=record.parent_call_id is not None)
-    record.untrusted = record.untrusted or (desk.run.has_untrusted and origins.is_derived(findings))
+    findings = executor.findings(tool, record.arguments)
+    decision = executor.judge(tool, record.name, findings=findings, is_callback=record.parent_call_id is not None)
+    record.untrusted = record.untrusted or (executor.run.has_untrusted and origins.is_derived(findings))
     return "" if decision.mode == policy.ALLOW else f"with the arguments of a hook: {decision.reason}"

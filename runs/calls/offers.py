@@ -92,25 +92,27 @@ def describe_tool_search(tools: dict[str, ToolSpec]) -> str:
     return f"{SEARCH.description} There are {len(tools)} tools, here by the first part of their names: {named}."
 
 
-def build_offer(desk: Any, records: Sequence[ToolCallRecord]) -> Offer:
+def build_offer(executor: Any, records: Sequence[ToolCallRecord]) -> Offer:
     """The tools that the model is shown in the next turn."""
-    search = desk.tools.get(SEARCH.name)
+    search = executor.tools.get(SEARCH.name)
     if not is_search(search):
-        return Offer(desk.offered(), skills.list_skill_tools(desk))
-    core = list(iterate_core_tools(desk))
-    names = [name for name in list_found_tools(records) if name not in core and is_usable(desk, name)]
-    return Offer(core, (*skills.list_skill_tools(desk), search, *(desk.tools[name] for name in names[-MOST_FOUND:])))
+        return Offer(executor.offered(), skills.list_skill_tools(executor))
+    core = list(iterate_core_tools(executor))
+    names = [name for name in list_found_tools(records) if name not in core and is_usable(executor, name)]
+    return Offer(
+        core, (*skills.list_skill_tools(executor), search, *(executor.tools[name] for name in names[-MOST_FOUND:]))
+    )
 
 
 def is_search(tool: ToolSpec | None) -> bool:
     return tool is not None and tool.kind == SEARCH.kind and tool.name == SEARCH.name
 
 
-def iterate_core_tools(desk: Any) -> Iterator[str]:
+def iterate_core_tools(executor: Any) -> Iterator[str]:
     room = CORE
-    for name, tool in desk.tools.items():
+    for name, tool in executor.tools.items():
         is_builtin = tool.kind == SEARCH.kind
-        if (is_builtin or room) and is_granted(tool) and is_usable(desk, name):
+        if (is_builtin or room) and is_granted(tool) and is_usable(executor, name):
             room -= not is_builtin
             yield name
 
@@ -120,8 +122,8 @@ def is_granted(tool: ToolSpec) -> bool:
     return bool(tool.id) and tool.kind not in (caller_tools.KIND, skills.KIND)
 
 
-def is_usable(desk: Any, name: str) -> bool:
-    return name in desk.tools and desk.judge(desk.tools[name], name).mode != policy.DENY
+def is_usable(executor: Any, name: str) -> bool:
+    return name in executor.tools and executor.judge(executor.tools[name], name).mode != policy.DENY
 
 
 def list_found_tools(records: Sequence[ToolCallRecord]) -> list[str]:
@@ -132,12 +134,14 @@ def list_found_tools(records: Sequence[ToolCallRecord]) -> list[str]:
     return list(dict.fromkeys(tool["name"] for result in results for tool in result["tools"]))
 
 
-def search_granted_tools(desk: Any, arguments: dict[str, Any]) -> ToolResult:
+def search_granted_tools(executor: Any, arguments: dict[str, Any]) -> ToolResult:
     """The granted tools that fit the query, best first."""
-    usable = {name: tool for name, tool in desk.tools.items() if is_granted(tool) and is_usable(desk, name)}
+    usable = {name: tool for name, tool in executor.tools.items() if is_granted(tool) and is_usable(executor, name)}
     by_key = {tool_search.build_tool_key(tool): tool for tool in usable.values()}
     entries = [tool_search.build_entry(tool) for tool in usable.values()]
-    ranking = tool_search.search_tools(desk.run.principal, entries, arguments["query"], arguments.get("limit", RESULTS))
+    ranking = tool_search.search_tools(
+        executor.run.principal, entries, arguments["query"], arguments.get("limit", RESULTS)
+    )
     tools = [by_key[match.key] for match in ranking.matches]
     shown = [{"name": tool.name, "description": tool.description[:SHORT]} for tool in tools]
     hint = "You can call these tools now." if shown else "No tool fits. Try other words."

@@ -20,7 +20,7 @@ from runs.events import record as events
 from runs.exceptions import LeaseLost
 from runs.models import Run, Session, ToolCallRecord
 
-from .rows import finished_data, write_result_columns
+from .call_records import finished_data, write_result_columns
 
 log = logging.getLogger(__name__)
 TOO_DEEP = {"code": "too_deep", "message": f"the result is nested deeper than {MAX_DEPTH} levels"}

@@ -57,9 +57,9 @@ def is_shown_together(tool: ToolSpec) -> bool:
     return tool.kind == KIND or is_reader(tool)
 
 
-def list_skill_tools(desk: Any) -> tuple[ToolSpec, ...]:
+def list_skill_tools(executor: Any) -> tuple[ToolSpec, ...]:
     """`read_skill` with the skills that this run may read; empty without such skills."""
-    skills = list_usable_skills(desk) if is_reader(desk.tools.get(READ.name)) else []
+    skills = list_usable_skills(executor) if is_reader(executor.tools.get(READ.name)) else []
     if not skills:
         return ()
     names = {**NAME, "enum": [tool.name for tool in skills]}
@@ -79,10 +79,10 @@ def describe_skills(skills: Iterable[ToolSpec]) -> str:
     return "\n".join(lines)
 
 
-def list_usable_skills(desk: Any) -> list[ToolSpec]:
+def list_usable_skills(executor: Any) -> list[ToolSpec]:
     """The skills whose grants do not deny them."""
-    skills = [tool for tool in desk.tools.values() if tool.kind == KIND]
-    return [tool for tool in skills if desk.judge(tool, tool.name).mode != policy.DENY]
+    skills = [tool for tool in executor.tools.values() if tool.kind == KIND]
+    return [tool for tool in skills if executor.judge(tool, tool.name).mode != policy.DENY]
 
 
 def find_requested_skill(tools: Mapping[str, ToolSpec], tool: ToolSpec | None, arguments: Any) -> ToolSpec | None:
@@ -94,29 +94,29 @@ def find_requested_skill(tools: Mapping[str, ToolSpec], tool: ToolSpec | None, a
     return skill if skill is not None and skill.kind == KIND else tool
 
 
-def find_deciding_tool(desk: Any, record: ToolCallRecord) -> Any:
+def find_deciding_tool(executor: Any, record: ToolCallRecord) -> Any:
     """The tool whose grant decides about this call; None if the run has no such tool."""
-    return find_requested_skill(desk.tools, desk.tools.get(record.name), record.arguments)
+    return find_requested_skill(executor.tools, executor.tools.get(record.name), record.arguments)
 
 
-def read_skill(desk: Any, record: ToolCallRecord) -> ToolResult:
+def read_skill(executor: Any, record: ToolCallRecord) -> ToolResult:
     """The result of `read_skill`. The grant is checked again: it may have changed while the call waited."""
-    skill = find_requested_skill(desk.tools, READ, record.arguments)
+    skill = find_requested_skill(executor.tools, READ, record.arguments)
     if skill is None or skill.kind != KIND:
-        names = ", ".join(tool.name for tool in list_usable_skills(desk))
+        names = ", ".join(tool.name for tool in list_usable_skills(executor))
         return ToolResult.failed("unknown_skill", f"there is no such skill here; there are: {names}")
-    decision = desk.judge(skill, skill.name)
+    decision = executor.judge(skill, skill.name)
     if decision.mode == policy.DENY:
         return ToolResult.failed("denied", decision.reason)
-    return desk.made(skill, record)
+    return executor.made(skill, record)
 
 
 # -- in the interpreter ------------------------------------------------------------------------------------------------
 
 
-def within_reach(desk: Any) -> list[dict[str, Any]]:
+def within_reach(executor: Any) -> list[dict[str, Any]]:
     """The skills that Python may read, as `ToolContext.skills` describes them."""
-    skills = {tool.source.get("id"): tool.name for tool in list_readable_skills(desk)}
+    skills = {tool.source.get("id"): tool.name for tool in list_readable_skills(executor)}
     rows = SkillVersion.objects.filter(pk__in=skills).select_related("bundle") if skills else ()
     return [
         {"name": skills[row.pk], "version": row.number, "text": row.text, "untrusted": row.untrusted,
@@ -125,14 +125,14 @@ def within_reach(desk: Any) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def list_readable_skills(desk: Any) -> list[ToolSpec]:
+def list_readable_skills(executor: Any) -> list[ToolSpec]:
     """Those that are allowed. One that asks is read through `read_skill`, which can wait for the answer; once this run
     has read it, Python finds it too.
     """
-    skills = list_usable_skills(desk)
-    allowed = {tool.name for tool in skills if desk.judge(tool, tool.name).mode == policy.ALLOW}
+    skills = list_usable_skills(executor)
+    allowed = {tool.name for tool in skills if executor.judge(tool, tool.name).mode == policy.ALLOW}
     if len(allowed) < len(skills):
-        allowed |= names_read(desk.run)
+        allowed |= names_read(executor.run)
     return [tool for tool in skills if tool.name in allowed]
 
 
@@ -141,9 +141,9 @@ def names_read(run: Any) -> set[str]:
     return {arguments["name"] for arguments in rows.values_list("arguments", flat=True)}
 
 
-def archive(desk: Any, file_id: str) -> bytes | None:
+def archive(executor: Any, file_id: str) -> bytes | None:
     """The archive of one of these skills; None if it is not among them."""
-    ids = {tool.source.get("id") for tool in list_readable_skills(desk)}
+    ids = {tool.source.get("id") for tool in list_readable_skills(executor)}
     rows = StoredFile.objects.filter(skill_versions__in=ids, pk=parsed_id(file_id))
     file = rows.first()
     return storage.read_stored_file(file) if file else None

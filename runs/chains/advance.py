@@ -20,7 +20,7 @@ from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
 from plumbing import clock
 from runs.calls import bindings
-from runs.calls import rows as call_rows
+from runs.calls import call_records as call_rows
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded, RunWaits
 from runs.intake import checks
@@ -223,14 +223,14 @@ class Walk:
         )  # fmt: skip
         try:
             input, tool = steps.map_step_input(step, row, self.scope()), self.tool_of(step)
-            desk = calls.open_step_desk(self.run, self.spec, step, tool, self.lease)
-            record = calls.start_at_once(self.run, desk, row, tool, input, self.answered)
+            executor = calls.open_step_desk(self.run, self.spec, step, tool, self.lease)
+            record = calls.start_at_once(self.run, executor, row, tool, input, self.answered)
         except (StepFailed, IntegrityError):  # IntegrityError: another worker started this step
             return False
         self.answered, self.rows[step.key] = None, row
-        desk.perform([record])
-        self.run.has_untrusted = self.run.has_untrusted or desk.run.has_untrusted  # for the next step
-        self.answered = calls.answer_step(self.run, step, row, record, desk)
+        executor.perform([record])
+        self.run.has_untrusted = self.run.has_untrusted or executor.run.has_untrusted  # for the next step
+        self.answered = calls.answer_step(self.run, step, row, record, executor)
         return True
 
     def put_down(self) -> None:
@@ -243,7 +243,7 @@ class Walk:
                 self.tell(held.write(self.run))
         except LeaseLost:
             self.answered = None
-            held.desk.put_aside(held.desk.results)
+            held.executor.put_aside(held.executor.results)
             raise
         self.answered = None
 

@@ -15,8 +15,8 @@ from agents.tools import ToolResult, ToolSpec
 from functions.catalogue import as_pinned
 from plumbing.statements import insert_rows, update_each
 from registry import factory
-from runs.calls import bindings, hooks, results, resumption, rows
-from runs.calls.desk import Desk
+from runs.calls import bindings, call_records, hooks, results, resumption
+from runs.calls.executor import ToolCallExecutor
 from runs.events import record as events
 from runs.exceptions import LeaseLost
 from runs.models import Run, StepRun, ToolCallRecord
@@ -62,17 +62,17 @@ def granted_tool(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
 
 
 def open_step_desk(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
-    """A desk for this one tool, with the chain's grants and the step's policy."""
+    """A executor for this one tool, with the chain's grants and the step's policy."""
     narrowed = copy.copy(run)
     narrowed.policy = {"chain": spec.name, **step.policy.model_dump()}
     hooked = hooks.load_hooks(run, agent=spec.name, is_cancelled=getattr(lease, "is_cancelled", None))
-    desk = (kind or HeldDesk)(narrowed, lease, {tool.name: tool}, hooked=hooked)
-    desk.read_grants()
-    return desk
+    executor = (kind or HeldExecutor)(narrowed, lease, {tool.name: tool}, hooked=hooked)
+    executor.read_grants()
+    return executor
 
 
-class HeldDesk(Desk):
-    """A desk whose results are written together with the step they end, in one transaction."""
+class HeldExecutor(ToolCallExecutor):
+    """A executor whose results are written together with the step they end, in one transaction."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -85,7 +85,7 @@ class HeldDesk(Desk):
             return
         if record.pk in self.called_back:
             results.close_callbacks(record)
-        rows.write_result_columns(record, result)
+        call_records.write_result_columns(record, result)
         self.results.append(record)
         if result.keep is not None:
             result.keep()
@@ -103,7 +103,7 @@ class HeldDesk(Desk):
         if any(record.untrusted for record in self.results):
             run.has_untrusted = True
             Run.objects.filter(pk=run.pk, has_untrusted=False).update(has_untrusted=True)
-        return [("tool.finished", rows.finished_data(record)) for record in settled]
+        return [("tool.finished", call_records.finished_data(record)) for record in settled]
 
     def put_aside(self, records: list[ToolCallRecord]) -> None:
         """Results that came too late; a person may look them up."""
@@ -143,44 +143,44 @@ def call_tool(
     """Claim the row, record its call, make it, then settle the row or let it wait. Does nothing if
     another worker has it.
     """
-    desk = open_step_desk(run, spec, step, tool, lease)
+    executor = open_step_desk(run, spec, step, tool, lease)
     try:
         with transaction.atomic():
-            [record], entries = desk.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
+            [record], entries = executor.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
             started = "step.started", steps.describe_step(row, call=str(record.pk))
-            desk.tell(started, *entries)  # this locks the run's row, before that of its step
+            executor.tell(started, *entries)  # this locks the run's row, before that of its step
             if not steps.claim_step(row, Status.RUNNING, owner=owner, lease_s=lease_s, call=record, input=input):
                 raise AlreadyTaken
     except AlreadyTaken:
         return
-    desk.perform([record])
-    after_call(run, step, row, record, desk)
+    executor.perform([record])
+    after_call(run, step, row, record, executor)
 
 
 def resume_call(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: Any) -> None:
     """Continue a call after a wait or a crash: results are kept, nothing is repeated silently."""
     record = row.call
     assert record is not None
-    desk = open_step_desk(run, spec, step, find_step_tool(run, spec, step), lease)
-    resumption.resume_calls(desk, [record])
-    after_call(run, step, row, record, desk)
+    executor = open_step_desk(run, spec, step, find_step_tool(run, spec, step), lease)
+    resumption.resume_calls(executor, [record])
+    after_call(run, step, row, record, executor)
 
 
-def after_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, desk: HeldDesk) -> None:
+def after_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, executor: HeldExecutor) -> None:
     """Write what has become of the call, and of its step. Raises LeaseLost where another worker has the run."""
     try:
         with transaction.atomic():
-            desk.tell()  # the run's row is locked before its calls and steps
-            write_end(run, step, row, record, desk)
+            executor.tell()  # the run's row is locked before its calls and steps
+            write_end(run, step, row, record, executor)
     except LeaseLost:
-        desk.put_aside(desk.results)
+        executor.put_aside(executor.results)
         raise
-    desk.put_aside(desk.late)
+    executor.put_aside(executor.late)
 
 
-def write_end(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, desk: HeldDesk) -> None:
-    entries = desk.write(run)
-    if record in desk.late:
+def write_end(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, executor: HeldExecutor) -> None:
+    entries = executor.write(run)
+    if record in executor.late:
         return
     if record.outcome:
         settle_call(run, step, row, record, entries=entries)
@@ -209,33 +209,35 @@ class Answered:
     transaction.
     """
 
-    desk: HeldDesk
+    executor: HeldExecutor
     row: StepRun
 
     def write(self, run: Run) -> list[events.Entry]:
         """Returns its events. May be called again if its transaction was rolled back."""
-        entries: list[events.Entry] = self.desk.write(run)
+        entries: list[events.Entry] = self.executor.write(run)
         ours = {"status": Status.RUNNING, "attempt": self.row.attempt, "repeat": self.row.repeat}
         is_ours = update_each([self.row], steps.END, where=ours)
         return [*entries, steps.build_step_finished(self.row)] if is_ours else entries
 
 
 def start_at_once(
-    run: Run, desk: HeldDesk, row: StepRun, tool: ToolSpec, input: dict[str, Any], before: Answered | None
+    run: Run, executor: HeldExecutor, row: StepRun, tool: ToolSpec, input: dict[str, Any], before: Answered | None
 ) -> ToolCallRecord:
     """One transaction: the end of the previous call, the new row, its call, all events. Raises
     IntegrityError, LeaseLost.
     """
     with transaction.atomic():
         entries = before.write(run) if before else []
-        [record], called = desk.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
+        [record], called = executor.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
         row.call, row.input = record, input
         insert_rows(row)
-        desk.tell(*entries, ("step.started", steps.describe_step(row, call=str(record.pk))), *called)
+        executor.tell(*entries, ("step.started", steps.describe_step(row, call=str(record.pk))), *called)
     return record
 
 
-def answer_step(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, desk: HeldDesk) -> Answered | None:
+def answer_step(
+    run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, executor: HeldExecutor
+) -> Answered | None:
     """The step's end, written together with what comes next; None if the step continues, which is
     written now.
     """
@@ -244,8 +246,8 @@ def answer_step(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, 
         if not error or not may_retry(step.retry, row.attempt, error):
             status = Status.FAILED if error else Status.SUCCEEDED
             steps.close_step(row, status, output=None if read_call_error(record) else record.result, error=error)
-            return Answered(desk, row)
-    after_call(run, step, row, record, desk)
+            return Answered(executor, row)
+    after_call(run, step, row, record, executor)
     return None
 
 

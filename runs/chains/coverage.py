@@ -9,7 +9,7 @@ from agents.mapping import MappingError, search_expression
 from agents.schema import canonical_json
 from agents.spec import Covers, StepSpec
 from runs.models import Run, StepRun, ToolCallRecord
-from runs.rules.undone import Call
+from runs.rules.incomplete_calls import Call
 
 MISSING_KEPT = 100
 SHORT = 200  # characters of a text in a call's result

@@ -19,7 +19,7 @@ from devices.tools import has_settled
 from plumbing import clock
 from plumbing.statements import insert_each
 from runs.calls import inputs
-from runs.calls.rows import waits_for_time
+from runs.calls.call_records import waits_for_time
 from runs.events import record as events
 from runs.models import Approval, Run, StepRun, ToolCallRecord
 from runs.queue import endings, wakeups

@@ -35,7 +35,7 @@ from runs.rules.plan import may_retry
 
 from . import calls as step_calls
 from . import steps
-from .calls import HeldDesk, Request, read_call_error, settle_call
+from .calls import HeldExecutor, Request, read_call_error, settle_call
 from .fanout import (
     add_slots,
     add_to_counters,
@@ -178,35 +178,35 @@ class Slot:
     def batch(self, lease: StepLease) -> bool:
         """One batch from its claim to its rows. False: nothing was left."""
         began = flushed = time.monotonic()
-        desk = step_calls.open_step_desk(self.run, self.spec, self.step, self.tool, lease, kind=BatchDesk)
-        count = self.claim_and_record(desk, lease)
+        executor = step_calls.open_step_desk(self.run, self.spec, self.step, self.tool, lease, kind=BatchExecutor)
+        count = self.claim_and_record(executor, lease)
         calls = []
         for item, record in self.pairs:
             if not record.outcome and record.waiting_for != "approval":
                 before = time.monotonic()
-                desk.make(record)
+                executor.make(record)
                 calls.append(time.monotonic() - before)
-            desk.pairs.append((item, record))
+            executor.pairs.append((item, record))
             if time.monotonic() - flushed > FLUSH_S:
-                desk.flush(self.run, self.step, self.row)
+                executor.flush(self.run, self.step, self.row)
                 flushed = time.monotonic()
-        desk.flush(self.run, self.step, self.row)
+        executor.flush(self.run, self.step, self.row)
         self.crew.learn(count, time.monotonic() - began, calls)
         return count > 0
 
     # -- taking ---------------------------------------------------------------------------------------------------
 
     @transaction.atomic
-    def claim_and_record(self, desk: "BatchDesk", lease: StepLease) -> int:
+    def claim_and_record(self, executor: "BatchExecutor", lease: StepLease) -> int:
         """Take the next items; their calls are mapped, checked and recorded before the first is
         made.
         """
-        desk.tell()  # the run's row is locked before its calls and steps
+        executor.tell()  # the run's row is locked before its calls and steps
         batch = self.claim()
         lease.pks, lease.owner = [str(item.pk) for item in batch], batch[0].lease_owner if batch else ""
-        resumed = self.resume(desk, [item for item in batch if item.call is not None])
+        resumed = self.resume(executor, [item for item in batch if item.call is not None])
         fresh, requests, broken = self.mapped([item for item in batch if item.call is None])
-        records, entries = desk.record(requests, turn=0) if requests else ([], [])
+        records, entries = executor.record(requests, turn=0) if requests else ([], [])
         for item, record in zip(fresh, records, strict=True):
             item.call = record
         update_each(batch, CLAIMED)
@@ -245,10 +245,10 @@ class Slot:
         waiting = items(self.row).filter(status=Status.WAITING, call__waiting_for__in=WAITS).count()
         return min(self.crew.size, max(0, read_parallel_limit(self.spec, self.step) - waiting))
 
-    def resume(self, desk: "BatchDesk", rows: list[StepRun]) -> list[tuple[StepRun, ToolCallRecord]]:
+    def resume(self, executor: "BatchExecutor", rows: list[StepRun]) -> list[tuple[StepRun, ToolCallRecord]]:
         """The items whose call was recorded earlier, because it waited or its worker died."""
         for item in rows:
-            resumption.resume_call(desk, item.call)
+            resumption.resume_call(executor, item.call)
         return [(item, item.call) for item in rows]
 
     def mapped(self, rows: list[StepRun]) -> tuple[list[StepRun], list[Request], list[tuple[StepRun, dict]]]:
@@ -266,7 +266,7 @@ class Slot:
         return fresh, requests, broken
 
 
-class BatchDesk(HeldDesk):
+class BatchExecutor(HeldExecutor):
     """Results of one batch are written together; a slow call's result is written at once."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

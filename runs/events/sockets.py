@@ -12,15 +12,15 @@ from django.utils import translation
 from agents import roles
 from agents.exceptions import RateLimited
 from agents.http import parsers, throttles
+from agents.http.credential_checks import CredentialCheck
 from agents.http.renderers import translate_texts
-from agents.http.standing import Standing
 from agents.models import ApiKey
 from plumbing.sockets import RESTART, ClosesWhenBroken
 from plumbing.texts import find_language
 from plumbing.threads import in_thread
 from runs.events import stream
+from runs.events.connection_limits import STREAMS
 from runs.events.feed import FeedBroken
-from runs.events.places import STREAMS
 from runs.models import Run
 
 UNKNOWN, FORBIDDEN, MISSING, TOO_MANY = 4401, 4403, 4404, 4429
@@ -59,7 +59,7 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
 
     async def end_with_credential(self) -> None:
         """A key that is revoked or expires, and a login that is logged out, take their sockets with them."""
-        await Standing.of(self.key, self.scope.get("session"), roles.find_rank(self.user)).ends()
+        await CredentialCheck.of(self.key, self.scope.get("session"), roles.find_rank(self.user)).ends()
         await self.turn_away(UNKNOWN, "Your key or your login is no longer valid, or your role on the site changed.")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:

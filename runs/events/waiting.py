@@ -13,7 +13,7 @@ from runs.exceptions import RunGone
 from runs.models import Run, RunEvent
 from runs.models.run import RUN_JOINS
 
-from .places import Place
+from .connection_limits import Place
 
 LOOK_AGAIN_S = 15.0  # a broker that was unavailable loses messages; rows are not lost
 BROKER_AWAY_S = 1.0  # seconds between looks at the rows while nothing is heard

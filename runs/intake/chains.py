@@ -15,7 +15,7 @@ from runs.events import record as events
 from runs.exceptions import LeaseLost, SessionBusy
 from runs.models import Run, RunEvent, Session, StepRun, ToolCallRecord
 from runs.models.room import check_room
-from runs.queue import choice, endings, wakeups
+from runs.queue import endings, fair_queue, wakeups
 
 from . import authors, checks, options
 from .parts import parse_run_ids
@@ -49,7 +49,7 @@ def prepare_chain_run(
         last_event=1,
         **fields,
     )
-    choice.classify(run, parent=fields.get("parent"), is_batch=options.is_batch(run))
+    fair_queue.classify(run, parent=fields.get("parent"), is_batch=options.is_batch(run))
     return run
 
 
@@ -68,7 +68,7 @@ def insert_chain_runs(runs: list[Run], *, pinned: Sequence[StepRun] = ()) -> Non
     if sessions := [run.session for run in runs if run.session is not None and run.session._state.adding]:
         insert_each(sessions)
     for run in runs:
-        choice.line_up(run)
+        fair_queue.line_up(run)
     insert_each(runs)
     insert_each([build_chain_queued(run) for run in runs])
     if pinned:
@@ -158,7 +158,7 @@ def retry_chain(run: Run, *, user: Any, step: str | None = None, input: Any = No
         last_event=1,
         **fields,
     )
-    choice.classify(again, is_batch=options.is_batch(again))
+    fair_queue.classify(again, is_batch=options.is_batch(again))
     with transaction.atomic():
         require_free(run.session)
         insert_chain_runs([again])

@@ -13,7 +13,7 @@ from agents.models import Agent, AgentVersion, Chain
 from agents.tools import CallPending, ToolFailed, ToolResult
 from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
 from runs.models.room import check_room
-from runs.queue import choice, wakeups
+from runs.queue import fair_queue, wakeups
 
 from . import authors, chains, checks, context, options
 
@@ -168,8 +168,8 @@ def store_child(child: Run, parent: Run, agent: Agent, session: Session | None, 
             session = session or open_child_session(parent, agent, depth=child.depth, limit=checks.depth_limit(parent))
             mark(session, child.has_untrusted)
             child.session = session
-            choice.classify(child, parent=parent)
-            choice.line_up(child)
+            fair_queue.classify(child, parent=parent)
+            fair_queue.line_up(child)
             child.save(force_insert=True)
             parts = [{"type": "text", "text": text}]
             session.add_message(Message.Role.USER, parts, run=child, untrusted=child.has_untrusted)

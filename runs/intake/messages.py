@@ -17,7 +17,7 @@ from runs.events import record as events
 from runs.models import Message, Run, RunEvent, Session
 from runs.models.room import check_room
 from runs.models.session import NOT_SHOWN, SCHEDULED, join_part_texts
-from runs.queue import choice, wakeups
+from runs.queue import fair_queue, wakeups
 
 from . import caller_tools, chains, checks, options, pins, sessions
 from . import context as contexts
@@ -86,7 +86,7 @@ def accept_message(
             session = sessions.choose_session(
                 run, session, run.agent, on_busy, device=device, title=title, parent=parent, thread=thread
             )
-            choice.line_up(run)
+            fair_queue.line_up(run)
             insert_rows(run)  # before a new session: foreign keys are checked at the commit
             options.limit_cost(run)
             about = {NOT_SHOWN: True} if continues else {}
@@ -174,7 +174,7 @@ def message_run(
         deadline=checks.deadline(spec, timeout),
         last_event=1,
     )
-    choice.classify(run, is_batch=options.is_batch(run))
+    fair_queue.classify(run, is_batch=options.is_batch(run))
     limit = min(timeout, spec.timeout_s) if timeout and spec else None
     options.settle_options(run, spec, timeout=limit, reserved=[tool["name"] for tool in tools or ()])
     return run
@@ -198,7 +198,7 @@ def open_sessions(runs: list[tuple[Run, str, str | None]]) -> None:
         messages.append(Message(session=run.session, seq=1, role=Message.Role.USER, content=content, run=run))
     insert_each([run.session for run, _, _ in runs])
     for run, _, _ in runs:
-        choice.line_up(run)
+        fair_queue.line_up(run)
     insert_each([run for run, _, _ in runs])
     for run, _, _ in runs:
         options.limit_cost(run)

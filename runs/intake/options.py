@@ -21,7 +21,7 @@ from agents.schema import check_schema
 from agents.spec import ModelParams
 from agents.unknown import unknown_names
 from runs.models import Budget, Run
-from runs.rules import marks
+from runs.rules import untrusted_tags
 
 JSON = Any
 NAMES = (
@@ -150,7 +150,7 @@ def render_variables(values: dict[str, JSON], run: Run) -> dict[str, JSON]:
 
 def mark_variable(value: JSON) -> JSON:
     if isinstance(value, str):
-        return marks.mark_untrusted(value, "variable")
+        return untrusted_tags.mark_untrusted(value, "variable")
     if isinstance(value, list):
         return [mark_variable(one) for one in value]
     return {name: mark_variable(one) for name, one in value.items()} if isinstance(value, dict) else value

@@ -24,7 +24,7 @@ from knowledge.indexing import parsing
 from plumbing.waits import run_blocking
 from runs.models import Message
 from runs.models.session import list_file_ids, parsed_id
-from runs.rules.marks import mark_untrusted
+from runs.rules.untrusted_tags import mark_untrusted
 
 FIELDS = {
     "text": ("type", "text", "untrusted"),

@@ -8,7 +8,7 @@ from registry import factory
 from registry.agents import LiveAgent
 from registry.exceptions import CannotBuild
 from registry.routing.router import Route
-from runs.calls import routing, shown
+from runs.calls import model_messages, routing
 from runs.exceptions import RunDone, RunEnded
 from runs.intake import caller_tools, options
 from runs.models import Run
@@ -35,7 +35,7 @@ def load_run_agent(run: Run, lease: Lease) -> LiveAgent:
 
 def choose_agent(run: Run, lease: Lease) -> None:
     """Ask the router, and store its choice in the run and in a session that had no agent."""
-    message = shown.own_messages(run)[0]
+    message = model_messages.own_messages(run)[0]
     session_agent = run.session.agent if run.session else None
     route = routing.choose_route(run.principal, message.text, run=run, session_agent=session_agent)
     try:

@@ -21,8 +21,8 @@ from registry.agents import ModelReply, ModelToolCall
 from registry.exceptions import ModelCancelled, ModelFailed
 from registry.llm.answer_builder import TOO_LONG, name_cut
 from registry.llm.errors import OVERFLOW
-from runs.calls import hooks, offers, resumption, rows, shown
-from runs.calls.desk import Desk
+from runs.calls import call_records, hooks, model_messages, offers, resumption
+from runs.calls.executor import ToolCallExecutor
 from runs.calls.offers import COMPLETE
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
@@ -30,7 +30,7 @@ from runs.intake import caller_tools, checks
 from runs.models import ModelCall, Run, ToolCallRecord
 from runs.queue import budgets, endings
 from runs.queue.leases import Lease
-from runs.rules import stuck, undone
+from runs.rules import incomplete_calls, stuck
 from runs.rules.answers import Step
 from runs.rules.replies import parse_reply_json
 
@@ -58,7 +58,7 @@ class Conversation:
         self.spec = self.live.spec
         self.caller_tools = caller_tools.specs(run.policy)
         self.hooks = hooks.load_hooks(run, agent=self.spec.name, is_cancelled=lease.is_cancelled, is_new=was_routed)
-        self.desk = Desk(run, lease, self.all_tools(), agent=self.spec.name, hooked=self.hooks)
+        self.executor = ToolCallExecutor(run, lease, self.all_tools(), agent=self.spec.name, hooked=self.hooks)
         self.budgets = budgets.Watch(run)
         self.records: list[ToolCallRecord] = []  # this run's calls so far, according to their rows
         self.shortened = 0  # how often, because the conversation was too long for the model
@@ -88,7 +88,7 @@ class Conversation:
         if not is_whole:  # else the caller keeps the conversation
             summary.keep_up(self.run, self.live, self.lease)
         spec = shortening.all_context(self.spec) if is_whole else self.spec
-        self.messages = facts.opening(self.run) or shown.opening(
+        self.messages = facts.opening(self.run) or model_messages.opening(
             self.run, spec, memory.render_memories(self.run, self.lease)
         )
         if self.run.turns or self.run.attempt > 1:
@@ -109,15 +109,15 @@ class Conversation:
 
     def catch_up(self) -> None:
         """Finish the last turn's open calls, then show the model all turns so far."""
-        answers = shown.answers(self.run)
+        answers = model_messages.answers(self.run)
         self.run.turns = len(answers)
-        self.records = shown.list_model_calls(self.run)
+        self.records = model_messages.list_model_calls(self.run)
         last = [record for record in self.records if record.turn == self.run.turns]
         if any(not record.outcome for record in last):
-            self.desk.read_grants()
-            resumption.resume_calls(self.desk, last)
+            self.executor.read_grants()
+            resumption.resume_calls(self.executor, last)
         self.stop_or_wait(last)
-        self.messages += shown.turns(self.run, answers)
+        self.messages += model_messages.turns(self.run, answers)
         if last:
             self.look_for_circles()
         elif answers:
@@ -134,12 +134,12 @@ class Conversation:
     def turn(self) -> tuple[ModelReply, tuple[ModelToolCall, ...]]:
         """One model call and its tool calls. The last turn has no tools but those of a caller who demands a call."""
         self.require_shared()
-        self.desk.read_grants()
+        self.executor.read_grants()
         is_last = self.run.turns >= self.max_turns
         has_calls = not is_last or (self.must_call and self.run.turns == self.max_turns)
         if not has_calls:
             self.messages.append({"role": "user", "content": OUT_OF_STEPS})
-        offer = offers.Offer([]) if is_last else offers.build_offer(self.desk, self.records)
+        offer = offers.Offer([]) if is_last else offers.build_offer(self.executor, self.records)
         of_step = (COMPLETE,) if self.run.policy.get("step") and offer.names else ()
         question: dict[str, Any] = {
             "tool_names": offer.names,
@@ -222,10 +222,10 @@ class Conversation:
         is_whole = self.run.session is not None and self.run.session.is_sent_whole
         spec = shortening.less_context(self.spec, self.shortened - 1 if is_whole else self.shortened)
         summary.keep_up(self.run, self.live.changed(spec), self.lease)
-        messages = facts.opening(self.run) or shown.opening(
+        messages = facts.opening(self.run) or model_messages.opening(
             self.run, spec, memory.render_memories(self.run, self.lease)
         )
-        messages += shown.turns(self.run, shown.answers(self.run))
+        messages += model_messages.turns(self.run, model_messages.answers(self.run))
         return shortening.cut_results([*messages, *notes], self.shortened)
 
     def write_answer(self, reply: ModelReply, calls: list[dict[str, Any]]) -> events.Entry:
@@ -300,24 +300,24 @@ class Conversation:
         """Write the turn in one transaction and make its calls; then wait, end, or show the model
         the results.
         """
-        checked = hooks.check_calls_by_hooks(self.desk, requested)
+        checked = hooks.check_calls_by_hooks(self.executor, requested)
         with transaction.atomic():
             calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in checked]
             answered = self.write_answer(reply, calls)
-            records, entries = self.desk.record(checked, self.run.turns)
+            records, entries = self.executor.record(checked, self.run.turns)
             self.write([answered, *entries])
             self.settle(reply)
         self.records += records
-        self.desk.perform(records)
+        self.executor.perform(records)
         self.stop_or_wait(records)
-        self.messages += shown.turn_messages(reply.text, records, reply.kept)
+        self.messages += model_messages.turn_messages(reply.text, records, reply.kept)
         self.look_for_circles()
 
     def stop_or_wait(self, records: list[ToolCallRecord]) -> None:
         check_alive(self.run, self.lease)
         waiting = [record for record in records if not record.outcome and record.waiting_for]
         if waiting:
-            raise RunWaits(waiting[0].waiting_for, rows.earliest(waiting))
+            raise RunWaits(waiting[0].waiting_for, call_records.earliest(waiting))
         for record in records:
             if record.name == COMPLETE.name and record.kind == COMPLETE.kind and record.outcome == "ok":
                 self.complete(record.result)
@@ -400,7 +400,7 @@ class Conversation:
         if not text.strip():
             status = Status.FAILED
             error = error or {"code": "empty_reply", "message": explain_empty(finish)}
-        calls = shown.remembered_calls(self.records)
+        calls = model_messages.remembered_calls(self.records)
         return endings.finish_run(
             self.run,
             status,
@@ -421,7 +421,7 @@ class Conversation:
             return Status.PARTIAL, {"code": "step_limit", "message": f"the limit of {self.max_turns} steps was reached"}
         if self.run.parent_id is None:
             return Status.SUCCEEDED, None
-        error = undone.shortfall([undone.Call.of(record) for record in self.records])
+        error = incomplete_calls.shortfall([incomplete_calls.Call.of(record) for record in self.records])
         if error is None:
             return Status.SUCCEEDED, None
         was_any_made = any(record.outcome == "ok" and record.kind != COMPLETE.kind for record in self.records)

@@ -7,7 +7,7 @@ from typing import Any
 
 from runs.exceptions import RunEnded
 from runs.models import Message, ModelCall, Run
-from runs.rules import marks
+from runs.rules import untrusted_tags
 
 JSON = Any
 ABOUT = "remember"  # in the run's policy: {"session", "after", "to"}
@@ -57,7 +57,9 @@ def opening(run: Run) -> list[dict[str, JSON]]:
     text = transcript(run.policy[ABOUT])
     if not text:
         raise RunEnded(Run.Status.CANCELLED, "session_deleted", "the conversation was deleted, or has no text")
-    shown = f"{marks.NOTE}\n\n{marks.mark_untrusted(text, 'conversation')}" if run.has_untrusted else text
+    shown = (
+        f"{untrusted_tags.NOTE}\n\n{untrusted_tags.mark_untrusted(text, 'conversation')}" if run.has_untrusted else text
+    )
     return [{"role": "system", "content": ASK}, {"role": "user", "content": shown}]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from registry.agents import ModelReply
-from runs.calls import shown
+from runs.calls import model_messages
 from runs.calls.hooks import Hooks
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded
@@ -25,7 +25,7 @@ def check_message(run: Run, lease: Lease, hooks: Hooks) -> None:
     """
     if not hooks.at("message_in") or run.policy.get(CHECKED):
         return
-    own = shown.own_messages(run)
+    own = model_messages.own_messages(run)
     for message in own:
         about = {"parts": [part.get("type") for part in message.content], "input": run.input}
         outcome = hooks.ask("message_in", message.text, name="text", untrusted=message.untrusted, **about)
@@ -65,7 +65,7 @@ def checked_reply(conversation: Any, reply: ModelReply) -> ModelReply:
         raise RunEnded(Run.Status.FAILED, DENIED, outcome.reason)
     if outcome.kind != REPLACE:
         return reply
-    conversation.desk.tell(*outcome.events)
+    conversation.executor.tell(*outcome.events)
     return replace(reply, text=outcome.value, response={}, reasoning="", kept={})
 
 

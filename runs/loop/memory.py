@@ -2,7 +2,7 @@
 
 from knowledge.memory import recall
 from registry.routing.embeddings import find_similarities
-from runs.calls import shown
+from runs.calls import model_messages
 from runs.events import record as events
 from runs.intake import authors
 from runs.models import Run
@@ -23,7 +23,7 @@ def render_memories(run: Run, lease: Lease) -> str:
 
 
 def choose_memories(run: Run, lease: Lease) -> str:
-    text = "\n".join(message.text for message in shown.own_messages(run))
+    text = "\n".join(message.text for message in model_messages.own_messages(run))
     recalled = recall.for_prompt(
         run.principal_id, run.agent_id, text, authors=authors.find_run_owners(run), tokens=run.agent.memory_tokens,
         similar=find_similarities,

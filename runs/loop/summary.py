@@ -7,7 +7,7 @@ from django.db import transaction
 from agents.models import AgentSpec
 from registry.agents import LiveAgent
 from registry.exceptions import ModelCancelled, ModelFailed
-from runs.calls import shown
+from runs.calls import model_messages
 from runs.events import record as events
 from runs.exceptions import LeaseLost
 from runs.models import Message, Run, Session
@@ -31,7 +31,9 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     if not older:
         return
     text = "\n".join(f"{message.role}: {message.words}" for message in older)
-    text = text[-2 * spec.context_tokens * shown.CHARS_PER_TOKEN :]  # what a model cannot read it cannot summarise
+    text = text[
+        -2 * spec.context_tokens * model_messages.CHARS_PER_TOKEN :
+    ]  # what a model cannot read it cannot summarise
     earlier = f"Earlier summary:\n{session.summary}\n\n" if session.summary else ""
     messages = [{"role": "system", "content": ASK}, {"role": "user", "content": f"{earlier}Conversation:\n{text}"}]
     watch = budgets.Watch(run)
@@ -63,12 +65,14 @@ def falling_out(session: Session, spec: AgentSpec, run: Run) -> list[Message]:
 
     Done in portions, not for every message: the remaining messages take at most half of the tokens.
     """
-    own = shown.own_messages(run)
+    own = model_messages.own_messages(run)
     until = own[0].seq if own else session.last_seq + 1  # messages waiting for their turn are not answered yet
     before = Message.objects.filter(session=session, seq__gt=session.summarised_to, seq__lt=until)
-    rows, budget = list(before.exclude(run=run).order_by("-seq")), spec.context_tokens * shown.CHARS_PER_TOKEN
-    are_few = len(rows) <= shown.most_messages(spec)
-    if are_few and len(list(shown.iterate_fitting_messages(rows, budget, run.principal_id))) == len(rows):
+    rows, budget = list(before.exclude(run=run).order_by("-seq")), spec.context_tokens * model_messages.CHARS_PER_TOKEN
+    are_few = len(rows) <= model_messages.most_messages(spec)
+    if are_few and len(list(model_messages.iterate_fitting_messages(rows, budget, run.principal_id))) == len(rows):
         return []
-    keep = len(list(shown.iterate_fitting_messages(rows[: spec.context_messages], budget // 2, run.principal_id)))
+    keep = len(
+        list(model_messages.iterate_fitting_messages(rows[: spec.context_messages], budget // 2, run.principal_id))
+    )
     return rows[keep:][::-1]

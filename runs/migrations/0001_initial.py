@@ -93,7 +93,7 @@ class Migration(migrations.Migration):
                 ('queued_at', models.DateTimeField(default=plumbing.clock.near)),
                 ('pool', models.CharField(default='default', help_text='Workers that serve this pool take it.', max_length=32)),
                 ('priority', models.PositiveSmallIntegerField(choices=[(0, 'person'), (1, 'trigger'), (2, 'schedule'), (3, 'batch')], default=0)),
-                ('place', models.BigIntegerField(blank=True, editable=False, help_text='Its place in the queue (runs/queue/choice.py).', null=True)),
+                ('place', models.BigIntegerField(blank=True, editable=False, help_text='Its place in the queue (runs/queue/fair_queue.py).', null=True)),
                 ('needs', models.PositiveSmallIntegerField(default=0, editable=False, help_text='Workers that know an older format of definitions leave it.')),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('finished_at', models.DateTimeField(blank=True, null=True)),

@@ -46,7 +46,7 @@ class StepRun(models.Model):
     error = models.JSONField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
-    # While it waits for workers (runs/queue/choice.py): as on the run.
+    # While it waits for workers (runs/queue/fair_queue.py): as on the run.
     principal = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", editable=False,
         db_index=False, db_constraint=False,

@@ -40,7 +40,7 @@ class RunQuerySet(models.QuerySet):
         """Queued, or in progress with a lease that has expired by the database's clock; none
         while the site is on hold."""
         queued = Q(status=Run.Status.QUEUED, after=None)
-        ours = self.exclude(trigger=Run.Trigger.EXTERNAL)  # those are claimed through runs.worker.external
+        ours = self.exclude(trigger=Run.Trigger.EXTERNAL)  # those are claimed through runs.worker.external_runs
         return ours.filter(SiteHold.absent(), queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=clock.Now()))
 
     def above(self, pk: uuid.UUID) -> Self:
@@ -184,7 +184,7 @@ class Run(models.Model):
     pool = models.CharField(max_length=32, default="default", help_text="Workers that serve this pool take it.")
     priority = models.PositiveSmallIntegerField(choices=Priority.choices, default=Priority.PERSON)
     place = models.BigIntegerField(
-        null=True, blank=True, editable=False, help_text="Its place in the queue (runs/queue/choice.py)."
+        null=True, blank=True, editable=False, help_text="Its place in the queue (runs/queue/fair_queue.py)."
     )
     needs = models.PositiveSmallIntegerField(
         default=0, editable=False, help_text="Workers that know an older format of definitions leave it."

@@ -24,7 +24,7 @@ from plumbing.statements import Select
 from registry.llm.bids import Bid
 from runs.exceptions import RunEnded, RunWaits
 from runs.models import Budget, Hold, Run, Tally
-from runs.rules import stakes
+from runs.rules import reservations
 
 from . import endings
 
@@ -124,7 +124,7 @@ def reserve(run: Run, budgets: list[Budget], bid: Bid) -> tuple[list[Hold], int]
     """Hold this bid in every budget, or in none. Raises RunEnded(budget_exhausted), Crowded."""
     holds = enter(run, budgets)
     rooms = [compute_budget_room(budget, hold.tally) for budget, hold in zip(budgets, holds, strict=True)]
-    stake = stakes.stake(bid, rooms)
+    stake = reservations.stake(bid, rooms)
     if stake is None:
         raise RunEnded(Run.Status.FAILED, "budget_exhausted", shortage(budgets, holds, bid))
     for budget, hold, (tokens, cost) in zip(budgets, holds, stake.amounts, strict=True):
@@ -186,10 +186,10 @@ def take_budget(budget: Budget, hold: Hold, tokens: int, cost: int) -> bool:
     return True
 
 
-def compute_budget_room(budget: Budget, tally: Tally) -> stakes.Room:
+def compute_budget_room(budget: Budget, tally: Tally) -> reservations.Room:
     tokens = None if budget.max_tokens is None else budget.max_tokens - tally.tokens
     cost = None if budget.max_cost is None else units(budget.max_cost) - tally.cost
-    return stakes.Room(tokens, cost)
+    return reservations.Room(tokens, cost)
 
 
 @transaction.atomic
@@ -342,9 +342,9 @@ def shortage(budgets: list[Budget], holds: list[Hold], bid: Bid) -> str:
     """The first budget without room even for a short answer."""
     for budget, hold in zip(budgets, holds, strict=True):
         room, tally = compute_budget_room(budget, hold.tally), hold.tally
-        if stakes.stake(bid, [room]) is not None:
+        if reservations.stake(bid, [room]) is not None:
             continue
-        if room.tokens is not None and stakes.stake(bid, [stakes.Room(room.tokens, None)]) is None:
+        if room.tokens is not None and reservations.stake(bid, [reservations.Room(room.tokens, None)]) is None:
             return f"{budget}: {tally.tokens} of {budget.max_tokens} tokens are used, too many for another call"
         used = f"{convert_units(tally.cost):f} of {budget.max_cost} US dollars are used"
         return f"{budget}: {used}, too much for another call"

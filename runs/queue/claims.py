@@ -19,7 +19,7 @@ from runs.events import record as events
 from runs.models import Run, StepRun
 from runs.models.run import TAKE, Seen
 
-from . import budgets, choice, limits, pauses
+from . import budgets, fair_queue, limits, pauses
 from .leases import KEEPER, worker_name
 from .limits import LimitReached
 
@@ -43,7 +43,7 @@ def claim_next(pool: str, *, floor: int = 0) -> Run | None:
 
     `floor`: the highest priority to take if such runs wait; see choice.floor.
     """
-    pick: Pick = choice.CHOOSE.keys
+    pick: Pick = fair_queue.CHOOSE.keys
     for _ in range(TRIES):
         try:
             run = claim_chosen(pick, pool, floor)

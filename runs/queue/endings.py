@@ -16,7 +16,7 @@ from runs.models import Approval, InputRequest, Message, Run, Session, StepRun, 
 from runs.models.figures import totals
 from runs.models.session import FINISH
 
-from . import choice, pauses, timers, wakeups
+from . import fair_queue, pauses, timers, wakeups
 from .leases import Lease, tell_cancelled
 from .locks import lock_above
 
@@ -205,7 +205,7 @@ def release_followers(run: Run, reply: Message | None) -> None:
 def release_follower(follower: Run, row: Any) -> None:
     """It is its turn: a worker may take it, or the outside program that it is for."""
     follower.after_id = None
-    choice.line_up(follower)
+    fair_queue.line_up(follower)
     now = clock.near()
     until = F("deadline") + (now - follower.queued_at)  # it stood behind another run, which is no work of its own
     queued = row.filter(status=Status.QUEUED, finished_at=None)  # not if it was cancelled in the meantime
@@ -224,7 +224,7 @@ def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
     run, now = WAITING.first(run=run_id), clock.near()
     if run is None or (waiting_for and run.waiting_for != waiting_for and run.chain_version_id is None):
         return False
-    queued: dict[str, Any] = {"wake_at": None, "queued_at": now, "place": choice.bind_place(run)}
+    queued: dict[str, Any] = {"wake_at": None, "queued_at": now, "place": fair_queue.bind_place(run)}
     if run.change(Status.QUEUED, where={"status": Status.WAITING}, **queued) is None:
         return False
     wakeups.enqueue(run)
@@ -265,7 +265,7 @@ def let_run_wait(run: Run, lease: Lease, waiting_for: str, until: datetime | Non
 def requeue_run(run: Run, lease: Lease, **needs: Any) -> None:
     """Put a claimed run back for other workers: those of its pool, or that know a newer format (`needs`)."""
     freed: dict[str, Any] = {"lease_owner": "", "lease_expires_at": None, "queued_at": clock.near(), **needs}
-    if run.change(Status.QUEUED, where=lease.conditions(), **freed, place=choice.bind_place(run)) is not None:
+    if run.change(Status.QUEUED, where=lease.conditions(), **freed, place=fair_queue.bind_place(run)) is not None:
         wakeups.enqueue(run)
 
 

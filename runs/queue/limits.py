@@ -17,7 +17,7 @@ from plumbing.statements import Select, Update
 from runs.models import Run
 from runs.models.run import CLAIM, build_claim_columns
 
-from .choice import QUEUE, best, order_queue, ready
+from .fair_queue import QUEUE, best, order_queue, ready
 
 FEW = 16  # rows to choose from, since other workers may be taking the first of them
 Position = tuple[int, int, Any]  # priority, place, id

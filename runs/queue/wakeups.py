@@ -1,4 +1,4 @@
-"""Wakes workers, after the commit of the rows that they are to take (`runs/queue/choice.py`).
+"""Wakes workers, after the commit of the rows that they are to take (`runs/queue/fair_queue.py`).
 
 Runs and chain steps are rows with a place in the queue; a carrier (`runs/queue/carriers/`) says that
 there are some.
@@ -14,7 +14,7 @@ from django.db import transaction
 from runs.models import Run
 from runs.queue import carriers
 
-from . import choice
+from . import fair_queue
 
 MOST_RINGS = 32  # for many rows at once: a worker that takes one looks for the next by itself
 
@@ -32,7 +32,7 @@ def enqueue_all(runs: Sequence[Run]) -> None:
 def enqueue_step(run: Run, step: Any, slots: Any = 1, **mark: Any) -> None:
     """Let `slots` workers work on this step (a QuerySet of its row); `mark` are further columns."""
     key = {"principal_id": run.principal_id, "pool": run.pool, "priority": run.priority}
-    step.update(**key, place=choice.step_place(run), slots=slots, **mark)
+    step.update(**key, place=fair_queue.step_place(run), slots=slots, **mark)
     transaction.on_commit(lambda: ring(run.pool, slots if isinstance(slots, int) else 1))
 
 

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from .addresses_in_text import find_handles
 from .dates import parse_day
-from .handles import find_handles
 from .words import Marked, Words, longer_words
 
 PERSON, TRUSTED, STRANGER, UNKNOWN = "person", "trusted", "stranger", "unknown"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from plumbing.lookalikes import fold_lookalikes
+from plumbing.confusables import fold_lookalikes
 
 from .dates import Day, find_dates, parse_day, without_dates
 

@@ -24,7 +24,7 @@ from runs.intake import checks
 from runs.intake.messages import first_event
 from runs.loop import facts
 from runs.models import Message, Run, Session
-from runs.queue import choice, endings, wakeups
+from runs.queue import endings, fair_queue, wakeups
 
 log = logging.getLogger(__name__)
 Summary = Agent.MemorySummary
@@ -70,7 +70,7 @@ def start_summary(session_id: Any, now: datetime) -> int:
     session.save(update_fields=["remembered_to", "remembering"])
     if run is None:
         return 0
-    choice.line_up(run)
+    fair_queue.line_up(run)
     insert_rows(run)
     insert_rows(first_event(run))
     wakeups.enqueue(run)
@@ -104,7 +104,7 @@ def build_summary_run(session: Session) -> Run | None:
         policy=facts.build_fact_policy(session), has_untrusted=session.has_untrusted, last_event=1,
         metadata={"session": str(session.pk)}, deadline=checks.deadline(version.read_spec()),
     )  # fmt: skip
-    choice.classify(run)
+    fair_queue.classify(run)
     return run
 
 

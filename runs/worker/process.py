@@ -5,11 +5,11 @@ other worker does. `supervisor/programs.py` makes a process of it; a Celery work
 
 from django.conf import settings
 
-from .crew import Crew, most_runs
+from .dispatcher import Pickup, Work
 from .libraries import warm_in_background
-from .pickup import Pickup, Work
+from .preload import warm_worker
+from .run_pool import Crew, most_runs
 from .ticker import Ticker
-from .warmth import warm_worker
 
 
 class Worker:

@@ -19,10 +19,10 @@ from plumbing import clock
 from plumbing.statements import Select
 from runs.events import record as events
 from runs.models import Approval, Run, ToolCallRecord
-from runs.queue import budgets, choice, endings, wakeups
+from runs.queue import budgets, endings, fair_queue, wakeups
 from runs.queue.locks import lock_run
 
-from . import external
+from . import external_runs
 
 log = logging.getLogger(__name__)
 BATCH = 500
@@ -45,7 +45,7 @@ def tick_recovery(now: datetime | None = None) -> dict[str, int]:
         "woken": wake_due(now),
         "answered": wake_answered(),
         "released": release_orphans(now),
-        "vanished": external.release_vanished(now),
+        "vanished": external_runs.release_vanished(now),
         "released_holds": budgets.release_stale(now),
         "reclaimed": line_up_lost(now),
         "lined_up": line_up_queued(),
@@ -249,7 +249,7 @@ def line_up(unplaced: Unplaced, **filters: Any) -> int:
 def line_up_some(unplaced: Unplaced, **filters: Any) -> Counter[str]:
     """How many runs of each pool got a place."""
     runs = unplaced.rows.all(**filters)
-    choice.line_up_again(runs)
+    fair_queue.line_up_again(runs)
     return Counter(run.pool for run in runs)
 
 

@@ -14,7 +14,7 @@ from functions import interpreter, sandbox
 from plumbing.database import DATABASE_GONE
 from plumbing.statements import Select
 from plumbing.stored_rows import RowGone
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 from runs.calls import inputs
 from runs.chains import advance as chains
 from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
@@ -24,7 +24,7 @@ from runs.queue import budgets, endings
 from runs.queue.claims import claim_run
 from runs.queue.leases import KEEPER, Lease, hold_lease
 
-from .suspects import SUSPECTS
+from .crash_quarantine import SUSPECTS
 
 log = logging.getLogger(__name__)
 Status = Run.Status
@@ -41,7 +41,7 @@ def execute_run(run_id: str) -> None:
 def carry_out(run: Run) -> None:
     """Work on a claimed run until it ends or waits."""
     id, waits = str(run.pk), False
-    with hold_lease(Lease(run)) as lease, apart.count_against(run.principal_id):
+    with hold_lease(Lease(run)) as lease, parse_in_child.count_against(run.principal_id):
         interpreter.continue_interpreter(id, run.attempt)
         try:
             waits = work_and_settle(run, lease)

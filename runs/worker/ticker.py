@@ -23,7 +23,7 @@ from connectors.logins import checking
 from knowledge.indexing import accounts
 from knowledge.indexing import work as indexing
 from plumbing import clock, threads
-from runs.queue import duties, timers
+from runs.queue import job_leases, timers
 from runs.queue.leases import worker_name
 from runs.schedules import tick as schedules
 from runs.schedules import triggers
@@ -120,7 +120,7 @@ class Ticker:
         while not self.stopping.is_set():
             self.rest(self.turn())
         if self.renew_at:
-            attempt(duties.release_duty, TICKS, self.name)
+            attempt(job_leases.release_duty, TICKS, self.name)
 
     def rest(self, seconds: float) -> None:
         """Sleep until the next turn. The process that ticks wakes at each due time before that."""
@@ -156,8 +156,8 @@ class Ticker:
         if not self.is_ready:
             ensure_rows()
             self.is_ready = True
-        if not duties.take_duty(TICKS, self.name, lease_s()):
-            self.is_ready = duties.exists(TICKS)  # a database that failed over may have lost the rows
+        if not job_leases.take_duty(TICKS, self.name, lease_s()):
+            self.is_ready = job_leases.exists(TICKS)  # a database that failed over may have lost the rows
             return False
         self.alarm.listen()
         self.renew_at = began + lease_s() / 3
@@ -181,16 +181,16 @@ class Ticker:
     def start_rare(self) -> None:
         """Rare work may take long: its own row says who does it and when it is due again."""
         ensure_rows()
-        due = set(duties.find_unowned_duties().values_list("name", flat=True))
+        due = set(job_leases.find_unowned_duties().values_list("name", flat=True))
         for job in RARELY:
-            if job.name in due and duties.take_duty(job.name, self.name, RARE_LEASE_S):
+            if job.name in due and job_leases.take_duty(job.name, self.name, RARE_LEASE_S):
                 self.do(job.name, lambda job=job: self.do_rare(job))
 
     def do_rare(self, job: Job) -> None:
         try:
             job.work()
         finally:
-            duties.finish_duty(job.name, self.name, job.every_s)
+            job_leases.finish_duty(job.name, self.name, job.every_s)
 
 
 def lease_s() -> float:
@@ -198,9 +198,9 @@ def lease_s() -> float:
 
 
 def ensure_rows() -> None:
-    duties.ensure_duty(TICKS)
+    job_leases.ensure_duty(TICKS)
     for job in RARELY:
-        duties.ensure_duty(job.name, job.every_s)
+        job_leases.ensure_duty(job.name, job.every_s)
 
 
 def attempt(work: Callable[..., Any], *arguments: Any) -> Any:

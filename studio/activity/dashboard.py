@@ -17,7 +17,7 @@ from runs.models.figures import dashboard as figures
 from runs.models.figures.dashboard import Day
 
 from ..base import render_shell_page, require_login, seen_runs, sees_everyone
-from ..namesakes import mark_namesakes
+from ..owner_urls import mark_namesakes
 
 WIDTH, HEIGHT = 720, 150
 GROUPS = {

@@ -12,9 +12,9 @@ from django.views.decorators.http import require_POST
 from agents.exceptions import Conflict, MusterError
 from agents.models import Chain, Provider, Tool
 from runs.api import chain_pictures
-from runs.intake import again as retries
 from runs.intake import messages as intake
 from runs.intake import options
+from runs.intake import retry as retries
 from runs.intake.parts import parse_run_ids
 from runs.models import Artifact, Message, ModelCall, Run
 from runs.models.figures import totals
@@ -22,7 +22,7 @@ from runs.queue import endings, workers
 
 from ..base import add_refusal_message, render_shell_page, require_login
 from ..conversations import memory, message_files
-from ..namesakes import mark_namesake
+from ..owner_urls import mark_namesake
 from .waterfall import waterfall
 
 # How the codes of errors begin that a model or its provider causes.

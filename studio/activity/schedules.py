@@ -32,7 +32,7 @@ from runs.schedules import tick as schedules
 
 from ..base import add_refusal_message, render_shell_page, require_login
 from ..labels import in_language, render_label
-from ..namesakes import address, find_by_name, mark_namesakes
+from ..owner_urls import address, find_by_name, mark_namesakes
 from ..start import NamedForm
 
 LISTED, PER_SCHEDULE, OCCURRENCES = 200, 62, 600

@@ -12,7 +12,7 @@ from agents.models.team import SLUG, Owned
 from runs.models.figures import agents as figures
 
 from ..base import render_shell_page, require_login
-from ..namesakes import find_by_name
+from ..owner_urls import find_by_name
 from .agent_fields import fields_by_tab, make_model_param_fields
 from .lists import list_page, namesake
 

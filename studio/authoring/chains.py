@@ -14,7 +14,7 @@ from runs.models import Run
 from runs.models.figures import agents as figures
 
 from ..base import render_shell_page, require_login
-from ..namesakes import find_by_name
+from ..owner_urls import find_by_name
 from .agent_fields import fields_by_tab
 from .agents import find_teams
 from .lists import list_page, namesake

@@ -22,7 +22,7 @@ from knowledge.skills.scripts import create_script_draft
 from plumbing.untrusted.archives import MOST_BYTES, MOST_FILES
 from plumbing.untrusted.formats import clean_untrusted_text
 
-from .. import namesakes
+from .. import owner_urls
 from ..base import add_refusal_message, by_name, parse_small_number, render_shell_page, require_login
 from .agents import find_teams
 
@@ -60,7 +60,7 @@ def add_skill(request: HttpRequest) -> HttpResponse:
         answer.status_code = error.status
         return answer
     messages.success(request, _("The skill “%(name)s” is stored as a draft.") % {"name": skill})
-    return redirect(namesakes.address("page:skill", skill))
+    return redirect(owner_urls.address("page:skill", skill))
 
 
 def read_form(request: HttpRequest, skill: Skill) -> dict[str, Any]:
@@ -132,13 +132,13 @@ def skill_page(request: HttpRequest, name: str) -> HttpResponse:
         answer.status_code = error.status
         return answer
     messages.success(request, _("Saved."))
-    return redirect(namesakes.address("page:skill", skill))
+    return redirect(owner_urls.address("page:skill", skill))
 
 
 def load_shown_skill(request: HttpRequest, name: str) -> Skill:
     if not SLUG.regex.match(name):
         raise Http404("There is no skill with that name.")
-    return namesakes.find_by_name(request, Skill.objects.select_related("published", "owner", "team", "bundle"), name)
+    return owner_urls.find_by_name(request, Skill.objects.select_related("published", "owner", "team", "bundle"), name)
 
 
 def render_skill(request: HttpRequest, skill: Skill, text: str) -> HttpResponse:
@@ -244,11 +244,11 @@ def handle_skill_action(request: HttpRequest, name: str, verb: str) -> HttpRespo
                 message = VERBS[verb](request, skill)
     except MusterError as error:
         add_refusal_message(request, error)
-        return redirect(namesakes.address("page:skill", skill))
+        return redirect(owner_urls.address("page:skill", skill))
     messages.success(request, message)
     if verb == "delete":
         return redirect("page:skills")
-    return redirect(namesakes.address("page:skill", skill))
+    return redirect(owner_urls.address("page:skill", skill))
 
 
 def lock_unchanged(request: HttpRequest, skill: Skill) -> Skill:

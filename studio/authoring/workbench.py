@@ -11,7 +11,7 @@ from agents.models.team import SLUG
 from functions.models import StoredFunction
 
 from ..base import by_name, render_shell_page, require_login
-from ..namesakes import find_by_name
+from ..owner_urls import find_by_name
 from ..start import EXAMPLE
 from .agents import find_teams
 

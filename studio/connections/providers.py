@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as later
 from django.views.decorators.http import require_POST
 from rest_framework.exceptions import ValidationError as Refused
 
-from agents import roles, served
+from agents import available_models, roles
 from agents.http.viewsets import refusals
 from agents.known_models import read_table
 from agents.models import Agent, AuditEvent, Provider
@@ -27,7 +27,7 @@ from agents.sharing import release_unshared_uses
 
 from ..base import render_shell_page, require_login
 from ..labels import in_language
-from ..namesakes import address, find_by_name, mark_namesakes
+from ..owner_urls import address, find_by_name, mark_namesakes
 from ..start import NamedForm
 
 WRITES = "providers:write"
@@ -227,7 +227,7 @@ def remember_trial(request: HttpRequest, provider: Provider, *, with_requests: b
     if not provider.enabled:
         messages.success(request, _("Saved. A provider that is switched off is not tested."))
         return
-    trial = served.try_provider(provider) if with_requests else served.verdict(provider)
+    trial = available_models.try_provider(provider) if with_requests else available_models.verdict(provider)
     AuditEvent.record("provider.tested", provider, actor=request.user, ok=trial["ok"], code=trial["code"])
     fix = find_fix(provider, trial["code"])
     request.session[f"trial-{provider.pk}"] = {**trial, "fix": vars(fix) if fix else None}

@@ -29,7 +29,7 @@ from knowledge.indexing import accounts
 from knowledge.models import Collection, CollectionAccount, CollectionFolder, Document
 
 from ..base import add_refusal_message, by_name, keyset, parse_small_number, render_shell_page, require_login
-from ..namesakes import address, find_by_name, mark_namesake
+from ..owner_urls import address, find_by_name, mark_namesake
 
 WRITES = "collections:write"
 RESULTS = 10

@@ -20,7 +20,7 @@ from runs.loop.memory import CHOSEN
 from runs.models import Run
 
 from ..base import add_refusal_message, keyset, parse_small_number, render_shell_page, require_login
-from ..several import decide_several
+from ..bulk_decisions import decide_several
 
 CHOICES = ("search", "status", "scope", "untrusted")
 VERSIONS = 50

@@ -18,8 +18,8 @@ from devices.records.shapes import COMMENT, SHAPES, Shape
 from runs.models import Run
 
 from ..base import add_refusal_message, keyset, parse_small_number, render_shell_page, require_login
+from ..bulk_decisions import decide_several
 from ..labels import render_label
-from ..several import decide_several
 from .record_fields import as_shown, label, make_fields, read_typed
 
 REVIEWS = {"waiting": "To decide", **{value: value.capitalize() for value in Record.Review.values}}

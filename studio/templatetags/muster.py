@@ -15,7 +15,7 @@ from runs.models.figures import money
 from studio.activity.waterfall import name_target
 from studio.base import pretty
 from studio.labels import name_piece, name_place, render_label, timing
-from studio.namesakes import address
+from studio.owner_urls import address
 
 register = template.Library()
 # Of numbers, in place of those of English.

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from agents import served
+from agents import available_models
 
 
 class Server(BaseHTTPRequestHandler):
@@ -31,7 +31,7 @@ class Server(BaseHTTPRequestHandler):
 def model_server(settings):
     """(its handler, its address): the handler lists requests in `seen` and gives `answer`."""
     settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
-    served._kept.clear()
+    available_models._kept.clear()
     made = ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Server,), {"answer": Server.answer, "seen": []}))
     threading.Thread(target=made.serve_forever, daemon=True).start()
     yield made.RequestHandlerClass, f"http://127.0.0.1:{made.server_port}/v1"

@@ -48,7 +48,7 @@ def test_nothing_is_known_of_another_address():
 
 def test_the_list_of_models_says_what_is_known(alice, alice_api, monkeypatch):
     Provider.objects.create(owner=alice, name="mine", kind="openai", api_key="sk")
-    monkeypatch.setattr("agents.served.models", lambda provider: ["gpt-4o", "gpt-unknown"])
+    monkeypatch.setattr("agents.available_models.models", lambda provider: ["gpt-4o", "gpt-unknown"])
     body = alice_api.get("/api/v1/providers/mine/models").json()
     assert body["models"] == ["gpt-4o", "gpt-unknown"] and list(body["known"]) == ["gpt-4o"]
     assert body["known"]["gpt-4o"]["features"] == ["tools", "vision", "schema"]

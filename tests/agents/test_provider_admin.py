@@ -5,7 +5,7 @@ import re
 import pytest
 from django.urls import reverse
 
-from agents import served
+from agents import available_models
 from agents.models import AuditEvent, Provider
 
 pytestmark = pytest.mark.django_db
@@ -15,7 +15,7 @@ GOOD = {"ok": True, "code": "", "message": "It answered.", "hint": "", "models":
 @pytest.fixture
 def tried(monkeypatch):
     asked = []
-    monkeypatch.setattr(served, "verdict", lambda provider, model="": asked.append(provider.name) or GOOD)
+    monkeypatch.setattr(available_models, "verdict", lambda provider, model="": asked.append(provider.name) or GOOD)
     return asked
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from agents import served
+from agents import available_models
 from agents.models import AuditEvent, Provider
 from agents.models.agent import provider_changed
 
@@ -120,7 +120,7 @@ def test_an_agent_without_a_model_is_not_published(alice_api, local):
 
 
 def test_no_more_than_a_few_providers_are_asked_at_once(alice_api, local, model_server, monkeypatch):
-    monkeypatch.setattr(served, "AT_ONCE", threading.BoundedSemaphore(1))
-    served.AT_ONCE.acquire()
+    monkeypatch.setattr(available_models, "AT_ONCE", threading.BoundedSemaphore(1))
+    available_models.AT_ONCE.acquire()
     assert alice_api.get(f"{V1}/local/models").status_code == 429
     assert alice_api.post(f"{V1}/local/test").json()["code"] == "rate_limited"

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from agents import roles
 from agents.http.authentication import ApiKeyAuthentication, HasScope, find_scope
-from agents.http.standing import Standing
+from agents.http.credential_checks import CredentialCheck
 from agents.models import Agent, ApiKey, Chain
 from agents.models.key import RESOURCES
 from config.asgi import application
@@ -242,10 +242,10 @@ def test_in_a_socket(person, site_rows, role):
 def test_a_socket_ends_when_the_role_changes(person):
     user = person("operator")
     key, _ = ApiKey.make(user, ["*"])
-    standing = Standing.of(key, None, roles.find_rank(user))
+    standing = CredentialCheck.of(key, None, roles.find_rank(user))
     assert standing.is_good()
     user.groups.set([Group.objects.get(name="viewer")])
-    assert not standing.is_good() and Standing.of(key, None).is_good()  # a stream that only reads goes on
+    assert not standing.is_good() and CredentialCheck.of(key, None).is_good()  # a stream that only reads goes on
 
 
 # -- pages

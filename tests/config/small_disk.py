@@ -45,7 +45,7 @@ def main() -> None:
     from django.db import connection
 
     from runs.models import Message, Run
-    from runs.worker.pickup import Work
+    from runs.worker.dispatcher import Work
 
     while Work().do("default", lambda: None):
         pass

@@ -15,12 +15,12 @@ from django.test import AsyncClient, Client
 from django.utils import timezone
 
 from agents import membership
-from agents.http import standing
+from agents.http import credential_checks
 from agents.models import Agent, ApiKey, BrowserSession, Membership
 from config.asgi import application
 from gateway.mcp import sessions
 from runs.events import record as events
-from runs.events.places import STREAMS
+from runs.events.connection_limits import STREAMS
 from runs.intake import messages as intake
 from runs.models import Embed, Run, Session
 from tests.loops import in_a_loop
@@ -95,7 +95,7 @@ def unshare(held):
 
 @pytest.fixture(autouse=True)
 def checked_often(monkeypatch):
-    monkeypatch.setattr(standing, "EVERY_S", 0.05)
+    monkeypatch.setattr(credential_checks, "EVERY_S", 0.05)
     monkeypatch.setattr(STREAMS, "open", Counter())
 
 
@@ -244,7 +244,7 @@ def test_a_check_that_fails_once_does_not_leave_a_socket_open_for_ever(held, mon
             raise error
         return False
 
-    monkeypatch.setattr(standing.Standing, "is_good", is_good)
+    monkeypatch.setattr(credential_checks.CredentialCheck, "is_good", is_good)
     code, _ = in_a_loop(closed_after(held, SOCKETS_OPENED["session"], lambda held: None, headers_of(held)))
     assert code == 4401 and failed
 

@@ -10,14 +10,14 @@ import pytest
 from django.utils import timezone
 
 from agents.exceptions import Conflict
-from agents.http import later
+from agents.http import deferred_response
 from agents.models import ApiKey
 from config.handler import ThreadedHandler
 from plumbing.broker import broadcast
 from plumbing.threads import in_thread
 from runs.api import messages
 from runs.events import waiting
-from runs.events.places import Places
+from runs.events.connection_limits import Places
 from runs.intake import messages as intake
 from runs.models import Run
 from runs.models.figures import metrics
@@ -204,7 +204,7 @@ WAITED = {
 async def test_nobody_gets_an_answer_whose_key_ended_while_they_waited(
     call, cancel, alice, monkeypatch, protocol, deed
 ):
-    monkeypatch.setattr(later, "EVERY_S", 0.0)
+    monkeypatch.setattr(deferred_response, "EVERY_S", 0.0)
     path, body = WAITED[protocol]
     caller = call(path=path, body=body)
     [run] = await runs_when(1)
@@ -221,7 +221,7 @@ async def test_nobody_gets_an_answer_whose_key_ended_while_they_waited(
 
 
 async def test_a_short_wait_asks_the_database_nothing_more(call, cancel, monkeypatch):
-    monkeypatch.setattr(later.Standing, "is_good", lambda self: pytest.fail("it was checked again"))
+    monkeypatch.setattr(deferred_response.CredentialCheck, "is_good", lambda self: pytest.fail("it was checked again"))
     caller = call()
     [run] = await runs_when(1)
     await cancel(run)

@@ -27,7 +27,7 @@ APPS = (
 IN_ENGLISH = (  # protocols of programs, commands, and what only a model or a log gets
     "management/", "migrations/", "devices/client/", "functions/sandbox/", "connectors/mcp/", "gateway/langgraph/",
     "gateway/openai/", "gateway/mcp/", "gateway/a2a/", "gateway/agui/", "gateway/python", "devices/wire.py",
-    "devices/protocol.py", "devices/consumers.py", "devices/package.py", "runs/remembering/", "registry/llm/offline", "plumbing/untrusted/apart", "plumbing/sockets",
+    "devices/protocol.py", "devices/consumers.py", "devices/package.py", "runs/remembering/", "registry/llm/offline", "plumbing/untrusted/parse_in_child", "plumbing/sockets",
 )  # fmt: skip
 OTHER_ERRORS = frozenset(
     """
@@ -39,7 +39,7 @@ OTHER_ERRORS = frozenset(
 READERS = "answer kinds mail office opendocument pages pdf plain report sheets slides word".split()  # noqa: SIM905
 WHOLE = (
     "agents/graph.py", "agents/mapping.py", "agents/unknown.py", "agents/schema.py", "agents/schema_rules.py",
-    "agents/served.py", "functions/checks.py", "functions/reading.py", "functions/signature.py",
+    "agents/available_models.py", "functions/checks.py", "functions/reading.py", "functions/signature.py",
     "functions/sandbox/compiling.py", "functions/sandbox/inside/names.py", "functions/sandbox/inside/policy.py",
     "functions/sandbox/inside/compiler.py", "functions/sandbox/inside/unknown.py",
     "functions/sandbox/inside/requirements.py",
@@ -50,7 +50,7 @@ WHOLE = (
     "runs/queue/endings.py", "runs/queue/workers.py", "runs/loop/agent.py", "runs/loop/conversation.py",
     "runs/loop/facts.py", "runs/loop/guards.py", "runs/models/budget.py", "runs/rules/policy.py", "runs/rules/provenance.py",
     "runs/rules/stuck.py", "runs/rules/timing.py", "runs/schedules/occurrences.py", "runs/schedules/triggers.py",
-    "runs/worker/recovery.py", "runs/worker/runner.py", "runs/api/consumers.py", "agents/http/later.py",
+    "runs/worker/recovery.py", "runs/worker/runner.py", "runs/api/consumers.py", "agents/http/deferred_response.py",
 )  # fmt: skip
 TO_MODELS = frozenset(["HumanMessage", "SystemMessage", "AIMessage"])
 MARKED = frozenset(["_", "gettext", "later", "known", "ngettext"])

@@ -9,7 +9,7 @@ from tests.docs.signs import ROOT
 
 VAGUE = {"asked", "found", "given", "known", "left", "made", "said", "taken", "told", "wanted"}
 OPTIONS = {  # `asked`: what a message asks for, as the column `options` of its run names it
-    "runs/calls/desk.py",
+    "runs/calls/executor.py",
     "runs/intake/children.py",
     "runs/intake/messages.py",
 }

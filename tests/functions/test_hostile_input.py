@@ -9,7 +9,7 @@ from agents.mapping import MappingError, parse_expression, search_expression
 from benchmarks.hostile_input import ENTRIES, cost, source_with
 from functions import reading, sandbox
 from functions.signature import SourceProblem
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 
 V1 = "/api/v1/functions"
 ONE_SECOND_OF_WORK = "needs more than 1 s of CPU time or 256 MB of memory"
@@ -50,7 +50,7 @@ def test_arguments_that_break_a_large_enum_get_one_short_error():
 
 
 def test_small_schemas_and_values_are_checked_without_another_process(monkeypatch):
-    monkeypatch.setattr(apart.Place, "reader", None)
+    monkeypatch.setattr(parse_in_child.Place, "reader", None)
     rules = {
         "type": "object",
         "properties": {
@@ -66,7 +66,7 @@ def test_small_schemas_and_values_are_checked_without_another_process(monkeypatc
 
 
 def test_without_a_reader_what_is_not_small_is_refused(monkeypatch):
-    monkeypatch.setattr(apart.Place, "reader", None)
+    monkeypatch.setattr(parse_in_child.Place, "reader", None)
     assert schema.check_schema({"pattern": r"\p{L}"})[0]["code"] == "too_much_work"
     assert schema.validate({"pattern": r"\p{L}"}, "a")
 

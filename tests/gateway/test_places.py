@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from runs.events.places import STREAMS
+from runs.events.connection_limits import STREAMS
 from runs.models import Run
 
 AGUI = {

@@ -9,7 +9,7 @@ from django.utils import timezone
 from plumbing import clock
 from registry.exceptions import ModelFailed
 from registry.llm.watch import Watch
-from runs.calls.rows import waits_for_time
+from runs.calls.call_records import waits_for_time
 from runs.exceptions import RunEnded
 from runs.intake import messages as intake
 from runs.loop.conversation import check_alive

@@ -8,15 +8,15 @@ import weakref
 import pytest
 from django.db import connections
 
-from plumbing import resting
-from plumbing.resting import RestingThreads
+from plumbing import idle_thread_pool
+from plumbing.idle_thread_pool import RestingThreads
 from tests.live import wait_for
 
 
 @pytest.fixture
 def threads(monkeypatch):
-    monkeypatch.setattr(resting, "REST_S", 0.1)
-    monkeypatch.setattr(resting, "KEPT", 1)
+    monkeypatch.setattr(idle_thread_pool, "REST_S", 0.1)
+    monkeypatch.setattr(idle_thread_pool, "KEPT", 1)
     pool = RestingThreads(3, "rested")
     yield pool
     pool.shutdown()
@@ -51,7 +51,7 @@ def test_threads_without_work_end_but_a_few(threads):
 
 
 def test_the_thread_that_worked_last_works_next(threads, monkeypatch):
-    monkeypatch.setattr(resting, "REST_S", 30)
+    monkeypatch.setattr(idle_thread_pool, "REST_S", 30)
     gate = Gate()
     held = gate.hold(threads, 3)
     gate.opened.set()
@@ -79,7 +79,7 @@ def test_work_for_which_there_is_no_thread_waits(threads):
 
 
 def test_an_ending_thread_closes_its_database_connections(threads, monkeypatch):
-    monkeypatch.setattr(resting, "KEPT", 0)
+    monkeypatch.setattr(idle_thread_pool, "KEPT", 0)
     closed = threading.Event()
     threads.submit(lambda: setattr(connections["default"], "close", closed.set)).result(10)  # that thread's own
 
@@ -88,7 +88,7 @@ def test_an_ending_thread_closes_its_database_connections(threads, monkeypatch):
 
 
 def test_a_resting_thread_holds_nothing_of_its_work(threads, monkeypatch):
-    monkeypatch.setattr(resting, "REST_S", 30)
+    monkeypatch.setattr(idle_thread_pool, "REST_S", 30)
 
     class Large:
         pass
@@ -153,7 +153,7 @@ async def test_an_event_loop_can_use_them(threads):
 
 def test_memory_goes_back_when_no_more_threads_will_end(threads, monkeypatch):
     given = []
-    monkeypatch.setattr(resting, "give_memory_back", lambda: given.append(len(threads.threads)))
+    monkeypatch.setattr(idle_thread_pool, "give_memory_back", lambda: given.append(len(threads.threads)))
     gate = Gate()
     held = gate.hold(threads, 3)
     gate.opened.set()
@@ -165,4 +165,4 @@ def test_memory_goes_back_when_no_more_threads_will_end(threads, monkeypatch):
 
 
 def test_memory_is_given_back_where_the_library_can():
-    resting.give_memory_back()
+    idle_thread_pool.give_memory_back()

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from agents.tools import ToolCall, ToolResult
 from runs.calls import results
-from runs.calls.desk import Desk
+from runs.calls.executor import ToolCallExecutor
 from runs.models import Run
 from runs.queue.leases import Lease
 
@@ -28,10 +28,10 @@ def fence(_cast: Cast) -> Iterator[None]:
 @contextmanager
 def record_before_call(cast: Cast) -> Iterator[None]:
     """Calls are made before the transaction that records them is committed."""
-    record, call_tool = Desk.record, cast.call_tool
+    record, call_tool = ToolCallExecutor.record, cast.call_tool
 
-    def record_and_call(desk: Desk, requested: Iterable[Any], turn: int) -> Any:
-        records, told = record(desk, requested, turn)
+    def record_and_call(executor: ToolCallExecutor, requested: Iterable[Any], turn: int) -> Any:
+        records, told = record(executor, requested, turn)
         for one in records:
             if one.kind == "function" and one.attempt:
                 cast.happen(one.name, one.arguments["token"], str(one.pk))
@@ -41,7 +41,7 @@ def record_before_call(cast: Cast) -> Iterator[None]:
         done = (tool.name, call.id) in cast.effects[call.arguments["token"]]
         return ToolResult(ok=True, value={}) if done else call_tool(tool, call, context)
 
-    with patch.object(Desk, "record", record_and_call), patch.object(cast, "call_tool", call_unless_done):
+    with patch.object(ToolCallExecutor, "record", record_and_call), patch.object(cast, "call_tool", call_unless_done):
         yield
 
 

@@ -23,7 +23,7 @@ from registry.agents import LiveAgent
 from registry.llm import llms
 from runs.chains import slices
 from runs.models import Run
-from runs.queue import budgets, carriers, choice, claims, leases, workers
+from runs.queue import budgets, carriers, claims, fair_queue, leases, workers
 from runs.worker import recovery, runner
 
 from . import database, mutations
@@ -166,7 +166,7 @@ class Carrier:
     def look(self) -> None:
         """What workers do by themselves now and then."""
 
-        for pool in choice.waiting_pools(["default"]):
+        for pool in fair_queue.waiting_pools(["default"]):
             self.bring(pool)
 
 

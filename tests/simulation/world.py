@@ -14,8 +14,8 @@ from django.db import connection
 from greenlet import getcurrent, greenlet
 
 from runs.queue.leases import Keeper
-from runs.worker import pickup
-from runs.worker.suspects import Suspects
+from runs.worker import dispatcher
+from runs.worker.crash_quarantine import Suspects
 
 from . import database
 
@@ -40,7 +40,7 @@ class Worker:
         self.is_alive = True
         self.stopped_until = 0.0
         self.tasks: set[Task] = set()
-        self.work = pickup.Work()
+        self.work = dispatcher.Work()
         self.suspects = Suspects()
         self.keeper = Keeper()
         self.keeper.started_in = os.getpid()  # it gets no thread: the agenda renews the leases

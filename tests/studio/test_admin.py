@@ -8,7 +8,7 @@ from django.contrib.auth.models import Permission
 from django.urls import reverse
 
 from agents.models import Chain, Preference, Tool, ToolGrant
-from config import look
+from config import admin_theme
 from runs.models import Run
 
 OURS = ("agents", "functions", "connectors", "devices", "knowledge", "runs", "auth")
@@ -93,7 +93,7 @@ def test_a_choice_among_many_agents_is_searched_and_finds_only_ones_own(
 
 
 def test_every_model_of_the_admin_stands_in_the_menu():
-    listed = {model for _, entries in look.MENU for _, model in entries}
+    listed = {model for _, entries in admin_theme.MENU for _, model in entries}
     assert listed == {model._meta.label_lower for model in admin.site._registry}
 
 

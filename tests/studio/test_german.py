@@ -271,7 +271,7 @@ def test_an_answer_that_waited_is_in_the_language_of_its_request(alice, rf):
     from rest_framework.views import APIView
 
     from agents.exceptions import NotFound
-    from agents.http.later import Later
+    from agents.http.deferred_response import Later
 
     def refuse(found):
         raise NotFound("Two tools have the same name.")

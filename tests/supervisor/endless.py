@@ -7,7 +7,7 @@ import threading
 import daphne.server  # noqa: F401  (installs the reactor of asyncio)
 from twisted.internet import reactor
 
-from supervisor import pace
+from supervisor import backpressure
 
 PIECE = b"x" * 65536
 MANY = 2000  # pieces: more than any buffer on the way holds
@@ -32,7 +32,7 @@ async def application(scope, receive, send):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class OneReader(pace.PacedServer):
+class OneReader(backpressure.PacedServer):
     def is_gone(self):
         return any(details.get("disconnected") for details in self.connections.values())
 
@@ -48,7 +48,7 @@ def tell_port():
 
 
 if __name__ == "__main__":
-    pace.STALLED_S = float(sys.argv[1])
+    backpressure.STALLED_S = float(sys.argv[1])
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()  # it ends with its parent
     reactor.callWhenRunning(tell_port)
     server.run()

@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.web import http
 
-from supervisor import bodies
+from supervisor import body_limits
 
 HEAD = "POST {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n"
 
@@ -24,7 +24,7 @@ class Plain(http.Request):
         Plain.last = self
 
 
-class Request(bodies.LimitedRequest, Plain):
+class Request(body_limits.LimitedRequest, Plain):
     process = Plain.process
 
 
@@ -32,11 +32,11 @@ class Request(bodies.LimitedRequest, Plain):
 def send(monkeypatch, settings):
     """What comes back for a request, and how many bytes of its body were read (None: refused)."""
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
-    monkeypatch.setattr(bodies, "LimitedRequest", Request)
+    monkeypatch.setattr(body_limits, "LimitedRequest", Request)
     clock = Clock()
     factory = http.HTTPFactory(reactor=clock)
     factory.server = SimpleNamespace(protocol_connected=lambda protocol: None)
-    bodies.limit_bodies(factory, clock)
+    body_limits.limit_bodies(factory, clock)
 
     def send(size, *headers, path="/api/v1/agents/", is_chunked=False):
         Plain.last = None
@@ -124,10 +124,10 @@ def test_a_refused_body_is_read_to_its_end_so_that_its_sender_hears_the_answer(s
 
 def test_a_refused_body_is_not_read_for_ever(send, monkeypatch):
     _, transport = connect(send, LARGE + b"\r\n")
-    send.clock.advance(bodies.LINGER_S + 1)
+    send.clock.advance(body_limits.LINGER_S + 1)
     assert transport.disconnecting, "the time is over"
 
-    monkeypatch.setattr(bodies, "LINGER_BYTES", 1_000_000)
+    monkeypatch.setattr(body_limits, "LINGER_BYTES", 1_000_000)
     protocol, transport = connect(send, LARGE + b"\r\n")
     protocol.dataReceived(b"x" * 1_000_001)
     assert transport.disconnecting, "enough was thrown away"
@@ -162,11 +162,11 @@ def test_a_table_that_is_sent_line_by_line_is_read(send):
 )
 def test_what_is_sent_a_byte_at_a_time_ends(send, monkeypatch, sent):
     now = time.monotonic()
-    monkeypatch.setattr(bodies.time, "monotonic", lambda: now)
+    monkeypatch.setattr(body_limits.time, "monotonic", lambda: now)
     protocol, transport = connect(send, sent)
     for _ in range(9):
-        now += bodies.LOOK_EVERY_S
-        send.clock.advance(bodies.LOOK_EVERY_S)
+        now += body_limits.LOOK_EVERY_S
+        send.clock.advance(body_limits.LOOK_EVERY_S)
         if not transport.disconnecting:
             protocol.dataReceived(b"x")
     assert transport.disconnecting

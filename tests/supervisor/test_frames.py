@@ -25,7 +25,7 @@ SIZES = [0, 1, 2, 124, 125, 126, 127, 1000, 65_534, 65_535, 65_536, 70_000]
 
 
 def test_the_private_parts_of_the_web_server_are_as_they_were_checked():
-    """After an upgrade, read supervisor/frames.py and pace.py beside the new sources, then change this."""
+    """After an upgrade, read supervisor/frames.py and backpressure.py beside the new sources, then change this."""
     checked = {"daphne": "4.2.3", "autobahn": "26.10.2", "twisted": "26.10.0"}
     assert {name: version(name) for name in checked} == checked
     assert callable(http._parseContentType)

@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 from websockets.sync.client import connect
 
-from supervisor.bodies import ROOM_BYTES
+from supervisor.body_limits import ROOM_BYTES
 from tests.fakes import LoopbackServer
 from tests.live import wait_for
 from tests.servers import free_port

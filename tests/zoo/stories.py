@@ -8,7 +8,7 @@ from registry.exceptions import ModelFailed
 from registry.llm.attempts import ask_model
 from registry.llm.chat import ChatModel, Question
 from registry.llm.watch import Watch
-from runs.calls import shown
+from runs.calls import model_messages
 from runs.models import ToolCallRecord
 
 from .acts import Act, calls, fails, says
@@ -70,7 +70,7 @@ def play(model: ChatModel, name: str, story: Story, *, listens: bool) -> Journal
         if not answer.calls:
             return journal
         records = [record_of(call) for call in answer.calls]
-        messages += shown.turn_messages(answer.text, records, answer.kept)
+        messages += model_messages.turn_messages(answer.text, records, answer.kept)
         if turn in story.notes:
             messages.append(user(story.notes[turn]))
     return journal

@@ -3,7 +3,7 @@
 import pytest
 from django.urls import reverse
 
-from agents import served
+from agents import available_models
 from agents.models import AuditEvent, Provider
 from registry.llm.trial import try_model
 from runs.management.commands import doctor
@@ -55,7 +55,7 @@ def test_a_model_that_does_not_answer_is_asked_once(make_provider):
 
 def test_the_endpoint_tells_it_and_may_leave_it_out(make_provider, alice_api, monkeypatch):
     pool, _ = make_provider()
-    monkeypatch.setattr(served, "models", lambda provider, fresh=False: [pool.server.model])
+    monkeypatch.setattr(available_models, "models", lambda provider, fresh=False: [pool.server.model])
     pool.script(*ABLE)
     body = alice_api.post("/api/v1/providers/zoo/test", {}).json()
     assert body["ok"] and [one["name"] for one in body["abilities"] if one["ok"]] == [
@@ -73,9 +73,9 @@ def test_a_server_that_cannot_be_reached_is_not_asked_again(make_provider, alice
     pool, _ = make_provider()
 
     def models(provider, fresh=False):
-        raise served.NotServed("It cannot be reached.", hint="")
+        raise available_models.NotServed("It cannot be reached.", hint="")
 
-    monkeypatch.setattr(served, "models", models)
+    monkeypatch.setattr(available_models, "models", models)
     body = alice_api.post("/api/v1/providers/zoo/test", {}).json()
     assert (body["ok"], body["code"], body["abilities"]) == (False, "provider_unreachable", [])
     assert pool.requests == []
@@ -90,7 +90,7 @@ def test_a_stranger_and_a_team_mate(make_provider, team, bob_api, charlie_api):
 
 def test_the_button_of_the_page_shows_it(make_provider, alice, signed_in, monkeypatch):
     pool, _ = make_provider()
-    monkeypatch.setattr(served, "models", lambda provider, fresh=False: [pool.server.model])
+    monkeypatch.setattr(available_models, "models", lambda provider, fresh=False: [pool.server.model])
     pool.script(*ABLE[:3], says("It is 42."))
     page = signed_in(alice).post(reverse("page:provider-test", args=["zoo"]), follow=True).content.decode()
     assert "✓ It calls tools." in page and "✗ It does not answer by a JSON Schema" in page
@@ -98,7 +98,7 @@ def test_the_button_of_the_page_shows_it(make_provider, alice, signed_in, monkey
 
 def test_doctor_tries_the_site_s_providers(make_provider, monkeypatch):
     pool, _ = make_provider(owner=None)
-    monkeypatch.setattr(served, "models", lambda provider, fresh=False: [pool.server.model])
+    monkeypatch.setattr(available_models, "models", lambda provider, fresh=False: [pool.server.model])
     pool.script(*ABLE)
     report = doctor.providers()
     assert report["provider zoo"]["ok"] and "It calls tools." in report["provider zoo"]["says"]

@@ -11,11 +11,11 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
-from agents import served, tables
+from agents import available_models, tables
 from agents.models import Provider
 from functions.sandbox import selftest
 from runs.models.figures import site
-from runs.queue import carriers, duties
+from runs.queue import carriers, job_leases
 from runs.worker.ticker import TICKS
 
 HINTS = {
@@ -92,7 +92,7 @@ def check_carrier() -> dict[str, Any]:
 def ticker() -> dict[str, Any]:
     """Which worker does the recurring work now."""
     try:
-        owner = duties.holder(TICKS)
+        owner = job_leases.holder(TICKS)
     except DatabaseError:
         return {"worker": None, "hint": "The database does not answer."}
     return {"worker": owner} if owner else {"worker": None, "hint": "No worker ticks: start one."}
@@ -109,7 +109,7 @@ def servers() -> dict[str, Any]:
 def providers() -> dict[str, Any]:
     """What the default models of the site's own providers can do: four short requests each."""
     rows = Provider.objects.filter(owner=None, enabled=True).exclude(kind=Provider.Kind.OFFLINE).order_by("name")
-    return {f"provider {row.name}": describe_trial(served.try_provider(row)) for row in rows}
+    return {f"provider {row.name}": describe_trial(available_models.try_provider(row)) for row in rows}
 
 
 def describe_trial(trial: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Carriers: how workers learn that there is work. `MUSTER_CARRIER` names the one that is used.
 
 A carrier brings no work. It says “there is something in this pool”; the worker then takes the best
-row by SQL (`runs/queue/choice.py`). So a wake-up that is lost costs seconds, because workers
+row by SQL (`runs/queue/fair_queue.py`). So a wake-up that is lost costs seconds, because workers
 also look by themselves, and one that comes twice costs a query.
 """
 

@@ -7,8 +7,8 @@ from django.urls import get_resolver
 from drf_spectacular.generators import SchemaGenerator
 from rest_framework.serializers import BaseSerializer, ListSerializer
 
-from agents.http.known import ANYTHING, PAGING
 from agents.http.strict import KnownFields
+from agents.http.unknown_parameters import ANYTHING, PAGING
 from agents.http.viewsets import Checked
 
 V1 = "/api/v1"

@@ -350,19 +350,19 @@ def test_a_body_of_five_megabytes_is_read(alice, gmail, use):
 
 
 def test_a_page_that_takes_too_long_is_delivered_without_its_text(alice, gmail, use, monkeypatch):
-    from plumbing.untrusted import apart
+    from plumbing.untrusted import parse_in_child
 
     def refuse(task, *parts):
-        raise apart.TooMuch("it takes too long")
+        raise parse_in_child.TooMuch("it takes too long")
 
-    monkeypatch.setattr(apart, "run_reader_task", refuse)
+    monkeypatch.setattr(parse_in_child, "run_reader_task", refuse)
     identity = gmail.deliver("odd")
     message = use(alice, "gmail", "read", id=identity).value
     assert message["subject"] == "odd" and "too complex" in message["left_out"][0]["reason"]
 
 
 def test_while_the_readers_are_busy_no_message_is_to_blame(alice, gmail, use, monkeypatch):
-    from plumbing.untrusted import apart
+    from plumbing.untrusted import parse_in_child
 
     def refuse(task, *parts):
         raise Unavailable("The sandbox is busy.", code="busy")
@@ -370,7 +370,7 @@ def test_while_the_readers_are_busy_no_message_is_to_blame(alice, gmail, use, mo
     gmail.deliver("one")
     gmail.deliver("two")
     with monkeypatch.context() as patch:
-        patch.setattr(apart, "run_reader_task", refuse)
+        patch.setattr(parse_in_child, "run_reader_task", refuse)
         with pytest.raises(ToolFailed) as failure:
             use(alice, "gmail", "fetch_new")
     assert failure.value.code == "busy"

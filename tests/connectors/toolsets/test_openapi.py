@@ -9,7 +9,7 @@ from agents.models import Secret, Tool
 from agents.tools import OutcomeUnknown, RetryTool, ToolFailed
 from connectors.models import Connection, RemoteTool
 from plumbing.texts import translate
-from plumbing.untrusted import apart
+from plumbing.untrusted import parse_in_child
 from tests.connectors.linked import call_tool, spec_of
 from tests.connectors.loopback import Answer, Fault, Loopback
 
@@ -266,8 +266,8 @@ def test_a_document_counts_against_the_share_of_the_person_who_sends_it(
     alice, alice_api, connection, shop, monkeypatch
 ):
     asked = []
-    reader = apart.Place.reader
-    monkeypatch.setattr(apart.Place, "reader", lambda *asking: asked.append(asking) or reader(*asking))
+    reader = parse_in_child.Place.reader
+    monkeypatch.setattr(parse_in_child.Place, "reader", lambda *asking: asked.append(asking) or reader(*asking))
     alice_api.post(f"{API}/{connection.pk}/import", {"document": shop.document(), "operations": ["getItem"]})
     task, parts, owner = asked[0]
     assert (task, parts[1], owner) == ("openapi", ["getItem"], str(alice.pk))

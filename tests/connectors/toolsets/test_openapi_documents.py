@@ -9,7 +9,7 @@ from agents.models import Tool
 from agents.schema import check_schema, drop_unusable_patterns, validate
 from connectors.models import Connection
 from plumbing.untrusted import openapi
-from plumbing.untrusted.apart import Refused
+from plumbing.untrusted.parse_in_child import Refused
 from tests.docs.signs import ROOT
 
 CORPUS = sorted((ROOT / "tests" / "corpus" / "openapi").glob("*.yaml"))

@@ -239,7 +239,7 @@ def serves(monkeypatch, answer):
     monkeypatch.setattr(outbound, "client", lambda allowed: httpx2.Client(transport=line))
 
 
-DOCUMENT = "https://desk.example/client.json"
+DOCUMENT = "https://executor.example/client.json"
 
 
 @pytest.mark.parametrize(

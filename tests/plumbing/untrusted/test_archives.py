@@ -9,12 +9,12 @@ import zipfile
 
 import pytest
 
-from plumbing.untrusted import apart, archives
+from plumbing.untrusted import archives, parse_in_child
 from tests.knowledge.skills.samples import tarred, whole, zipped
 
 
 def refusal(content, folder=""):
-    with pytest.raises(apart.Refused) as caught:
+    with pytest.raises(parse_in_child.Refused) as caught:
         archives.unpack_here(base64.b64encode(content).decode(), "SKILL.md", folder)
     return caught.value.code
 

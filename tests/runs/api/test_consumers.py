@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents.models import ApiKey
 from config.asgi import application
 from runs.api.consumers import SessionConsumer
-from runs.events.places import STREAMS
+from runs.events.connection_limits import STREAMS
 from runs.intake import messages as intake
 from runs.models import Approval, Message, Run, Session
 from runs.queue import endings

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from agents import documents
 from agents.models import Agent, AuditEvent, Chain, Provider, Tool, ToolGrant
 from functions.models import StoredFunction
-from plumbing.untrusted.apart import Refused
+from plumbing.untrusted.parse_in_child import Refused
 
 pytestmark = pytest.mark.django_db
 API = "/api/v1/definitions/"

@@ -12,7 +12,7 @@ from functions.sandbox.conversation import Conversation
 from functions.sandbox.limits import Limits
 from registry import factory
 from runs.calls import approvals, resumption
-from runs.calls.desk import Desk
+from runs.calls.executor import ToolCallExecutor
 from runs.events import record as events
 from runs.exceptions import LeaseLost
 from runs.models import Approval, Run, RunEvent, ToolCallRecord
@@ -165,8 +165,10 @@ def test_of_two_workers_that_go_on_with_an_approved_call_one_starts_it(
     slept = claims.take_run(run.pk, "slept")
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert claims.take_run(run.pk, "awake") is not None
-    desk = Desk(slept, Lease(slept), {"send": factory.tool_spec(tool, GrantSpec(tool="send", tool_id=tool.pk))})
-    desk.read_grants()
+    executor = ToolCallExecutor(
+        slept, Lease(slept), {"send": factory.tool_spec(tool, GrantSpec(tool="send", tool_id=tool.pk))}
+    )
+    executor.read_grants()
     with pytest.raises(LeaseLost):
-        resumption.resume_calls(desk, list(ToolCallRecord.objects.filter(run=run)))
+        resumption.resume_calls(executor, list(ToolCallRecord.objects.filter(run=run)))
     assert functions.asked == [] and ToolCallRecord.objects.get().waiting_for == "approval"

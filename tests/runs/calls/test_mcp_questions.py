@@ -9,7 +9,7 @@ from connectors.models import Connection
 from connectors.toolsets import sessions
 from connectors.toolsets.mcp import fetch_server_tools
 from runs.calls import inputs
-from runs.calls.desk import Desk
+from runs.calls.executor import ToolCallExecutor
 from runs.models import InputRequest, Run, ToolCallRecord
 from runs.queue import endings
 from runs.worker import recovery
@@ -268,8 +268,10 @@ def test_items_of_a_step_wait_for_their_own_answers(modern, alice, worker, answe
 
 def test_a_functions_callback_is_not_asked_and_the_server_gets_a_cancel(modern, alice, start, monkeypatch):
     modern.reply = asking(elicit())
-    desk_context = Desk.context
-    monkeypatch.setattr(Desk, "context", lambda *args: replace(desk_context(*args), ask=None))  # as in a callback
+    executor_context = ToolCallExecutor.context
+    monkeypatch.setattr(
+        ToolCallExecutor, "context", lambda *args: replace(executor_context(*args), ask=None)
+    )  # as in a callback
     run = start(modern)
     assert run.status == "succeeded" and modern.calls[1]["inputResponses"] == {"q0": {"action": "cancel"}}
 

@@ -121,8 +121,8 @@ def test_a_tool_that_was_found_and_then_denied_is_no_longer_shown(ask, agent, st
     stub.script(search_for(), says("Done."))
     searched = offers.search_granted_tools
 
-    def search_and_deny(desk, arguments):
-        result = searched(desk, arguments)
+    def search_and_deny(executor, arguments):
+        result = searched(executor, arguments)
         ToolGrant.objects.filter(tool__name="weather_forecast").update(mode="deny")
         return result
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from agents.models import Agent, Tool
-from runs.intake import again
+from runs.intake import retry
 from runs.models import Approval, Budget, Embed, Message, Run, ToolCallRecord
 from tests.fakes import calls, says
 
@@ -106,7 +106,7 @@ def test_a_retry_by_the_owner_keeps_the_ceiling(visit, worker, alice, stub):
     stub.script(says("Hello."), calls(("add", {"a": 1, "b": 2})), says("No."))
     run = visit()
     with worker.capture(execute=True):
-        retried = again.retry_run(run, user=alice)
+        retried = retry.retry_run(run, user=alice)
     worker.work()
     assert retried.embed == run.embed and outcomes() == [("add", "denied")]
 

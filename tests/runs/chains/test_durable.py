@@ -16,9 +16,9 @@ from runs.chains import advance as chains
 from runs.events import record as events
 from runs.intake import messages as intake
 from runs.models import Run, RunEvent, StepRun, ToolCallRecord
-from runs.queue import carriers, choice, claims
+from runs.queue import carriers, claims, fair_queue
 from runs.worker import recovery
-from runs.worker.pickup import Work
+from runs.worker.dispatcher import Work
 from tests.live import Live, data_directory, database_of, wait_for
 from tests.worker import Silent
 
@@ -150,7 +150,7 @@ def test_two_workers_on_one_run_do_each_step_once(make_chain, functions, monkeyp
     keys = [f"s{n}" for n in range(6)]
     chain = make_chain(*({"key": key, "tool": key} for key in keys))
     run = intake.start_chain(user=chain.owner, chain=chain, input={})
-    while choice.waiting_pools(["default"]):
+    while fair_queue.waiting_pools(["default"]):
         at_once([lambda: Work().do("default", lambda: None)] * 4)  # more often than there are rows
     run.refresh_from_db()
     assert run.status == "succeeded", run.error

@@ -5,8 +5,8 @@ import pytest
 from agents.models import Agent, Chain, Provider, Tool
 from agents.tools import ToolResult
 from runs.exceptions import SessionBusy
-from runs.intake import again
 from runs.intake import messages as intake
+from runs.intake import retry
 from runs.models import Run, Session
 from tests.fakes import calls, fails, says
 
@@ -170,7 +170,7 @@ def test_a_retry_continues_in_the_session_without_the_failed_turn(chain, run_cha
     assert (run.status, run.error["step"]) == ("failed", "write"), run.error
     stub.script(says("Built in 1889."))
     with worker.capture(execute=True):
-        fresh = again.retry_run(run, user=alice)
+        fresh = retry.retry_run(run, user=alice)
     worker.work()
     fresh.refresh_from_db()
     assert (fresh.status, fresh.output, fresh.session) == ("succeeded", "Built in 1889.", run.session)

@@ -7,7 +7,7 @@ import pytest
 
 from agents.exceptions import RateLimited, Unavailable
 from runs.api import messages, schedules
-from runs.events.places import STREAMS, Places, Streams
+from runs.events.connection_limits import STREAMS, Places, Streams
 from runs.models import Run
 from tests.fakes import says
 

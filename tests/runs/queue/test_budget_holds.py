@@ -17,9 +17,9 @@ from registry.llm.bids import Bid
 from runs.exceptions import RunEnded, RunWaits
 from runs.intake import messages as intake
 from runs.models import Budget, Hold, Run, Tally
-from runs.queue import budgets, carriers, choice
+from runs.queue import budgets, carriers, fair_queue
 from runs.worker import recovery
-from runs.worker.pickup import Work
+from runs.worker.dispatcher import Work
 from tests.fakes import calls, says
 
 PARALLEL = 64
@@ -43,7 +43,7 @@ class Workers:
 
     def work(self):
         with ThreadPoolExecutor(self.threads) as pool:
-            while choice.waiting_pools(["default"]):
+            while fair_queue.waiting_pools(["default"]):
                 list(pool.map(self.work_one, range(self.threads)))
                 if Run.objects.filter(waiting_for="budget").exists():
                     recovery.tick_recovery(timezone.now() + timedelta(seconds=budgets.AGAIN_S))

@@ -6,7 +6,7 @@ from agents.models import AgentVersion, Provider
 from agents.spec import FORMAT
 from runs.intake import messages as intake
 from runs.models import Run
-from runs.queue import choice, claims
+from runs.queue import claims, fair_queue
 from tests.fakes import says
 
 pytestmark = pytest.mark.django_db
@@ -54,7 +54,7 @@ def test_a_floor_leaves_higher_priorities_waiting_if_there_is_something_below(al
     chat, batch = queue_run(alice), queue_run(alice, priority=3)
     assert taken(1, floor=3)[0].pk == batch.pk
     assert taken(1, floor=3)[0].pk == chat.pk
-    floors = [choice.floor(turn) for turn in range(16)]
+    floors = [fair_queue.floor(turn) for turn in range(16)]
     assert sorted(floors) == [0] * 12 + [1, 1, 2, 3]
 
 
@@ -75,7 +75,7 @@ def test_a_run_of_another_pool_is_left(alice, agent, queue_run):
     type(agent).objects.filter(pk=agent.pk).update(pool="gpu")
     agent.refresh_from_db()
     run = queue_run(alice)
-    assert run.pool == "gpu" and taken(1) == [None] and choice.waiting_pools(["default", "gpu"]) == {"gpu"}
+    assert run.pool == "gpu" and taken(1) == [None] and fair_queue.waiting_pools(["default", "gpu"]) == {"gpu"}
     assert taken(1, pool="gpu")[0].pk == run.pk
 
 

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from runs.rules.marks import mark_untrusted
 from runs.rules.provenance import Call, Origins, may_pass
+from runs.rules.untrusted_tags import mark_untrusted
 
 PERSON = "Please write to bob@corp.example and pay 900 to GB29NWBK60161331926819 on May 3rd; the report is report.txt."
 EVIL = "mallory@evil.example"

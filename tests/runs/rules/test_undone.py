@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from runs.rules.undone import Call, shortfall, undone
+from runs.rules.incomplete_calls import Call, shortfall, undone
 
 
 def call(name="read", outcome="ok", code="", effect="read", **arguments):

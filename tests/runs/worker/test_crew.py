@@ -10,8 +10,8 @@ from django.db import connection, transaction
 
 from plumbing import waits
 from plumbing.threads import release_connection
-from runs.worker import crew as crews
-from runs.worker.crew import HUBS, Crew, most_runs
+from runs.worker import run_pool as crews
+from runs.worker.run_pool import HUBS, Crew, most_runs
 from tests.live import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from runs.models import Budget, Run
 from runs.queue import endings
-from runs.worker import external, recovery
+from runs.worker import external_runs, recovery
 
 pytestmark = pytest.mark.django_db
 SCHEMA = {"type": "object", "properties": {"files": {"type": "integer"}}, "required": ["files"]}
@@ -170,13 +170,13 @@ def test_a_malformed_claim_is_refused(prepared, alice_api, body):
 
 
 def test_a_result_that_is_handed_in_twice_at_once_is_a_conflict_for_the_second(prepared, alice_api, monkeypatch):
-    token, check = claim(alice_api, prepared).json()["claim"], external.check_output
+    token, check = claim(alice_api, prepared).json()["claim"], external_runs.check_output
 
     def let_the_other_be_first(*given):
-        monkeypatch.setattr(external, "check_output", check)
+        monkeypatch.setattr(external_runs, "check_output", check)
         assert finish(alice_api, prepared, token, output={"files": 1}).status_code == 200
 
-    monkeypatch.setattr(external, "check_output", let_the_other_be_first)
+    monkeypatch.setattr(external_runs, "check_output", let_the_other_be_first)
     second = finish(alice_api, prepared, token, output={"files": 1})
     assert (second.status_code, second.json()["error"]["code"]) == (409, "run_finished")
 

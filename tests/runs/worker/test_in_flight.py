@@ -15,7 +15,7 @@ from runs.models import Run, ToolCallRecord
 from runs.queue import endings
 from runs.queue.leases import KEEPER, Keeper, Lease, worker_name
 from runs.worker import runner
-from runs.worker.crew import HUBS, Crew
+from runs.worker.run_pool import HUBS, Crew
 from tests.fakes import Turn, calls, says
 from tests.live import wait_for
 

@@ -6,9 +6,9 @@ from collections import deque
 
 import pytest
 
-from runs.worker import pickup
-from runs.worker.crew import Crew
-from runs.worker.pickup import Pickup
+from runs.worker import dispatcher
+from runs.worker.dispatcher import Pickup
+from runs.worker.run_pool import Crew
 from tests.live import wait_for
 
 
@@ -61,22 +61,22 @@ class Rows:
 @pytest.fixture
 def bells(monkeypatch):
     made = Bells()
-    monkeypatch.setattr(pickup.carriers, "current", lambda: made)
+    monkeypatch.setattr(dispatcher.carriers, "current", lambda: made)
     return made
 
 
 @pytest.fixture
 def rows(monkeypatch):
     made = Rows()
-    monkeypatch.setattr(pickup.choice, "waiting_pools", lambda pools: {one for one in pools if made.waiting[one]})
-    monkeypatch.setattr(pickup, "WAIT_S", 0.05)
-    monkeypatch.setattr(pickup, "LOOK_S", 3600)
+    monkeypatch.setattr(dispatcher.choice, "waiting_pools", lambda pools: {one for one in pools if made.waiting[one]})
+    monkeypatch.setattr(dispatcher, "WAIT_S", 0.05)
+    monkeypatch.setattr(dispatcher, "LOOK_S", 3600)
     return made
 
 
 @pytest.fixture
 def start(bells, rows, monkeypatch):
-    monkeypatch.setattr(pickup.KEEPER, "start", lambda: None)
+    monkeypatch.setattr(dispatcher.KEEPER, "start", lambda: None)
     made = []
 
     def worker(room=4, pools=("default",)):
@@ -141,7 +141,7 @@ def test_a_full_worker_leaves_the_wake_up_to_another(start, bells, rows):
 
 
 def test_a_lost_wake_up_costs_some_time_only(start, bells, rows, monkeypatch):
-    monkeypatch.setattr(pickup, "LOOK_S", 0.05)
+    monkeypatch.setattr(dispatcher, "LOOK_S", 0.05)
     bells.is_away = True
     start()
     rows.waiting["default"].extend("ab")

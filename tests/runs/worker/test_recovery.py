@@ -14,11 +14,11 @@ from django.utils import timezone
 from agents.models import Agent
 from runs.intake import messages as intake
 from runs.models import Run
-from runs.queue import choice, claims, endings
+from runs.queue import claims, endings, fair_queue
 from runs.queue.leases import Lease
 from runs.worker import deactivated, recovery, runner
-from runs.worker.crew import Crew
-from runs.worker.suspects import Turn as TurnOfSuspect
+from runs.worker.crash_quarantine import Turn as TurnOfSuspect
+from runs.worker.run_pool import Crew
 from tests.fakes import Turn, says
 from tests.live import wait_for
 from tests.reading import nodes_of, rows_read
@@ -76,7 +76,7 @@ def test_recovered_runs_stand_in_front_and_their_people_take_turns(alice, bob, m
             assert claims.claim_run(str(runs[name]))
     Run.objects.filter(status="running").update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert recovery.line_up_lost() == 5
-    order = list(choice.order_queue(Run.objects).values_list("pk", flat=True))
+    order = list(fair_queue.order_queue(Run.objects).values_list("pk", flat=True))
     assert [name for pk in order for name in runs if runs[name] == pk] == ["a1", "b1", "a4", "a2", "b2", "b3", "a3"]
 
 

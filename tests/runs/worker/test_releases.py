@@ -17,7 +17,7 @@ from plumbing.release import OTHERS, release
 from runs.intake import messages as intake
 from runs.models import Run, StepRun, Worker
 from runs.models.figures import site
-from runs.queue import choice, workers
+from runs.queue import fair_queue, workers
 from tests.live import ROOT, plain_environment, wait_for
 
 HOUR = timedelta(hours=1)
@@ -140,7 +140,7 @@ def test_a_step_of_a_chain_of_a_newer_release_is_left(alice, make_chain, worker)
     assert run.needs == FORMAT
     StepRun.objects.create(run=run, key="one", place=0, slots=1)
     Run.objects.update(place=None, needs=FORMAT + 1)
-    assert choice.take_step("default") is None and choice.waiting_pools(["default"]) == set()
+    assert fair_queue.take_step("default") is None and fair_queue.waiting_pools(["default"]) == set()
     Run.objects.update(needs=FORMAT)
-    assert choice.waiting_pools(["default"]) == {"default"}
-    assert UUID(choice.take_step("default")) == StepRun.objects.get().pk
+    assert fair_queue.waiting_pools(["default"]) == {"default"}
+    assert UUID(fair_queue.take_step("default")) == StepRun.objects.get().pk

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from agents.http.standing import Standing
+from agents.http.credential_checks import CredentialCheck
 from agents.models import AuditEvent, SiteHold, Tool
 from plumbing import clock
 from runs.chains import execution
@@ -16,7 +16,7 @@ from runs.models import Run, ScheduleOccurrence, Trigger, TriggerFiring, Webhook
 from runs.queue import claims
 from runs.schedules import tick as schedules
 from runs.schedules import triggers
-from runs.worker import external, recovery, webhooks
+from runs.worker import external_runs, recovery, webhooks
 from runs.worker.resuming import plan_resumption
 
 pytestmark = pytest.mark.django_db
@@ -85,8 +85,8 @@ def test_nothing_is_started_or_delivered_on_hold(alice, make_schedule, make_agen
 def test_an_outside_program_claims_nothing_on_hold(queue_run, hold, alice):
     run = queue_run("write", trigger=Run.Trigger.EXTERNAL)
     hold()
-    with pytest.raises(external.NotClaimable, match="on hold"):
-        external.claim_external_run(run, executor="mine", standing=Standing())
+    with pytest.raises(external_runs.NotClaimable, match="on hold"):
+        external_runs.claim_external_run(run, executor="mine", standing=CredentialCheck())
 
 
 def test_no_step_is_executed_on_hold(hold, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 from plumbing import clock
 from runs.models import Duty
-from runs.queue import duties
+from runs.queue import job_leases
 from runs.worker import ticker
 from runs.worker.ticker import RARELY, TICKS, Job, Ticker
 from tests.live import wait_for
@@ -44,7 +44,7 @@ def test_one_of_two_workers_ticks(done):
     assert first.turn() == ticker.PERIOD_S
     assert second.turn() > ticker.PERIOD_S and done == ["often"]
     assert forget(second) > ticker.PERIOD_S and forget(first) == ticker.PERIOD_S
-    assert done == ["often", "often"] and duties.holder(TICKS) == "first"
+    assert done == ["often", "often"] and job_leases.holder(TICKS) == "first"
 
 
 def test_a_job_waits_for_its_period(done):
@@ -57,7 +57,7 @@ def test_a_dead_ticker_is_replaced_and_steps_down_when_it_comes_back(done):
     dead, other = Ticker("dead"), Ticker("other")
     dead.turn()
     expire(TICKS)
-    assert forget(other) == ticker.PERIOD_S and duties.holder(TICKS) == "other"
+    assert forget(other) == ticker.PERIOD_S and job_leases.holder(TICKS) == "other"
     assert forget(dead) > ticker.PERIOD_S and done == ["often", "often"]
 
 
@@ -71,9 +71,9 @@ def test_a_ticker_that_was_stopped_past_its_lease_goes_on_if_nobody_took_it(done
 def test_a_worker_that_stops_hands_over_at_once(done):
     first, second = Ticker("first"), Ticker("second")
     first.turn()
-    duties.release_duty(TICKS, "second")  # not the one that has it
-    assert duties.holder(TICKS) == "first"
-    duties.release_duty(TICKS, "first")
+    job_leases.release_duty(TICKS, "second")  # not the one that has it
+    assert job_leases.holder(TICKS) == "first"
+    job_leases.release_duty(TICKS, "first")
     assert second.turn() == ticker.PERIOD_S
 
 
@@ -82,7 +82,7 @@ def test_rare_work_is_done_when_its_row_says_so_and_by_one_worker(done):
     first.turn()
     assert "rare" not in done  # first due after one period
     make_due("rare")
-    assert duties.take_duty("rare", "another", 60)
+    assert job_leases.take_duty("rare", "another", 60)
     forget(first)
     assert "rare" not in done
     expire("rare")
@@ -99,10 +99,10 @@ def test_rare_work_that_fails_is_due_again_after_its_period(done):
     one = Ticker("one")
     one.turn()
     make_due("rare")
-    assert duties.take_duty("rare", "one", 60)
+    assert job_leases.take_duty("rare", "one", 60)
     with pytest.raises(ValueError, match="no"):
         one.do_rare(Job("rare", 60, fails))
-    assert not duties.find_unowned_duties().filter(name="rare").exists()
+    assert not job_leases.find_unowned_duties().filter(name="rare").exists()
 
 
 def test_a_job_that_is_still_at_work_is_not_begun_again():
@@ -131,9 +131,9 @@ def test_it_ticks_on_its_own_thread_and_gives_the_duty_up(monkeypatch):
     monkeypatch.setattr(ticker, "OFTEN", (Job("often", 1, ticked.set),))
     one = Ticker("one")
     one.start()
-    assert ticked.wait(60) and duties.holder(TICKS) == "one"
+    assert ticked.wait(60) and job_leases.holder(TICKS) == "one"
     one.stop()
-    wait_for(lambda: duties.holder(TICKS) is None)
+    wait_for(lambda: job_leases.holder(TICKS) is None)
 
 
 @pytest.mark.django_db

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from agents.tools import ToolResult
-from runs.intake import again, messages
+from runs.intake import messages, retry
 from runs.models import Run, Session, Trigger
 from runs.rules import signing
 from runs.schedules import triggers
@@ -48,7 +48,7 @@ def test_a_fork_and_a_retry_remember(say, functions, worker, alice, stub):
     assert first.session.fork(before=9).has_untrusted
     stub.script(calls(("send", EVIL)), says("done"))
     with worker.capture(execute=True):
-        run = again.retry_run(first, user=alice)
+        run = retry.retry_run(first, user=alice)
     worker.work()
     run.refresh_from_db()
     assert question(run).tool == "send"

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from django.db import DatabaseError, close_old_connections
 
 from runs.chains import execution
-from runs.queue import carriers, choice, claims, limits
+from runs.queue import carriers, claims, fair_queue, limits
 from runs.queue.leases import KEEPER
 
 from . import runner
-from .crew import Crew
+from .run_pool import Crew
 
 log = logging.getLogger(__name__)
 LOOK_S = 4.0  # seconds between looks without a wake-up, on average
@@ -42,7 +42,7 @@ class Work:
 
     def run(self, pool: str, more: Callable[[], None]) -> bool:
         self.turn += self.more_runs
-        run = claims.claim_next(pool, floor=choice.floor(self.turn) if self.more_runs else 0)
+        run = claims.claim_next(pool, floor=fair_queue.floor(self.turn) if self.more_runs else 0)
         self.more_runs = bool(run and run.seen.more_runs)
         if run is None:
             return False
@@ -56,7 +56,7 @@ class Work:
 
     def step(self, pool: str, more: Callable[[], None]) -> bool:
         self.more_steps = False
-        step = choice.take_step(pool)
+        step = fair_queue.take_step(pool)
         if step is None:
             return False
         more()
@@ -148,7 +148,7 @@ class Pickup:
         was free.
         """
         try:
-            for pool in choice.waiting_pools(self.pools):
+            for pool in fair_queue.waiting_pools(self.pools):
                 self.ring(pool, only_first=True)
         except DatabaseError as error:
             log.warning("Cannot look for work: %s", error)

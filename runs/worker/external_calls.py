@@ -1,6 +1,6 @@
 """What an outside program may do with a run that it has claimed: call the run's tools, leave files.
 
-The calls go through the same desk as those of a worker: policy, approvals, recording, provenance. A
+The calls go through the same executor as those of a worker: policy, approvals, recording, provenance. A
 call that waits (for a person, a device, a child run) is continued when the program asks for it.
 """
 
@@ -13,7 +13,7 @@ from django.db import transaction
 
 from agents import storage
 from agents.exceptions import Conflict, IdempotencyMismatch, NotFound
-from agents.http.standing import Standing
+from agents.http.credential_checks import CredentialCheck
 from agents.models import SiteHold, StoredFile
 from agents.tools import ToolSpec
 from plumbing import clock
@@ -22,7 +22,7 @@ from registry.exceptions import CannotBuild
 from runs.calls import hooks, resumption
 from runs.calls.artifacts import LIMIT as MOST_FILES
 from runs.calls.artifacts import describe_artifact
-from runs.calls.desk import Desk
+from runs.calls.executor import ToolCallExecutor
 from runs.chains.calls import Request
 from runs.chains.fanout import is_answered
 from runs.events import record as events
@@ -30,7 +30,7 @@ from runs.exceptions import LeaseLost
 from runs.models import Artifact, Run, ToolCallRecord
 from runs.queue.leases import Lease
 
-from .external import PREFIX, build_claim_lost, end_if_refused, hash_claim_token
+from .external_runs import PREFIX, build_claim_lost, end_if_refused, hash_claim_token
 
 LOOK_S = 1.0  # how often a call in progress reads whether its run was cancelled
 MOST_CALLS = 1000  # of one run
@@ -53,14 +53,14 @@ def find_claimed_run(token: str) -> Run | None:
         SiteHold.absent(), pk=pk, lease_owner=hash_claim_token(token), principal__is_active=True, **live
     )
     run = rows.select_related("principal", "agent__provider", "version", "session").first() if secret else None
-    if run is None or not Standing.named(credential, run.principal_id).is_good():
+    if run is None or not CredentialCheck.named(credential, run.principal_id).is_good():
         return None
     end_if_refused(run, spends=False)
     return None if run.is_done else run
 
 
 class ClaimLease(Lease):
-    """The claim, as a desk knows a lease. Cancellation is read from the row."""
+    """The claim, as a executor knows a lease. Cancellation is read from the row."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -74,7 +74,7 @@ class ClaimLease(Lease):
         return super().is_cancelled()
 
 
-def open_desk(run: Run) -> Desk:
+def open_executor(run: Run) -> ToolCallExecutor:
     """The run's tools, with the grants and the policy as they are now. Raises Conflict."""
     lease = ClaimLease(run)
     if run.session is not None and run.session.has_untrusted and not run.has_untrusted:
@@ -86,15 +86,15 @@ def open_desk(run: Run) -> Desk:
     except CannotBuild as error:
         raise Conflict(str(error), code=error.code, hint=error.hint or "Its author has to change the agent.")
     hooked = hooks.load_hooks(run, agent=live.spec.name, is_cancelled=lease.is_cancelled)
-    desk = Desk(run, lease, live.tools, agent=live.spec.name, hooked=hooked)
-    desk.read_grants()
-    return desk
+    executor = ToolCallExecutor(run, lease, live.tools, agent=live.spec.name, hooked=hooked)
+    executor.read_grants()
+    return executor
 
 
 def tools(run: Run) -> list[Offered]:
     """The tools that the program may call, in the order of the grants."""
-    desk = open_desk(run)
-    return [(desk.tools[name], desk.judge(desk.tools[name], name).mode) for name in desk.offered()]
+    executor = open_executor(run)
+    return [(executor.tools[name], executor.judge(executor.tools[name], name).mode) for name in executor.offered()]
 
 
 def query_program_calls(run: Run) -> Any:
@@ -109,22 +109,22 @@ def make_program_call(run: Run, *, id: str, tool: str, arguments: dict[str, Any]
     RunFinished, Conflict, IdempotencyMismatch.
     """
     end_if_refused(run)
-    desk = open_desk(run)
+    executor = open_executor(run)
     try:
-        [request] = hooks.check_calls_by_hooks(desk, [Request(id, tool, arguments)])
-        record, is_new = record_program_call(desk, request)
+        [request] = hooks.check_calls_by_hooks(executor, [Request(id, tool, arguments)])
+        record, is_new = record_program_call(executor, request)
         if is_new:
-            desk.perform([record])
+            executor.perform([record])
     except LeaseLost:
         raise build_claim_lost(run)
-    return record if is_new else proceed(run, record, desk)
+    return record if is_new else proceed(run, record, executor)
 
 
 @transaction.atomic
-def record_program_call(desk: Desk, request: Any) -> tuple[ToolCallRecord, bool]:
+def record_program_call(executor: ToolCallExecutor, request: Any) -> tuple[ToolCallRecord, bool]:
     """The recorded call, and whether it is new. The run's row is locked: of two requests one records."""
-    run = desk.run
-    desk.tell()
+    run = executor.run
+    executor.tell()
     earlier = query_program_calls(run).filter(model_call_id=request.id).first()
     if earlier is not None:
         arguments = earlier.details.get("asked", earlier.arguments)  # a hook may have replaced them
@@ -141,9 +141,9 @@ def record_program_call(desk: Desk, request: Any) -> tuple[ToolCallRecord, bool]
             code="too_many_calls",
             hint="Finish the run with what there is.",
         )
-    [record], entries = desk.record([request], number + 1)
-    desk.tell(*entries)
-    extend(run, desk.tools.get(request.name))
+    [record], entries = executor.record([request], number + 1)
+    executor.tell(*entries)
+    extend(run, executor.tools.get(request.name))
     return record, True
 
 
@@ -160,17 +160,17 @@ def find_program_call(run: Run, id: UUID) -> ToolCallRecord:
     record = query_program_calls(run).filter(pk=id).first()
     if record is None:
         raise NotFound("This run has made no such call.")
-    return record if record.outcome else proceed(run, record, open_desk(run))
+    return record if record.outcome else proceed(run, record, open_executor(run))
 
 
-def proceed(run: Run, record: ToolCallRecord, desk: Desk) -> ToolCallRecord:
+def proceed(run: Run, record: ToolCallRecord, executor: ToolCallExecutor) -> ToolCallRecord:
     """Continue an open call once: of several requests, one does it and the others see it in progress."""
     if record.outcome:
         return record
     try:
-        mine = take_program_call(desk, record.pk)
+        mine = take_program_call(executor, record.pk)
         if mine is not None:
-            desk.perform([mine])
+            executor.perform([mine])
             return mine
     except LeaseLost:
         raise build_claim_lost(run)
@@ -179,18 +179,18 @@ def proceed(run: Run, record: ToolCallRecord, desk: Desk) -> ToolCallRecord:
 
 
 @transaction.atomic
-def take_program_call(desk: Desk, id: UUID) -> ToolCallRecord | None:
+def take_program_call(executor: ToolCallExecutor, id: UUID) -> ToolCallRecord | None:
     """The call, if it can go on now and no other request has taken it."""
-    desk.tell()
-    record = query_program_calls(desk.run).get(pk=id)
+    executor.tell()
+    record = query_program_calls(executor.run).get(pk=id)
     if record.outcome:
         return None
     if not record.waiting_for:
-        if not is_abandoned(record, desk.tools.get(record.name), clock.now()):
+        if not is_abandoned(record, executor.tools.get(record.name), clock.now()):
             return None
     elif not is_answered(record):
         return None
-    resumption.resume_call(desk, record)
+    resumption.resume_call(executor, record)
     if record.outcome:
         return None
     record.waiting_for, record.started_at = "", clock.now()

@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import connections
 
 from plumbing import threads
-from plumbing.resting import RestingThreads
+from plumbing.idle_thread_pool import RestingThreads
 from plumbing.waits import Hub
 
 log = logging.getLogger(__name__)

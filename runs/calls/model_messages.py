@@ -12,7 +12,7 @@ from runs.intake import parts
 from runs.intake.parts import parse_run_ids
 from runs.models import Message, ModelCall, Run, ToolCallRecord
 from runs.models.session import NOT_SHOWN
-from runs.rules import marks
+from runs.rules import untrusted_tags
 
 REMEMBERED_LIMIT = 2_000  # characters of an earlier result that later messages of the session show again
 RESULT_LIMIT = 40_000  # characters of one tool result shown to a model; the row keeps all of it
@@ -55,16 +55,20 @@ def instructions(run: Run, spec: AgentSpec, memory: str = "") -> str:
     sections = [spec.system_prompt]
     session = run.session
     if session is not None and session.summary and spec.session_context != "none":
-        summary = marks.mark_untrusted(session.summary, "summary") if session.has_untrusted else session.summary
+        summary = (
+            untrusted_tags.mark_untrusted(session.summary, "summary") if session.has_untrusted else session.summary
+        )
         sections.append(f"Summary of the conversation so far:\n{summary}")
     sections.append(memory)
     if context := run.policy.get("context"):
-        sections.append(f"Context:\n{marks.mark_untrusted(context, 'context') if run.has_untrusted else context}")
+        sections.append(
+            f"Context:\n{untrusted_tags.mark_untrusted(context, 'context') if run.has_untrusted else context}"
+        )
     if run.input is not None:
         text = json.dumps(run.input, ensure_ascii=False)
-        sections.append(f"Input:\n{marks.mark_untrusted(text, 'input') if run.has_untrusted else text}")
+        sections.append(f"Input:\n{untrusted_tags.mark_untrusted(text, 'input') if run.has_untrusted else text}")
     if run.has_untrusted or (session is not None and session.has_untrusted):
-        sections.append(marks.NOTE)
+        sections.append(untrusted_tags.NOTE)
     if spec.output_schema:
         schema = json.dumps(spec.output_schema, ensure_ascii=False)
         sections.append(f"Answer only with JSON that matches this JSON Schema:\n{schema}")
@@ -83,7 +87,7 @@ def own_messages(run: Run) -> list[Message]:
 def list_earlier_messages(run: Run, spec: AgentSpec, own: list[Message]) -> list[dict[str, Any]]:
     """The last messages before this run that fit into the budget of messages and tokens.
 
-    Without those of runs that this one replaces (runs/intake/again.py), and without later messages
+    Without those of runs that this one replaces (runs/intake/retry.py), and without later messages
     that wait for their turn (`on_busy: enqueue`).
     """
     session = run.session
@@ -211,7 +215,7 @@ def result_text(record: ToolCallRecord, limit: int = RESULT_LIMIT) -> str:
         text = json.dumps({"error": record.error or {"code": record.outcome}}, ensure_ascii=False)
     if len(text) > limit:
         text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
-    return marks.mark_untrusted(text, record.name) if record.untrusted else text
+    return untrusted_tags.mark_untrusted(text, record.name) if record.untrusted else text
 
 
 def remembered_calls(records: Iterable[ToolCallRecord]) -> list[dict[str, Any]]:

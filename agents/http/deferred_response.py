@@ -19,7 +19,7 @@ from django.http.response import ResponseHeaders
 from rest_framework.response import Response
 
 from .authentication import NotRecognised
-from .standing import EVERY_S, Standing
+from .credential_checks import EVERY_S, CredentialCheck
 
 # Headers of an answer without content.
 NOT_HANDED_ON = ("Content-Length", "Content-Type")
@@ -48,7 +48,7 @@ def answer_later(view: Any, awaited: Awaited, finish: Finish) -> HttpResponseBas
 
 
 def check_standing(view: Any, finish: Finish) -> Finish:
-    standing = Standing.of(view.request.auth, getattr(view.request, "session", None))
+    standing = CredentialCheck.of(view.request.auth, getattr(view.request, "session", None))
     began = monotonic()
 
     def answer(outcome: Any) -> Response:

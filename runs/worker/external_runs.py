@@ -17,11 +17,11 @@ from django.db.models import DateTimeField
 
 from agents import schema
 from agents.exceptions import Conflict, Invalid
-from agents.http.standing import Standing
+from agents.http.credential_checks import CredentialCheck
 from agents.models import SiteHold
 from plumbing import clock
 from plumbing.statements import Select
-from runs.calls import shown
+from runs.calls import model_messages
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded, RunFinished
 from runs.intake import checks, options
@@ -73,7 +73,7 @@ def set_deadline(run: Run, seconds: float | None = None) -> None:
     run.save(update_fields=["deadline"])
 
 
-def claim_external_run(run: Run, *, executor: str, lease_s: float | None = None, standing: Standing) -> Claim:
+def claim_external_run(run: Run, *, executor: str, lease_s: float | None = None, standing: CredentialCheck) -> Claim:
     """Take a prepared run. Of two claims one wins (a conditional update decides). The claim is good as long as the
     key or the login of `standing`. Raises NotClaimable, RunFinished.
     """
@@ -106,7 +106,7 @@ def end_if_refused(run: Run, *, spends: bool = True) -> None:
 
 
 @transaction.atomic
-def take_external_run(run: Run, *, executor: str, lease_s: float | None, standing: Standing) -> Claim:
+def take_external_run(run: Run, *, executor: str, lease_s: float | None, standing: CredentialCheck) -> Claim:
     token = f"{PREFIX}{run.pk.hex}.{standing.name}.{secrets.token_urlsafe(24)}"
     now, attempt = clock.now(), run.attempt + 1
     type = "run.started" if attempt == 1 else "run.recovered"
@@ -183,7 +183,7 @@ def end_external_run(
         silent = {"code": "executor_failed", "message": "the executor gave no reason"}
         error = endings.cancelled_error(run) if status == Status.CANCELLED else silent
     records = ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id")
-    tool_calls = shown.remembered_calls(list(records))
+    tool_calls = model_messages.remembered_calls(list(records))
     holder = Holder(run, token)
     endings.finish_run(run, status, lease=holder, reply=reply, output=output, error=error, tool_calls=tool_calls)
     endings.close_open_work(run, reason="finished")

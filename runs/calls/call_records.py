@@ -11,7 +11,7 @@ from plumbing import clock
 from runs.events import record as events
 from runs.models import Approval, Run, ToolCallRecord
 
-from .shown import result_text
+from .model_messages import result_text
 
 
 def failure(error: ToolError) -> ToolResult:

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CredentialCheck:
     """An API key, or a browser's login session."""
 
     key_id: int | None = None
@@ -32,13 +32,13 @@ class Standing:
     rank: int | None = None
 
     @classmethod
-    def of(cls, key: Any, session: Any, rank: int | None = None) -> "Standing":
+    def of(cls, key: Any, session: Any, rank: int | None = None) -> "CredentialCheck":
         if isinstance(key, ApiKey):
             return cls(key.pk, rank=rank)
         return cls(session_key=getattr(session, "session_key", None), rank=rank)
 
     @classmethod
-    def named(cls, name: str, person: int) -> "Standing":
+    def named(cls, name: str, person: int) -> "CredentialCheck":
         """Of this person's key or login, from its `name`."""
         if name.isascii() and name.isdigit() and len(name) < 20:
             return cls(key_id=int(name))
@@ -91,7 +91,7 @@ class Standing:
                 return
 
 
-async def while_good(source: AsyncIterator[bytes], standing: Standing) -> AsyncIterator[bytes]:
+async def while_good(source: AsyncIterator[bytes], standing: CredentialCheck) -> AsyncIterator[bytes]:
     """Items of the source, until it ends or the credential becomes invalid."""
     end = asyncio.ensure_future(standing.ends())
     following: Any = None

@@ -19,7 +19,7 @@ from agents.exceptions import NewerFormat
 from agents.tools import CallPending, ToolCall, ToolContext, ToolError, ToolFailed, ToolResult, ToolSpec
 from plumbing import clock, waits
 from plumbing.database import DATABASE_GONE
-from plumbing.resting import RestingThreads
+from plumbing.idle_thread_pool import RestingThreads
 from plumbing.statements import insert_rows, update_each
 from plumbing.threads import release_connection
 from registry import toolsets
@@ -47,8 +47,7 @@ from . import (
     skills,
     visitors,
 )
-from .offers import COMPLETE
-from .rows import (
+from .call_records import (
     approval_data,
     argument_problems,
     called_data,
@@ -61,6 +60,7 @@ from .rows import (
     refusal_of_arguments,
     start_attempt,
 )
+from .offers import COMPLETE
 from .values import RunValues
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ Outcome = ToolCallRecord.Outcome
 POOL = RestingThreads(64, "calls")
 
 
-class Desk:
+class ToolCallExecutor:
     """Checks and makes a run's tool calls. One per run in progress; its grants are read again on
     each turn.
     """
@@ -359,7 +359,7 @@ class Desk:
         results.settle_call(self.run, record, result, where=self.fence())
 
     def fence(self) -> dict[str, Any]:
-        """What holds of the run's row while this desk may write to it."""
+        """What holds of the run's row while this executor may write to it."""
         return self.lease.conditions() if isinstance(self.lease, Lease) else {"status": Run.LIVE}
 
     @transaction.atomic
