@@ -129,7 +129,7 @@ def start_alone(place: Place, name: str, notify: Notify) -> None:
         if descriptor > 2:
             os.set_inheritable(descriptor, True)
     os.execv(  # noqa: S606  (no shell)
-        sys.executable, [*interpreter("alone"), name, str(line), str(notify.descriptor)]
+        sys.executable, [*interpreter("restart"), name, str(line), str(notify.descriptor)]
     )
 
 

@@ -21,6 +21,7 @@ from .sizes import cut_fields, within_page
 
 FIELDS = "fields"
 ROWS_AT_ONCE = 16
+RELATED_AT_ONCE = 64
 
 
 class Cursor(CursorPagination):
@@ -129,11 +130,13 @@ def read_page(rows: Any, size: int, start: int = 0) -> tuple[list[Any], bool]:
 
 
 def with_related(rows: Iterator[Any], related: Sequence[Any]) -> Iterator[Any]:
-    """Rows with the rows that belong to them, read a few at a time."""
+    """Rows with the rows that belong to them. Those of a usual page are read together, so that a list asks the same
+    number of queries however many rows it has; large rows are fewer.
+    """
     if not related:
         yield from rows
         return
-    while block := list(islice(rows, ROWS_AT_ONCE)):
+    while block := list(islice(within_page(rows), RELATED_AT_ONCE)):
         prefetch_related_objects(block, *related)
         yield from block
 

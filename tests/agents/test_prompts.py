@@ -88,7 +88,7 @@ def test_a_deep_template_is_refused_and_not_a_crash():
 
 def test_what_was_rendered_is_kept_by_its_content(monkeypatch):
     first = prompts.render_prompt("Hello {{ customer }}", {"customer": "Bob"})
-    monkeypatch.setattr(prompts.apart, "run_reader_task", lambda *_: pytest.fail("rendered again"))
+    monkeypatch.setattr(prompts.parse_in_child, "run_reader_task", lambda *_: pytest.fail("rendered again"))
     assert prompts.render_prompt("Hello {{ customer }}", {"customer": "Bob"}) == first == "Hello Bob"
 
 
