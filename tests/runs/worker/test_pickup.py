@@ -68,7 +68,9 @@ def bells(monkeypatch):
 @pytest.fixture
 def rows(monkeypatch):
     made = Rows()
-    monkeypatch.setattr(dispatcher.fair_queue, "waiting_pools", lambda pools: {one for one in pools if made.waiting[one]})
+    monkeypatch.setattr(
+        dispatcher.fair_queue, "waiting_pools", lambda pools: {one for one in pools if made.waiting[one]}
+    )
     monkeypatch.setattr(dispatcher, "WAIT_S", 0.05)
     monkeypatch.setattr(dispatcher, "LOOK_S", 3600)
     return made
