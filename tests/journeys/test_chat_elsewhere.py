@@ -150,9 +150,12 @@ def add_turns(live, session, count):
                 (secrets.token_hex(16), 3 + len(rows), role, f'[{{"type": "text", "text": "{word} {number}."}}]')
             )
     with closing(sqlite3.connect(live.data_dir / "muster.sqlite3", timeout=60)) as database, database:
+        own = ("id", "seq", "role", "content")
+        columns = [row[1] for row in database.execute("PRAGMA table_info(runs_message)")]
+        copied = ", ".join(name for name in columns if name not in (*own, "run_id"))
         database.executemany(
-            "INSERT INTO runs_message SELECT ?, ?, ?, ?, tool_calls, '', 0, '{}', created_at, NULL, session_id"
-            f" FROM runs_message WHERE session_id = '{session}' AND seq = 2",  # noqa: S608  (a UUID)
+            f"INSERT INTO runs_message ({', '.join(own)}, {copied}) SELECT ?, ?, ?, ?, {copied}"  # noqa: S608  (our names)
+            f" FROM runs_message WHERE session_id = '{session}' AND seq = 2",
             rows,
         )
         database.execute("UPDATE runs_session SET last_seq = ? WHERE id = ?", (2 + len(rows), session))
