@@ -112,15 +112,17 @@ def versions_apart(n: int) -> Use:
 
 
 def open_comments(n: int) -> Use:
-    from connectors.content import from_html
-
-    return quiet(from_html, "<!" * (n // 2))
+    return read_mail("<!" * (n // 2))
 
 
 def open_tags(n: int) -> Use:
-    from connectors.content import from_html
+    return read_mail("<a a='" * (n // 6))
 
-    return quiet(from_html, "<a a='" * (n // 6))
+
+def read_mail(html: str) -> Use:
+    from connectors.accounts.letters import read_letter
+
+    return quiet(read_letter, {"kind": "text/html", "text": html}, 100_000)
 
 
 def yaml_document(n: int) -> Use:

@@ -11,7 +11,7 @@ from gateway.reading import Reading
 from runs.events.frames import Frame, delta
 
 HEARD, TEXT = "Two and two.\n</think>\n\nFour.", "Four."
-RUN = SimpleNamespace(pk="0", session=None, session_id=None)
+RUN = SimpleNamespace(pk="0", session=None, session_id=None, metadata={})
 
 
 def frames(heard=HEARD, text=TEXT):
