@@ -190,8 +190,8 @@ def simulated(world: World, cast: Cast, carrier: Carrier) -> Iterator[None]:
     changes: list[tuple[Any, str, Any]] = [
         (leases, "KEEPER", keeper), (runner, "KEEPER", keeper), (claims, "KEEPER", keeper),
         (leases, "socket", SimpleNamespace(gethostname=name)), (claims, "time", watch), (budgets, "time", watch), (slices, "time", watch),
-        (clock, "now", database_now), (clock, "seconds", watch.monotonic), (clock.Reading, "last", (database_now(), world.now)), (waits, "each", world.each), (waits, "pause", world.pause),
-        (broadcast, "publish", publish), (broadcast, "publish_many", lambda _: True),
+        (clock, "now", database_now), (clock, "read_steady_seconds", watch.monotonic), (clock.Reading, "last", (database_now(), world.now)), (waits, "each", world.each), (waits, "sleep_until", world.pause),
+        (broadcast, "publish_message", publish), (broadcast, "publish_many", lambda _: True),
         (broadcast, "publish_unconfirmed", lambda _: None), (broadcast, "server_connection", Away),
         (carriers, "current", lambda: carrier), (runner, "SUSPECTS", Current(lambda: world.task.worker.suspects)),
         (runner, "carry_out", told_of(world, runner.carry_out)),

@@ -122,7 +122,7 @@ def test_who_watches_hears_what_the_model_thinks(worker, alice, make_agent, keep
     about = {"kind": pool.server.kind, "base_url": pool.server.base, "api": getattr(pool.server, "api", "chat")}
     provider = Provider.objects.create(owner=alice, name="zoo", api_key="key", **about)
     published = []
-    monkeypatch.setattr("runs.events.record.broadcast.publish", lambda channel, event: published.append(event))
+    monkeypatch.setattr("runs.events.record.broadcast.publish_message", lambda channel, event: published.append(event))
     pool.script(fails("busy"), says("Four.", reasoning="Two and two."))
     agent = make_agent(provider=provider, model_name=pool.server.model)
     run = worker.send_message(alice, "2 + 2?", agent, is_watched=True)

@@ -1,6 +1,7 @@
 """A run's page: what happened, who may act in it, its approvals, once more."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 from django.utils import timezone
 
@@ -87,7 +88,8 @@ def test_a_device_call_is_a_bar_of_its_own_beneath_its_tool_call(alice, signed_i
     device = Device.objects.create(owner=alice, name="laptop", platform="Linux")
     DeviceCall.objects.create(
         pk=call.pk, owner=alice, device=device, run_id=run.pk, tool="read_file", state="done",
-        deadline=timezone.now(), finished_at=timezone.now(),
+        created_at=(call.started_at or call.created_at) + timedelta(seconds=1), deadline=timezone.now(),
+        finished_at=timezone.now() + timedelta(seconds=2),
     )  # fmt: skip
     bars = waterfall(run).bars
     assert [(bar.kind, bar.name, bar.depth) for bar in bars if bar.kind in ("tool", "device")] == [
@@ -161,7 +163,9 @@ def test_model_calls_start_when_the_model_was_asked_also_if_they_fail(alice, wor
         fall = waterfall(run)
         [bar] = [bar for bar in fall.bars if bar.kind == "model"]
         assert run.status == status and bar.took_s >= 0.3, status
-        assert run.started_at <= bar.started_at and bar.finished_at <= run.finished_at, status
+        # A process that had to wait for its core knows the database's time a little late (plumbing/clock.py).
+        late = timedelta(seconds=0.1)
+        assert run.started_at <= bar.started_at + late and bar.finished_at <= run.finished_at + late, status
         assert fall.total_s >= (fall.queue_s or 0) + bar.took_s, status
 
 
