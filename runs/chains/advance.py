@@ -270,8 +270,12 @@ class Walk:
                 self.tell(entries)
                 StepRun.objects.bulk_create(fresh)
             self.rows |= {row.key: row for row in fresh}
-        except IntegrityError:  # another worker wrote some of them first: insert one by one and use existing rows
-            StepRun.objects.bulk_create(fresh, ignore_conflicts=True)
+        except IntegrityError:
+            # Another worker wrote some of them first: insert the others and use its rows. Holding the run's row
+            # first, as above, keeps two workers from waiting for each other.
+            with transaction.atomic():
+                self.tell([])
+                StepRun.objects.bulk_create(fresh, ignore_conflicts=True)
             self.read()
 
     def tell(self, entries: list[events.Entry]) -> None:
