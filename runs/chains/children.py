@@ -15,6 +15,7 @@ from runs.intake import chains, checks, children
 from runs.intake.children import own_input
 from runs.intake.parts import parse_run_ids
 from runs.models import Run, StepRun
+from runs.queue.locks import lock_run
 
 from . import steps
 from .coverage import find_coverage_error
@@ -40,6 +41,8 @@ def start_child(
             }
             start = agent_starter(run, spec, step, input, **more, **choose_step_session(run, spec, step))
         with transaction.atomic():
+            # The run's row first, as everywhere: a worker that writes the run's steps holds it and waits for ours.
+            lock_run(run.pk)
             if not steps.claim_step(row, StepRun.Status.WAITING):
                 return False
             row.child = start()
