@@ -4,6 +4,7 @@ The stream is open as long as the session. A thread reads it, and answers what n
 question to the person stops the call in progress, which asks it.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from time import monotonic
@@ -14,6 +15,7 @@ from .exceptions import McpFailed, McpRefused
 from .http import Broken, HttpTransport, OwnStream
 from .messages import Message
 
+log = logging.getLogger(__name__)
 OPENS_S = 1.0  # how long the first call waits for the stream: a server may be slow to say that it has one
 LEAST_PAUSE_S = 1.0
 RECONNECTS = 5  # connections without any message, after which a stream that breaks is given up
@@ -54,6 +56,11 @@ class Ear:
             except Broken:
                 pass  # servers and proxies close a stream that is silent
             except (McpFailed, McpRefused):
+                break
+            except Exception:
+                # A stream that is closed while it is read fails in many ways; then nobody listens any more.
+                if not self._is_stopped.is_set():
+                    log.warning("The stream of an MCP server cannot be read", exc_info=True)
                 break
             without_news = 0 if heard else without_news + 1
             waits.sleep_until(max(LEAST_PAUSE_S, self._stream.position.retry_s), self._is_stopped.is_set)
