@@ -158,6 +158,16 @@ def is_gone(process: psutil.Process) -> bool:
         return True
 
 
+def copy_prepared(prepared: Path, directory: Path) -> None:
+    """A copy of the data directory. A database that still ends may remove a file while it is copied: then once more."""
+    for is_last in (False, False, True):
+        copied = subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], capture_output=True, text=True)
+        if copied.returncode == 0:
+            return
+        assert not is_last, copied.stderr
+        time.sleep(1)
+
+
 def database_of(config: pytest.Config) -> dict[str, str]:
     return {"DB": "postgres"} if config.getoption("db") == "postgres" else {}
 
@@ -195,7 +205,7 @@ def prepared(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 def running(prepared: Path, config: pytest.Config, **environment: str) -> Iterator[Live]:
     with data_directory() as directory:
-        subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
+        copy_prepared(prepared, directory)
         muster = Live(directory, "--no-greeting", **environment, **database_of(config))
         yield muster
         muster.stop()

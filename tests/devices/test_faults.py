@@ -15,7 +15,7 @@ import pytest
 
 from tests.devices.flapping import FlappingProxy
 from tests.devices.machine import Machine
-from tests.live import ROOT, Live, data_directory, database_of, wait_for
+from tests.live import ROOT, Live, copy_prepared, data_directory, database_of, wait_for
 from tests.matrices import each
 from tests.servers import free_port
 
@@ -28,7 +28,7 @@ ENDED = ("succeeded", "partial", "failed", "expired", "cancelled")
 @pytest.fixture(scope="module")
 def muster(prepared, request):
     with data_directory() as directory:
-        subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
+        copy_prepared(prepared, directory)
         quick = {"MUSTER_LEASE": "6", "MUSTER_DEVICE_HEARTBEAT": "3"}
         live = Live(directory, "--no-greeting", **quick, **database_of(request.config))
         yield live

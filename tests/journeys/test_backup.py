@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes import StubOpenAI
 from tests.journeys.test_chaos import Till, pay_once, send, set_up, state_of
-from tests.live import OURS, ROOT, Live, data_directory, database_of, wait_for
+from tests.live import OURS, ROOT, Live, copy_prepared, data_directory, database_of, wait_for
 
 LATE, LOAD = 4, 20
 
@@ -40,7 +40,7 @@ def ledger():
 def muster(prepared, request, ledger):
     with StubOpenAI() as model, data_directory() as directory:
         model.otherwise = pay_once
-        subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
+        copy_prepared(prepared, directory)
         environment = {"MUSTER_PRIVATE_HOSTS": "127.0.0.1", "MUSTER_LEASE": "3", **database_of(request.config)}
         made = Live(directory, "--no-greeting", **environment)
         set_up(made, model, ledger)

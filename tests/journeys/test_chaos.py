@@ -7,7 +7,6 @@ import os
 import random
 import re
 import signal
-import subprocess
 import time
 
 import httpx2
@@ -15,7 +14,7 @@ import pytest
 
 from tests.connectors.loopback import Loopback
 from tests.fakes import StubOpenAI, calls, says
-from tests.live import Live, data_directory, database_of, wait_for
+from tests.live import Live, copy_prepared, data_directory, database_of, wait_for
 
 pytestmark = pytest.mark.live(database="postgres")
 RUNS = int(os.environ.get("MUSTER_CHAOS_RUNS", "40"))
@@ -69,7 +68,7 @@ def till():
 def muster(prepared, request, till):
     with StubOpenAI() as model, data_directory() as directory:
         model.otherwise = pay_once
-        subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
+        copy_prepared(prepared, directory)
         environment = {"MUSTER_PRIVATE_HOSTS": "127.0.0.1", "MUSTER_LEASE": "3", **database_of(request.config)}
         made = Live(directory, "--no-greeting", **environment)
         set_up(made, model, till)

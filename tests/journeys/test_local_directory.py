@@ -1,13 +1,12 @@
 """The local directory agent from end to end: a chain, a real device client, the offline provider with a script."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.devices.machine import Machine
-from tests.live import Live, data_directory, database_of, wait_for
+from tests.live import Live, copy_prepared, data_directory, database_of, wait_for
 
 pytestmark = pytest.mark.live
 SCRIPT = Path(__file__).with_name("local_directory.yaml")
@@ -16,7 +15,7 @@ SCRIPT = Path(__file__).with_name("local_directory.yaml")
 @pytest.fixture
 def muster(prepared, request):
     with data_directory() as directory:
-        subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
+        copy_prepared(prepared, directory)
         environment = {"MUSTER_OFFLINE_SCRIPT": str(SCRIPT), "MUSTER_DEVICE_WAIT": "6"}
         live = Live(directory, "--no-greeting", **environment, **database_of(request.config))
         yield live

@@ -1,7 +1,6 @@
 """Workers are killed in the middle of a sync: no message is missed, none is handed over twice."""
 
 import signal
-import subprocess
 import time
 from contextlib import contextmanager
 from urllib.parse import parse_qs, urlsplit
@@ -10,7 +9,7 @@ import pytest
 
 from tests.connectors.fake_gmail import FakeGmail
 from tests.fakes import StubOpenAI, calls, says
-from tests.live import Live, data_directory, database_of, wait_for
+from tests.live import Live, copy_prepared, data_directory, database_of, wait_for
 
 pytestmark = pytest.mark.live
 MESSAGES, BATCH = 120, 30
@@ -40,7 +39,7 @@ def muster_for(prepared, config, gmail, model):
         "MUSTER_GOOGLE_CLIENT_ID": "client", "MUSTER_GOOGLE_CLIENT_SECRET": "hush", **database_of(config),
     }  # fmt: skip
     with data_directory() as directory:
-        subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
+        copy_prepared(prepared, directory)
         made = Live(directory, "--no-greeting", **environment)
         connect(made, gmail)
         make_reader(made, model)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import threading
 from datetime import timedelta
 
@@ -19,7 +18,7 @@ from runs.models import Run, RunEvent, StepRun, ToolCallRecord
 from runs.queue import carriers, claims, fair_queue
 from runs.worker import recovery
 from runs.worker.dispatcher import Work
-from tests.live import Live, data_directory, database_of, wait_for
+from tests.live import Live, copy_prepared, data_directory, database_of, wait_for
 from tests.worker import Silent
 
 V1 = "/api/v1"
@@ -206,7 +205,7 @@ def at_once(works):
 @pytest.mark.timeout(600)
 def test_kill_9_of_the_worker_in_the_middle_of_a_fan_out_loses_nothing(prepared, request):
     with data_directory() as directory:
-        subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
+        copy_prepared(prepared, directory)
         live = Live(directory, "--no-greeting", MUSTER_LEASE="3", **database_of(request.config))
         try:
             kill_in_the_middle(live)

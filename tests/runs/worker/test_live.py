@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 
@@ -12,7 +11,7 @@ import pytest
 import websockets
 
 from tests.fakes import StubOpenAI, calls, says
-from tests.live import Live, data_directory, database_of, wait_for
+from tests.live import Live, copy_prepared, data_directory, database_of, wait_for
 from tests.loops import in_a_loop
 
 pytestmark = pytest.mark.live(database="postgres")
@@ -30,7 +29,7 @@ def model():
 def muster(prepared, request, model):
     """With an agent “adder” behind a stub of a model; a lease lasts three seconds."""
     with data_directory() as directory:
-        subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
+        copy_prepared(prepared, directory)
         environment = {"MUSTER_PRIVATE_HOSTS": "127.0.0.1", "MUSTER_LEASE": "3", **database_of(request.config)}
         made = Live(directory, "--no-greeting", **environment)
         set_up(made, model)

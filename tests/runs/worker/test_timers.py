@@ -1,6 +1,5 @@
 """Timers are exact: the ticker sleeps until the next due time, and hears of an earlier one."""
 
-import subprocess
 import threading
 import time
 from datetime import datetime, timedelta
@@ -14,7 +13,7 @@ from runs.queue import timers
 from runs.queue.timers import Alarm
 from runs.worker import ticker
 from runs.worker.ticker import Ticker
-from tests.live import Live, data_directory, database_of, wait_for
+from tests.live import Live, copy_prepared, data_directory, database_of, wait_for
 
 LONG_S = 60.0
 LATE_S = 2.0  # far less than the five seconds between two recoveries; see test_a_back_off_is_exact
@@ -111,7 +110,7 @@ BROKEN = "def broken():\n    raise ValueError('again')\n"
 @pytest.fixture(scope="module")
 def muster(prepared, request):
     with data_directory() as directory:
-        subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
+        copy_prepared(prepared, directory)
         made = Live(directory, "--no-greeting", **database_of(request.config))
         post(made, "functions/", name="broken", source=BROKEN)
         post(made, "functions/broken/publish")
