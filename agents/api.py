@@ -33,7 +33,7 @@ from agents.serializers.people import (
     TeamSerializer,
 )
 from agents.serializers.providers import ProviderSerializer, ServedSerializer, TrialResultSerializer, TrialSerializer
-from agents.sharing import release_unshared_uses
+from agents.sharing import remove_unshared_uses
 from plumbing.texts import translate
 
 
@@ -121,7 +121,7 @@ class AgentViewSet(GrantedViewSet):
         """Delete an agent that has no runs, with its versions; one with runs answers 409."""
         with refusals("agent", self.request.user):
             self.audit("deleted", agent)
-            release_unshared_uses(agent)
+            remove_unshared_uses(agent)
             agent.delete_unused()
 
 

@@ -119,7 +119,7 @@ def shared_models() -> list[Any]:
     return [model for model in apps.get_models() if issubclass(model, Owned)]
 
 
-def release_unshared_uses(row: Owned) -> None:
+def remove_unshared_uses(row: Owned) -> None:
     """Remove uses of this row by users who may no longer use it, so that they do not prevent its
     deletion. Their grants of its tool are removed. Their agents that used the provider get a disabled
     provider of their own, so that a message is refused with `provider_disabled`.

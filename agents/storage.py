@@ -56,21 +56,21 @@ def get_storage() -> Storage:
 def save_file(
     owner_id: Any, name: str, content: Content, *, declared: str = "", untrusted: bool = True, source: str = "upload"
 ) -> StoredFile:
-    """Store a file of this person. `declared`: the type the caller names; see `type_of`.
+    """Store a file of this person. `declared`: the type the caller names; see `detect_type`.
 
     Raises TooLarge for one file that is too large, Conflict (too_many_files, quota_exceeded) for all, Invalid
     (file_infected), Unavailable (scanner_unavailable).
     """
     file = store_bytes(owner_id, name, content, declared=declared, untrusted=untrusted, source=source)
     with transaction.atomic():
-        keep_file(file)
+        insert_file_row(file)
     return file
 
 
 def store_bytes(
     owner_id: Any, name: str, content: Content, *, declared: str = "", untrusted: bool = True, source: str = "upload"
 ) -> StoredFile:
-    """The row of a file whose bytes are stored. `keep_file` stores the row; without it the bytes are swept later.
+    """The row of a file whose bytes are stored. `insert_file_row` stores the row; without it the bytes are swept later.
 
     Must not be called in a transaction: scanning and storing may take seconds.
     """
@@ -80,7 +80,7 @@ def store_bytes(
         message = _("The file has %(size)s bytes; the maximum is %(most)s.")
         numbers = {"size": content.size, "most": settings.FILE_BYTES}
         raise TooLarge(message % numbers, hint=_("Split it or compress it."))
-    # Before the work; `keep_file` checks again, with a lock.
+    # Before the work; `insert_file_row` checks again, with a lock.
     check_quota(owner_id, content.size)
     name = clean_name(name)
     scanning.check_malware(name, content.chunks())
@@ -112,7 +112,7 @@ def clean_name(name: str) -> str:
     return "".join(letters).strip()[:200] or "file"
 
 
-def keep_file(file: StoredFile) -> None:
+def insert_file_row(file: StoredFile) -> None:
     """Insert the row of a prepared file. Must be called in a transaction.
 
     The owner's row is locked, so that concurrent files cannot exceed the quota together, and a row with equal

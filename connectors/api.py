@@ -18,7 +18,7 @@ from agents.http import viewsets
 from agents.http.resources import Tagged
 from agents.http.unknown_parameters import ANYTHING
 from agents.http.viewsets import APIView, Audited, lock_row, refusals
-from agents.sharing import release_unshared_uses
+from agents.sharing import remove_unshared_uses
 from agents.tools import ToolError
 from connectors.accounts.catalog import CONNECTORS
 from connectors.logins.providers import SERVICES, get_cloud_service
@@ -111,7 +111,7 @@ class ConnectionViewSet(
         with refusals("connection", self.request.user, is_deletion=True):
             tools = [remote_tool.tool for remote_tool in row.remote_tools.select_related("tool") if remote_tool.tool]
             self.audit("deleted", row)
-            release_unshared_uses(row)
+            remove_unshared_uses(row)
             if row.uses_oauth and row.is_linked:
                 transaction.on_commit(lambda: oauth.tell_revoked(row))
             row.delete()

@@ -22,7 +22,7 @@ from devices.exceptions import DeviceFailed
 from devices.models import Device, DeviceCall, Notice
 from devices.nudges import ANSWERS, announce, nudge
 from devices.statements import NewCall, Place
-from devices.wire import BadFrame, mend_text
+from devices.wire import BadFrame, clean_frame_text
 from plumbing import clock
 from plumbing.broker.announcements import Waiter
 from plumbing.statements import Select
@@ -50,7 +50,7 @@ def call_device(
         until = create_device_call(request, call, context, *place()) if place is not None else None
         if until is None:
             return pend_or_answer(DeviceCall.objects.get(pk=call.id))
-        if run_blocking(hold_for_answer, waiter, until, context) and waiter.news is not None:
+        if run_blocking(wait_for_call_answer, waiter, until, context) and waiter.news is not None:
             return build_device_result(call.id, **waiter.news)
         return pend_or_answer(DeviceCall.objects.get(pk=call.id))
 
@@ -131,7 +131,7 @@ def render_call_frame(row: NewCall | DeviceCall, now: datetime) -> str:
         raise DeviceFailed(f"the arguments cannot be sent: {error}", code=error.code)
 
 
-def hold_for_answer(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
+def wait_for_call_answer(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
     """Keep this thread until the device has answered, as long as a thread may be kept."""
     until = time.monotonic() + min(HOLD_S, max(0.0, (deadline - clock.near()).total_seconds()))
     release_connection()
@@ -265,7 +265,7 @@ def cancel_device_calls(rows: Iterable[DeviceCall], reason: str) -> int:
 
 def tell_cancelled(row: DeviceCall, reason: str) -> None:
     if row.device_id:
-        text = protocol.encode(protocol.ToolCancel(str(row.pk), mend_text(reason)))
+        text = protocol.encode(protocol.ToolCancel(str(row.pk), clean_frame_text(reason)))
         nudge(row.device_id, "device_frame", text=text)
 
 
@@ -292,7 +292,7 @@ def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str 
     online = set(Device.objects.online(clock.near()).filter(pk__in=devices).values_list("pk", flat=True))
     for device, context in devices.items():
         closing = {**context, "run": str(run_id)}
-        text = protocol.encode(protocol.RunComplete(closing, status, counts, mend_text(summary[:2000])))
+        text = protocol.encode(protocol.RunComplete(closing, status, counts, clean_frame_text(summary[:2000])))
         told_now = device in online and nudge(device, "device_frame", text=text)
         if not told_now:
             Notice.objects.create(device_id=device, text=text)

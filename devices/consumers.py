@@ -128,7 +128,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         if self.device is None:
             return
         LISTENER.unsubscribe(name_device_channel(self.device.pk), self.hear)
-        await in_batch(presence.leave_device, self.device.pk, self.socket)
+        await in_batch(presence.record_disconnect, self.device.pk, self.socket)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """One frame; a binary frame counts as a bad one."""

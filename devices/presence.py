@@ -174,7 +174,7 @@ def hand_over_waiting(device: Device, arrival: Arrival, now: datetime) -> None:
 
 
 @transaction.atomic
-def leave_device(device_id: UUID, socket: str) -> bool:
+def record_disconnect(device_id: UUID, socket: str) -> bool:
     """This socket closed. Calls that were sent and not answered are unknown until the device
     reports.
     """

@@ -42,7 +42,9 @@ class DeviceToolset:
         devices, is_known = statements.places(context.user_id, UUID(call.id))
         is_known = is_known or (not devices and DeviceCall.objects.filter(pk=call.id).exists())
         if not is_known and is_for_the_server(request, context, devices):
-            return mark_record_result(request, count_success(request, run_tool(TOOLS[request.tool], call, context)))
+            return mark_record_result(
+                request, add_success_counts(request, run_tool(TOOLS[request.tool], call, context))
+            )
         chosen = None if is_known else lambda: choose_device(request, context, devices)
         try:
             result = call_device(request, call, context, place=chosen)
@@ -50,7 +52,7 @@ class DeviceToolset:
             if not tool.is_repeatable:
                 raise
             return ToolResult(False, error={"code": DEADLINE, "message": AGAIN}, details={"device_call": call.id})
-        result = count_success(request, result) if result.ok else result
+        result = add_success_counts(request, result) if result.ok else result
         return with_files(
             call, context, mark_result_untrusted(result) if tool.untrusted else mark_record_result(request, result)
         )
@@ -83,13 +85,13 @@ def choose_device(request: Wanted, context: ToolContext, devices: list[Place]) -
         if chosen is not None and chosen.is_online(now):
             return chosen, True
         if chosen is not None and request.offline != "any":
-            return wait_for_device(chosen, request)
+            return choose_offline_device(chosen, request)
     online = [device for device in able if device.is_online(now)]
     if online:
         return max(online, key=lambda device: device.connected_at or now), True
     if not able:
         raise not_able(request, context, devices)
-    return wait_for_device(able[0] if len(able) == 1 else None, request)
+    return choose_offline_device(able[0] if len(able) == 1 else None, request)
 
 
 def able_among(devices: list[Place], request: Wanted, context: ToolContext) -> list[Place]:
@@ -102,7 +104,7 @@ def able_among(devices: list[Place], request: Wanted, context: ToolContext) -> l
     return [device for device in devices if device.pk in ids]
 
 
-def wait_for_device(device: Place | None, request: Wanted) -> tuple[Place | None, bool]:
+def choose_offline_device(device: Place | None, request: Wanted) -> tuple[Place | None, bool]:
     if request.offline == "wait":
         return device, False
     who = f"“{device.name}” is" if device else "none of the user's devices is"
@@ -124,7 +126,7 @@ def not_able(request: Wanted, context: ToolContext, devices: list[Place]) -> Dev
     return DeviceFailed(f"the device does not offer “{request.tool}”", code="not_offered")
 
 
-def count_success(request: Wanted, result: ToolResult) -> ToolResult:
+def add_success_counts(request: Wanted, result: ToolResult) -> ToolResult:
     """What one success adds to the run's counts; a file counts once, however many parts it was read
     in.
     """

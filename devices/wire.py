@@ -61,7 +61,7 @@ def refuse_lone(body: JSON, text: str) -> None:
         raise BadFrame("not_json", "a text contains a NUL character or a lone surrogate")
 
 
-def mend_text(text: str) -> str:
+def clean_frame_text(text: str) -> str:
     """A text for display, without characters that frames cannot carry."""
     return LONE.sub("\ufffd", text)
 

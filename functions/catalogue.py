@@ -16,7 +16,7 @@ from functions.spec import FunctionSpec
 GRACE_S = 5.0  # added to the function's own limit, for queueing and transport
 
 
-def list_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
+def save_function_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
     """Create or update the tool with the function's name. Raises Conflict if another tool has the
     name.
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_noop as _
 from agents.exceptions import Conflict, Forbidden, Invalid
 from agents.models import AuditEvent
 from agents.models.version import find_earlier_version, next_number
-from agents.sharing import release_unshared_uses
+from agents.sharing import remove_unshared_uses
 from functions import catalogue, checks, testing
 from functions.execution import Ready
 from functions.models import Execution, FunctionVersion, StoredFunction
@@ -218,7 +218,7 @@ def freeze(function: StoredFunction, tested: str, user: Any, note: str) -> Funct
 
 def make_version_live(function: StoredFunction, version: FunctionVersion) -> None:
     """Make a version the live one: update the published version and the tool that agents see."""
-    catalogue.list_tool(function, version)
+    catalogue.save_function_tool(function, version)
     function.published = version
     StoredFunction.objects.filter(pk=function.pk).update(published=version, updated_at=timezone.now())
 
@@ -238,7 +238,7 @@ def delete_function(function: StoredFunction, *, user: Any, source: str = "") ->
     Conflict if it is in use.
     """
     require_edit(function, user)
-    release_unshared_uses(function)
+    remove_unshared_uses(function)
     users = catalogue.find_function_uses(function, user)
     if users:
         names = ", ".join(f"{one['kind']} {one['name'] or 'that you cannot see'}" for one in users[:5])

@@ -47,7 +47,7 @@ def run_tests(version: Ready, tests: Iterable[FunctionTest], user: Any) -> list[
 
 def run_test(version: Ready, test: FunctionTest, user: Any) -> Verdict:
     try:
-        with parse_in_child.count_against(person_id(user)):
+        with parse_in_child.count_user_reading(person_id(user)):
             outcome = run_in_sandbox(version, check_arguments(version.spec, test.arguments), alone(user))
     except MusterError as error:
         outcome = sandbox.Outcome(

@@ -20,7 +20,7 @@ Piece = TypeVar("Piece")
 def build_sse_response(
     request: Any, source: AsyncIterator[bytes], standing: CredentialCheck | None = None
 ) -> StreamingHttpResponse:
-    """Server-sent events, in a place that `stream_for` took before the run was started. A reader that
+    """Server-sent events, in a place that `count_user_stream` took before the run was started. A reader that
     goes away stops the run only if the source is `bound` to it. They end with `standing`, by default the
     caller's credential.
     """

@@ -153,7 +153,7 @@ def answer_waiting_run(
     """Send the results of calls that a run of this user waits for, by the ids of the calls.
 
     `declined`: calls that get no answer. `decisions`: approvals, with the arguments of
-    `runs.calls.approvals.decide`. Results of the agent's own calls, which some clients send along, are
+    `runs.calls.approvals.decide_approval`. Results of the agent's own calls, which some clients send along, are
     left out; if such a call waits for an approval, the turn goes on until it is decided. Raises
     Invalid, Forbidden, Conflict (already_answered, already_decided).
     """

@@ -52,7 +52,7 @@ def is_old() -> bool:
     return Reading.last is None or read_steady_seconds() - Reading.last[1] > OLD_S
 
 
-def keep_reading(read: datetime) -> None:
+def store_database_time(read: datetime) -> None:
     """The database just answered with this time."""
     Reading.last = read.astimezone(UTC), read_steady_seconds()
 

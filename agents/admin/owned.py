@@ -13,7 +13,7 @@ from agents.exceptions import MusterError
 from agents.fields import EncryptedTextField
 from agents.models import AuditEvent
 from agents.models.team import Owned
-from agents.sharing import carry, check_share, release_unshared_uses
+from agents.sharing import carry, check_share, remove_unshared_uses
 from plumbing.texts import translate
 
 from .base import ModelAdmin
@@ -141,7 +141,7 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
     def delete_model(self, request: HttpRequest, obj: Model) -> None:
         self.audit(request, "deleted", obj)
         if isinstance(obj, Owned):
-            release_unshared_uses(obj)
+            remove_unshared_uses(obj)
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:

@@ -45,7 +45,7 @@ class Rate(BaseThrottle):
         return until_next()
 
 
-def is_below_limits(user: Any, key: Any, address: str) -> bool:
+def admit_request(user: Any, key: Any, address: str) -> bool:
     """Count one request or one frame of a socket; False if it exceeds the limit. A limit of 0 means
     no limit.
     """

@@ -14,7 +14,7 @@ from rest_framework import views, viewsets
 from agents.exceptions import Conflict, NotFound
 from agents.models import AuditEvent
 from agents.models.team import SLUG, Owned, kind_name, the_one
-from agents.sharing import dependents, release_unshared_uses
+from agents.sharing import dependents, remove_unshared_uses
 
 from .idempotency import remember_request
 from .resources import Tagged
@@ -161,7 +161,7 @@ class NamedViewSet(ByName, Tagged, Audited, ModelViewSet):
         with refusals(self.model._meta.verbose_name_raw, self.request.user, is_deletion=True):
             self.audit("deleted", row)
             if isinstance(row, Owned):
-                release_unshared_uses(row)
+                remove_unshared_uses(row)
             row.delete()
 
 

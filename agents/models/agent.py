@@ -196,10 +196,12 @@ def parse_spec(version: AgentVersion) -> AgentSpec:
 
 def offer_as_tool(agent: Agent, spec: AgentSpec) -> "Tool | None":
     """The catalogue row through which other agents call this one as a minion."""
-    return list_as_tool(agent, Tool.Kind.AGENT, spec.description, minion_schema(spec), agent.timeout)
+    return save_callable_tool(agent, Tool.Kind.AGENT, spec.description, minion_schema(spec), agent.timeout)
 
 
-def list_as_tool(row: Any, kind: str, description: str, schema: dict[str, Any], deadline_s: float) -> "Tool | None":
+def save_callable_tool(
+    row: Any, kind: str, description: str, schema: dict[str, Any], deadline_s: float
+) -> "Tool | None":
     """The catalogue row through which agents call this agent or chain; it has the same name.
 
     None if another tool has that name; a definition file can then offer the row under another name.

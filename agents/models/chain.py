@@ -12,7 +12,7 @@ from agents.spec import ChainSpec, StepSpec
 from agents.unknown import extra, find_unknown_fields, refuse_unknown_fields
 from plumbing.stored_rows import StoredRow
 
-from .agent import grant_spec, list_as_tool
+from .agent import grant_spec, save_callable_tool
 from .chain_options import ChainOptions
 from .chain_targets import Targets
 from .options import versioned_values
@@ -223,7 +223,7 @@ class ChainVersion(TriedVersion):
 
 def offer_as_tool(chain: Chain, spec: ChainSpec) -> Tool | None:
     """The catalogue row through which agents call this chain."""
-    return list_as_tool(chain, Tool.Kind.CHAIN, spec.description, tool_schema(spec), chain.timeout)
+    return save_callable_tool(chain, Tool.Kind.CHAIN, spec.description, tool_schema(spec), chain.timeout)
 
 
 def tool_schema(spec: ChainSpec) -> dict[str, Any]:

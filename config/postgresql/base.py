@@ -49,7 +49,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().init_connection_state()
         if clock.is_old():
             (read,) = self.connection.execute("SELECT STATEMENT_TIMESTAMP()").fetchone()
-            clock.keep_reading(read)
+            clock.store_database_time(read)
 
     def _close(self) -> None:
         """A server that restarts breaks every connection: without a look at those that rest, each would fail a request.

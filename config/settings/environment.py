@@ -20,12 +20,12 @@ def kept_secret(name: str) -> str:
         return value
     path = DATA_DIR / "secrets" / name.lower()
     try:
-        return path.read_text().strip() if path.exists() else keep_secret(path)
+        return path.read_text().strip() if path.exists() else store_secret(path)
     except OSError as error:
         raise ImproperlyConfigured(f"{error.filename} cannot be used ({error.strerror}): set MUSTER_DATA_DIR.")
 
 
-def keep_secret(path: Path) -> str:
+def store_secret(path: Path) -> str:
     """Stores a new secret at `path` unless another process was first; returns what is stored."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_suffix(f".{os.getpid()}")

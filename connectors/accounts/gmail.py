@@ -89,7 +89,7 @@ class Gmail(Connector):
 
     @mail.replies("Reply to a message, in its thread.")
     def reply(self, id: str, text: str, reply_all: bool = False) -> JSON:
-        original = self.api.get(f"{ME}/messages/{check_gmail_id(id)}", params={"format": "metadata"})
+        original = self.api.get(f"{ME}/messages/{quote_gmail_id(id)}", params={"format": "metadata"})
         raw = compose(**reply_headers(build_gmail_headers(original), reply_all, self.own_addresses()), text=text)
         body = {"raw": raw, "threadId": original.get("threadId")}
         return build_sent_answer(self.api.post(f"{ME}/messages/send", body, access="send"))
@@ -106,7 +106,7 @@ class Gmail(Connector):
     )  # fmt: skip
     def label(self, id: str, add: list[str] | None = None, remove: list[str] | None = None) -> JSON:
         body = {"addLabelIds": add or [], "removeLabelIds": remove or []}
-        answer = self.api.post(f"{ME}/messages/{check_gmail_id(id)}/modify", body, access="write", may_repeat=True)
+        answer = self.api.post(f"{ME}/messages/{quote_gmail_id(id)}/modify", body, access="write", may_repeat=True)
         return {"id": id, "labels": answer.get("labelIds", [])}
 
     def wider(self, scopes: list[str]) -> list[str]:
@@ -222,11 +222,11 @@ class Gmail(Connector):
     def message(self, id: str, max_chars: int) -> dict[str, JSON]:
         """One whole message; if it is too large, what Gmail returns without its body."""
         try:
-            raw = self.api.get(f"{ME}/messages/{check_gmail_id(id)}", params={"format": "full"})
+            raw = self.api.get(f"{ME}/messages/{quote_gmail_id(id)}", params={"format": "full"})
         except ToolFailed as error:
             if error.code != "too_large":
                 raise
-            raw = self.api.get(f"{ME}/messages/{check_gmail_id(id)}", params={"format": "metadata"})
+            raw = self.api.get(f"{ME}/messages/{quote_gmail_id(id)}", params={"format": "metadata"})
             return self.typed_safely(id, raw, max_chars, is_whole=False)
         return self.typed_safely(id, raw, max_chars)
 
@@ -261,7 +261,7 @@ class Gmail(Connector):
         ).as_json()
 
     def headline(self, id: str) -> dict[str, JSON]:
-        raw = self.api.get(f"{ME}/messages/{check_gmail_id(id)}", params={"format": "metadata"})
+        raw = self.api.get(f"{ME}/messages/{quote_gmail_id(id)}", params={"format": "metadata"})
         return self.read_safely(
             lambda: build_gmail_headline(id, raw), id, sent_headers(raw), date=format_gmail_date(raw)
         )
@@ -323,7 +323,7 @@ class Gmail(Connector):
         if size >= ANSWER_LIMIT * 3 // 4:
             return "", f"This part of the message has {size} bytes, which is too much to be read."
         try:
-            where = f"{ME}/messages/{check_gmail_id(id)}/attachments/{check_gmail_id(str(attachment))}"
+            where = f"{ME}/messages/{quote_gmail_id(id)}/attachments/{quote_gmail_id(str(attachment))}"
             return str(self.api.get(where).get("data") or ""), ""
         except RetryTool:
             return "", "Gmail names a part of the message that cannot be asked for."
@@ -339,7 +339,7 @@ class Count:
     parts = 0
 
 
-def check_gmail_id(word: str) -> str:
+def quote_gmail_id(word: str) -> str:
     """An id as one path segment. Raises RetryTool for an invalid one."""
     if not word or not all(letter.isalnum() or letter in "-_=." for letter in word) or word.strip(".") == "":
         raise RetryTool(f"“{word[:60]}” is not a message id.")

@@ -105,7 +105,9 @@ class PersonsRecords:
             row.about_id = UUID(values.get("task_id") or values["record_id"])
         row.index()
         row.save()
-        note_change(row, Action.CREATED, self.by, {name: [None, value] for name, value in values.items() if value})
+        store_record_change(
+            row, Action.CREATED, self.by, {name: [None, value] for name, value in values.items() if value}
+        )
         return row
 
     def write(self, row: Record, values: dict[str, JSON]) -> None:
@@ -140,10 +142,10 @@ def save_record(row: Record, action: str, by: Author, fields: dict[str, list[JSO
     row.version += 1
     row.index()
     row.save()
-    note_change(row, action, by, fields, note_text)
+    store_record_change(row, action, by, fields, note_text)
 
 
-def note_change(row: Record, action: str, by: Author, fields: dict[str, list[JSON]], text: str = "") -> None:
+def store_record_change(row: Record, action: str, by: Author, fields: dict[str, list[JSON]], text: str = "") -> None:
     RecordChange.objects.create(
         record=row, action=action, version=row.version, author=by.name[:150], is_agent=by.is_agent,
         run_id=by.run_id, call_id=by.call_id, note=text,

@@ -134,7 +134,7 @@ def parse_interrupt_decisions(answer: JSON, count: int) -> list[dict[str, JSON]]
 
 
 def convert_interrupt_decision(one: dict[str, JSON]) -> dict[str, JSON]:
-    """A decision of the protocol as arguments of `runs.calls.approvals.decide`."""
+    """A decision of the protocol as arguments of `runs.calls.approvals.decide_approval`."""
     kind = OLD_FORM.get(str(one.get("type")), one.get("type"))
     if kind == "approve":
         return {"decision": "approve"}

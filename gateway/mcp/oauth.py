@@ -259,7 +259,7 @@ class RegistrationView(DynamicClientRegistrationView):
         """The limits come first: no row is read or written for a request beyond them."""
         client = throttles.find_client(request)
         [registrations] = throttles.count_in_windows([f"register:{client}"])
-        if registrations > REGISTRATIONS or not throttles.is_below_limits(request.user, None, client):
+        if registrations > REGISTRATIONS or not throttles.admit_request(request.user, None, client):
             return HttpResponse(status=429, headers={"Retry-After": str(throttles.WINDOW_S)})
         return unsafe_redirects(request) or super().post(request, *args, **more)
 

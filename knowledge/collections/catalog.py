@@ -6,7 +6,7 @@ from typing import Any
 from agents.http.viewsets import refusals
 from agents.models import Tool
 from agents.models.agent import tool_changed
-from agents.sharing import release_unshared_uses
+from agents.sharing import remove_unshared_uses
 from knowledge.models import Collection
 
 from . import storage
@@ -57,7 +57,7 @@ def delete_collection(row: Collection, user: Any, *, audit: Callable[..., None])
     """Delete a collection with its documents and tools. Raises Conflict (in_use) while one of them is granted."""
     with refusals("collection", user, is_deletion=True):
         audit("deleted", row)
-        release_unshared_uses(row)
+        remove_unshared_uses(row)
         Tool.objects.filter(**row.listed_as()).delete()
         storage.erase_collection(row)
         row.delete()

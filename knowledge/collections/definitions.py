@@ -176,7 +176,7 @@ class CollectionKind:
             raise Conflict(
                 f"The document “{name[:100]}” was changed meanwhile.", code="changed", hint="Apply it again."
             )
-        stored.keep_file(file)
+        stored.insert_file_row(file)
         source = Source.TEXT if isinstance(one, str) or "text" in one else Source.UPLOAD
         return Document(
             collection=row, name=name, source=source, file=file, media_type=file.media_type, checksum=file.sha256,

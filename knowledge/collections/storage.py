@@ -55,7 +55,7 @@ def add_prepared(
     The collection is locked before the file's owner, as where a document becomes ready: two orders could deadlock.
     """
     lock_collection(collection)
-    files.keep_file(file)
+    files.insert_file_row(file)
     return add_file_document(collection, file, name=name, source=source, untrusted=untrusted)
 
 
@@ -189,7 +189,7 @@ def finish_collection(collection_id: int, read: list[Read]) -> int:
 def become_ready(row: Document, read: Read, number: int) -> None:
     row.checksum, row.media_type = read.document.checksum, read.document.media_type
     if read.file:
-        files.keep_file(read.file)
+        files.insert_file_row(read.file)
         row.file, row.checksum, row.media_type = read.file, read.file.sha256, read.file.media_type
     row.status, row.from_version, row.chunk_count = Status.READY, number, len(read.pieces)
     row.left_out = [one.as_json() for one in read.left_out]

@@ -191,7 +191,7 @@ class SkillViewSet(VersionedViewSet):
         skill = self.get_object()
         skill.require_edit(request.user)
         return Response(
-            SkillUsersSerializer({"results": store.list_skill_users(skill, request.user), "next": None}).data
+            SkillUsersSerializer({"results": store.find_skill_uses(skill, request.user), "next": None}).data
         )
 
 

@@ -14,7 +14,7 @@ from agents.models import Agent, AuditEvent, Chain, StoredFile, Team, Tool, Tool
 from agents.models.agent import tool_changed
 from agents.models.version import find_earlier_version, next_number
 from agents.schema import hash_json
-from agents.sharing import carry, check_share, release_unshared_uses
+from agents.sharing import carry, check_share, remove_unshared_uses
 from agents.tools import ToolSpec
 from knowledge.models import Skill, SkillVersion
 from knowledge.models.skill import check_skill_name
@@ -88,7 +88,7 @@ def save_listed(
     skill.untrusted = untrusted or (skill.untrusted and not is_new)
     if listed != skill.files:
         if archive is not None:
-            storage.keep_file(archive)
+            storage.insert_file_row(archive)
         skill.bundle, skill.files = archive, listed
     try:
         with transaction.atomic():
@@ -174,7 +174,7 @@ def roll_back_skill(skill: Skill, number: int, *, user: Any, source: str = "") -
 
 
 def save_live_version(skill: Skill, version: SkillVersion) -> None:
-    list_tool(skill, version)
+    save_skill_tool(skill, version)
     skill.published = version
     Skill.objects.filter(pk=skill.pk).update(published=version, untrusted=skill.untrusted, updated_at=timezone.now())
 
@@ -194,8 +194,8 @@ def share_skill(skill: Skill, team: Team | None, *, user: Any, source: str = "")
 def delete_skill(skill: Skill, *, user: Any, source: str = "") -> None:
     """Delete a skill with its versions and files. Raises Conflict while agents or chains use it."""
     skill.require_edit(user)
-    release_unshared_uses(skill)
-    if users := list_skill_users(skill, user):
+    remove_unshared_uses(skill)
+    if users := find_skill_uses(skill, user):
         names = sorted({one["name"] for one in users if one["name"]})
         hint = f"Used by: {', '.join(names[:5]) or 'rows that you cannot see'}."
         raise Conflict(_("This skill is in use."), code="in_use", hint=hint)
@@ -219,7 +219,7 @@ def find_skill_tool(skill_id: int | None) -> Tool | None:
     return Tool.objects.filter(kind=Tool.Kind.SKILL, source__skill=skill_id).first() if skill_id else None
 
 
-def list_tool(skill: Skill, version: SkillVersion) -> Tool:
+def save_skill_tool(skill: Skill, version: SkillVersion) -> Tool:
     """The tool with the skill's name, through which it is granted."""
     require_free_name(skill)
     tool = find_skill_tool(skill.pk) or Tool(kind=Tool.Kind.SKILL)
@@ -253,7 +253,7 @@ def as_pinned(tool: ToolSpec, number: int) -> ToolSpec:
     )
 
 
-def list_skill_users(skill: Skill, user: Any) -> list[dict[str, Any]]:
+def find_skill_uses(skill: Skill, user: Any) -> list[dict[str, Any]]:
     """The agents and chains with a grant: [{kind, name, mode, version}]; empty names for those this user cannot see."""
     rows = ToolGrant.objects.filter(tool__kind=Tool.Kind.SKILL, tool__source__skill=skill.pk)
     grants = list(rows.select_related("agent", "chain"))

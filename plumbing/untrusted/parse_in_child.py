@@ -48,7 +48,7 @@ def run_reader_task(task: str, *parts: Any) -> Any:
 
 
 @contextmanager
-def count_against(user_id: Any) -> Iterator[None]:
+def count_user_reading(user_id: Any) -> Iterator[None]:
     """Inside this context, reading counts against this user's share."""
     token = person.set(None if user_id is None else str(user_id))
     try:

@@ -69,7 +69,7 @@ class ChatModel(Protocol):
         """Load the packages that the first question with these tools needs. Nothing is sent."""
 
 
-def join_text_parts(content: Any) -> str:
+def get_content_text(content: Any) -> str:
     """The text of a message's content, which is a string or a list of parts."""
     if isinstance(content, str):
         return content

@@ -18,7 +18,7 @@ from knowledge.words import list_word_stems
 
 from . import offline_script
 from .arguments import Finder
-from .chat import ANY, Answer, ModelToolCall, Question, join_text_parts
+from .chat import ANY, Answer, ModelToolCall, Question, get_content_text
 
 JSON = Any
 ENOUGH = 2.0  # points needed to choose a tool: one word of its name, or two of its description
@@ -43,7 +43,7 @@ class OfflineModel:
         if question.on_delta:
             for piece in re.findall(r"\S+\s*", answer.text):
                 question.on_delta(piece)
-        read = sum(len(join_text_parts(message.get("content") or "")) for message in question.messages) // 4
+        read = sum(len(get_content_text(message.get("content") or "")) for message in question.messages) // 4
         return replace(answer, input_tokens=read, output_tokens=max(1, len(answer.text) // 4), finish="stop")
 
     def _recite(self, question: Question, answered: int) -> Answer | None:
@@ -83,11 +83,11 @@ def last_exchange(messages: Sequence[dict[str, JSON]]) -> tuple[str, list[tuple[
     results: list[tuple[str, JSON]] = []
     for message in messages:
         if message["role"] == "user":
-            text, results = join_text_parts(message.get("content") or ""), []
+            text, results = get_content_text(message.get("content") or ""), []
         for call in message.get("tool_calls") or ():
             names[call["id"]] = call["name"]
         if message["role"] == "tool":
-            value = read_value(join_text_parts(message.get("content") or ""))
+            value = read_value(get_content_text(message.get("content") or ""))
             results.append((names.get(message.get("tool_call_id") or "", "the tool"), value))
     return text, results
 

@@ -15,7 +15,7 @@ from agents.tools import ToolSpec
 from registry.exceptions import AttemptFailed
 
 from .answer_builder import COMPLETE, read_call
-from .chat import ANY, Answer, ChatModel, ModelToolCall, Question, join_text_parts
+from .chat import ANY, Answer, ChatModel, ModelToolCall, Question, get_content_text
 from .offline import plainest
 
 JSON = Any
@@ -101,7 +101,7 @@ def spelled_out(question: Question) -> list[dict[str, JSON]]:
         elif message["role"] == "tool":
             name = names.get(message.get("tool_call_id") or "", "the tool")
             messages.append(
-                {"role": "user", "content": f"Result of {name}: {join_text_parts(message.get('content') or '')}"}
+                {"role": "user", "content": f"Result of {name}: {get_content_text(message.get('content') or '')}"}
             )
         else:
             messages.append({"role": message["role"], "content": message.get("content") or ""})

@@ -19,7 +19,7 @@ def for_capability(
 ) -> Route:
     """Ranks the agents with the capability by words of the task and by their track record.
 
-    `excluding` holds ids of agents that already work above the caller. `also_for` as in `profiles_for`.
+    `excluding` holds ids of agents that already work above the caller. `also_for` as in `list_profiles`.
     """
     able = matching.able(list_profiles(user, also_for), capability)
     profiles = [profile for profile in able if profile.id not in excluding]

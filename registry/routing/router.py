@@ -74,7 +74,7 @@ def route(
     purse: classifier.Purse | None = None,
     also_for: Collection[int] = (),
 ) -> Route:
-    """Choose among the published agents that this user can see; `also_for` as in `profiles_for`.
+    """Choose among the published agents that this user can see; `also_for` as in `list_profiles`.
 
     Raises NotFound if `explicit` names no such agent. `methods` limits the methods (for
     benchmarks). `purse` pays for asking a model; if it is empty, no model is asked.

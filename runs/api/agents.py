@@ -31,7 +31,7 @@ class UsedByView(ByName, APIView):
         start it: of the rows that you can see.
         """
         agent = self.named(Agent.objects.all())
-        return Response({"results": agents.find_users_of_target(agent, request.user), "next": None})
+        return Response({"results": agents.find_target_uses(agent, request.user), "next": None})
 
 
 class ChainUsedByView(ByName, APIView):
@@ -43,4 +43,4 @@ class ChainUsedByView(ByName, APIView):
         start it: of the rows that you can see.
         """
         chain = self.named(Chain.objects.all())
-        return Response({"results": agents.find_users_of_target(chain, request.user), "next": None})
+        return Response({"results": agents.find_target_uses(chain, request.user), "next": None})

@@ -17,7 +17,7 @@ from agents.http.idempotency import read_key
 from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, serve_versions
 from agents.http.viewsets import read_body, refusals
 from agents.models import Chain, ChainVersion, Tool
-from agents.sharing import release_unshared_uses
+from agents.sharing import remove_unshared_uses
 from runs.api import chain_graph, chain_pictures
 from runs.events import waiting
 from runs.intake import messages as intake
@@ -82,7 +82,7 @@ class ChainViewSet(GrantedViewSet):
             raise Conflict("This chain has runs.", code="in_use", hint='Switch it off instead: {"enabled": false}.')
         with refusals("chain", self.request.user, is_deletion=True):
             self.audit("deleted", chain)
-            release_unshared_uses(chain)
+            remove_unshared_uses(chain)
             Tool.objects.filter(**chain.listed_as()).delete()
             Chain.objects.filter(pk=chain.pk).update(published=None)
             ChainVersion.everything.filter(chain=chain).delete()

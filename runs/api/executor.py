@@ -166,7 +166,7 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     def finish(self, request: Any) -> Response:
         """Submit the result. Calls that are still open are closed; the claim ends."""
         body = read_body(OwnFinishSerializer, request)
-        return Response(external.finish_external_run(request.auth, claim=read_claim_token(request), **body))
+        return Response(external.answer_external_result(request.auth, claim=read_claim_token(request), **body))
 
 
 def read_claim_token(request: Any) -> str:

@@ -168,7 +168,7 @@ class ExternalViewSet(viewsets.GenericViewSet):
         schema.
         """
         body = read_body(FinishSerializer, request)
-        return Response(finish_external_run(self.get_object(), **body))
+        return Response(answer_external_result(self.get_object(), **body))
 
 
 def describe_work(run: Run) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def beaten(run: Run, *, claim: str, lease: float | None = None, **progress: Any)
     return BeatSerializer(answer).data
 
 
-def finish_external_run(run: Run, *, claim: str, **result: Any) -> dict[str, Any]:
+def answer_external_result(run: Run, *, claim: str, **result: Any) -> dict[str, Any]:
     return RunSerializer(external_runs.submit_external_result(run, claim, **result)).data
 
 

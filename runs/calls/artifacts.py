@@ -43,7 +43,7 @@ def save_artifact(
             executor.tell(
                 ("artifact.created", {**describe_artifact(file), "untrusted": untrusted, "call": str(record.pk)})
             )
-            storage.keep_file(file)
+            storage.insert_file_row(file)
             Artifact.objects.create(run=executor.run, call=record, file=file)
     except MusterError as error:
         raise ToolFailed(f"{error} {error.hint}".strip(), code=error.code)

@@ -183,7 +183,7 @@ class ToolCallExecutor:
         subject = skills.find_requested_skill(self.tools, tool, requested.arguments)
         decision = self.judge(subject, subject.name if subject else requested.name, findings=findings)
         record.untrusted = self.run.has_untrusted and origins.is_derived(findings)
-        refusal = hooks.note_hook_decision(record, requested)
+        refusal = hooks.record_hook_decision(record, requested)
         if decision.mode == policy.DENY:
             close_call(record, Outcome.DENIED, error={"code": "denied", "message": decision.reason})
         elif refusal:

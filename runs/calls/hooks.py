@@ -225,7 +225,7 @@ def collect_hook_events(requested: Iterable[Any]) -> list[tuple[str, dict[str, A
     return [event for call in requested if isinstance(call, Checked) for event in call.outcome.events]
 
 
-def note_hook_decision(record: ToolCallRecord, requested: Any) -> str:
+def record_hook_decision(record: ToolCallRecord, requested: Any) -> str:
     """Write the decisions of the hooks into the call's details; returns the reason of a denial, or ""."""
     if not isinstance(requested, Checked):
         return ""

@@ -53,7 +53,7 @@ def settle_call(run: Run, record: ToolCallRecord, result: ToolResult, *, where: 
             raise
         write_result(run, record, replace(result, keep=None), where)
         keep_alone(record, result.keep)
-    note_result(run, record, result)
+    copy_result_to_run(run, record, result)
 
 
 def make_storable(result: ToolResult) -> ToolResult:
@@ -129,7 +129,7 @@ def read_result_counts(result: ToolResult) -> dict[str, int]:
     return {name: result.counts[name] for name in ("processed", "created", "updated") if result.counts.get(name)}
 
 
-def note_result(run: Run, record: ToolCallRecord, result: ToolResult) -> None:
+def copy_result_to_run(run: Run, record: ToolCallRecord, result: ToolResult) -> None:
     """Copies the changed columns to the run object in use."""
     run.has_untrusted = run.has_untrusted or record.untrusted
     for name, number in read_result_counts(result).items():

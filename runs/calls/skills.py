@@ -59,7 +59,7 @@ def is_shown_together(tool: ToolSpec) -> bool:
 
 def list_skill_tools(executor: Any) -> tuple[ToolSpec, ...]:
     """`read_skill` with the skills that this run may read; empty without such skills."""
-    skills = list_usable_skills(executor) if is_reader(executor.tools.get(READ.name)) else []
+    skills = list_undenied_skills(executor) if is_reader(executor.tools.get(READ.name)) else []
     if not skills:
         return ()
     names = {**NAME, "enum": [tool.name for tool in skills]}
@@ -79,7 +79,7 @@ def describe_skills(skills: Iterable[ToolSpec]) -> str:
     return "\n".join(lines)
 
 
-def list_usable_skills(executor: Any) -> list[ToolSpec]:
+def list_undenied_skills(executor: Any) -> list[ToolSpec]:
     """The skills whose grants do not deny them."""
     skills = [tool for tool in executor.tools.values() if tool.kind == KIND]
     return [tool for tool in skills if executor.judge(tool, tool.name).mode != policy.DENY]
@@ -103,7 +103,7 @@ def read_skill(executor: Any, record: ToolCallRecord) -> ToolResult:
     """The result of `read_skill`. The grant is checked again: it may have changed while the call waited."""
     skill = find_requested_skill(executor.tools, READ, record.arguments)
     if skill is None or skill.kind != KIND:
-        names = ", ".join(tool.name for tool in list_usable_skills(executor))
+        names = ", ".join(tool.name for tool in list_undenied_skills(executor))
         return ToolResult.failed("unknown_skill", f"there is no such skill here; there are: {names}")
     decision = executor.judge(skill, skill.name)
     if decision.mode == policy.DENY:
@@ -116,7 +116,7 @@ def read_skill(executor: Any, record: ToolCallRecord) -> ToolResult:
 
 def within_reach(executor: Any) -> list[dict[str, Any]]:
     """The skills that Python may read, as `ToolContext.skills` describes them."""
-    skills = {tool.source.get("id"): tool.name for tool in list_readable_skills(executor)}
+    skills = {tool.source.get("id"): tool.name for tool in list_allowed_skills(executor)}
     rows = SkillVersion.objects.filter(pk__in=skills).select_related("bundle") if skills else ()
     return [
         {"name": skills[row.pk], "version": row.number, "text": row.text, "untrusted": row.untrusted,
@@ -125,11 +125,11 @@ def within_reach(executor: Any) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def list_readable_skills(executor: Any) -> list[ToolSpec]:
+def list_allowed_skills(executor: Any) -> list[ToolSpec]:
     """Those that are allowed. One that asks is read through `read_skill`, which can wait for the answer; once this run
     has read it, Python finds it too.
     """
-    skills = list_usable_skills(executor)
+    skills = list_undenied_skills(executor)
     allowed = {tool.name for tool in skills if executor.judge(tool, tool.name).mode == policy.ALLOW}
     if len(allowed) < len(skills):
         allowed |= names_read(executor.run)
@@ -143,7 +143,7 @@ def names_read(run: Any) -> set[str]:
 
 def archive(executor: Any, file_id: str) -> bytes | None:
     """The archive of one of these skills; None if it is not among them."""
-    ids = {tool.source.get("id") for tool in list_readable_skills(executor)}
+    ids = {tool.source.get("id") for tool in list_allowed_skills(executor)}
     rows = StoredFile.objects.filter(skill_versions__in=ids, pk=parsed_id(file_id))
     file = rows.first()
     return storage.read_stored_file(file) if file else None

@@ -223,7 +223,7 @@ class Walk:
         )  # fmt: skip
         try:
             input, tool = steps.map_step_input(step, row, self.scope()), self.tool_of(step)
-            executor = calls.open_step_desk(self.run, self.spec, step, tool, self.lease)
+            executor = calls.open_step_executor(self.run, self.spec, step, tool, self.lease)
             record = calls.start_at_once(self.run, executor, row, tool, input, self.answered)
         except (StepFailed, IntegrityError):  # IntegrityError: another worker started this step
             return False

@@ -61,8 +61,8 @@ def granted_tool(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
     return replace(tool, deadline_s=min(tool.deadline_s, step.timeout_s), granted_s=granted_s)
 
 
-def open_step_desk(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
-    """A executor for this one tool, with the chain's grants and the step's policy."""
+def open_step_executor(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
+    """An executor for this one tool, with the chain's grants and the step's policy."""
     narrowed = copy.copy(run)
     narrowed.policy = {"chain": spec.name, **step.policy.model_dump()}
     hooked = hooks.load_hooks(run, agent=spec.name, is_cancelled=getattr(lease, "is_cancelled", None))
@@ -90,7 +90,7 @@ class HeldExecutor(ToolCallExecutor):
         if result.keep is not None:
             result.keep()
         results.add_counts(self.run, result)
-        results.note_result(self.run, record, result)
+        results.copy_result_to_run(self.run, record, result)
 
     def write(self, run: Run) -> list[tuple[str, dict[str, Any]]]:
         """Write the held results; returns their events. Called in the transaction that ends the
@@ -143,7 +143,7 @@ def call_tool(
     """Claim the row, record its call, make it, then settle the row or let it wait. Does nothing if
     another worker has it.
     """
-    executor = open_step_desk(run, spec, step, tool, lease)
+    executor = open_step_executor(run, spec, step, tool, lease)
     try:
         with transaction.atomic():
             [record], entries = executor.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
@@ -161,7 +161,7 @@ def resume_call(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: 
     """Continue a call after a wait or a crash: results are kept, nothing is repeated silently."""
     record = row.call
     assert record is not None
-    executor = open_step_desk(run, spec, step, find_step_tool(run, spec, step), lease)
+    executor = open_step_executor(run, spec, step, find_step_tool(run, spec, step), lease)
     resumption.resume_calls(executor, [record])
     after_call(run, step, row, record, executor)
 

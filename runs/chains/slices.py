@@ -178,7 +178,7 @@ class Slot:
     def batch(self, lease: StepLease) -> bool:
         """One batch from its claim to its rows. False: nothing was left."""
         began = flushed = time.monotonic()
-        executor = step_calls.open_step_desk(self.run, self.spec, self.step, self.tool, lease, kind=BatchExecutor)
+        executor = step_calls.open_step_executor(self.run, self.spec, self.step, self.tool, lease, kind=BatchExecutor)
         count = self.claim_and_record(executor, lease)
         calls = []
         for item, record in self.pairs:

@@ -98,7 +98,7 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
         limits.
         """
         address = (self.scope.get("client") or ("",))[0]
-        if await in_thread(throttles.is_below_limits, self.user, self.key, address):
+        if await in_thread(throttles.admit_request, self.user, self.key, address):
             return None
         return TOO_MANY, f"Too many requests this minute: try again in {int(throttles.until_next()) + 1} s."
 

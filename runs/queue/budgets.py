@@ -18,7 +18,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, DateTimeField, F, IntegerField, Q, QuerySet, Sum, UUIDField
 
 from agents.models import Agent
-from agents.models.provider import convert_units, units
+from agents.models.provider import convert_units_to_dollars, units
 from plumbing import clock
 from plumbing.statements import Select
 from registry.llm.bids import Bid
@@ -146,7 +146,7 @@ def enter_one(run: Run, budget: Budget, tally: Tally) -> Hold:
         hold = Hold.objects.create(tally=tally)
     else:
         hold, is_new = Hold.objects.get_or_create(tally=tally, run=run)
-        release_active_hold(hold)  # of an attempt whose worker died
+        release_hold(hold)  # of an attempt whose worker died
         if is_new and not has_begun(run):
             count_run(budget, tally)
     tally.refresh_from_db()
@@ -195,7 +195,7 @@ def compute_budget_room(budget: Budget, tally: Tally) -> reservations.Room:
 @transaction.atomic
 def settle_holds(holds: list[Hold], tokens: int, cost: int) -> None:
     for hold in holds:
-        release_active_hold(hold)
+        release_hold(hold)
         if tokens or cost:
             spend(hold.tally, tokens, cost)
         if hold.run_id is None:
@@ -203,7 +203,7 @@ def settle_holds(holds: list[Hold], tokens: int, cost: int) -> None:
     transaction.on_commit(wake_waiting)
 
 
-def release_active_hold(hold: Hold) -> bool:
+def release_hold(hold: Hold) -> bool:
     """Release a hold, once: another worker may have done so, or hold something new in a later
     attempt.
     """
@@ -240,7 +240,7 @@ def has_room_again(run: Run) -> bool:
 
 def release_stale(now: datetime) -> int:
     """Holds of calls that no process is making any more."""
-    return sum(release_hold(hold) for hold in STALE.all(since=now - timedelta(seconds=STALE_S)))
+    return sum(release_stale_hold(hold) for hold in STALE.all(since=now - timedelta(seconds=STALE_S)))
 
 
 def stale(at: Any) -> Any:
@@ -253,8 +253,8 @@ STALE = Select(stale, since=DateTimeField())
 
 
 @transaction.atomic
-def release_hold(hold: Hold) -> bool:
-    return release_active_hold(hold)
+def release_stale_hold(hold: Hold) -> bool:
+    return release_hold(hold)
 
 
 def covering(run: Run) -> list[Budget]:
@@ -332,7 +332,7 @@ def overdrawn(budget: Budget, tally: Tally) -> str:
     if budget.max_tokens is not None and tally.tokens >= budget.max_tokens:
         return f"{budget}: {tally.tokens} of {budget.max_tokens} tokens are used"
     if budget.max_cost is not None and tally.cost >= units(budget.max_cost):
-        return f"{budget}: {convert_units(tally.cost):f} of {budget.max_cost} US dollars are used"
+        return f"{budget}: {convert_units_to_dollars(tally.cost):f} of {budget.max_cost} US dollars are used"
     if budget.max_runs is not None and tally.runs > budget.max_runs:
         return f"{budget}: {budget.max_runs} runs were started"
     return ""
@@ -346,7 +346,7 @@ def shortage(budgets: list[Budget], holds: list[Hold], bid: Bid) -> str:
             continue
         if room.tokens is not None and reservations.stake(bid, [reservations.Room(room.tokens, None)]) is None:
             return f"{budget}: {tally.tokens} of {budget.max_tokens} tokens are used, too many for another call"
-        used = f"{convert_units(tally.cost):f} of {budget.max_cost} US dollars are used"
+        used = f"{convert_units_to_dollars(tally.cost):f} of {budget.max_cost} US dollars are used"
         return f"{budget}: {used}, too much for another call"
     return f"{budgets[0]}: too much is used for another call"
 

@@ -46,7 +46,7 @@ def claim_next(pool: str, *, floor: int = 0) -> Run | None:
     pick: Pick = fair_queue.CHOOSE.keys
     for _ in range(TRIES):
         try:
-            run = claim_chosen(pick, pool, floor)
+            run = claim_next_run(pick, pool, floor)
         except LimitReached:
             pick = limits.take_within_limits
             continue
@@ -62,12 +62,12 @@ class StillHeld(Exception):
 
 
 @transaction.atomic
-def claim_chosen(pick: Pick, pool: str, floor: int) -> Run | None:
+def claim_next_run(pick: Pick, pool: str, floor: int) -> Run | None:
     chosen = pick(pool=pool, floor=floor, worker=worker_name(), lease_s=settings.LEASE_S, numbers=1)
     run = TAKEN.first(run=chosen[0]) if chosen else None
     if run is None:
         return None
-    begin_claimed(run)
+    start_claimed_run(run)
     limits.check_limits(run)
     if run.claimed_from == Status.RUNNING and KEEPER.has_run(run.pk):
         raise StillHeld
@@ -91,11 +91,11 @@ def take_run(run_id: Any, worker: str, *, numbers: int = 0) -> Run | None:
         return None
     run = TAKEN.first(run=run_id)
     if run is not None:
-        begin_claimed(run)
+        start_claimed_run(run)
     return run
 
 
-def begin_claimed(run: Run) -> None:
+def start_claimed_run(run: Run) -> None:
     run.seen = read_seen_columns(run)
     if run.claimed_from == Status.QUEUED:
         pauses.give_back(run, clock.near() - run.queued_at)

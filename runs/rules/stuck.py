@@ -148,7 +148,7 @@ def same_call(turns: Sequence[Turn]) -> Sequence[Turn]:
 def wandering(turns: Sequence[Turn]) -> int:
     """Readings of one thing whose numbers go up and down, or that repeat earlier answers."""
     row = same_call(turns)
-    if not is_reading(row) or is_progressing(map(join_turn_news, row)):
+    if not is_reading(row) or is_progressing(map(join_turn_answers, row)):
         return 0
     return len(row)
 
@@ -158,16 +158,16 @@ def count_polls(turns: Sequence[Turn]) -> int:
     numbers do not.
     """
     row = same_call(turns)
-    if not is_reading(row) or not is_progressing(map(join_turn_news, row)):
+    if not is_reading(row) or not is_progressing(map(join_turn_answers, row)):
         return len(row)
-    return len({wording(join_turn_news(turn)) for turn in row})
+    return len({wording(join_turn_answers(turn)) for turn in row})
 
 
 def is_reading(turns: Sequence[Turn]) -> bool:
     return all(step.is_read for turn in turns for step in turn)
 
 
-def join_turn_news(turn: Turn) -> str:
+def join_turn_answers(turn: Turn) -> str:
     """All answers of the turn as one text, whatever order they came in."""
     steps = sorted(turn, key=lambda step: step.call)
     return " ".join(step.news for step in steps)

@@ -165,7 +165,7 @@ def start_occurrence(occurrence: ScheduleOccurrence) -> bool:
     if not occurrence.is_manual and not clear_the_way(occurrence):
         return False
     try:
-        return begin_occurrence(occurrence)
+        return store_occurrence_run(occurrence)
     except NewerFormat as error:
         log.warning("Occurrence %s is left to a newer worker: %s", occurrence.pk, error)
         return False
@@ -230,7 +230,7 @@ def cancel_earlier(run: Run | None) -> None:
 
 
 @transaction.atomic
-def begin_occurrence(occurrence: ScheduleOccurrence) -> bool:
+def store_occurrence_run(occurrence: ScheduleOccurrence) -> bool:
     """The run and the row that names it, in one transaction."""
     if not still_open(occurrence).update(outcome=Outcome.STARTED, attempts=F("attempts") + 1):
         return False

@@ -22,7 +22,7 @@ def stop_deactivated_accounts() -> int:
     """
     if SiteHold.current():
         return 0
-    return sum(stop_run(run) for (account,) in DEACTIVATED.all() for run in to_stop(account)[:BATCH])
+    return sum(cancel_deactivated_run(run) for (account,) in DEACTIVATED.all() for run in to_stop(account)[:BATCH])
 
 
 def query_deactivated(_: Any) -> Any:
@@ -43,7 +43,7 @@ def to_stop(account: Any) -> Any:
 DEACTIVATED = Select(query_deactivated)
 
 
-def stop_run(run: Run) -> bool:
+def cancel_deactivated_run(run: Run) -> bool:
     try:
         endings.cancel_run(run, by=None, reason=REASON)
     except RunFinished:  # meanwhile, perhaps with its parent

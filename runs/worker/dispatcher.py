@@ -1,6 +1,6 @@
-"""How a worker takes runs and chain steps: a carrier wakes it, it chooses rows, a crew does the work.
+"""How a worker takes runs and chain steps: a carrier wakes it, it chooses rows, a run pool does the work.
 
-One thread listens to the carrier and one looks for work while the crew has room. A wake-up is
+One thread listens to the carrier and one looks for work while the pool has room. A wake-up is
 worth one look. A look that finds a run also learns whether more are waiting, so one wake-up is
 enough for a long queue. The worker looks by itself every few seconds, in case a wake-up was lost.
 """
@@ -18,7 +18,7 @@ from runs.queue import carriers, claims, fair_queue, limits
 from runs.queue.leases import KEEPER
 
 from . import runner
-from .run_pool import Crew
+from .run_pool import RunPool
 
 log = logging.getLogger(__name__)
 LOOK_S = 4.0  # seconds between looks without a wake-up, on average
@@ -64,13 +64,13 @@ class Work:
         return True
 
 
-class Pickup:
-    """Looks for work in `pools` while `crew` has room."""
+class Dispatcher:
+    """Looks for work in `pools` while `run_pool` has room."""
 
-    def __init__(self, work: Callable[[str, Callable[[], None]], bool], pools: list[str], crew: Crew) -> None:
+    def __init__(self, work: Callable[[str, Callable[[], None]], bool], pools: list[str], run_pool: RunPool) -> None:
         self.work = work
         self.pools = pools
-        self.crew = crew
+        self.run_pool = run_pool
         self.rung: dict[str, deque[int]] = {pool: deque() for pool in pools}  # numbers of wake-ups not answered yet
         self.number = 0
         self.changed = threading.Condition()
@@ -79,7 +79,7 @@ class Pickup:
         self.carrier = carriers.current()
         self.threads = [
             threading.Thread(target=self.carrier.listen, args=listening, name="carrier", daemon=True),
-            threading.Thread(target=self.look_for_ever, name="pickup", daemon=True),
+            threading.Thread(target=self.look_for_ever, name="dispatcher", daemon=True),
         ]
 
     def start(self) -> None:
@@ -94,13 +94,13 @@ class Pickup:
             self.changed.notify_all()
         for thread in self.threads:
             thread.join()
-        self.crew.stop()
+        self.run_pool.stop()
 
     def bell(self, pool: str) -> None:
         """A wake-up. While there is no room it is passed on, and no further one is taken."""
-        if not self.crew.has_room() and self.carrier.wakes_one:
+        if not self.run_pool.has_room() and self.carrier.wakes_one:
             self.carrier.ring(pool)
-        while not self.crew.has_room(WAIT_S) and not self.stopping.is_set():
+        while not self.run_pool.has_room(WAIT_S) and not self.stopping.is_set():
             pass
         self.ring(pool)
 
@@ -114,14 +114,14 @@ class Pickup:
     def look_for_ever(self) -> None:
         while not self.stopping.is_set():
             pool = self.next_pool(LOOK_S * random.uniform(0.5, 1.5))  # noqa: S311 (spreads the workers)
-            while not self.crew.has_room(WAIT_S) and not self.stopping.is_set():
+            while not self.run_pool.has_room(WAIT_S) and not self.stopping.is_set():
                 pass
             if self.stopping.is_set():
                 return
             if pool is None:
                 self.look_by_itself()
             else:
-                self.crew.submit(self.look, pool)
+                self.run_pool.submit(self.look, pool)
 
     def next_pool(self, seconds: float) -> str | None:
         """The pool of the next wake-up, which is taken; None after so many seconds without one. The

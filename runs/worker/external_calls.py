@@ -222,5 +222,5 @@ def add_program_file(run: Run, *, name: str, content: bytes, declared: str = "")
         entry = ("artifact.created", {**describe_artifact(file), "untrusted": True, "call": None})
         if events.record_events_and_change(run, [entry], where=ClaimLease(run).conditions()) is None:
             raise build_claim_lost(run)
-        storage.keep_file(file)
+        storage.insert_file_row(file)
         return Artifact.objects.create(run=run, file=file)

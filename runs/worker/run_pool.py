@@ -28,7 +28,7 @@ SPARE_DESCRIPTORS = 500  # for the database, the broker, files and sandboxed pro
 Work = Callable[[], None]
 
 
-class Crew:
+class RunPool:
     """At most `size` pieces of work at once."""
 
     def __init__(self, size: int) -> None:
@@ -52,7 +52,7 @@ class Crew:
         return self.at_work < self.size and len(self.queued) < HUBS
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> None:
-        """Run this soon on a thread of the crew. Its errors are logged; the rows and leases allow
+        """Run this soon on a thread of the pool. Its errors are logged; the rows and leases allow
         recovery.
         """
         with self.changed:
@@ -68,7 +68,7 @@ class Crew:
 
     def add_hub(self) -> None:
         hub = Hub(self.take, self.pool, is_outside_transaction)
-        thread = threading.Thread(target=self.run, args=(hub,), name=f"crew-{len(self.hubs)}", daemon=True)
+        thread = threading.Thread(target=self.run, args=(hub,), name=f"run-pool-{len(self.hubs)}", daemon=True)
         self.hubs.append(hub)
         self.threads.append(thread)
         thread.start()

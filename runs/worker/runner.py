@@ -41,7 +41,7 @@ def execute_run(run_id: str) -> None:
 def carry_out(run: Run) -> None:
     """Work on a claimed run until it ends or waits."""
     id, waits = str(run.pk), False
-    with hold_lease(Lease(run)) as lease, parse_in_child.count_against(run.principal_id):
+    with hold_lease(Lease(run)) as lease, parse_in_child.count_user_reading(run.principal_id):
         interpreter.continue_interpreter(id, run.attempt)
         try:
             waits = work_and_settle(run, lease)

@@ -23,7 +23,7 @@ from django_celery_beat.models import CrontabSchedule
 
 from agents.exceptions import Invalid, MusterError
 from agents.models import Agent, AuditEvent, Chain
-from agents.sharing import release_unshared_uses
+from agents.sharing import remove_unshared_uses
 from plumbing import texts
 from runs.models import Schedule, ScheduleOccurrence
 from runs.rules.crontab_words import describe_crontab
@@ -389,7 +389,7 @@ def delete_shown_schedule(request: HttpRequest, name: str) -> HttpResponse:
     schedule.require_edit(request.user)
     with transaction.atomic():
         AuditEvent.record("schedule.deleted", schedule, actor=request.user)
-        release_unshared_uses(schedule)
+        remove_unshared_uses(schedule)
         schedule.delete()
     messages.success(request, _("“%(name)s” was deleted. Its runs are kept.") % {"name": name[:64]})
     return redirect("page:schedules")

@@ -64,8 +64,8 @@ def add_skill(request: HttpRequest) -> HttpResponse:
 
 
 def read_form(request: HttpRequest, skill: Skill) -> dict[str, Any]:
-    """The text or the files of the form, for `store.save`; the bytes of the files are stored. Must not be called in a
-    transaction. Raises Invalid, Conflict, TooLarge.
+    """The text or the files of the form, for `store.save_skill`; the bytes of the files are stored. Must not be called
+    in a transaction. Raises Invalid, Conflict, TooLarge.
     """
     by: dict[str, Any] = {"user": request.user, "source": request.META.get(SOURCE, "")}
     if not request.FILES:
@@ -148,7 +148,7 @@ def render_skill(request: HttpRequest, skill: Skill, text: str) -> HttpResponse:
     users: Any = ()
     teams: Any = ()
     if may_edit:
-        users = store.list_skill_users(skill, request.user)
+        users = store.find_skill_uses(skill, request.user)
         teams = find_teams(request.user, skill)
     return render_shell_page(
         request,

@@ -23,7 +23,7 @@ from agents.models import Agent, AuditEvent, Provider
 from agents.models.agent import provider_changed
 from agents.models.provider import check_model_url
 from agents.serializers.providers import PricesField
-from agents.sharing import release_unshared_uses
+from agents.sharing import remove_unshared_uses
 
 from ..base import render_shell_page, require_login
 from ..labels import in_language
@@ -274,7 +274,7 @@ def delete_shown_provider(request: HttpRequest, name: str) -> HttpResponse:
     provider.require_edit(request.user)
     with refusals("provider", request.user, is_deletion=True):
         AuditEvent.record("provider.deleted", provider, actor=request.user)
-        release_unshared_uses(provider)
+        remove_unshared_uses(provider)
         provider.delete()
     messages.success(request, _("“%(name)s” was deleted.") % {"name": name[:64]})
     return redirect("page:providers")

@@ -19,7 +19,7 @@ from agents.http.login import PasswordForm
 from agents.http.viewsets import refusals
 from agents.models import ApiKey, AuditEvent, BrowserSession, Preference, Secret
 from agents.serializers.people import SecretSerializer
-from agents.sharing import release_unshared_uses
+from agents.sharing import remove_unshared_uses
 from runs.api.account import change_preferences
 from runs.models import PushSubscription
 
@@ -208,7 +208,7 @@ def delete_secret(request: HttpRequest, pk: int) -> HttpResponse:
         raise Http404("There is no such secret of yours.")
     with refusals("secret", request.user):
         AuditEvent.record("secret.deleted", secret, actor=request.user)
-        release_unshared_uses(secret)
+        remove_unshared_uses(secret)
         secret.delete()
     messages.success(request, _("The secret “%(secret)s” is deleted.") % {"secret": secret})
     return redirect("page:account")

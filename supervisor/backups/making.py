@@ -34,7 +34,7 @@ def make(path: Path, say: Said = print) -> Manifest:
                 prove(archive, scratch)
         except DatabaseError as error:
             raise BackupError(f"The database did not answer ({error}): start it and try again.") from error
-    note_backup(path, manifest)
+    record_backup(path, manifest)
     return manifest
 
 
@@ -94,7 +94,7 @@ def require_key(manifest: Manifest) -> None:
         ) from error
 
 
-def note_backup(path: Path, manifest: Manifest) -> None:
+def record_backup(path: Path, manifest: Manifest) -> None:
     """One line in the audit log, from which `doctor` knows the age of the latest backup."""
     size = path.stat().st_size
     AuditEvent.objects.create(

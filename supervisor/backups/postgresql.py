@@ -64,7 +64,7 @@ def check(archive: Archive, scratch: Path) -> None:
             scratch_table = f"check_{table}"[:63]
             of = f"LIKE {connection.ops.quote_name(table)} INCLUDING CONSTRAINTS INCLUDING INDEXES"
             cursor.execute(f"CREATE TEMPORARY TABLE {connection.ops.quote_name(scratch_table)} ({of}) ON COMMIT DROP")
-            load_table(archive, scratch, cursor, table, facts, into=scratch_table)
+            restore_table(archive, scratch, cursor, table, facts, into=scratch_table)
         transaction.set_rollback(True)
 
 
@@ -72,7 +72,9 @@ def tables(archive: Archive) -> list[tuple[str, dict[str, Any]]]:
     return [(name, facts) for name, facts in archive.manifest.tables.items() if name != OURS_TO_MAKE]
 
 
-def load_table(archive: Archive, scratch: Path, cursor: Any, table: str, facts: dict[str, Any], *, into: str) -> None:
+def restore_table(
+    archive: Archive, scratch: Path, cursor: Any, table: str, facts: dict[str, Any], *, into: str
+) -> None:
     """The rows of one table. Raises BackupError if they are not as many as were stored."""
     plain = scratch / "table"
     archive.unpack(f"tables/{table}", plain)
@@ -84,7 +86,7 @@ def load_table(archive: Archive, scratch: Path, cursor: Any, table: str, facts: 
         raise BackupError(f"{table} has {cursor.rowcount} rows instead of {facts['rows']}: use another backup.")
 
 
-def fill_tables(archive: Archive, scratch: Path) -> None:
+def restore_tables(archive: Archive, scratch: Path) -> None:
     """Replace the rows of every table. Must be called in a transaction; references are checked when it commits."""
     with connection.cursor() as cursor:
         take_time(cursor)
@@ -92,7 +94,7 @@ def fill_tables(archive: Archive, scratch: Path) -> None:
         names = ", ".join(connection.ops.quote_name(name) for name in table_names() if name != OURS_TO_MAKE)
         cursor.execute(f"TRUNCATE {names}")
         for table, facts in tables(archive):
-            load_table(archive, scratch, cursor, table, facts, into=table)
+            restore_table(archive, scratch, cursor, table, facts, into=table)
         for statement in connection.ops.sequence_reset_sql(no_style(), apps.get_models(include_auto_created=True)):
             cursor.execute(statement)
 

@@ -138,7 +138,7 @@ def replace_rows(archive: Archive, room: Path, *, replace: bool) -> None:
         for app, name in latest(archive.manifest):
             call_command("migrate", app, name, verbosity=0, interactive=False)
     with transaction.atomic():
-        postgresql.fill_tables(archive, room)
+        postgresql.restore_tables(archive, room)
         hold_restored_site(archive.manifest)
     call_command("migrate", verbosity=0, interactive=False)
 

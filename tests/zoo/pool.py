@@ -29,7 +29,7 @@ class Body:
 
 
 class ZooPool:
-    """`pool_for` returns it in tests. `script` says what the server answers, in order; `requests` holds what it got."""
+    """`get_connection_pool` returns it in tests. `script` says what the server answers, in order; `requests` holds what it got."""
 
     def __init__(self, server: Any, *, size: int = 512) -> None:
         self.server = server

@@ -55,7 +55,7 @@ def count_runs_by_target(what: str, rows: Iterable[Agent | Chain], user: Any, no
     return {row["of"]: Month(row["runs"], row["failed"], row["spent"] or Decimal(0), row["last"]) for row in counts}
 
 
-def find_users_of_target(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
+def find_target_uses(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
     """[{"kind", "name"}]: what calls or starts this agent or chain, of the rows that this person can see."""
     kind = str(row._meta.model_name)
     tools = Tool.objects.filter(**row.listed_as())

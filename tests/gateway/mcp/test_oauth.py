@@ -200,7 +200,7 @@ def test_rows_that_open_nothing_any_more_are_deleted(alice, client, registered, 
 
 
 def test_registrations_are_limited(client, db, monkeypatch):
-    monkeypatch.setattr(throttles, "is_below_limits", lambda *_: False)
+    monkeypatch.setattr(throttles, "admit_request", lambda *_: False)
     answer = register(client)
     assert answer.status_code == 429 and int(answer["Retry-After"]) > 0 and not Application.objects.exists()
 

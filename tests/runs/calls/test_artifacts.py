@@ -274,7 +274,7 @@ def test_two_files_at_once_do_not_exceed_the_quota_together(alice, settings):
         both.wait(10)
         try:
             with transaction.atomic():
-                storage.keep_file(file)
+                storage.insert_file_row(file)
         except Conflict:
             return False
         finally:

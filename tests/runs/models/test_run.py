@@ -83,6 +83,9 @@ def goes_round(node):
         return any(one.attr == "status" and ast.unparse(one.value) in ("run", "self.run", "child") for one in targets)
     if isinstance(node, ast.Attribute):
         return node.attr in ("_base_manager", "_raw_delete") and ast.unparse(node.value) == "Run"
-    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("take_numbers", "record_with"):
+    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+        "take_numbers",
+        "record_events_and_change",
+    ):
         return any(one.arg == "values" and "status" in ast.unparse(one.value) for one in node.keywords)
     return False

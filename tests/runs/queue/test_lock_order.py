@@ -158,7 +158,7 @@ def test_a_run_goes_on_after_an_answer_while_its_parent_is_cancelled(alice, make
         principal=alice, agent=agent, parent=parent, root=parent, attempt=1, place=0, paused_until=until, deadline=until
     )
     meet(endings, "close_open_work", lambda run: run.pk == parent.pk)
-    meet(claims, "begin_claimed")
+    meet(claims, "start_claimed_run")
     broken = at_once(lambda: claims.claim_run(str(child.pk)), lambda: endings.cancel_run(parent, by=alice))
     assert broken == []
     child.refresh_from_db()
@@ -173,7 +173,7 @@ def test_a_call_of_a_step_ends_while_its_chain_is_cancelled(alice, make_chain, f
     record = ToolCallRecord.objects.create(run=run, name="one", kind="function", attempt=1)
     row = StepRun.objects.create(run=run, key="a", status="running", attempt=1, call=record)
     tool = step_calls.find_step_tool(run, spec, spec.steps[0])
-    executor = step_calls.open_step_desk(run, spec, spec.steps[0], tool, StepLease(run, [row.pk]))
+    executor = step_calls.open_step_executor(run, spec, spec.steps[0], tool, StepLease(run, [row.pk]))
     executor.settle(record, ToolResult(ok=True, value=1))
 
     def end_call():

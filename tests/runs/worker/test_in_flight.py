@@ -1,4 +1,4 @@
-"""Many runs at once on a crew, each waiting for a silent model without a thread of its own."""
+"""Many runs at once on a run pool, each waiting for a silent model without a thread of its own."""
 
 import threading
 from datetime import timedelta
@@ -15,7 +15,7 @@ from runs.models import Run, ToolCallRecord
 from runs.queue import endings
 from runs.queue.leases import KEEPER, Keeper, Lease, worker_name
 from runs.worker import runner
-from runs.worker.run_pool import HUBS, Crew
+from runs.worker.run_pool import HUBS, RunPool
 from tests.fakes import Turn, calls, says
 from tests.live import wait_for
 
@@ -25,23 +25,23 @@ SILENT = Turn(text="At last", silent_s=120)
 
 
 @pytest.fixture
-def crew():
-    made = Crew(1000)
+def run_pool():
+    made = RunPool(1000)
     yield made
     made.stop()
 
 
 @pytest.fixture
-def launch(crew, alice, make_agent, make_tool, stub_provider, monkeypatch):
-    """Accepts messages, and gives their runs to the crew; those whose time is over end as expired."""
+def launch(run_pool, alice, make_agent, make_tool, stub_provider, monkeypatch):
+    """Accepts messages, and gives their runs to the run_pool; those whose time is over end as expired."""
     agent = make_agent(tools=[make_tool()], provider=stub_provider)
 
     def start(count=COUNT, **values):
         runs = [intake.accept_message(user=alice, text=f"Message {n}", agent=agent).run for n in range(count)]
         Run.objects.filter(pk__in=[run.pk for run in runs]).update(**values)
         for run in runs:
-            assert crew.has_room(30)
-            crew.submit(runner.execute_run, str(run.pk))
+            assert run_pool.has_room(30)
+            run_pool.submit(runner.execute_run, str(run.pk))
         return runs
 
     return start
@@ -57,11 +57,11 @@ def statuses(runs):
     return dict(Run.objects.filter(pk__in=[run.pk for run in runs]).values_list("pk", "status"))
 
 
-def test_a_cancel_reaches_each_of_many_in_flight_and_closes_its_connection(launch, crew, stub, alice):
+def test_a_cancel_reaches_each_of_many_in_flight_and_closes_its_connection(launch, run_pool, stub, alice):
     stub.script(*[SILENT] * COUNT)
     runs = launch()
     wait_for(lambda: len(stub.requests) == COUNT)
-    assert sum("crew-" in thread.name for thread in threading.enumerate()) <= HUBS
+    assert sum("run-pool-" in thread.name for thread in threading.enumerate()) <= HUBS
     one, *others = runs
     began = monotonic()
     endings.cancel_run(one, by=alice)
@@ -72,24 +72,24 @@ def test_a_cancel_reaches_each_of_many_in_flight_and_closes_its_connection(launc
     for run in others:
         endings.cancel_run(run, by=alice)
     wait_for(lambda: connections_to(stub) == 0)
-    crew.stop()
+    run_pool.stop()
     assert set(statuses(runs).values()) == {"cancelled"} and not KEEPER.held()
 
 
-def test_deadlines_hold_in_flight(launch, crew, stub):
+def test_deadlines_hold_in_flight(launch, run_pool, stub):
     stub.script(*[SILENT] * COUNT)
     runs = launch(deadline=timezone.now() + timedelta(seconds=8))
-    crew.stop()
+    run_pool.stop()
     assert set(statuses(runs).values()) == {"expired"} and stub.requests
     assert timezone.now() - runs[0].created_at < timedelta(seconds=100), "the model answered"
 
 
-def test_each_run_gets_its_own_tools_result_and_answer(launch, crew, stub, functions):
-    """Tools that wait in the crew and tools that block elsewhere; nothing of one run reaches another."""
+def test_each_run_gets_its_own_tools_result_and_answer(launch, run_pool, stub, functions):
+    """Tools that wait in the run_pool and tools that block elsewhere; nothing of one run reaches another."""
     stub.otherwise = turn_of
     functions.call = blocking_and_waiting
     runs = launch()
-    crew.stop()
+    run_pool.stop()
     assert set(statuses(runs).values()) == {"succeeded"}
     for number, run in enumerate(runs):
         assert run.messages.order_by("seq").last().text == f"It is {number + 1}"
@@ -109,7 +109,7 @@ def blocking_and_waiting(tool, call, context):
     return ToolResult(ok=True, value=waits.run_blocking(sum, [call.arguments["a"], call.arguments["b"]]))
 
 
-def test_a_lease_that_is_lost_stops_the_model_and_writes_nothing(launch, crew, stub):
+def test_a_lease_that_is_lost_stops_the_model_and_writes_nothing(launch, run_pool, stub):
     stub.script(*[SILENT] * 5)
     runs = launch(5)
     wait_for(lambda: len(stub.requests) == 5)
@@ -117,7 +117,7 @@ def test_a_lease_that_is_lost_stops_the_model_and_writes_nothing(launch, crew, s
     taken.update(lease_owner="another:1", attempt=7)
     KEEPER.renew()
     wait_for(lambda: connections_to(stub) == 0)
-    crew.stop()
+    run_pool.stop()
     assert set(statuses(runs).values()) == {"running"}
     assert set(taken.values_list("lease_owner", "attempt")) == {("another:1", 7)}
 

@@ -18,7 +18,7 @@ from runs.queue import claims, endings, fair_queue
 from runs.queue.leases import Lease
 from runs.worker import deactivated, recovery, runner
 from runs.worker.crash_quarantine import Turn as TurnOfSuspect
-from runs.worker.run_pool import Crew
+from runs.worker.run_pool import RunPool
 from tests.fakes import Turn, says
 from tests.live import wait_for
 from tests.reading import nodes_of, rows_read
@@ -124,26 +124,26 @@ def test_a_suspect_that_waits_lets_another_work_and_is_not_blamed_meanwhile(susp
 
 
 @pytest.fixture
-def crew():
-    made = Crew(10)
+def run_pool():
+    made = RunPool(10)
     yield made
     made.stop()
 
 
-def test_suspects_wait_for_their_models_at_the_same_time(alice, make_agent, stub_provider, stub, crew):
+def test_suspects_wait_for_their_models_at_the_same_time(alice, make_agent, stub_provider, stub, run_pool):
     """The turn goes round, and whose turn it is not is not blamed."""
     stub.script(*[Turn(text="At last", silent_s=120)] * 3)
     agent = make_agent(provider=stub_provider)
     runs = [intake.accept_message(user=alice, agent=agent, text="go").run for _ in range(3)]
     Run.objects.update(crashes=Run.SUSPECT)
     for run in runs:
-        crew.submit(runner.execute_run, str(run.pk))
+        run_pool.submit(runner.execute_run, str(run.pk))
     wait_for(lambda: len(stub.requests) == 3)
     wait_for(lambda: sorted(deaths(*runs)) == [Run.SUSPECT, Run.SUSPECT, Run.SUSPECT + 1])
     for run in runs:
         endings.cancel_run(run, by=alice)
     wait_for(lambda: not Run.objects.live().exists())
-    crew.stop()
+    run_pool.stop()
     assert set(Run.objects.values_list("status", flat=True)) == {"cancelled"} and runner.SUSPECTS.turn is None
 
 

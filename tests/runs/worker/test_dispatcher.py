@@ -7,8 +7,8 @@ from collections import deque
 import pytest
 
 from runs.worker import dispatcher
-from runs.worker.dispatcher import Pickup
-from runs.worker.run_pool import Crew
+from runs.worker.dispatcher import Dispatcher
+from runs.worker.run_pool import RunPool
 from tests.live import wait_for
 
 
@@ -82,7 +82,7 @@ def start(bells, rows, monkeypatch):
     made = []
 
     def worker(room=4, pools=("default",)):
-        made.append(Pickup(rows.look, list(pools), Crew(room)))
+        made.append(Dispatcher(rows.look, list(pools), RunPool(room)))
         made[-1].start()
         return made[-1]
 
@@ -110,12 +110,12 @@ def test_one_wake_up_is_enough_for_a_long_queue(start, bells, rows):
 
 
 def test_an_empty_look_answers_all_wake_ups_before_it(bells, rows):
-    worker = Pickup(rows.look, ["default"], Crew(1))
+    worker = Dispatcher(rows.look, ["default"], RunPool(1))
     for _ in range(500):
         worker.ring("default")
     worker.look(worker.next_pool(0))
     assert worker.next_pool(0) is None and rows.empty == 1
-    worker.stopping.set(), worker.crew.stop()
+    worker.stopping.set(), worker.run_pool.stop()
 
 
 def test_what_it_has_no_room_for_stays(start, bells, rows):
@@ -153,17 +153,17 @@ def test_a_lost_wake_up_costs_some_time_only(start, bells, rows, monkeypatch):
 def test_the_pools_of_a_worker_take_turns(start, bells, rows):
     rows.waiting["default"].extend(range(20))
     rows.waiting["gpu"].extend("xy")
-    worker = Pickup(rows.look, ["default", "gpu"], Crew(1))
+    worker = Dispatcher(rows.look, ["default", "gpu"], RunPool(1))
     for pool in ("default", "gpu", "gpu"):
         worker.ring(pool)
     for _ in range(4):
         worker.look(worker.next_pool(0))
     assert rows.looks == ["default", "gpu", "default", "gpu"]
-    worker.stopping.set(), worker.crew.stop()
+    worker.stopping.set(), worker.run_pool.stop()
 
 
 def test_a_wake_up_during_an_empty_look_is_not_forgotten(start, rows):
-    worker = Pickup(rows.look, ["default"], Crew(1))
+    worker = Dispatcher(rows.look, ["default"], RunPool(1))
 
     def look(pool, more):
         worker.ring(pool)  # a row was stored after the look began
@@ -173,7 +173,7 @@ def test_a_wake_up_during_an_empty_look_is_not_forgotten(start, rows):
     worker.ring("default")
     worker.look(worker.next_pool(0))
     assert worker.next_pool(0) == "default"
-    worker.stopping.set(), worker.crew.stop()
+    worker.stopping.set(), worker.run_pool.stop()
 
 
 def test_work_that_breaks_frees_its_room(start, bells, rows):

@@ -1,4 +1,4 @@
-"""A crew does many pieces of work on a few threads, and finishes them before it stops."""
+"""A run pool does many pieces of work on a few threads, and finishes them before it stops."""
 
 import resource
 import threading
@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from plumbing import waits
 from plumbing.threads import release_connection
 from runs.worker import run_pool as crews
-from runs.worker.run_pool import HUBS, Crew, most_runs
+from runs.worker.run_pool import HUBS, RunPool, most_runs
 from tests.live import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -19,8 +19,8 @@ NAME: ContextVar[str] = ContextVar("name", default="")
 
 
 @pytest.fixture
-def crew():
-    made = Crew(1000)
+def run_pool():
+    made = RunPool(1000)
     yield made
     made.stop()
 
@@ -40,49 +40,49 @@ class Gate:
         self.done.append(number)
 
 
-def test_hundreds_wait_at_once_on_a_few_threads(crew):
+def test_hundreds_wait_at_once_on_a_few_threads(run_pool):
     gate = Gate()
     for number in range(300):
-        assert crew.has_room(20)
-        crew.submit(gate, number)
+        assert run_pool.has_room(20)
+        run_pool.submit(gate, number)
     wait_for(lambda: len(gate.inside) == 300)
-    assert len(gate.threads) <= HUBS and crew.has_room()
+    assert len(gate.threads) <= HUBS and run_pool.has_room()
     gate.is_open = True
-    crew.stop()
+    run_pool.stop()
     assert sorted(gate.done) == list(range(300))
 
 
 def test_it_takes_no_more_than_its_size():
-    crew, gate = Crew(3), Gate()
+    run_pool, gate = RunPool(3), Gate()
     for number in range(3):
-        assert crew.has_room(20)
-        crew.submit(gate, number)
-    assert not crew.has_room(0.05)
+        assert run_pool.has_room(20)
+        run_pool.submit(gate, number)
+    assert not run_pool.has_room(0.05)
     gate.is_open = True
-    assert crew.has_room(20)
-    crew.stop()
+    assert run_pool.has_room(20)
+    run_pool.stop()
 
 
-def test_what_cannot_be_begun_soon_is_not_taken_from_others(crew):
+def test_what_cannot_be_begun_soon_is_not_taken_from_others(run_pool):
     held = threading.Event()
     for _ in range(2 * HUBS):
-        crew.submit(held.wait, 20)  # blocks its thread: there is one for each
-    assert not crew.has_room(0.05)
+        run_pool.submit(held.wait, 20)  # blocks its thread: there is one for each
+    assert not run_pool.has_room(0.05)
     held.set()
-    assert crew.has_room(20)
+    assert run_pool.has_room(20)
 
 
-def test_an_error_ends_only_its_own_work(crew, caplog):
+def test_an_error_ends_only_its_own_work(run_pool, caplog):
     gate = Gate()
     gate.is_open = True
     for number in range(20):
-        crew.submit(gate, number)
-        crew.submit(int, "no number")
-    crew.stop()
+        run_pool.submit(gate, number)
+        run_pool.submit(int, "no number")
+    run_pool.stop()
     assert len(gate.done) == 20 and "failed" in caplog.text
 
 
-def test_siblings_share_a_connection_and_never_a_transaction(crew):
+def test_siblings_share_a_connection_and_never_a_transaction(run_pool):
     """Each writes in a transaction of its own, waits outside of it, and reads what it wrote."""
     people, found = get_user_model(), {}
     opened = set()
@@ -97,13 +97,13 @@ def test_siblings_share_a_connection_and_never_a_transaction(crew):
         found[number] = people.objects.filter(username=NAME.get()).exists()
 
     for number in range(60):
-        crew.has_room(20)
-        crew.submit(work, number)
-    crew.stop()
+        run_pool.has_room(20)
+        run_pool.submit(work, number)
+    run_pool.stop()
     assert found == dict.fromkeys(range(60), True) and len(opened) <= HUBS
 
 
-def test_a_wait_inside_a_transaction_is_reported_and_does_not_leave_it(crew):
+def test_a_wait_inside_a_transaction_is_reported_and_does_not_leave_it(run_pool):
     seen = []
 
     def work():
@@ -111,20 +111,20 @@ def test_a_wait_inside_a_transaction_is_reported_and_does_not_leave_it(crew):
             waits.sleep_until(0.01)
         seen.append("waited")
 
-    crew.submit(work)
-    crew.stop()
+    run_pool.submit(work)
+    run_pool.stop()
     assert seen == ["waited"]
 
 
-def test_a_tool_that_blocks_does_not_hold_up_its_siblings(crew):
+def test_a_tool_that_blocks_does_not_hold_up_its_siblings(run_pool):
     gate, released = Gate(), threading.Event()
     for _ in range(3 * HUBS):
-        crew.has_room(20)
-        crew.submit(waits.run_blocking, released.wait, 30)
+        run_pool.has_room(20)
+        run_pool.submit(waits.run_blocking, released.wait, 30)
     gate.is_open = True
     for number in range(50):
-        assert crew.has_room(20)
-        crew.submit(gate, number)
+        assert run_pool.has_room(20)
+        run_pool.submit(gate, number)
     wait_for(lambda: len(gate.done) == 50)
     assert not released.is_set()
     released.set()
