@@ -37,13 +37,15 @@ OTHER_ERRORS = frozenset(
     """.split()  # noqa: SIM905 (read as a text)
 )
 READERS = "answer kinds mail office opendocument pages pdf plain report sheets slides word".split()  # noqa: SIM905
+LETTERS = ("invitations", "left_out", "markup", "reading")
 WHOLE = (
     "agents/graph.py", "agents/mapping.py", "agents/unknown.py", "agents/schema.py", "agents/schema_rules.py",
     "agents/available_models.py", "functions/checks.py", "functions/reading.py", "functions/signature.py",
     "functions/sandbox/compiling.py", "functions/sandbox/inside/names.py", "functions/sandbox/inside/policy.py",
     "functions/sandbox/inside/compiler.py", "functions/sandbox/inside/unknown.py",
     "functions/sandbox/inside/requirements.py",
-    *(f"functions/sandbox/inside/documents/{name}.py" for name in READERS), "connectors/remote.py", "plumbing/http/failures.py", "plumbing/untrusted/openapi.py",
+    *(f"functions/sandbox/inside/documents/{name}.py" for name in READERS),
+    *(f"functions/sandbox/inside/letters/{name}.py" for name in LETTERS), "connectors/remote.py", "plumbing/http/failures.py", "plumbing/untrusted/openapi.py",
     "runs/chains/advance.py",
     "runs/chains/calls.py", "runs/chains/children.py", "runs/chains/fanout.py", "runs/chains/steps.py",
     "runs/models/figures/anomalies.py", "runs/models/figures/dashboard.py", "runs/intake/checks.py", "runs/queue/budgets.py",
@@ -81,7 +83,7 @@ def texts_of(source: str, *, whole: bool) -> Iterator[str]:
         return
     for node in ast.walk(tree):
         call = node.exc if isinstance(node, ast.Raise) else node
-        is_error = isinstance(node, ast.Raise) or (isinstance(call, ast.Call) and named(call.func) == "refuse")
+        is_error = isinstance(node, ast.Raise) or (isinstance(call, ast.Call) and named(call.func).startswith("refuse"))
         if isinstance(call, ast.Call) and is_error and named(call.func) not in OTHER_ERRORS:
             for given in (*call.args, *(keyword.value for keyword in call.keywords)):
                 yield from within(given)

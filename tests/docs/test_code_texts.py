@@ -30,6 +30,7 @@ def test_every_text_of_an_error_and_every_name_is_in_the_message_file():
         ('raise Invalid(f"“{row.name}” and {other[0]} differ.")', ["“%(name)s” and %(other)s differ."]),
         ('raise Invalid(_("It is gone."), code="gone")', []),
         ('raise ValueError("It is gone.")', []),
+        ('refuse_unknown_fields(extras, "It has no such field.")', ["It has no such field."]),
         ('raise Invalid("One fails." if one else f"{len(red)} fail now.")', ["One fails.", "%(red)s fail now."]),
     ],
 )
