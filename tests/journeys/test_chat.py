@@ -4,12 +4,13 @@ import secrets
 
 import pytest
 
-from tests.fakes import StubOpenAI, calls, says
+from tests.fakes import calls, says
 from tests.live import wait_for
 
 from .browser import DESKTOP, PHONE, assert_inside_window, picture, serious
+from .chat import create_agent, send
 
-pytestmark = [pytest.mark.browser, pytest.mark.live]
+pytestmark = [pytest.mark.browser, pytest.mark.live, pytest.mark.usefixtures("nothing_left_to_say")]
 SOURCE = 'def weigh(thing: str) -> str:\n    """Weigh a thing."""\n    return f"{thing}: 3 kg"\n'
 LONG = " ".join(f"word{number}" for number in range(30))
 FORMATTED = """## Result
@@ -28,38 +29,17 @@ The sum is $\\frac{1}{2} + x^2$, and <b>this</b> stays text. ![picture](https://
 
 
 @pytest.fixture(scope="module")
-def model():
-    with StubOpenAI() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_to_say(model):
-    model.turns.clear()
-
-
-@pytest.fixture(scope="module")
 def agents(live, model):
     """Two agents of a scripted model: one just weighs, one asks before it does."""
     word = secrets.token_hex(3)
     post = live.http.post
-    body = {"name": f"chat-{word}", "kind": "openai-compatible", "base_url": model.url, "api_key": "none"}
-    post("/api/v1/providers/", json=body).raise_for_status()
     post("/api/v1/functions/", json={"name": f"weigh-{word}", "source": SOURCE}).raise_for_status()
     post(f"/api/v1/functions/weigh-{word}/publish", json={}).raise_for_status()
     names = {}
     for mode in ("allow", "ask"):
-        names[mode] = f"scales-{mode}-{word}"
-        agent = {"name": names[mode], "provider": f"chat-{word}", "model_name": "stub", "system_prompt": "Weigh.",
-                 "grants": [{"tool": f"weigh-{word}", "mode": mode}]}  # fmt: skip
-        post("/api/v1/agents/", json=agent).raise_for_status()
-        post(f"/api/v1/agents/{names[mode]}/publish", json={}).raise_for_status()
+        grants = [{"tool": f"weigh-{word}", "mode": mode}]
+        names[mode] = create_agent(live, model, f"scales-{mode}-{word}", grants=grants)
     return {**names, "tool": f"weigh-{word}"}
-
-
-def send(page, text):
-    page.fill("#text", text)
-    page.keyboard.press("Enter")
 
 
 def test_enter_before_the_scripts_have_loaded_sends_the_message(open_page, agents, model):

@@ -7,11 +7,12 @@ from contextlib import closing
 
 import pytest
 
-from tests.fakes import StubOpenAI, says
+from tests.fakes import says
 
 from .browser import forget, picture, serious
+from .chat import create_agent, send
 
-pytestmark = [pytest.mark.browser, pytest.mark.live]
+pytestmark = [pytest.mark.browser, pytest.mark.live, pytest.mark.usefixtures("nothing_left_to_say")]
 LONG = " ".join(f"word{number}" for number in range(30))
 TURNS = 130
 PASTED = """async () => {
@@ -30,31 +31,8 @@ COMPOSED = """(element) => {
 
 
 @pytest.fixture(scope="module")
-def model():
-    with StubOpenAI() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_to_say(model):
-    model.turns.clear()
-
-
-@pytest.fixture(scope="module")
 def agent(live, model):
-    word = secrets.token_hex(3)
-    post = live.http.post
-    body = {"name": f"tabs-{word}", "kind": "openai-compatible", "base_url": model.url, "api_key": "none"}
-    post("/api/v1/providers/", json=body).raise_for_status()
-    made = {"name": f"clerk-{word}", "provider": f"tabs-{word}", "model_name": "stub", "system_prompt": "Help."}
-    post("/api/v1/agents/", json=made).raise_for_status()
-    post(f"/api/v1/agents/clerk-{word}/publish", json={}).raise_for_status()
-    return f"clerk-{word}"
-
-
-def send(page, text):
-    page.fill("#text", text)
-    page.keyboard.press("Enter")
+    return create_agent(live, model, f"clerk-{secrets.token_hex(3)}")
 
 
 def finish(page, text, turns):

@@ -6,9 +6,10 @@ import secrets
 import httpx2
 import pytest
 
-from tests.fakes import StubOpenAI, calls, says
+from tests.fakes import calls, says
 
 from .browser import DESKTOP, PHONE, needs_chromium, picture, serious
+from .chat import create_agent
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 DOT = base64.b64decode(
@@ -18,23 +19,10 @@ FIELDS = {"city": {"type": "string"}, "nights": {"type": "integer"}}
 
 
 @pytest.fixture(scope="module")
-def model():
-    with StubOpenAI() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def agent(live, model):
     """An agent of a scripted model that may ask its person."""
-    word = secrets.token_hex(3)
-    post = live.http.post
-    body = {"name": f"asks-{word}", "kind": "openai-compatible", "base_url": model.url, "api_key": "none"}
-    post("/api/v1/providers/", json=body).raise_for_status()
-    made = {"name": f"porter-{word}", "provider": f"asks-{word}", "model_name": "stub", "system_prompt": "Help.",
-            "grants": [{"tool": "ask_user", "mode": "allow"}]}  # fmt: skip
-    post("/api/v1/agents/", json=made).raise_for_status()
-    post(f"/api/v1/agents/porter-{word}/publish", json={}).raise_for_status()
-    return f"porter-{word}"
+    grants = [{"tool": "ask_user", "mode": "allow"}]
+    return create_agent(live, model, f"porter-{secrets.token_hex(3)}", grants=grants)
 
 
 HANDED = """([kind, name, types]) => {

@@ -5,17 +5,11 @@ import time
 
 import pytest
 
-from tests.fakes import StubOpenAI, calls, says
+from tests.fakes import calls, says
 
 from .browser import picture, serious
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
-
-
-@pytest.fixture(scope="module")
-def model():
-    with StubOpenAI() as server:
-        yield server
 
 
 @pytest.mark.firefox

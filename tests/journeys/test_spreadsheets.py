@@ -10,9 +10,10 @@ import zipfile
 
 import pytest
 
-from tests.fakes import StubOpenAI, calls, says
+from tests.fakes import calls, says
 
 from .browser import picture, serious
+from .chat import create_agent
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 MONTHS = {"January": 20, "February": 45, "March": 80}
@@ -69,22 +70,10 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def model():
-    with StubOpenAI() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def agent(live, model):
     """An agent of a scripted model that may run Python."""
-    word, post = secrets.token_hex(3), live.http.post
-    body = {"name": f"counts-{word}", "kind": "openai-compatible", "base_url": model.url, "api_key": "none"}
-    post("/api/v1/providers/", json=body).raise_for_status()
-    made = {"name": f"counter-{word}", "provider": f"counts-{word}", "model_name": "stub", "system_prompt": "Count.",
-            "grants": [{"tool": "run_python", "mode": "allow"}]}  # fmt: skip
-    post("/api/v1/agents/", json=made).raise_for_status()
-    post(f"/api/v1/agents/counter-{word}/publish", json={}).raise_for_status()
-    return f"counter-{word}"
+    grants = [{"tool": "run_python", "mode": "allow"}]
+    return create_agent(live, model, f"counter-{secrets.token_hex(3)}", grants=grants)
 
 
 @pytest.mark.parametrize("name", FILES)
