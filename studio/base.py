@@ -258,12 +258,16 @@ def refusal_page(request: HttpRequest, error: MusterError) -> HttpResponse:
 
 def add_refusal_message(request: HttpRequest, error: MusterError) -> None:
     """Shows a refusal as a message on the page that is shown again."""
+    messages.error(request, f"{translate_refusal(error)} {translate(error.hint)}".strip())
+
+
+def translate_refusal(error: MusterError) -> str:
+    """The refusal with its details, in the person's language."""
     sentences = [str(error)]
     for detail in error.details:
         if isinstance(detail, dict):
             sentences.append(str(detail.get("message", "")))
-    sentences.append(error.hint)
-    messages.error(request, " ".join(translate(sentence) for sentence in sentences if sentence))
+    return " ".join(translate(sentence) for sentence in sentences if sentence)
 
 
 def seen_runs(request: HttpRequest) -> QuerySet[Run]:

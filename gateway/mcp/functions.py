@@ -17,7 +17,7 @@ from functions.execution import execute_function, ready
 from functions.models import Execution
 from gateway.sse import sse
 from plumbing.idle_thread_pool import RestingThreads
-from plumbing.threads import run_with_connection as with_connection
+from plumbing.threads import run_with_connection
 
 from . import content, notices, results
 from .catalogue import Target
@@ -116,7 +116,7 @@ async def stream_function_call(heard: Heard) -> AsyncIterator[bytes]:
         loop.call_soon_threadsafe(events.put_nowait, (type, data))
 
     parts = (rpc.user, heard.target, heard.arguments, emit)
-    work = loop.run_in_executor(THREADS, with_connection, run_function_tool, *parts)
+    work = loop.run_in_executor(THREADS, run_with_connection, run_function_tool, *parts)
     work.add_done_callback(lambda _: events.put_nowait(None))
     while (event := await events.get()) is not None:
         for notice in notices.of_event(rpc, *event, next(numbers)):

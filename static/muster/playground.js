@@ -88,7 +88,7 @@ class Column {
   async refresh() {
     const session = this.session;
     if (!session || this.running.size || busy) return;
-    const drawn = await readPage(`?session=${session}`).catch(() => null); // told where something is asked for
+    const drawn = await readPage(`?session=${session}`).catch(() => null); // what the person does next says why
     if (!drawn || this.session !== session || this.running.size || busy) return;
     for (const turn of /** @type {NodeListOf<HTMLElement>} */ (drawn.querySelectorAll(".column:first-child .turn"))) {
       if (this.isDrawn(turn)) continue;
@@ -293,7 +293,7 @@ function giveBack(message, files) {
 async function showStart() {
   const find = () => document.getElementById(location.hash.slice(1));
   if (!location.hash) return void toEnd();
-  while (!find() && columns[0].stream.querySelector("a[data-earlier]")) await columns[0].showEarlier().catch((error) => { tell(error.message); throw error; });
+  while (!find() && columns[0].stream.querySelector("a[data-earlier]")) await columns[0].showEarlier();
   if (!find()) return void toEnd();
   follows = false;
   find()?.scrollIntoView({ block: "center" });
@@ -311,7 +311,7 @@ if (composer) {
   const files = attachments = new Attachments(composer, text);
   const picker = pickPrompts(composer, text);
   offerSharing(() => columns[0].session);
-  showStart();
+  showStart().catch((error) => tell(error.message));
   followElsewhere();
   composer.addEventListener("submit", async (event) => {
     event.preventDefault();

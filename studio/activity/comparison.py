@@ -50,7 +50,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         left=left,
         right=right,
         figures=figures(left, right, usages, models),
-        texts=[*texts(left, right, words), *outputs(left, right)],
+        texts=texts(left, right, words),
         steps=steps(left, right),
         calls=build_call_rows(left, right),
     )
@@ -94,9 +94,13 @@ def load_compared_texts(*runs: Run) -> dict[tuple[UUID, str], str]:
 
 def figures(left: Run, right: Run, usages: dict[UUID, Any], models: dict[UUID, str]) -> list[Row]:
     """The lines with what both runs were and took."""
-    left_figures = list_figures(left, usages[left.pk], models)
-    right_figures = list_figures(right, usages[right.pk], models)
-    return [Row(name, value, right_figures[name]) for name, value in left_figures.items()]
+    return pair_lines(list_figures(left, usages[left.pk], models), list_figures(right, usages[right.pk], models))
+
+
+def pair_lines(left: dict[str, str], right: dict[str, str]) -> list[Row]:
+    """A line for each name that either side has, in the order in which it comes."""
+    names = dict.fromkeys([*left, *right])
+    return [Row(name, left.get(name, ""), right.get(name, "")) for name in names]
 
 
 def list_figures(run: Run, usage: Any, models: dict[UUID, str]) -> dict[str, str]:
@@ -125,23 +129,21 @@ def version_label(run: Run) -> str:
 
 
 def texts(left: Run, right: Run, words: dict[tuple[UUID, str], str]) -> list[Row]:
-    """The lines with what went in and what the agent answered; `words` by run and role."""
-    questions = [words.get((run.pk, "user"), "")[:LONGEST] for run in (left, right)]
-    answers = [words.get((run.pk, "assistant"), "")[:LONGEST] for run in (left, right)]
-    rows = [
-        Row(_("Message"), *questions),
-        Row(_("Input"), value(left.input), value(right.input)),
-        Row(_("Answer"), *answers),
-    ]
+    """The lines with what went in and what came out, without those that are empty; `words` by run and role."""
+    rows = pair_lines(list_texts(left, words), list_texts(right, words))
     return [row for row in rows if row.left or row.right]
 
 
-def outputs(left: Run, right: Run) -> list[Row]:
-    rows = [
-        Row(_("Output"), value(left.output), value(right.output)),
-        Row(_("Error"), value(left.error), value(right.error)),
-    ]
-    return [row for row in rows if row.left or row.right]
+def list_texts(run: Run, words: dict[tuple[UUID, str], str]) -> dict[str, str]:
+    question = words.get((run.pk, "user"), "")
+    answer = words.get((run.pk, "assistant"), "")
+    return {
+        _("Message"): question[:LONGEST],
+        _("Input"): value(run.input),
+        _("Answer"): answer[:LONGEST],
+        _("Output"): value(run.output),
+        _("Error"): value(run.error),
+    }
 
 
 def value(content: Any) -> str:
@@ -152,12 +154,7 @@ def value(content: Any) -> str:
 
 def steps(left: Run, right: Run) -> list[Row]:
     """By their key and item, in the order in which either run reached them."""
-    left_steps = describe_steps(left)
-    right_steps = describe_steps(right)
-    rows = []
-    for name in dict.fromkeys([*left_steps, *right_steps]):
-        rows.append(Row(name, left_steps.get(name, ""), right_steps.get(name, "")))
-    return rows
+    return pair_lines(describe_steps(left), describe_steps(right))
 
 
 def describe_steps(run: Run) -> dict[str, str]:

@@ -18,7 +18,6 @@ from agents.http import parsers
 from agents.http.pagination import read_page
 from agents.models import Tool, ToolGrant
 from agents.models.key import DECIDE
-from plumbing.texts import translate
 from runs.calls import approvals, inputs
 from runs.events import links
 from runs.exceptions import LinkExpired
@@ -33,8 +32,9 @@ from ..base import (
     redirect_unless_posted,
     render_shell_page,
     require_login,
+    translate_refusal,
 )
-from ..labels import render_label as in_words
+from ..labels import render_label
 
 OPEN_SHOWN, DECIDED_SHOWN = 100, 30
 EFFECTS = dict(Tool.Effect.choices)
@@ -181,22 +181,13 @@ def try_to_decide(request: HttpRequest, approval: Approval) -> tuple[str, str] |
     except MusterError as error:
         # The arguments do not fit the tool: the card shows them again, to be mended.
         if error.status == 422:
-            return typed, complain(error)
+            return typed, translate_refusal(error)
         add_refusal_message(request, error)
         return None
-    status = in_words(approval.status)
+    status = render_label(approval.status)
     message = _("%(tool)s: %(status)s. The run continues.")
     messages.success(request, message % {"tool": approval.tool, "status": status})
     return None
-
-
-def complain(error: MusterError) -> str:
-    """The refusal with its details, in the person's language."""
-    sentences = [str(error)]
-    for detail in error.details:
-        if isinstance(detail, dict):
-            sentences.append(str(detail.get("message", "")))
-    return " ".join(translate(sentence) for sentence in sentences)
 
 
 def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:
