@@ -1,4 +1,4 @@
-"""How much a reader must hold at once, counted. `make reading` prints it; nothing fails because of it.
+"""Counts how much a reader must keep in mind at once. `make reading` prints it; nothing fails because of it.
 
     make reading                     the whole product
     make reading OF="runs/calls"     some folders or files, with their densest functions and their unclear names
@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +26,7 @@ PARTICIPLES = {
     "worn", "woken", "gone", "spoken", "stolen",
 }  # fmt: skip
 VERBS_IN_ED = ("feed", "need", "seed", "speed", "embed", "exceed", "proceed")
-# The same count over projects whose code is read with pleasure: healthchecks, procrastinate, pretalx, httpx,
+# The same figures of projects whose code people like to read: healthchecks, procrastinate, pretalx, httpx,
 # pydantic-ai and open-chat-studio, the lowest and the highest figure.
 MODELS = {
     "nodes a statement, median": "9.2 to 11.0",
@@ -131,27 +131,26 @@ def find_unclear_names(figures: Figures) -> list[str]:
     return [f"{place} {name}" for name in names for place in figures.places[name]]
 
 
-def count_places(figures: Figures, names: Iterable[str]) -> int:
-    return sum(len(figures.places[name]) for name in names)
+def measure_share(figures: Figures, is_meant: Callable[[str], bool]) -> float:
+    """How many in a hundred of the modules' functions have such a name."""
+    counts = {name: len(places) for name, places in figures.places.items()}
+    meant = sum(count for name, count in counts.items() if is_meant(name))
+    return 100 * meant / (sum(counts.values()) or 1)
 
 
 def compute_rows(figures: Figures) -> dict[str, float]:
     """The figures by the names of MODELS. There must be two functions at least."""
     densities = [one.density for one in figures.functions]
     thousands = sum(one.statements for one in figures.functions) / 1000
-    named = sum(len(places) for places in figures.places.values()) or 1
-    participles = [name for name in figures.places if is_participle(name)]
-    prepositions = [name for name in figures.places if ends_in_preposition(name)]
-    shared = [name for name, places in figures.places.items() if len(places) > 2]
     values = (
         statistics.median(densities),
         statistics.quantiles(densities, n=10)[-1],
         sum(one.conditionals for one in figures.functions) / thousands,
         sum(one.comprehensions for one in figures.functions) / thousands,
         100 * figures.comment_lines / figures.lines,
-        100 * count_places(figures, participles) / named,
-        100 * count_places(figures, prepositions) / named,
-        100 * count_places(figures, shared) / named,
+        measure_share(figures, is_participle),
+        measure_share(figures, ends_in_preposition),
+        measure_share(figures, lambda name: len(figures.places[name]) > 2),
     )
     return dict(zip(MODELS, values, strict=True))
 
