@@ -88,15 +88,15 @@ def refuse(entry: str) -> RetryTool:
     )
 
 
-def find_known(addresses: Iterable[str]) -> list[Recipient]:
+def find_reachable(addresses: Iterable[str]) -> list[Recipient]:
     """The people of a received message, each once; addresses that mail cannot be sent to are passed over."""
     recipients: dict[str, Recipient] = {}
     for address in addresses:
         try:
-            found = read_entry(address)
+            people = read_entry(address)
         except RetryTool:
             continue
-        for one in found:
+        for one in people:
             recipients.setdefault(one.key, one)
     return list(recipients.values())
 

@@ -257,14 +257,14 @@ class Connector:
                 elif error is not None and error.code in OF_THE_ACCOUNT:
                     stopped = stopped or error
                 elif error is not None and not is_gone(error):
-                    self.report(item, error, batch)
+                    self.report_failure(item, error, batch)
         finally:  # whatever happens, no message stays claimed by a call that has ended
             ledger.record_item_outcomes(items, lambda item: outcomes.get(item.pk, (State.FOUND, "")))
         if stopped is not None and not batch.messages and not batch.errors:
             raise stopped
         return batch
 
-    def report(self, item: DeliveredItem, error: ToolError, batch: Batch) -> None:
+    def report_failure(self, item: DeliveredItem, error: ToolError, batch: Batch) -> None:
         """List a message that failed; the last time, deliver what is known of it."""
         id = item.external_id.rpartition("|")[2]
         batch.errors.append({**describe_error(item.external_id, error), "attempts": item.attempts})

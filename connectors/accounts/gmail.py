@@ -463,20 +463,20 @@ def build_mail_address(one: Recipient) -> Address:
 
 def reply_headers(headers: dict[str, str], reply_all: bool, own: list[str]) -> dict[str, Any]:
     """The recipients and headers of a reply to a message. Raises ToolFailed if the message has no sender."""
-    senders = addresses.find_known(address_list(headers.get("reply-to") or headers.get("from", "")))
-    senders = senders or addresses.find_known(address_list(headers.get("from", "")))
-    receivers = addresses.find_known(address_list(headers.get("to", "")))
-    copies = addresses.find_known(address_list(headers.get("cc", "")))
-    is_own_message = bool(senders) and not without(senders, own)
+    senders = addresses.find_reachable(address_list(headers.get("reply-to") or headers.get("from", "")))
+    senders = senders or addresses.find_reachable(address_list(headers.get("from", "")))
+    receivers = addresses.find_reachable(address_list(headers.get("to", "")))
+    copies = addresses.find_reachable(address_list(headers.get("cc", "")))
+    is_own_message = bool(senders) and not drop_own(senders, own)
     if is_own_message:  # a reply to it goes to its readers
-        senders = without(receivers, own) or senders
+        senders = drop_own(receivers, own) or senders
         receivers = []
     if not senders:
         raise ToolFailed(
             "This message names no sender that mail can be sent to. Send a new message instead.", code="no_sender"
         )
     keys = {one.key for one in senders}
-    others = [one for one in without([*receivers, *copies], own) if one.key not in keys] if reply_all else []
+    others = [one for one in drop_own([*receivers, *copies], own) if one.key not in keys] if reply_all else []
     subject = header_text(headers.get("subject", ""))
     message_id = "".join(MESSAGE_ID.findall(headers.get("message-id", ""))[:1])
     references = [*MESSAGE_ID.findall(headers.get("references", "")), message_id]
@@ -488,7 +488,7 @@ def reply_headers(headers: dict[str, str], reply_all: bool, own: list[str]) -> d
     }
 
 
-def without(people: list[Recipient], own: list[str]) -> list[Recipient]:
+def drop_own(people: list[Recipient], own: list[str]) -> list[Recipient]:
     return [one for one in people if not addresses.is_own(one, own)]
 
 
