@@ -27,8 +27,8 @@ CODE = (
 )
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 SERVERS = ("valkey", "postgres")
-# Seconds until a server that was asked to end is killed. PostgreSQL writes a checkpoint first, which takes long on a busy
-# disk; killed meanwhile, it has to recover at its next start. Valkey keeps nothing that is not in the database.
+# Seconds until a server that was asked to end is killed. PostgreSQL writes a checkpoint first, which takes long on a
+# busy disk; killed meanwhile, it has to recover at its next start. Valkey keeps nothing that is not in the database.
 SERVER_PATIENCE_S = {"valkey": 5.0, "postgres": 30.0}
 # How a server starts, whether it answers, and the signal that stops it.
 Server = tuple[Callable[[], None], Callable[[], bool], int]
