@@ -20,6 +20,7 @@ from runs.calls.executor import ToolCallExecutor
 from runs.events import record as events
 from runs.exceptions import LeaseLost
 from runs.models import Run, StepRun, ToolCallRecord
+from runs.queue.locks import hold_run
 from runs.rules.plan import may_retry
 
 from . import steps
@@ -61,8 +62,8 @@ def granted_tool(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
     return replace(tool, deadline_s=min(tool.deadline_s, step.timeout_s), granted_s=granted_s)
 
 
-def open_step_desk(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
-    """A executor for this one tool, with the chain's grants and the step's policy."""
+def open_step_executor(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
+    """An executor for this one tool, with the chain's grants and the step's policy."""
     narrowed = copy.copy(run)
     narrowed.policy = {"chain": spec.name, **step.policy.model_dump()}
     hooked = hooks.load_hooks(run, agent=spec.name, is_cancelled=getattr(lease, "is_cancelled", None))
@@ -72,7 +73,7 @@ def open_step_desk(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, le
 
 
 class HeldExecutor(ToolCallExecutor):
-    """A executor whose results are written together with the step they end, in one transaction."""
+    """An executor whose results are written together with the step they end, in one transaction."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -143,7 +144,7 @@ def call_tool(
     """Claim the row, record its call, make it, then settle the row or let it wait. Does nothing if
     another worker has it.
     """
-    executor = open_step_desk(run, spec, step, tool, lease)
+    executor = open_step_executor(run, spec, step, tool, lease)
     try:
         with transaction.atomic():
             [record], entries = executor.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
@@ -161,7 +162,7 @@ def resume_call(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: 
     """Continue a call after a wait or a crash: results are kept, nothing is repeated silently."""
     record = row.call
     assert record is not None
-    executor = open_step_desk(run, spec, step, find_step_tool(run, spec, step), lease)
+    executor = open_step_executor(run, spec, step, find_step_tool(run, spec, step), lease)
     resumption.resume_calls(executor, [record])
     after_call(run, step, row, record, executor)
 
@@ -226,7 +227,7 @@ def start_at_once(
     """One transaction: the end of the previous call, the new row, its call, all events. Raises
     IntegrityError, LeaseLost.
     """
-    with transaction.atomic():
+    with hold_run(run.pk):
         entries = before.write(run) if before else []
         [record], called = executor.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
         row.call, row.input = record, input

@@ -173,7 +173,7 @@ def test_a_call_of_a_step_ends_while_its_chain_is_cancelled(alice, make_chain, f
     record = ToolCallRecord.objects.create(run=run, name="one", kind="function", attempt=1)
     row = StepRun.objects.create(run=run, key="a", status="running", attempt=1, call=record)
     tool = step_calls.find_step_tool(run, spec, spec.steps[0])
-    executor = step_calls.open_step_desk(run, spec, spec.steps[0], tool, StepLease(run, [row.pk]))
+    executor = step_calls.open_step_executor(run, spec, spec.steps[0], tool, StepLease(run, [row.pk]))
     executor.settle(record, ToolResult(ok=True, value=1))
 
     def end_call():
