@@ -54,7 +54,7 @@ class AnsweringChannel(http.HTTPChannel):
 
     MAX_LENGTH = LINE_BYTES
     totalHeadersSize = HEAD_BYTES  # noqa: N815  (Twisted's names)
-    requestHeaders = Headers()  # noqa: N815  (for `answer_of`: what was sent is not trusted)
+    requestHeaders = Headers()  # noqa: N815  (for `render_error_response`: what was sent is not trusted)
     is_refused = False
     ignored_bytes = 0
 

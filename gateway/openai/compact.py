@@ -83,7 +83,7 @@ def start_compact_turn(request: Any, body: dict[str, JSON], prompt: Prompt) -> T
     more = prompt.more(request.user)
     session = None
     if previous:
-        assert previous.run.session is not None  # previous_of checks it
+        assert previous.run.session is not None  # find_previous_turn checks it
         session = previous.run.session.fork(before=previous.run.session.last_seq + 1)
         histories.add_sent(session, prompt.earlier)
     more["asked"] = {**more["asked"], "tool_policy": {"allowed": []}}

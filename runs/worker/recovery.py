@@ -78,8 +78,8 @@ OVERDUE = Select(overdue, now=DateTimeField())
 
 
 def close_undecidable(now: datetime) -> int:
-    """Questions that nobody may answer any more: the agent is shared no longer, or who decides has left or was
-    deactivated. Nobody's silence is no yes, whatever the default is.
+    """Questions that nobody is left to answer: the agent is no longer shared, or the person who decides has left or
+    was deactivated. Their silence is not a yes, whatever the default is.
     """
     return sum(expire_approval(approval, now, nobody=True) for approval in UNDECIDABLE.all())
 
