@@ -49,7 +49,7 @@ class CardView(A2AView):
         return get_conditional_response(request._request, etag=headers["ETag"], response=response)
 
     def card(self, request: Any, agent: str) -> cards.Described:
-        """Raises NotAuthenticated, and what `cards.described` raises."""
+        """Raises NotAuthenticated, and what `cards.build_user_card` raises."""
         if not request.user.is_authenticated:
             return cards.public(agent) or self.permission_denied(request)
         try:

@@ -140,7 +140,7 @@ def send_answers(
 
 
 def read_decision(approval: Approval, fields: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The arguments of `approvals.decide`. A plain “approve” or “deny” is a decision too. Raises Invalid."""
+    """The arguments of `approvals.decide_approval`. A plain “approve” or “deny” is a decision too. Raises Invalid."""
     answer = fields.get("answer")
     decision = {"decision": answer} if isinstance(answer, str) else answer
     if schema.validate(DECISION, decision):

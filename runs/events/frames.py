@@ -17,7 +17,7 @@ class Frame:
 
     @classmethod
     def of(cls, event: dict[str, Any]) -> "Frame":
-        """From an event in the format of `events.as_json`."""
+        """From an event in the format of `serialize_event`."""
         data = json_values.dump_json(event["data"]).decode()
         frame = cls(event["run"], event["type"], data, seq=event["seq"], at=event.get("at"))
         frame.data = event["data"]

@@ -294,7 +294,7 @@ class Run(models.Model):
 
         One conditional statement: `where` must hold, by default that the run has not ended;
         `values` are set together with the status, and `numbers` event numbers are reserved
-        (`events.change` writes those events). Returns the answers of the queries in it, or None if
+        (`record.change_run` writes those events). Returns the answers of the queries in it, or None if
         nothing was changed.
         """
         conditions = where or {"status": Run.LIVE}
