@@ -2,9 +2,9 @@
 
 import unicodedata
 
-from plumbing.confusables import HIDDEN, LATIN
+from plumbing.confusables import HIDDEN, LOOKALIKES
 
-ALIKE = {**LATIN, "ı": "i", "ł": "l", "ø": "o", "đ": "d", "0": "o", "1": "l"}
+ALIKE = {**LOOKALIKES, "0": "o", "1": "l"}
 
 
 def normal_name(name: str) -> str:

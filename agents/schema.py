@@ -69,7 +69,7 @@ def check_schema(schema: JSON) -> list[Problem]:
 
 
 def drop_unusable_patterns(schema: dict[str, JSON]) -> dict[str, JSON]:
-    """A foreign schema without the patterns that cannot be checked here; each is told in the description instead.
+    """A foreign schema without the patterns that cannot be checked here; descriptions name them instead.
 
     JavaScript and PCRE have patterns that our library does not know. The service that described the tool checks its
     patterns itself.
@@ -120,7 +120,7 @@ def drop_pattern(schema: dict[str, JSON], place: str) -> None:
     pattern = owner.pop(keyword)
     if not isinstance(pattern, str):
         return
-    # The model can still follow the pattern, if it is told in words.
+    # The model can still follow the pattern if the description names it.
     words = f"Must match the pattern {pattern[:300]}"
     description = owner.get("description")
     owner["description"] = f"{description} {words}" if description else words

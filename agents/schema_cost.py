@@ -1,9 +1,9 @@
 """How much work a schema can make, known before it is compiled. Plain Python.
 
-`cost_of(schema)` bounds the steps that checking a value takes, for each byte of the value. The bound holds because each
-subschema meets each part of a value once: those that look at the same part (`anyOf`, `not` …) are added up, those that
-share its parts out among themselves (`properties`, `items` …) are not. Where that cannot be shown (a definition that
-refers to itself, `unevaluatedItems`, a pattern whose program may be large) the cost is infinite.
+`estimate_cost(schema)` bounds the steps that checking a value takes, for each byte of the value. The bound holds
+because each subschema meets each part of a value once: those that look at the same part (`anyOf`, `not` …) are added
+up, those that share its parts out among themselves (`properties`, `items` …) are not. Where that cannot be shown (a
+definition that refers to itself, `unevaluatedItems`, a pattern whose program may be large) the cost is infinite.
 """
 
 import math

@@ -165,8 +165,8 @@ def rate_headers(answer: Answer) -> Answer:
 def for_pages(middleware: type) -> type:
     """A subclass that does nothing for a request to an API that has no cookie.
 
-    Without a cookie there is no login session, nobody is signed in by one, and no form can be forged. A request with a
-    cookie passes through the middleware wherever it goes.
+    Such a request has no login session, and no form can be forged with it. A request with a cookie passes through the
+    middleware wherever it goes.
     """
 
     def call(self: Any, request: HttpRequest) -> HttpResponseBase:

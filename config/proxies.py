@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.http import JsonResponse
 
-from plumbing.http.addresses import group_client_address
+from plumbing.http.addresses import group_client_address, is_within
 
 Network = IPv4Network | IPv6Network
 TOO_MANY, TOO_MANY_CODE = 4429, "too_many_connections"  # what closes a socket
@@ -72,7 +72,7 @@ class RealAddress:
         return peer
 
     def is_trusted(self, address: str) -> bool:
-        return is_address(address) and any(ip_address(address) in network for network in self.trusted)
+        return is_within(address, self.trusted)
 
 
 async def refuse(scope: Any, receive: Any, send: Any) -> None:

@@ -78,8 +78,8 @@ def follow(
     **start: Any,
 ) -> Turn:
     """The next turn after this one. `results`: of the caller's calls, whose pictures are in `earlier`; `parts`: the
-    person's message, empty if there is none; `more` and `start` as for turns.begin. Raises Invalid (missing_result,
-    unknown_call), Conflict, and what turns.begin raises.
+    person's message, empty if there is none; `more` and `start` as for turns.start_turn. Raises Invalid
+    (missing_result, unknown_call), Conflict, and what turns.start_turn raises.
     """
     user = start["user"]
     point = find_point(turn)

@@ -10,7 +10,8 @@ LATIN = dict(
         strict=True,
     )
 )
-ODD = {**LATIN, "ı": "i", "ł": "l", "ø": "o", "đ": "d", "ß": "ss"}
+# Also single letters of other kinds; “ß” is the one that becomes two.
+LOOKALIKES = {**LATIN, "ı": "i", "ł": "l", "ø": "o", "đ": "d", "ß": "ss"}
 # Categories of characters that do not show.
 HIDDEN = ("Mn", "Cf", "Cc")
 
@@ -22,7 +23,7 @@ class Table(dict[int, str]):
     def __missing__(self, code: int) -> str:
         letter = chr(code)
         is_hidden = unicodedata.category(letter) in HIDDEN and letter not in "\n\t "
-        plain_letter = "" if is_hidden else ODD.get(letter, letter)
+        plain_letter = "" if is_hidden else LOOKALIKES.get(letter, letter)
         self[code] = plain_letter
         return plain_letter
 

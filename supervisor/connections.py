@@ -7,7 +7,7 @@ connections are those of many clients, whose requests config/proxies.py counts.
 
 from collections import Counter
 from collections.abc import Callable
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from typing import Any
 
 from django.conf import settings
@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Protocol
 from twisted.web.http_headers import Headers
 
-from plumbing.http.addresses import group_client_address, unwrap_mapped_address
+from plumbing.http.addresses import group_client_address, is_within
 
 from .body_limits import render_error_response
 from .reads import RestingServer
@@ -53,13 +53,7 @@ class Connections:
         return max(0, self.open[group_client_address(host)] + 1 - self.limit)
 
     def is_proxy(self, host: str) -> bool:
-        if not self.proxies:
-            return False
-        try:
-            address = unwrap_mapped_address(ip_address(host))
-        except ValueError:
-            return False
-        return any(address in network for network in self.proxies)
+        return is_within(host, self.proxies)
 
 
 def limit_connections(factory: Any, port: Any) -> Connections:

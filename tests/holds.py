@@ -48,7 +48,7 @@ def find_place() -> str:
             code = inspect.unwrap(decorated).__code__
         path = Path(code.co_filename)
         is_ours = path.is_relative_to(ROOT) and ".venv" not in path.parts and path != Path(__file__)
-        if is_ours:
+        if is_ours and code.co_name != "hold_run":  # which opens the block for its caller
             return f"{path.relative_to(ROOT)}: {code.co_qualname}"
         frame = frame.f_back
     return "elsewhere"

@@ -2,7 +2,7 @@
 
     with WAITS.take(request.user.pk) as place:
         …
-        return later(self, End(run.pk, seconds, place), lambda ended: Response(…))
+        return answer_later(self, End(run.pk, seconds, place), lambda ended: Response(…))
 
 `config/handler.py` awaits the end on the event loop, then calls the function on a thread. Without an event
 loop (Django's test client) `answer_later` waits on its thread.

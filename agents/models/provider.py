@@ -27,7 +27,7 @@ def units(dollars: Decimal) -> int:
     return min(number, MOST_UNITS)
 
 
-def convert_units_to_dollars(number: int) -> Decimal:
+def convert_to_dollars(number: int) -> Decimal:
     return Decimal(number) / UNITS
 
 

@@ -28,6 +28,6 @@ REMOVED = {
 
 def refuse_removed_settings(environment: Mapping[str, str]) -> None:
     """Raises ImproperlyConfigured."""
-    lines = [f"{name} is no setting any more: {REMOVED[name]}." for name in sorted(REMOVED) if name in environment]
+    lines = [f"{name} is no longer a setting: {REMOVED[name]}." for name in sorted(REMOVED) if name in environment]
     if lines:
         raise ImproperlyConfigured(" ".join([*lines, "Remove it from the environment."]))

@@ -142,6 +142,16 @@ def is_allowed(address: str, allowed: Iterable[str]) -> bool:
     return is_public(ip) or any(ip in network for network in networks(allowed) if network.version == ip.version)
 
 
+def is_within(host: str, networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
+    """Whether this is an address in one of these networks; an IPv4 address may be written as an IPv6 one."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    plain = unwrap_mapped_address(address)
+    return any(address in network or plain in network for network in networks)
+
+
 def unwrap_mapped_address(ip: Address) -> Address:
     """The IPv4 address inside an IPv4-mapped IPv6 one, else the address itself."""
     return (getattr(ip, "ipv4_mapped", None) or ip) if ip.version == 6 else ip

@@ -95,17 +95,25 @@ def serialize_graph(spec: ChainSpec, states: Mapping[str, StepState] | None = No
     nodes, edges = layout(spec)
     states = states or {}
     return {
-        "nodes": [
-            {
-                "key": key, "kind": node.step.target_kind, "target": node.step.target, "when": node.step.when,
-                "for_each": node.step.for_each, "x": node.x, "y": node.y,
-                "status": states[key].status if key in states else None,
-                "done": states[key].done if key in states else 0, "total": states[key].total if key in states else 0,
-            }
-            for key, node in nodes.items()
-        ],
+        "nodes": [serialize_node(key, node, states.get(key)) for key, node in nodes.items()],
         "edges": [{"from": edge.source, "to": edge.target, "kind": edge.kind} for edge in edges],
-    }  # fmt: skip
+    }
+
+
+def serialize_node(key: str, node: Node, state: StepState | None) -> dict[str, Any]:
+    step = node.step
+    return {
+        "key": key,
+        "kind": step.target_kind,
+        "target": step.target,
+        "when": step.when,
+        "for_each": step.for_each,
+        "x": node.x,
+        "y": node.y,
+        "status": state.status if state else None,
+        "done": state.done if state else 0,
+        "total": state.total if state else 0,
+    }
 
 
 def draw(

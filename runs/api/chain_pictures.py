@@ -24,7 +24,7 @@ def of_draft(spec: ChainSpec, *, is_alone: bool = True) -> SafeString:
 
 
 def safe(picture: str) -> SafeString:
-    return mark_safe(picture)  # noqa: S308 (graph.draw escapes every name in it; tests/runs/api/test_chain_graph.py)
+    return mark_safe(picture)  # noqa: S308 (chain_graph.draw escapes every name in it; tests/runs/api/test_chain_graph.py)
 
 
 def load_step_states(run: Run) -> dict[str, StepState]:

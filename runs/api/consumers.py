@@ -99,6 +99,8 @@ class SessionConsumer(Authenticated):
         )
         if session is None:
             raise NotFound("This session was deleted.", hint="Start another.")
+        message_options = {name: frame[name] for name in options.NAMES if name in frame}
+        key = of_kind(frame, "idempotency_key", str) or ""
         return intake.accept_message(
             user=self.user,
             text=of_kind(frame, "text", str),
@@ -108,8 +110,8 @@ class SessionConsumer(Authenticated):
             input=frame.get("input"),
             on_busy=read_on_busy(frame),
             tools=of_kind(frame, "tools", list),
-            asked={name: frame[name] for name in options.NAMES if name in frame},
-            idempotency_key=(of_kind(frame, "idempotency_key", str) or "")[:255] or None,
+            asked=message_options,
+            idempotency_key=key[:255] or None,
             key=self.key,
             is_watched=True,
         )

@@ -27,7 +27,7 @@ from runs.models import RouteDecision, Run, Session
 from runs.models.run import RUN_JOINS
 from runs.queue import endings
 from runs.serializers.messages import SendSerializer
-from runs.serializers.runs import AnswerSerializer, RouteSerializer, RunSerializer, find_run_reply
+from runs.serializers.runs import AnswerSerializer, RouteSerializer, RunSerializer, find_run_reply, write_id
 
 from .prefer import PREFER, choose_wait
 
@@ -92,14 +92,14 @@ class MessagesView(ByName, APIView):
             return answer_later(self, end, answer)
 
     def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
-        message = body["message"]
+        text, parts = read_message_content(body)
         agent = name if read_owner(request) is None else self.named_for_use(intake.NAMED)
         return intake.accept_message(
             user=request.user,
-            text=message if isinstance(message, str) else None,
-            parts=None if isinstance(message, str) else message,
+            text=text,
+            parts=parts,
             agent=agent,
-            session=str(body["session"]) if body.get("session") else None,
+            session=write_id(body.get("session")),
             input=body.get("input"),
             metadata=body.get("metadata"),
             idempotency_key=read_key(request),
@@ -110,7 +110,7 @@ class MessagesView(ByName, APIView):
             version=body.get("version") if name else None,
             draft=body["draft"],
             device=own_device(request.user, body.get("device")),
-            parent=str(body["parent"]) if body.get("parent") else None,
+            parent=write_id(body.get("parent")),
             is_watched=wants_stream(request),
             asked=read_message_options(body),
         )
@@ -184,13 +184,18 @@ class RouteView(APIView):
     @extend_schema(operation_id="messages_route", request=SendSerializer, responses={200: RouteSerializer})
     def post(self, request: Any) -> Response:
         body = read_body(SendSerializer, request)
-        message = body["message"]
-        parts = intake.checked_parts(request.user, *((message, None) if isinstance(message, str) else (None, message)))
+        parts = intake.checked_parts(request.user, *read_message_content(body))
         session_agent = None
         if body.get("session"):
             session_agent = find_session(request.user, body["session"]).agent
         route = routing.choose_route(request.user, intake.join_part_texts(parts), session_agent=session_agent)
         return Response(route.as_json())
+
+
+def read_message_content(body: dict[str, Any]) -> tuple[str | None, list[Any] | None]:
+    """The text of a message, or its parts."""
+    message = body["message"]
+    return (message, None) if isinstance(message, str) else (None, message)
 
 
 def read_message_options(body: dict[str, Any]) -> dict[str, Any]:

@@ -200,6 +200,9 @@ class ToolCallExecutor:
     def approval_for(self, record: ToolCallRecord) -> Approval:
         until = clock.near() + timedelta(seconds=settings.APPROVAL_S)
         is_first = record.name in self.unasked
+        default = Approval.Default.DENY if is_first or self.run.has_untrusted else settings.APPROVAL_DEFAULT
+        who_decides = {} if is_first else self.deciders(record)
+        deciding_tool = skills.find_deciding_tool(self, record)
         return Approval(
             run=self.run,
             call=record,
@@ -207,11 +210,11 @@ class ToolCallExecutor:
             reason=record.details.get("reason", "")[:200],
             effect=record.effect,
             findings=record.details.pop("findings", []),
-            definition=bindings.of_tool(skills.find_deciding_tool(self, record)),
+            definition=bindings.of_tool(deciding_tool),
             arguments=record.arguments,
             expires_at=until,
-            default=Approval.Default.DENY if is_first or self.run.has_untrusted else settings.APPROVAL_DEFAULT,
-            **({} if is_first else self.deciders(record)),
+            default=default,
+            **who_decides,
         )
 
     def deciders(self, record: ToolCallRecord) -> dict[str, Any]:

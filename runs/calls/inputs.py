@@ -26,9 +26,9 @@ def ask_question(run: Run, record: ToolCallRecord, key: str = "", **question: An
     is_trusted, timeout_s, and `state`, which `list_earlier_states` returns. Raises ToolFailed (input_declined,
     input_expired, or the caller's own code).
     """
-    request = InputRequest.objects.filter(call=record, key=key).first() or create_input_request(
-        run, record, key=key, **question
-    )
+    request = InputRequest.objects.filter(call=record, key=key).first()
+    if request is None:
+        request = create_input_request(run, record, key=key, **question)
     if request.status == Status.OPEN and request.expires_at <= clock.near():
         expire_input_request(request)
     if request.status == Status.OPEN:

@@ -118,11 +118,19 @@ def within_reach(executor: Any) -> list[dict[str, Any]]:
     """The skills that Python may read, as `ToolContext.skills` describes them."""
     skills = {tool.source.get("id"): tool.name for tool in list_allowed_skills(executor)}
     rows = SkillVersion.objects.filter(pk__in=skills).select_related("bundle") if skills else ()
-    return [
-        {"name": skills[row.pk], "version": row.number, "text": row.text, "untrusted": row.untrusted,
-         "file": str(row.bundle_id) if row.bundle_id else None, "size": row.bundle.size if row.bundle else 0}
-        for row in rows
-    ]  # fmt: skip
+    return [describe_skill(skills[row.pk], row) for row in rows]
+
+
+def describe_skill(name: str, version: SkillVersion) -> dict[str, Any]:
+    bundle = version.bundle
+    return {
+        "name": name,
+        "version": version.number,
+        "text": version.text,
+        "untrusted": version.untrusted,
+        "file": str(bundle.pk) if bundle else None,
+        "size": bundle.size if bundle else 0,
+    }
 
 
 def list_allowed_skills(executor: Any) -> list[ToolSpec]:

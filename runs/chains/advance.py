@@ -19,14 +19,14 @@ from agents.models import ChainVersion
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
 from plumbing import clock
-from runs.calls import bindings
-from runs.calls import call_records as call_rows
+from runs.calls import bindings, call_records
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded, RunWaits
 from runs.intake import checks
 from runs.models import Approval, Run, StepRun
 from runs.queue import endings, wakeups
 from runs.queue.leases import Lease
+from runs.queue.locks import hold_run, lock_above, lock_run
 from runs.rules.plan import ENDED, Plan, State, build_chain_scope, compute_chain_output, plan_steps, settle_fallbacks
 
 from . import calls, children, fanout, scopes, steps
@@ -134,7 +134,7 @@ class Walk:
             return calls.settle_call(self.run, step, row, row.call)
         if row.call.waiting_for == "approval" and row.call.approval.status == Approval.Status.OPEN:
             return False
-        if call_rows.waits_for_time(row.call) or not self.reclaim(row, Status.WAITING):
+        if call_records.waits_for_time(row.call) or not self.reclaim(row, Status.WAITING):
             return False
         self.guarded(step, row, lambda: calls.resume_call(self.run, self.spec, step, row, self.lease))
         row.refresh_from_db(fields=["status"])
@@ -239,7 +239,7 @@ class Walk:
         if held is None:
             return
         try:
-            with transaction.atomic():
+            with hold_run(self.run.pk):
                 self.tell(held.write(self.run))
         except LeaseLost:
             self.answered = None
@@ -363,7 +363,7 @@ class Walk:
 
     def refuse(self, step: StepSpec, row: StepRun, failure: StepFailed) -> bool:
         """A refusal before the start counts as an attempt, so that retries end."""
-        with transaction.atomic():
+        with hold_run(self.run.pk):
             if row.status == Status.READY and not steps.claim_step(row, Status.RUNNING):
                 return False
             return steps.settle_step(self.run, step, row, error=failure.as_json())
@@ -396,7 +396,11 @@ class Walk:
     def finish(self, plan: Plan) -> None:
         status, result = plan.status, self.result(plan)
         with transaction.atomic():
-            entries = self.answered.write(self.run) if self.answered else []
+            entries: list[events.Entry] = []
+            if self.answered:
+                lock_above(self.run, ends_below=status == "failed")
+                lock_run(self.run.pk)
+                entries = self.answered.write(self.run)
             endings.finish_run(self.run, status, lease=self.lease, entries=entries, **result)
         self.answered = None
 

@@ -20,6 +20,7 @@ from runs.calls.executor import ToolCallExecutor
 from runs.events import record as events
 from runs.exceptions import LeaseLost
 from runs.models import Run, StepRun, ToolCallRecord
+from runs.queue.locks import hold_run
 from runs.rules.plan import may_retry
 
 from . import steps
@@ -72,7 +73,7 @@ def open_step_executor(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec
 
 
 class HeldExecutor(ToolCallExecutor):
-    """A executor whose results are written together with the step they end, in one transaction."""
+    """An executor whose results are written together with the step they end, in one transaction."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -226,7 +227,7 @@ def start_at_once(
     """One transaction: the end of the previous call, the new row, its call, all events. Raises
     IntegrityError, LeaseLost.
     """
-    with transaction.atomic():
+    with hold_run(run.pk):
         entries = before.write(run) if before else []
         [record], called = executor.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
         row.call, row.input = record, input

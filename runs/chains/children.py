@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from django.db import transaction
-
 from agents import schema
 from agents.exceptions import MusterError, NewerFormat
 from agents.models import Agent, Chain
@@ -15,7 +13,7 @@ from runs.intake import chains, checks, children
 from runs.intake.children import own_input
 from runs.intake.parts import parse_run_ids
 from runs.models import Run, StepRun
-from runs.queue.locks import lock_run
+from runs.queue.locks import hold_run
 
 from . import steps
 from .coverage import find_coverage_error
@@ -40,9 +38,7 @@ def start_child(
                 "sources": steps.map_step_context(run, step, row, scope),
             }
             start = agent_starter(run, spec, step, input, **more, **choose_step_session(run, spec, step))
-        with transaction.atomic():
-            # The run's row first, as everywhere: a worker that writes the run's steps holds it and waits for ours.
-            lock_run(run.pk)
+        with hold_run(run.pk):
             if not steps.claim_step(row, StepRun.Status.WAITING):
                 return False
             row.child = start()

@@ -4,7 +4,6 @@ import logging
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import UUIDField
 
 from agents.exceptions import NewerFormat
@@ -15,7 +14,6 @@ from runs.intake import checks
 from runs.models import Run, StepRun
 from runs.queue import endings
 from runs.queue.leases import StepLease, hold_lease, worker_name
-from runs.queue.locks import lock_run
 
 from . import calls, scopes, slices, steps
 from .steps import StepFailed
@@ -67,7 +65,5 @@ def work_on_step(step_run_id: str) -> None:
                 row.run, spec, step, row, lease, input, tool=tool, owner=worker_name(), lease_s=settings.LEASE_S
             )
         except StepFailed as failure:
-            with transaction.atomic():
-                lock_run(row.run_id)
-                steps.settle_step(row.run, step, row, error=failure.as_json())
+            steps.settle_step(row.run, step, row, error=failure.as_json())
     endings.wake(row.run_id)

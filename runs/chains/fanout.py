@@ -23,7 +23,7 @@ from runs.calls.call_records import waits_for_time
 from runs.events import record as events
 from runs.models import Approval, Run, StepRun, ToolCallRecord
 from runs.queue import endings, wakeups
-from runs.queue.locks import lock_run
+from runs.queue.locks import hold_run
 from runs.rules.plan import ENDED
 
 from . import children, steps
@@ -53,7 +53,7 @@ def open_items(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: d
     items = find_step_items(step, scope)
     if not items:
         return end_fanout(run, row, Status.SUCCEEDED, output=[])
-    with transaction.atomic():
+    with hold_run(run.pk):
         if not steps.claim_step(row, Status.RUNNING):
             return False
         fresh = [StepRun(run=run, key=row.key, item=place) for place in range(len(items))]
@@ -197,11 +197,10 @@ def join(run: Run, step: StepSpec, row: StepRun) -> bool:
     return end_fanout(run, row, status, output=outputs, error=items_error(row, short, broken=len(broken)))
 
 
-@transaction.atomic
 def end_fanout(run: Run, row: StepRun, status: str, **result: Any) -> bool:
-    """The step ends together with its event. The run's row is locked first: workers of the items count on the step."""
-    lock_run(run.pk)
-    return steps.end_step(run, row, status, **result)
+    """The step ends together with its event."""
+    with hold_run(run.pk):
+        return steps.end_step(run, row, status, **result)
 
 
 def items_error(row: StepRun, short: list[dict[str, Any]], *, broken: int) -> dict[str, Any]:

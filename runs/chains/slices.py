@@ -30,7 +30,7 @@ from runs.exceptions import LeaseLost
 from runs.models import Run, StepRun, ToolCallRecord
 from runs.queue import timers
 from runs.queue.leases import StepLease, hold_lease
-from runs.queue.locks import lock_run
+from runs.queue.locks import hold_run
 from runs.rules.plan import may_retry
 
 from . import calls as step_calls
@@ -134,8 +134,7 @@ def work_on_slice(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope
 def fail_all(run: Run, step: StepSpec, row: StepRun, failure: StepFailed) -> None:
     """The tool itself is refused: no item can succeed."""
     fields = {"status": Status.FAILED, "error": failure.as_json(), "finished_at": clock.near()}
-    with transaction.atomic():
-        lock_run(run.pk)
+    with hold_run(run.pk):
         failed = items(row).filter(status=Status.READY).update(**fields)
         if failed:
             add_to_counters(run, step, row, done=failed, failed=failed)

@@ -21,6 +21,7 @@ from plumbing import clock
 from runs.events import record as events
 from runs.models import Approval, Run, StepRun
 from runs.queue import timers
+from runs.queue.locks import hold_run, lock_run
 from runs.rules.plan import backoff_s, may_retry
 
 Status = StepRun.Status
@@ -97,7 +98,7 @@ def with_round(scope: dict[str, Any], row: StepRun) -> dict[str, Any]:
 def ask_before(run: Run, step: StepSpec, row: StepRun, input: dict[str, Any], *, definition: dict[str, Any]) -> None:
     """Create the approval; the row waits. `definition` is what the step would start now."""
     until = clock.near() + timedelta(seconds=step.approval_expires_s)
-    with transaction.atomic():
+    with hold_run(run.pk):
         if not claim_step(row, Status.WAITING, attempt=False):
             return
         approval = Approval.objects.create(
@@ -200,6 +201,7 @@ def settle_step(
     `shortfall` says what is missing from an output: the row ends as partial. `entries` are events that
     come first.
     """
+    lock_run(run.pk)
     error = error or schema_error(step, output)
     if error is None and step.repeat_until:
         again, error = another_round(step, row, output, run)

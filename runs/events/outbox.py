@@ -107,21 +107,18 @@ def create_deliveries(webhook: Webhook, bodies: list[tuple[str, dict[str, Any]]]
 
 
 def build_webhook_body(run: Run, type: str, data: dict[str, Any]) -> dict[str, Any]:
-    chain = run.chain_version.chain.name if run.chain_version_id else None
-    link = (
-        {"link": links.sign_approval_link(UUID(data["id"]), run.principal_id)} if type == "approval.requested" else {}
-    )
-    return {
-        **link,
-        "type": type,
-        "at": clock.near().isoformat(),
-        "run": str(run.pk),
-        "agent": run.agent.name if run.agent_id else None,
-        "chain": chain,
-        "trigger": run.trigger,
-        "url": f"{settings.PUBLIC_URL}/api/v1/runs/{run.pk}",
-        "data": data,
-    }
+    body: dict[str, Any] = {}
+    if type == "approval.requested":
+        body["link"] = links.sign_approval_link(UUID(data["id"]), run.principal_id)
+    body["type"] = type
+    body["at"] = clock.near().isoformat()
+    body["run"] = str(run.pk)
+    body["agent"] = run.agent.name if run.agent_id else None
+    body["chain"] = run.chain_version.chain.name if run.chain_version_id else None
+    body["trigger"] = run.trigger
+    body["url"] = f"{settings.PUBLIC_URL}/api/v1/runs/{run.pk}"
+    body["data"] = data
+    return body
 
 
 def fire_ended(run: Run) -> None:

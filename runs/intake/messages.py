@@ -248,7 +248,7 @@ def chain_run(
     draft: bool = False,
     until: str = "",
 ) -> Run:
-    """The checked run, ready to be stored (chains.insert). `draft`: the working rows instead of a version,
+    """The checked run, ready to be stored (chains.insert_chain_runs). `draft`: the working rows instead of a version,
     for people who may change the chain; `until`: only a step and those it needs. Raises NotPublished,
     BrokenInput, Invalid.
     """

@@ -210,10 +210,8 @@ class Conversation:
         if after >= before:
             return False
         data = {"turn": turn, "left_out": max(0, number - len(self.messages)), "characters": before - after}
-        if (
-            events.record_events_and_change(self.run, [("context.shortened", data)], where=self.lease.conditions())
-            is None
-        ):
+        entries: list[events.Entry] = [("context.shortened", data)]
+        if events.record_events_and_change(self.run, entries, where=self.lease.conditions()) is None:
             raise LeaseLost(str(self.run.pk))
         return True
 
@@ -274,10 +272,8 @@ class Conversation:
 
     def write(self, entries: list[events.Entry]) -> None:
         """Write events and usage, as long as the run is ours."""
-        if (
-            events.record_events_and_change(self.run, entries, where=self.lease.conditions(), values=self.spent())
-            is None
-        ):
+        conditions, spent = self.lease.conditions(), self.spent()
+        if events.record_events_and_change(self.run, entries, where=conditions, values=spent) is None:
             raise LeaseLost(str(self.run.pk))
 
     @transaction.atomic

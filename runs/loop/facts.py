@@ -57,10 +57,9 @@ def opening(run: Run) -> list[dict[str, JSON]]:
     text = transcript(run.policy[ABOUT])
     if not text:
         raise RunEnded(Run.Status.CANCELLED, "session_deleted", "the conversation was deleted, or has no text")
-    shown = (
-        f"{untrusted_tags.NOTE}\n\n{untrusted_tags.mark_untrusted(text, 'conversation')}" if run.has_untrusted else text
-    )
-    return [{"role": "system", "content": ASK}, {"role": "user", "content": shown}]
+    if run.has_untrusted:
+        text = f"{untrusted_tags.NOTE}\n\n{untrusted_tags.mark_untrusted(text, 'conversation')}"
+    return [{"role": "system", "content": ASK}, {"role": "user", "content": text}]
 
 
 def transcript(about: dict[str, JSON]) -> str:

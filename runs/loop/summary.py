@@ -31,9 +31,9 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     if not older:
         return
     text = "\n".join(f"{message.role}: {message.words}" for message in older)
-    text = text[
-        -2 * spec.context_tokens * model_messages.CHARS_PER_TOKEN :
-    ]  # what a model cannot read it cannot summarise
+    # What a model cannot read it cannot summarise.
+    most = 2 * spec.context_tokens * model_messages.CHARS_PER_TOKEN
+    text = text[-most:]
     earlier = f"Earlier summary:\n{session.summary}\n\n" if session.summary else ""
     messages = [{"role": "system", "content": ASK}, {"role": "user", "content": f"{earlier}Conversation:\n{text}"}]
     watch = budgets.Watch(run)
@@ -68,11 +68,14 @@ def falling_out(session: Session, spec: AgentSpec, run: Run) -> list[Message]:
     own = model_messages.own_messages(run)
     until = own[0].seq if own else session.last_seq + 1  # messages waiting for their turn are not answered yet
     before = Message.objects.filter(session=session, seq__gt=session.summarised_to, seq__lt=until)
-    rows, budget = list(before.exclude(run=run).order_by("-seq")), spec.context_tokens * model_messages.CHARS_PER_TOKEN
+    rows = list(before.exclude(run=run).order_by("-seq"))
+    budget = spec.context_tokens * model_messages.CHARS_PER_TOKEN
+
+    def count_fitting(messages: list[Message], characters: int) -> int:
+        return len(list(model_messages.iterate_fitting_messages(messages, characters, run.principal_id)))
+
     are_few = len(rows) <= model_messages.most_messages(spec)
-    if are_few and len(list(model_messages.iterate_fitting_messages(rows, budget, run.principal_id))) == len(rows):
+    if are_few and count_fitting(rows, budget) == len(rows):
         return []
-    keep = len(
-        list(model_messages.iterate_fitting_messages(rows[: spec.context_messages], budget // 2, run.principal_id))
-    )
+    keep = count_fitting(rows[: spec.context_messages], budget // 2)
     return rows[keep:][::-1]

@@ -28,7 +28,7 @@ class ApprovalQuerySet(models.QuerySet):
         return self.filter(status=Approval.Status.OPEN)
 
     def undecidable(self) -> Self:
-        """Open ones that nobody may decide any more."""
+        """Open ones that nobody is left to decide."""
         asked_of_others = self.open().exclude(decides=ToolGrant.Decider.STARTER, not_starter=False)
         return asked_of_others.filter(~Exists(Approval.objects.filter(has_decider(), pk=OuterRef("pk"))))
 

@@ -18,7 +18,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, DateTimeField, F, IntegerField, Q, QuerySet, Sum, UUIDField
 
 from agents.models import Agent
-from agents.models.provider import convert_units_to_dollars, units
+from agents.models.provider import convert_to_dollars, units
 from plumbing import clock
 from plumbing.statements import Select
 from registry.llm.bids import Bid
@@ -332,7 +332,7 @@ def overdrawn(budget: Budget, tally: Tally) -> str:
     if budget.max_tokens is not None and tally.tokens >= budget.max_tokens:
         return f"{budget}: {tally.tokens} of {budget.max_tokens} tokens are used"
     if budget.max_cost is not None and tally.cost >= units(budget.max_cost):
-        return f"{budget}: {convert_units_to_dollars(tally.cost):f} of {budget.max_cost} US dollars are used"
+        return f"{budget}: {convert_to_dollars(tally.cost):f} of {budget.max_cost} US dollars are used"
     if budget.max_runs is not None and tally.runs > budget.max_runs:
         return f"{budget}: {budget.max_runs} runs were started"
     return ""
@@ -346,7 +346,7 @@ def shortage(budgets: list[Budget], holds: list[Hold], bid: Bid) -> str:
             continue
         if room.tokens is not None and reservations.stake(bid, [reservations.Room(room.tokens, None)]) is None:
             return f"{budget}: {tally.tokens} of {budget.max_tokens} tokens are used, too many for another call"
-        used = f"{convert_units_to_dollars(tally.cost):f} of {budget.max_cost} US dollars are used"
+        used = f"{convert_to_dollars(tally.cost):f} of {budget.max_cost} US dollars are used"
         return f"{budget}: {used}, too much for another call"
     return f"{budgets[0]}: too much is used for another call"
 

@@ -129,9 +129,8 @@ def query_owner_rows(at: Any, owner: str, key: Any) -> Any:
 
 def firsts(at: Any, owners: Any, owner: str) -> Any:
     """The first row of each owner."""
-    heads = owners.annotate(first=Subquery(query_owner_rows(at, owner, OuterRef("pk")).values("pk")[:1])).values(
-        "first"
-    )
+    first = query_owner_rows(at, owner, OuterRef("pk")).values("pk")[:1]
+    heads = owners.annotate(first=Subquery(first)).values("first")
     return order_queue(Run.objects.filter(pk__in=heads)).values_list(*POSITION, "agent", "chain_version")[:FEW]
 
 

@@ -3,7 +3,10 @@ run before its session, its steps, calls and approvals, and those before budgets
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from django.db import transaction
 
 from runs.models import Run
 
@@ -11,6 +14,14 @@ from runs.models import Run
 def lock_run(run_id: Any) -> None:
     """Lock this run's row until the transaction ends."""
     list(Run.objects.select_for_update(no_key=True).filter(pk=run_id).order_by().values_list("pk"))
+
+
+@contextmanager
+def hold_run(run_id: Any) -> Iterator[None]:
+    """A transaction that locks this run's row first, then changes its steps, calls or approvals."""
+    with transaction.atomic():
+        lock_run(run_id)
+        yield
 
 
 def lock_above(run: Run, *, ends_below: bool = False) -> None:

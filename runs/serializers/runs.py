@@ -139,6 +139,10 @@ class RunSerializer(serializers.ModelSerializer):
         """
         waits = pending.list_open_requests([run]) if self.waits is None else self.waits
         usage = self.usages.get(run.pk) or totals.total_usage(run)
+        agent = run.agent.name if run.agent else None
+        version = run.version.number if run.version else None
+        chain = run.chain_version.chain.name if run.chain_version else None
+        error = None if run.error is None else self.fields["error"].to_representation(run.error)
         shown = {
             "id": str(run.pk),
             "status": str(run.status),
@@ -147,10 +151,10 @@ class RunSerializer(serializers.ModelSerializer):
             "pool": run.pool,
             "priority": run.priority_word,
             "why_queued": workers.why_queued(run, self.served),
-            "agent": run.agent.name if run.agent else None,
+            "agent": agent,
             "agent_owner": owner_of_agent(run),
-            "agent_version": run.version.number if run.version else None,
-            "chain": run.chain_version.chain.name if run.chain_version else None,
+            "agent_version": version,
+            "chain": chain,
             "session": write_id(run.session_id),
             "parent": write_id(run.parent_id),
             "root": write_id(run.root_id),
@@ -163,7 +167,7 @@ class RunSerializer(serializers.ModelSerializer):
             "input": run.input,
             "options": options.serialize_options(run),
             "output": run.output,
-            "error": None if run.error is None else self.fields["error"].to_representation(run.error),
+            "error": error,
             "turns": run.turns,
             "usage": usage.as_json(),
             "counts": endings.read_run_counts(run),

@@ -38,16 +38,8 @@ def start_due() -> int:
     )
 
 
-def tick_document_vectors() -> int:
-    """The same on this thread, for all collections. Returns how many vectors were made."""
-    end, done = time.monotonic() + TURN_S, 0
-    while time.monotonic() < end and (collection := meaning.claim_unembedded_collection(LEASE_S)):
-        done += make(collection)
-    return done
-
-
 def make(collection: Collection) -> int:
-    """For a few seconds. Returns how many."""
+    """Make vectors for a few seconds. Returns how many."""
     end, done = time.monotonic() + TURN_S, 0
     try:
         for chunks in meaning.lacking(collection, BATCH):

@@ -60,7 +60,7 @@ def find_claimed_run(token: str) -> Run | None:
 
 
 class ClaimLease(Lease):
-    """The claim, as a executor knows a lease. Cancellation is read from the row."""
+    """The claim, as an executor knows a lease. Cancellation is read from the row."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)

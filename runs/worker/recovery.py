@@ -69,27 +69,27 @@ def expire_approvals(now: datetime) -> int:
     return sum(expire_approval(approval, now) for approval in OVERDUE.all(now=now))
 
 
-def overdue(at: Any) -> Any:
+def query_overdue_approvals(at: Any) -> Any:
     due = Approval.objects.open().filter(decided_at=None, expires_at__lte=at.now)
     return due.select_related("run").order_by("expires_at")[:BATCH]
 
 
-OVERDUE = Select(overdue, now=DateTimeField())
+OVERDUE = Select(query_overdue_approvals, now=DateTimeField())
 
 
 def close_undecidable(now: datetime) -> int:
-    """Questions that nobody may answer any more: the agent is shared no longer, or who decides has left or was
-    deactivated. Nobody's silence is no yes, whatever the default is.
+    """Questions that nobody is left to answer: the agent is no longer shared, or the person who decides has left or
+    was deactivated. Their silence is not a yes, whatever the default is.
     """
     return sum(expire_approval(approval, now, nobody=True) for approval in UNDECIDABLE.all())
 
 
-def undecidable(_: Any) -> Any:
+def query_undecidable_approvals(_: Any) -> Any:
     rows = Approval.objects.undecidable().filter(decided_at=None)
     return rows.select_related("run").order_by("expires_at")[:BATCH]
 
 
-UNDECIDABLE = Select(undecidable)
+UNDECIDABLE = Select(query_undecidable_approvals)
 
 
 @transaction.atomic
@@ -99,7 +99,7 @@ def expire_approval(approval: Approval, now: datetime, *, nobody: bool = False) 
     status = Approval.Status.EXPIRED
     if approval.default == Approval.Default.APPROVE and not nobody:
         status = Approval.Status.APPROVED
-    note = "nobody may decide it any more" if nobody else "by its deadline"
+    note = "nobody is left who may decide it" if nobody else "by its deadline"
     if not Approval.objects.open().filter(pk=approval.pk).update(status=status, decided_at=now, note=note):
         return False
     call = str(approval.call_id) if approval.call_id else None
@@ -124,7 +124,7 @@ def expire_runs(now: datetime) -> int:
     return sum(endings.finish_run(run, Run.Status.EXPIRED, error=error) for run in runs)
 
 
-def late(at: Any) -> Any:
+def query_late_runs(at: Any) -> Any:
     below = Run.objects.filter(Q(parent=OuterRef("pk")) | Q(root=OuterRef("pk")), status=Run.Status.QUEUED)
     is_resting = Q(status=Run.Status.WAITING) & ~Exists(below.filter(finished_at=None))
     is_elsewhere = Q(trigger=Run.Trigger.EXTERNAL) | Q(lease_expires_at__lt=at.now)
@@ -133,7 +133,7 @@ def late(at: Any) -> Any:
     return rows.order_by("deadline")[:BATCH]
 
 
-LATE = Select(late, now=DateTimeField(), long_ago=DateTimeField())
+LATE = Select(query_late_runs, now=DateTimeField(), long_ago=DateTimeField())
 
 
 def end_cancelled(now: datetime) -> int:
@@ -190,12 +190,12 @@ def release_orphans(now: datetime) -> int:
     return len(runs)
 
 
-def orphans(_: Any) -> Any:
+def query_orphaned_runs(_: Any) -> Any:
     following = Run.objects.filter(status=Run.Status.QUEUED, after__isnull=False, finished_at=None)
     return following.filter(after__status__in=Run.DONE).order_by("after")[:BATCH]
 
 
-ORPHANS = Select(orphans)
+ORPHANS = Select(query_orphaned_runs)
 
 
 def line_up_lost(now: datetime | None = None) -> int:
@@ -216,7 +216,7 @@ def line_up_queued() -> int:
     return line_up(FORGOTTEN)
 
 
-def forgotten(_: Any) -> Any:
+def query_forgotten_runs(_: Any) -> Any:
     rows = Run.objects.filter(status=Run.Status.QUEUED, after=None, finished_at=None)
     return filter_unplaced(rows).order_by("status", "pk")
 
@@ -254,4 +254,4 @@ def line_up_some(unplaced: Unplaced, **filters: Any) -> Counter[str]:
 
 
 LOST = Unplaced(query_lost_runs, now=DateTimeField())
-FORGOTTEN = Unplaced(forgotten)
+FORGOTTEN = Unplaced(query_forgotten_runs)

@@ -13,7 +13,6 @@ from plumbing import clock
 from plumbing.fair import FairQueue, of_others
 from runs.models import Run, ToolCallRecord
 
-AT_ONCE = 20
 QUEUE = FairQueue("remote-task", at_once=8, each=2)  # whose agent hangs delays nobody else
 TRIED_FOR = timedelta(hours=1)  # an agent that cannot be reached
 
@@ -29,14 +28,6 @@ def start_due() -> int:
         return call
 
     return QUEUE.fill(find_next, lambda call: call.run.principal_id, cancel)
-
-
-def cancel_left() -> int:
-    """The same on this thread. Returns how many tasks were tried."""
-    calls = list(find_left()[:AT_ONCE])
-    for call in calls:
-        cancel(call)
-    return len(calls)
 
 
 def find_left(without: Sequence[int] = (), under_way: Sequence[UUID] = ()) -> QuerySet[ToolCallRecord]:

@@ -182,7 +182,7 @@ def test_another_client_cannot_end_what_a_code_gave(alice, signed_in, client):
     assert modern(ApiClient(alice, tokens["access_token"]), "tools/list").status_code == 200
 
 
-# -- approvals that nobody may decide any more ------------------------------------------------------------------------
+# -- approvals that nobody is left to decide --------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -111,8 +111,9 @@ class Site:
         await self.end.wait()
 
 
+@pytest.mark.parametrize("proxy", [PROXY, f"::ffff:{PROXY}"])
 @pytest.mark.parametrize("kind", ["http", "websocket"])
-async def test_a_client_behind_a_proxy_has_no_more_than_its_connections(settings, kind):
+async def test_a_client_behind_a_proxy_has_no_more_than_its_connections(settings, kind, proxy):
     settings.TRUSTED_PROXIES, settings.MAX_CONNECTIONS_PER_ADDRESS = ["10.0.0.0/8"], 3
     site, sent = Site(), []
     edge = RealAddress(site)
@@ -125,7 +126,7 @@ async def test_a_client_behind_a_proxy_has_no_more_than_its_connections(settings
 
     def request(forwarded):
         headers = [(b"x-forwarded-for", forwarded.encode())]
-        scope = {"type": kind, "client": [PROXY, 1], "headers": headers}
+        scope = {"type": kind, "client": [proxy, 1], "headers": headers}
         return asyncio.ensure_future(edge(scope, receive, send))
 
     flood = [request(f"2001:db8::{number}") for number in range(8)]

@@ -27,16 +27,16 @@ import django
 django.setup()
 from django.db import connections
 from plumbing import clock
-from runs.queue import claims, duties
+from runs.queue import claims, job_leases
 from runs.models import Run
 
 def work(number):
     for turn in range(20):
         name = f"{number}-{turn % 3}"
-        duties.ensure(name)
-        assert duties.take(name, "me", 10)
+        job_leases.ensure_duty(name)
+        assert job_leases.take_duty(name, "me", 10)
         assert clock.now()
-        assert claims.claim("01975f3e-0000-7000-8000-000000000000") is None
+        assert claims.claim_run("01975f3e-0000-7000-8000-000000000000") is None
         assert not list(Run.objects.filter(after=None)[:1])
     done.append(number)
     connections.close_all()

@@ -11,7 +11,7 @@ def test_a_removed_setting_is_refused_with_what_holds_now():
     with pytest.raises(ImproperlyConfigured) as refused:
         removed.refuse_removed_settings({"MUSTER_PORT": "8000", "MUSTER_MAX_WEBHOOKS": "99"})
     assert str(refused.value) == (
-        "MUSTER_MAX_WEBHOOKS is no setting any more: a person can have 50 webhooks. Remove it from the environment."
+        "MUSTER_MAX_WEBHOOKS is no longer a setting: a person can have 50 webhooks. Remove it from the environment."
     )
     removed.refuse_removed_settings({"MUSTER_PORT": "8000"})
 

@@ -40,19 +40,20 @@ def months_of_chains(chains: Iterable[Chain], user: Any, now: datetime | None = 
 
 def count_runs_by_target(what: str, rows: Iterable[Agent | Chain], user: Any, now: datetime | None) -> dict[int, Month]:
     since = build_first_id((now or clock.near()) - MONTH)
-    counts = (
-        Run.objects.visible_to(user)
-        .filter(**{f"{what}__in": [row.pk for row in rows]}, pk__gte=since)
-        .order_by()
-        .values(of=F(what))
-        .annotate(
-            runs=Count("pk"),
-            failed=Count("pk", filter=Q(status__in=[Run.Status.FAILED, Run.Status.EXPIRED])),
-            spent=Sum("cost"),
-            last=Max("created_at"),
-        )
+    targets = {f"{what}__in": [row.pk for row in rows]}
+    runs = Run.objects.visible_to(user).filter(**targets, pk__gte=since).order_by()
+    has_failed = Q(status__in=[Run.Status.FAILED, Run.Status.EXPIRED])
+    counts = runs.values(of=F(what)).annotate(
+        runs=Count("pk"),
+        failed=Count("pk", filter=has_failed),
+        spent=Sum("cost"),
+        last=Max("created_at"),
     )
-    return {row["of"]: Month(row["runs"], row["failed"], row["spent"] or Decimal(0), row["last"]) for row in counts}
+    figures = {}
+    for row in counts:
+        cost = row["spent"] or Decimal(0)
+        figures[row["of"]] = Month(row["runs"], row["failed"], cost, row["last"])
+    return figures
 
 
 def find_target_uses(row: Agent | Chain, user: Any) -> list[dict[str, str]]:

@@ -38,11 +38,6 @@ def tick_notices() -> int:
     return len(claimed)
 
 
-def claim_due_notices(now: datetime, room: int = AT_ONCE) -> list[Any]:
-    """Take those that are due, each for the time of a lease."""
-    return [pk for pk, _ in claim_for_persons(now, room, Shares(EACH_PERSON))]
-
-
 def claim_for_persons(now: datetime, room: int, shares: Shares) -> list[tuple[Any, int]]:
     """Take those that are due, the oldest first, and of each person no more than their share."""
     rows, until = Notice.objects.filter(state=State.PENDING), now + timedelta(seconds=LEASE_S)

@@ -64,8 +64,16 @@ def script(monkeypatch, vector):
     )
 
 
+def make_vectors():
+    """The worker's turns, on this thread; returns how many vectors were made."""
+    done = 0
+    while collection := meaning.claim_unembedded_collection(document_vectors.LEASE_S):
+        done += document_vectors.make(collection)
+    return done
+
+
 def test_vectors_are_made_by_the_worker_and_paid_by_the_owner(alice, shop, stub):
-    assert document_vectors.tick_document_vectors() == 2 and document_vectors.tick_document_vectors() == 0
+    assert make_vectors() == 2 and make_vectors() == 0
     shop.refresh_from_db()
     assert (shop.dimensions, shop.embed_after, shop.embeddings_error) == (256, None, "")
     assert {len(bytes(one.vector)) for one in ChunkVector.objects.all()} == {1024}
@@ -74,7 +82,7 @@ def test_vectors_are_made_by_the_worker_and_paid_by_the_owner(alice, shop, stub)
     assert stub.embedded[0]["input"][0].startswith("returns.md . Goods")
     add(shop, "new.md", "Parcels leave on Mondays.")
     index()
-    assert document_vectors.tick_document_vectors() == 1  # only the new piece
+    assert make_vectors() == 1  # only the new piece
 
 
 def test_a_collection_without_a_model_costs_nothing(alice, stub, django_assert_num_queries):
@@ -83,19 +91,19 @@ def test_a_collection_without_a_model_costs_nothing(alice, stub, django_assert_n
     with django_assert_num_queries(3 + is_estimated):  # how frequent the words are, which pieces have them, the pieces
         search_collection(row, "goods", limit=3)
     with django_assert_num_queries(1):
-        assert document_vectors.tick_document_vectors() == 0
+        assert make_vectors() == 0
     assert not ChunkVector.objects.exists() and stub.embedded == []
 
 
 def test_words_go_on_while_the_model_is_away(shop, stub, mind):
     Provider.objects.filter(pk=mind.pk).update(base_url="http://127.0.0.1:9/v1")
-    assert document_vectors.tick_document_vectors() == 0
+    assert make_vectors() == 0
     shop.refresh_from_db()
     assert shop.embeddings_error and shop.embed_after > timezone.now() + timedelta(seconds=30)
     assert names(shop, "goods") == ["returns.md"]
     Provider.objects.filter(pk=mind.pk).update(base_url=stub.url)
     due(shop)
-    assert document_vectors.tick_document_vectors() == 2
+    assert make_vectors() == 2
     Provider.objects.filter(pk=mind.pk).update(base_url="http://127.0.0.1:9/v1")
     assert names(shop, "goods") == ["returns.md"] and shop.pk in document_vectors._rested
 
@@ -109,7 +117,7 @@ def silent():
 
 def test_words_answer_soon_while_the_model_hangs(shop, mind, silent, settings):
     settings.COLLECTION_QUESTION_S = 0.3
-    document_vectors.tick_document_vectors()
+    make_vectors()
     Provider.objects.filter(pk=mind.pk).update(base_url=silent)
     began = time.monotonic()
     assert names(shop, "goods") == ["returns.md"] and shop.pk in document_vectors._rested
@@ -122,7 +130,7 @@ def test_a_question_about_nothing_in_the_collection_finds_nothing(alice, alice_a
     script(monkeypatch, corpus.vector)
     collection_with(alice, corpus.texts, name="shop")
     row = with_model(alice_api, "mind:embed")
-    document_vectors.tick_document_vectors()
+    make_vectors()
     strange = [" ".join("".join(chance.choices("qxvz", k=7)) for _ in range(5)) for _ in range(60)]
     figures = {}
     for limit in (0.0, 0.3):
@@ -135,7 +143,7 @@ def test_a_question_about_nothing_in_the_collection_finds_nothing(alice, alice_a
 
 
 def test_all_questions_of_an_evaluation_are_one_request(shop, alice_api, stub):
-    document_vectors.tick_document_vectors()
+    make_vectors()
     for number in range(12):
         question = {"question": f"How are goods {number} returned?", "document": "returns.md"}
         assert alice_api.post("/api/v1/collections/shop/questions/", question).status_code == 201
@@ -147,27 +155,27 @@ def test_all_questions_of_an_evaluation_are_one_request(shop, alice_api, stub):
 def test_two_workers_do_not_make_the_same_vectors(shop):
     assert meaning.claim_unembedded_collection(60).pk == shop.pk and meaning.claim_unembedded_collection(60) is None
     due(shop)  # the first died
-    assert document_vectors.tick_document_vectors() == 2
+    assert make_vectors() == 2
 
 
 def test_another_model_or_another_dimension_makes_all_vectors_again(shop, alice_api, monkeypatch):
     corpus = Corpus()
-    document_vectors.tick_document_vectors()
+    make_vectors()
     with_model(alice_api, "mind:other")
-    assert document_vectors.tick_document_vectors() == 2
+    assert make_vectors() == 2
     script(monkeypatch, lambda text: corpus.vector(text)[:64])
     assert names(shop, "goods") == ["returns.md"]  # the question has another dimension: words alone
-    assert document_vectors.tick_document_vectors() == 2
+    assert make_vectors() == 2
     shop.refresh_from_db()
     assert shop.dimensions == 64 and {len(bytes(one.vector)) for one in ChunkVector.objects.all()} == {256}
 
 
 def test_a_dimension_that_changes_while_vectors_are_made_loses_none(shop, monkeypatch):
-    document_vectors.tick_document_vectors()
+    make_vectors()
     add(shop, "new.md", "Parcels leave on Mondays.")
     index()
     script(monkeypatch, lambda text: Corpus().vector(text)[:64])
-    assert document_vectors.tick_document_vectors() == 3
+    assert make_vectors() == 3
     shop.refresh_from_db()
     assert shop.embed_after is None
     assert set(Document.objects.values_list("vectors_number", flat=True)) == {shop.vectors_number}
@@ -191,16 +199,16 @@ def test_a_model_must_be_one_that_the_person_can_use(alice, bob, alice_api, mind
 
 def test_a_provider_that_the_owner_lost_is_an_error_of_the_collection(shop, bob, mind):
     Provider.objects.filter(pk=mind.pk).update(owner=bob)
-    assert document_vectors.tick_document_vectors() == 0
+    assert make_vectors() == 0
     shop.refresh_from_db()
     assert "no provider" in shop.embeddings_error
 
 
 def test_an_earlier_version_is_searched_by_meaning_too(shop, monkeypatch):
-    document_vectors.tick_document_vectors()
+    make_vectors()
     add(shop, "new.md", "Goods, goods.")
     index()
-    document_vectors.tick_document_vectors()
+    make_vectors()
     assert "new.md" in names(shop, "goods") and "new.md" not in names(shop, "goods", version=1)
 
 
@@ -211,7 +219,7 @@ def test_meaning_finds_at_least_what_words_find_and_words_what_counting_finds(al
     naive = corpus.measure(corpus.naive)
     words = corpus.measure(lambda question: names(row, question))
     row = with_model(alice_api, "mind:embed")
-    assert document_vectors.tick_document_vectors() == len(corpus.texts)
+    assert make_vectors() == len(corpus.texts)
     both = corpus.measure(lambda question: names(row, question))
     print(f"MRR, recall@5: naive {naive}, words {words}, words and meaning {both}")
     assert naive[0] <= words[0] < both[0] and naive[1] <= words[1] < both[1]
@@ -230,7 +238,7 @@ def test_a_model_that_goes_away_in_the_middle_makes_only_what_lacks_when_it_is_b
 
     with monkeypatch.context() as fault:
         fault.setattr(document_vectors.vectors.embeddings, "embed_and_count", once)
-        assert document_vectors.tick_document_vectors() == 1
+        assert make_vectors() == 1
     shop.refresh_from_db()
     assert ChunkVector.objects.count() == 1 and shop.embeddings_error and shop.embed_after is not None
     assert "hours.md" in names(shop, "nine") and "returns.md" in names(shop, "goods")
@@ -238,7 +246,7 @@ def test_a_model_that_goes_away_in_the_middle_makes_only_what_lacks_when_it_is_b
     stub.embedded.clear()
     document_vectors._rested.clear()
     due(shop)
-    assert document_vectors.tick_document_vectors() == 1 and [len(one["input"]) for one in stub.embedded] == [1]
+    assert make_vectors() == 1 and [len(one["input"]) for one in stub.embedded] == [1]
     shop.refresh_from_db()
     assert (ChunkVector.objects.count(), shop.embed_after, shop.embeddings_error) == (2, None, "")
     assert ChunkVector.objects.filter(pk=kept).exists()

@@ -15,6 +15,8 @@ from runs.calls import approvals
 from runs.models import Approval, Notice, PushSubscription
 from runs.worker.notices import channels, planning, sending
 
+from .claiming import claim_notices
+
 pytestmark = pytest.mark.django_db
 BACKENDS = {
     "memory": "django.core.mail.backends.locmem.EmailBackend",
@@ -48,7 +50,7 @@ def alice(alice):
 def sent():
     """Plan and send what is due, on this thread."""
     planning.plan_notices()
-    for pk in sending.claim_due_notices(clock.now()):
+    for pk in claim_notices(clock.now()):
         sending.deliver(pk)
     return list(mail.outbox)
 
@@ -147,11 +149,11 @@ def test_a_mail_server_that_is_away_is_tried_again_and_given_up_in_the_end(asked
 def test_a_notice_whose_sender_was_killed_is_sent_again_after_its_lease(asked, alice):
     asked()
     planning.plan_notices()
-    [taken] = sending.claim_due_notices(clock.now())
+    [taken] = claim_notices(clock.now())
     assert Notice.objects.get().state == "sending" and sent() == [], "its sender may still be at work"
     later = clock.now() + timedelta(seconds=sending.LEASE_S + 1)
     sending.take_back(later)
-    assert sending.claim_due_notices(later) == [taken]
+    assert claim_notices(later) == [taken]
     sending.deliver(taken)
     assert len(mail.outbox) == 1 and Notice.objects.get().state == "sent"
     sending.take_back(later + timedelta(days=1))
@@ -173,7 +175,7 @@ def test_one_person_has_a_share_of_the_senders(asked, alice, bob, monkeypatch):
     bobs = due(bob, 0)
     bobs.next_attempt_at = timezone.now()
     bobs.save()
-    claimed = sending.claim_due_notices(clock.now())
+    claimed = claim_notices(clock.now())
     assert len(claimed) == 3 and bobs.pk in claimed
 
 
@@ -182,11 +184,11 @@ def test_a_notice_whose_senders_keep_dying_is_given_up(asked, alice):
     planning.plan_notices()
     now = clock.now()
     for _ in range(len(sending.WAITS_S) + 1):
-        assert sending.claim_due_notices(now)
+        assert claim_notices(now)
         now += timedelta(seconds=sending.LEASE_S + 1)
         sending.take_back(now)
     notice = Notice.objects.get()
-    assert (notice.state, notice.attempts) == ("dead", 5) and sending.claim_due_notices(now) == []
+    assert (notice.state, notice.attempts) == ("dead", 5) and claim_notices(now) == []
 
 
 @pytest.mark.parametrize(

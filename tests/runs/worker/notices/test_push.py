@@ -15,6 +15,8 @@ from plumbing import clock
 from runs.models import Notice, PushSubscription
 from runs.worker.notices import channels, planning, push, sending
 
+from .claiming import claim_notices
+
 pytestmark = pytest.mark.django_db
 AUTH = push.to_text(b"sixteen bytes ok")
 ENDPOINT = "https://push.example.com/send/abc"
@@ -46,7 +48,7 @@ def posted(monkeypatch):
 
 def deliver():
     planning.plan_notices()
-    for pk in sending.claim_due_notices(clock.now()):
+    for pk in claim_notices(clock.now()):
         sending.deliver(pk)
 
 
