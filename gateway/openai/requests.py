@@ -1,6 +1,6 @@
 """Bodies of OpenAI's APIs as messages of Muster. A field that Muster does not have is refused."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -82,6 +82,16 @@ class Prompt:
         return {"asked": options or None, "tools": self.tools or None, "untrusted_input": origin}
 
 
+def start_prompt(body: Mapping[str, JSON], fields: Iterable[str], function_of: Callable[[JSON], JSON]) -> Prompt:
+    """What both APIs say in the same way: the model, its parameters and the caller's tools. `fields`: all that the API
+    has; `function_of` as for read_tools. Raises Invalid.
+    """
+    check_fields(body, fields)
+    prompt = Prompt(parse_text_field(body, "model"), params=parse_sampling_params(body), stop=parse_stop(body))
+    read_tools(prompt, body, function_of)
+    return prompt
+
+
 def check_fields(body: Mapping[str, JSON], names: Iterable[str]) -> None:
     """Raises Invalid (unsupported_parameter) for the first field that would change something and is not here."""
     for name, value in body.items():
@@ -121,7 +131,7 @@ def parse_metadata_field(body: Mapping[str, JSON]) -> dict[str, str]:
     return value
 
 
-def read_tools(prompt: Prompt, body: Mapping[str, JSON], function_of: Any) -> None:
+def read_tools(prompt: Prompt, body: Mapping[str, JSON], function_of: Callable[[JSON], JSON]) -> None:
     """The tools that the caller executes, and how they are to be used; `function_of` finds the function in an entry.
 
     Tools of other types are executed by OpenAI, or are no functions. They are left out: a model never has to call a
@@ -189,7 +199,7 @@ def parse_stop(body: Mapping[str, JSON]) -> list[str]:
     return [text for text in texts if text]
 
 
-def parse_function_tool(entry: dict[str, JSON], place: str, function_of: Any) -> dict[str, JSON]:
+def parse_function_tool(entry: dict[str, JSON], place: str, function_of: Callable[[JSON], JSON]) -> dict[str, JSON]:
     function = function_of(entry)
     if not isinstance(function, dict):
         raise refuse_content_part(place, "A function tool must describe its function.")
@@ -264,6 +274,12 @@ class Result:
         parts = parse_openai_parts("" if content is None else content, param)
         texts = [part["text"] for part in parts if part["type"] == "text"]
         return cls("\n".join(texts), [part for part in parts if part["type"] != "text"])
+
+
+def set_results(prompt: Prompt, results: Mapping[str, Result]) -> None:
+    """Results that the request ends in, by the ids of the calls."""
+    prompt.results = {id.removeprefix(CALL): json_or_text(result.text) for id, result in results.items()}
+    prompt.has_pictures = any(result.parts for result in results.values())
 
 
 def iterate_turn_messages(
