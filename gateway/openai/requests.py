@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from agents.http import parsers
 from gateway.histories import SentMessage
 from gateway.parts import parse_image_url, refuse_content_part
+from gateway.turns import parse_result_text
 from registry.llm.chat import ANY
 
 JSON = Any
@@ -145,11 +145,11 @@ def read_tools(prompt: Prompt, body: Mapping[str, JSON], function_of: Callable[[
             raise refuse_content_part(f"tools.{place}.type", "A tool must have a type, such as “function”.")
         if entry["type"] == "function":
             prompt.tools.append(parse_function_tool(entry, f"tools.{place}", function_of))
-    choose(prompt, body.get("tool_choice"))
+    apply_tool_choice(prompt, body.get("tool_choice"))
     prompt.is_one_call = bool(prompt.tools) and not parse_flag_field(body, "parallel_tool_calls", default=True)
 
 
-def choose(prompt: Prompt, choice: JSON) -> None:
+def apply_tool_choice(prompt: Prompt, choice: JSON) -> None:
     """Narrow the tools to those that `tool_choice` leaves, and note a demanded call. Raises Invalid."""
     kind = choice.get("type") if isinstance(choice, dict) else choice
     if kind in (None, "auto"):
@@ -157,17 +157,17 @@ def choose(prompt: Prompt, choice: JSON) -> None:
     if kind == "none":
         prompt.tools = []
     elif kind == "required":
-        demand(prompt, ANY)
+        require_call(prompt, ANY)
     elif kind == "function" and isinstance(choice, dict):
-        demand(prompt, get_function_name(choice))
+        require_call(prompt, get_function_name(choice))
     elif kind == "allowed_tools" and isinstance(choice, dict):
-        allow(prompt, choice.get("allowed_tools", choice))
+        allow_tools(prompt, choice.get("allowed_tools", choice))
     else:
         message = "“tool_choice” can be auto, none, required, a function, or allowed_tools."
         raise refuse_content_part("tool_choice", message, "unsupported_parameter")
 
 
-def demand(prompt: Prompt, name: str) -> None:
+def require_call(prompt: Prompt, name: str) -> None:
     """The model has to call this tool; ANY: one of the caller's. Raises Invalid if it cannot."""
     names = [tool["name"] for tool in prompt.tools]
     if not names or name not in (ANY, *names):
@@ -175,14 +175,14 @@ def demand(prompt: Prompt, name: str) -> None:
     prompt.tool_choice = name
 
 
-def allow(prompt: Prompt, allowed: JSON) -> None:
+def allow_tools(prompt: Prompt, allowed: JSON) -> None:
     mode = allowed.get("mode", "auto") if isinstance(allowed, dict) else None
     if mode not in ("auto", "required"):
         raise refuse_content_part("tool_choice", "The mode of allowed_tools can be auto or required.")
     names = {get_function_name(entry) for entry in allowed.get("tools") or () if isinstance(entry, dict)}
     prompt.tools = [tool for tool in prompt.tools if tool["name"] in names]
     if mode == "required":
-        demand(prompt, ANY)
+        require_call(prompt, ANY)
 
 
 def get_function_name(entry: dict[str, JSON]) -> str:
@@ -254,14 +254,6 @@ def call_id(value: JSON, param: str) -> UUID:
         raise refuse_content_part(param, f"There is no call “{str(value)[:80]}” that waits for you.", "unknown_call")
 
 
-def json_or_text(text: str) -> JSON:
-    """A result as JSON, if it is JSON that can be stored."""
-    try:
-        return parsers.parse_json_body(text.encode()) if text else text
-    except ValueError:
-        return text
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of a call: its text, and its pictures and files, which stand after it as a message."""
@@ -278,7 +270,7 @@ class Result:
 
 def set_results(prompt: Prompt, results: Mapping[str, Result]) -> None:
     """Results that the request ends in, by the ids of the calls."""
-    prompt.results = {id.removeprefix(CALL): json_or_text(result.text) for id, result in results.items()}
+    prompt.results = {id.removeprefix(CALL): parse_result_text(result.text) for id, result in results.items()}
     prompt.has_pictures = any(result.parts for result in results.values())
 
 
@@ -308,7 +300,7 @@ def has_content(parts: list[dict[str, JSON]]) -> bool:
 
 def build_sent_call(id: JSON, name: JSON, arguments: JSON, result: str) -> dict[str, JSON]:
     """A call in the form of Message.tool_calls."""
-    read = json_or_text(str(arguments or "{}"))
+    read = parse_result_text(str(arguments or "{}"))
     return {"id": str(id)[:128], "name": str(name)[:64], "arguments": read if isinstance(read, dict) else {},
             "result": result}  # fmt: skip
 

@@ -116,11 +116,11 @@ def start_response_turn(
     }  # fmt: skip
     if previous is None and prompt.has_results_alone:
         calls = [call_id(id, "input") for id in prompt.results]
-        previous = branches.turn_that_asked(request.user, calls)
+        previous = branches.find_asking_turn(request.user, calls)
         if previous is None:
             return turns.answer_waiting_run(request.user, dict.fromkeys(calls))  # says why that cannot be
     if previous:
-        return branches.follow(
+        return branches.continue_turn(
             previous,
             results={call_id(id, "input"): value for id, value in prompt.results.items()},
             earlier=prompt.earlier,
@@ -248,7 +248,8 @@ def item_json(row: Message) -> dict[str, JSON]:
 def parse_item_page(query: Any) -> tuple[int, bool, UUID | None]:
     """The size of the page, whether the newest come first, and behind which item it begins. Raises Invalid."""
     limit, order, after = query.get("limit", "20"), query.get("order", "desc"), query.get("after", "")
-    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= MOST_ITEMS):
+    is_number = limit.isascii() and limit.isdigit() and len(limit) < 6
+    if not is_number or not 1 <= int(limit) <= MOST_ITEMS:
         raise refuse_content_part("limit", f"“limit” must be a number from 1 to {MOST_ITEMS}.")
     if order not in ("asc", "desc"):
         raise refuse_content_part("order", "“order” can be asc or desc.")
@@ -429,9 +430,7 @@ def response_json(turn: Turn) -> dict[str, JSON]:
     """The response as its rows say now."""
     refresh(turn.run)
     items = load_turn_items(turn)
-    for frame in turns.iterate_replayed_frames(turn, items.reading.pause):
-        for _ in items.take(frame):
-            pass
+    items.take_stored(turn)
     return serialize_openai_response(turn, items, status_of_run(turn.run))
 
 
