@@ -193,9 +193,9 @@ def resume_matching_run(
     """The waiting run that these results of the caller's tools answer, if the request is the same otherwise.
 
     `results` by the ids of the calls as the protocol writes them, `sent` the whole conversation, `more` as for
-    start_turn. None if no run waits for them, or if it was started with another agent, other messages, options or tools: then
-    what is sent holds, and a new run begins with it. The run that waited for an answer is ended. `has_pictures`: no
-    answer can hold all of the results.
+    start_turn. None if no run waits for them, or if it was started with another agent, other messages, options or
+    tools: then what is sent holds, and a new run begins with it. The run that waited for an answer is ended.
+    `has_pictures`: no answer can hold all of the results.
     """
     calls = {pk: value for id, value in results.items() if (pk := parse_hex_uuid(id))}
     if not results or len(calls) != len(results):

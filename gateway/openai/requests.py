@@ -28,7 +28,7 @@ SAMPLING = {
 # Accepted and not used, since no client can be deceived by that. Hints for caches and abuse detection, and what a
 # client says about itself: Muster has the key's owner, and needs none of it. Wishes that a server may not follow: how
 # much a model thinks and writes is decided by the agent's definition, a seed promises nothing, and what `include` asks
-# for is absent also where there is none.
+# for may be missing from any answer.
 IGNORED = frozenset(
     [
         "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "stream_options", "service_tier",

@@ -175,7 +175,7 @@ def read_piece(item: dict[str, JSON], index: JSON) -> CallPiece:
 
 
 def list_objects(value: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
-    """The objects in the list of this name; what is no list has none."""
+    """The objects in the list of this name; empty if there is no such list."""
     entries = value.get(name)
     if not isinstance(entries, list):
         return []
