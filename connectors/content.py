@@ -130,11 +130,15 @@ def write_person(name: str, address: str) -> str:
 
 def address_list(value: str) -> list[str]:
     """The addresses of a header; a broken one has none."""
+    return [address for _, address in split_addresses(value) if "@" in address and "=?" not in address]
+
+
+def split_addresses(value: str) -> list[tuple[str, str]]:
+    """The names and addresses of a header; a broken header has none."""
     try:
-        pairs = getaddresses([value])
+        return getaddresses([value])
     except Exception:  # as above
         return []
-    return [address for _, address in pairs if "@" in address and "=?" not in address]
 
 
 def unreadable(

@@ -74,7 +74,8 @@ def create_device_call(
     may come, or None if the call is not new or no device is online.
     """
     now = clock.near()
-    limit = request.timeout_s if is_online else settings.DEVICE_WAIT_S
+    state = State.SENT if is_online else State.QUEUED
+    wait_s = request.timeout_s if is_online else settings.DEVICE_WAIT_S
     row = NewCall(
         id=UUID(call.id),
         owner_id=context.user_id,
@@ -85,15 +86,16 @@ def create_device_call(
         offer=request.offer,
         arguments=call.arguments,
         run_context=run_context(context),
-        state=State.SENT.value if is_online else State.QUEUED.value,
+        state=state.value,
         timeout_s=request.timeout_s,
-        deadline=now + timedelta(seconds=limit),
+        deadline=now + timedelta(seconds=wait_s),
         created_at=now,
         sent_at=now if is_online else None,
         waits=request.offline == "wait",
     )
     text = render_call_frame(row, now)  # raised here if it is too large, before anything is written
-    return row.deadline if outbox.post_device_call(row, text) and is_online else None
+    is_new = outbox.post_device_call(row, text)
+    return row.deadline if is_new and is_online else None
 
 
 def parse_call_id(text: str | None) -> UUID | None:

@@ -128,7 +128,8 @@ def find_required_libraries(module: ast.Module) -> tuple[str, ...]:
     """The libraries of `requires = ["pandas"]` in the header, as normalised package names."""
     for node in module.body:
         if isinstance(node, ast.Assign) and [find_last_name(target) for target in node.targets] == ["requires"]:
-            names = read_json_value(node.value)[0] if read_json_value(node.value) else []
+            values = read_json_value(node.value)
+            names = values[0] if values else []
             if isinstance(names, list) and all(isinstance(name, str) for name in names):
                 return tuple(sorted({re.sub(r"[-_.]+", "-", name.strip()).lower() for name in names}))
     return ()

@@ -154,9 +154,6 @@ def build_test(execution: Execution, name: str) -> FunctionTest:
     return test
 
 
-build_test.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for a test
-
-
 def replay(function: StoredFunction, version: Ready, user: Any, limit: int) -> dict[str, Any]:
     """Run this user's most recent different inputs against a version; callbacks and ctx.http are
     not available.

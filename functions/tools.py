@@ -62,8 +62,21 @@ def find_pinned_function(source: dict[str, Any], number: int) -> Ready:
 
 def build_caller(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolContext) -> Caller:
     spec = version.spec
-    data = {"run": context.run_id, "agent": context.agent, "user": context.user_id, "session": context.session_id,
-            "chain": context.chain, "step": context.step, "metadata": context.metadata}  # fmt: skip
+    data: dict[str, Any] = {}
+    if spec.requires_context:
+        data = {
+            "run": context.run_id,
+            "agent": context.agent,
+            "user": context.user_id,
+            "session": context.session_id,
+            "chain": context.chain,
+            "step": context.step,
+            "metadata": context.metadata,
+        }
+    grants: dict[str, Any] = {}
+    if context.call_tool:
+        others = [name for name in context.tool_names if name != tool.name]
+        grants = {name: callback(context, name) for name in others}
     host = Host(
         user=load_person(context.user_id) if spec.secrets else None,
         function=version.function_id,
@@ -74,13 +87,16 @@ def build_caller(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolCo
         files=context.save_file,
         call_id=call.id,
     )
-    grants = {name: callback(context, name) for name in context.tool_names if name != tool.name}
     return Caller(
-        user_id=context.user_id, run=context.run_id, call=call.id,
-        data=data if spec.requires_context else {}, grants=grants if context.call_tool else {}, host=host,
+        user_id=context.user_id,
+        run=context.run_id,
+        call=call.id,
+        data=data,
+        grants=grants,
+        host=host,
         is_cancelled=context.is_cancelled if context.run_id else None,
         most_s=time_left(tool, context),
-    )  # fmt: skip
+    )
 
 
 def time_left(tool: ToolSpec, context: ToolContext) -> float:

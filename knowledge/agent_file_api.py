@@ -61,11 +61,9 @@ def attempts(tools: list[AgentTool], user: Any, source: str) -> Iterator[tuple[s
     """The name of each function that was made, or of the tool with the error."""
     for tool in tools:
         try:
-            note = f"from an agent file, {tool.name}"
-            yield (
-                create_function_draft(build_function_name(tool.name), tool.code(), note, user=user, source=source).name,
-                None,
-            )
+            name, note = build_function_name(tool.name), f"from an agent file, {tool.name}"
+            function = create_function_draft(name, tool.code(), note, user=user, source=source)
+            yield function.name, None
         except MusterError as error:
             yield tool.name, error
         except ValidationError as error:

@@ -27,6 +27,9 @@ CODE = (
 )
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 SERVERS = ("valkey", "postgres")
+# Seconds until a server that was asked to end is killed. PostgreSQL writes a checkpoint first, which takes long on a
+# busy disk; killed meanwhile, it has to recover at its next start. Valkey keeps nothing that is not in the database.
+SERVER_PATIENCE_S = {"valkey": 5.0, "postgres": 30.0}
 # How a server starts, whether it answers, and the signal that stops it.
 Server = tuple[Callable[[], None], Callable[[], bool], int]
 MOST = 4096  # bytes of a line that a child has half written: arguments of a program are limited
@@ -151,7 +154,14 @@ def server(name: str, place: Place) -> Child:
         os.set_inheritable(place.lock, True)
         become()
 
-    return Child(name, become_with_lock, stop_signal=stop_signal, death_signal=stop_signal, answers=answers)
+    return Child(
+        name,
+        become_with_lock,
+        stop_signal=stop_signal,
+        death_signal=stop_signal,
+        patience=SERVER_PATIENCE_S[name],
+        answers=answers,
+    )
 
 
 def build_valkey_server(place: Place) -> Server:

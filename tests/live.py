@@ -159,13 +159,7 @@ def is_gone(process: psutil.Process) -> bool:
 
 
 def copy_prepared(prepared: Path, directory: Path) -> None:
-    """A copy of the data directory. A database that still ends may remove a file while it is copied: then once more."""
-    for is_last in (False, False, True):
-        copied = subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], capture_output=True, text=True)
-        if copied.returncode == 0:
-            return
-        assert not is_last, copied.stderr
-        time.sleep(1)
+    subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
 
 
 def database_of(config: pytest.Config) -> dict[str, str]:

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from email.utils import getaddresses
 
 import idna
 
 from agents.tools import RetryTool
+from connectors.content import split_addresses
 
 ADDRESS = re.compile(r'([^\s@<>()\[\]:;,"\\]+|"[^"\\\r\n]+")@([^\s@<>()\[\]:;,"\\]+|\[[0-9A-Fa-f:.]+\])')
 NAMED = re.compile(r"\s*([^<>\r\n]*?)\s*<\s*([^<>\s]+)\s*>\s*")
@@ -27,14 +27,22 @@ class Recipient:
 
 
 def read_recipients(entries: Iterable[str]) -> list[Recipient]:
-    """Each recipient once. An entry is an address or “Name <address>”. Raises RetryTool for what no mail can be sent
-    to.
+    """Each recipient once. An entry is an address or “Name <address>”. Raises RetryTool if mail cannot be sent to one
+    of them.
     """
     recipients: dict[str, Recipient] = {}
     for entry in entries:
         for one in read_entry(entry):
             recipients.setdefault(one.key, one)
     return list(recipients.values())
+
+
+def read_receivers(to: Iterable[str], cc: Iterable[str]) -> tuple[list[Recipient], list[Recipient]]:
+    """Those that a mail is sent to, and those that get a copy: nobody gets it twice. Raises RetryTool."""
+    receivers = read_recipients(to)
+    keys = {one.key for one in receivers}
+    copies = [one for one in read_recipients(cc) if one.key not in keys]
+    return receivers, copies
 
 
 def read_entry(entry: str) -> list[Recipient]:
@@ -44,10 +52,7 @@ def read_entry(entry: str) -> list[Recipient]:
         return [Recipient(unquote_name(match[1]), check_address(match[2], entry))]
     if "," not in entry and ";" not in entry:
         return [Recipient("", check_address(entry.strip(), entry))]
-    try:
-        pairs = getaddresses([entry.replace(";", ",")])
-    except Exception:  # Python's reader of addresses has many ways to fail
-        pairs = []
+    pairs = split_addresses(entry.replace(";", ","))
     if not pairs:
         raise refuse(entry)
     return [Recipient(unquote_name(name), check_address(address, entry)) for name, address in pairs]
@@ -69,10 +74,10 @@ def check_address(address: str, entry: str) -> str:
         raise RetryTool(
             f"“{entry[:100]}” has letters outside ASCII before the @; such mail is not sent. Ask for another address."
         )
-    if domain.startswith("["):
+    if domain.isascii():
         return address
     try:
-        return f"{mailbox}@{idna.encode(domain, uts46=True).decode()}" if not domain.isascii() else address
+        return f"{mailbox}@{idna.encode(domain, uts46=True).decode()}"
     except UnicodeError:
         raise refuse(entry) from None
 
@@ -83,15 +88,17 @@ def refuse(entry: str) -> RetryTool:
     )
 
 
-def find_known(addresses: Iterable[str]) -> list[Recipient]:
-    """Those of a received message that mail can be sent to, each once."""
-    recipients: list[Recipient] = []
+def find_reachable(addresses: Iterable[str]) -> list[Recipient]:
+    """The people of a received message, each once; addresses that mail cannot be sent to are passed over."""
+    recipients: dict[str, Recipient] = {}
     for address in addresses:
         try:
-            recipients += read_recipients([address])
+            people = read_entry(address)
         except RetryTool:
             continue
-    return list({one.key: one for one in reversed(recipients)}.values())[::-1]
+        for one in people:
+            recipients.setdefault(one.key, one)
+    return list(recipients.values())
 
 
 def is_own(recipient: Recipient, own: Iterable[str]) -> bool:

@@ -46,6 +46,8 @@ OF_THE_ACCOUNT = frozenset(
         "busy",
     ]
 )
+# Those that are never a message's fault: a service that is silent about one message may have trouble with that one.
+ACCOUNT_ERRORS = OF_THE_ACCOUNT - {"service_unavailable"}
 # What a service says of a cursor that it cannot use, besides that it is gone.
 OF_THE_CURSOR = frozenset(["refused", "not_found", "bad_answer", "too_large"])
 
@@ -173,7 +175,7 @@ class Connector:
             raise
         except Unavailable as error:  # the processes that read messages are busy: nothing is wrong with this one
             raise ToolFailed(str(error), code="busy") from None
-        except Exception:
+        except Exception:  # strangers write messages: whatever is in one, the others are read
             log.exception("A message of %s cannot be read: %s", self.connection, id)
             return unreadable(id, raw_headers(headers), date=date, place=place)
 
@@ -255,14 +257,14 @@ class Connector:
                 elif error is not None and error.code in OF_THE_ACCOUNT:
                     stopped = stopped or error
                 elif error is not None and not is_gone(error):
-                    self.report(item, error, batch)
+                    self.report_failure(item, error, batch)
         finally:  # whatever happens, no message stays claimed by a call that has ended
             ledger.record_item_outcomes(items, lambda item: outcomes.get(item.pk, (State.FOUND, "")))
         if stopped is not None and not batch.messages and not batch.errors:
             raise stopped
         return batch
 
-    def report(self, item: DeliveredItem, error: ToolError, batch: Batch) -> None:
+    def report_failure(self, item: DeliveredItem, error: ToolError, batch: Batch) -> None:
         """List a message that failed; the last time, deliver what is known of it."""
         id = item.external_id.rpartition("|")[2]
         batch.errors.append({**describe_error(item.external_id, error), "attempts": item.attempts})
@@ -303,7 +305,7 @@ class Connector:
                 message = self.fetch(item, filters, max_chars)
             except ToolError as error:
                 is_silent = error.code == "service_unavailable"
-                is_of_account = error.code in OF_THE_ACCOUNT and not is_silent
+                is_of_account = error.code in ACCOUNT_ERRORS
                 if is_silent:
                     silent.append(error)
                 elif not is_of_account:
@@ -311,7 +313,7 @@ class Connector:
                 if is_of_account or len(silent) >= MOST_SILENT and not answered:
                     hindered.append(error)
                 return Read(item, error=error)
-            except Exception:
+            except Exception:  # one message never stops the others
                 log.exception("A message of %s cannot be read: %s", self.connection, item.external_id)
                 why = "This message cannot be read; the server's log says why."
                 return Read(item, error=ToolFailed(why, code="unreadable"))

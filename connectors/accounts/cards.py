@@ -26,14 +26,16 @@ def describe_attachments(row: dict[str, JSON]) -> tuple[list[Tree], list[Attachm
     files: list[Attachment] = []
     left_out: list[Entry] = []
     for one in find_rows(row, "attachments", key=""):
-        kind = microsoft.get_row_text(one, "contentType").lower()
+        media_type = microsoft.get_row_text(one, "contentType")
         name = microsoft.get_row_text(one, "name")
+        kind, content = media_type.lower(), one.get("content")
+        is_json = isinstance(content, str) and content.lstrip().startswith("{")
         if kind in REFERENCES:
             parts += describe_quote(one)
-        elif "card" in kind or isinstance(one.get("content"), str) and one["content"].lstrip()[:1] == "{":
+        elif "card" in kind or is_json:
             parts += describe_card(one, name or kind, left_out)
         else:
-            files.append(Attachment(name, microsoft.get_row_text(one, "contentType"), 0))
+            files.append(Attachment(name, media_type, 0))
     return parts, files, left_out
 
 
@@ -46,7 +48,7 @@ def describe_quote(one: dict[str, JSON]) -> list[Tree]:
         return [{"kind": "text/plain", "why": "The message that this one quotes is not here: read it by its id."}]
     sender = quoted.get("messageSender") or quoted.get("originalMessageSender")
     who = sender_name(sender)
-    head = f"--- Quoted message{f' of {who}' if who else ''} ---"
+    head = f"--- Quoted message of {who} ---" if who else "--- Quoted message ---"
     kind = "text/html" if "<" in body else "text/plain"
     return [{"kind": "text/plain", "text": head}, {"kind": kind, "text": body}]
 
@@ -65,12 +67,13 @@ def describe_card(one: dict[str, JSON], name: str, left_out: list[Entry]) -> lis
         return []
     if len(texts) == MOST:
         left_out.append(describe_loss(name, f"Only the first {MOST} texts of this card are read."))
-    shown = "\n".join(dict.fromkeys(texts))
-    return [{"kind": "text/html" if "</" in shown or "<br" in shown else "text/plain", "text": f"[card]\n{shown}"}]
+    text = "\n".join(dict.fromkeys(texts))
+    is_html = "</" in text or "<br" in text
+    return [{"kind": "text/html" if is_html else "text/plain", "text": f"[card]\n{text}"}]
 
 
 def read_content(one: dict[str, JSON]) -> dict[str, JSON]:
-    """The content of an attachment, which is JSON in a text; empty for what is none."""
+    """The content of an attachment, which Teams sends as an object or as its JSON; empty if it is neither."""
     content = one.get("content")
     if isinstance(content, str) and len(content) <= LONGEST:
         try:

@@ -24,7 +24,7 @@ from connectors.models import DeliveredItem
 
 from . import addresses, mail
 from .addresses import Recipient
-from .base import CHARS, LIMIT, OF_THE_ACCOUNT, TEXT, WORD, WORDS, Connector, Discovery, describe_error, operation
+from .base import ACCOUNT_ERRORS, CHARS, LIMIT, TEXT, WORD, WORDS, Connector, Discovery, describe_error, operation
 from .http import ANSWER_LIMIT, find_ids, find_rows
 from .letters import Reading, Tree, read_letter
 
@@ -66,7 +66,7 @@ class Gmail(Connector):
             try:
                 answered["messages"].append(self.headline(one))
             except ToolFailed as error:  # deleted meanwhile, or one that Gmail cannot give: the others are there
-                if error.code in OF_THE_ACCOUNT - {"service_unavailable"}:
+                if error.code in ACCOUNT_ERRORS:
                     raise
                 answered["errors"].append(describe_error(one, error))
         if answered["errors"] and not answered["messages"] and answered["errors"][0]["code"] == "service_unavailable":
@@ -121,17 +121,21 @@ class Gmail(Connector):
 
     def own_addresses(self) -> list[str]:
         """The account's address and the others that it sends as, as far as Gmail tells."""
-        own = [self.connection.account]
-        for path, name in ((f"{ME}/profile", ""), (f"{ME}/settings/sendAs", "sendAs")):
-            try:
-                answer = self.api.get(path)
-            except ToolFailed as error:
-                if error.code in ("reconnect_needed", "rate_limited", "cancelled"):
-                    raise
-                continue
-            rows = find_rows(answer, name, key="sendAsEmail") if name else []
-            own += [row["sendAsEmail"] for row in rows] or [str(answer.get("emailAddress") or "")]
+        profile = self.get_if_allowed(f"{ME}/profile")
+        aliases = find_rows(self.get_if_allowed(f"{ME}/settings/sendAs"), "sendAs", key="sendAsEmail")
+        main = [self.connection.account, str(profile.get("emailAddress") or "")]
+        own = [*main, *(row["sendAsEmail"] for row in aliases)]
         return [address for address in own if "@" in address]
+
+    def get_if_allowed(self, path: str) -> dict[str, JSON]:
+        """An answer that can be done without: empty if Gmail does not give it."""
+        try:
+            answer: dict[str, JSON] = self.api.get(path)
+        except ToolFailed as error:
+            if error.code in ("reconnect_needed", "rate_limited", "cancelled"):
+                raise
+            return {}
+        return answer
 
     def profile(self) -> dict[str, JSON]:
         """Address and newest history id; {} from servers without this path (some emulators)."""
@@ -275,7 +279,7 @@ class Gmail(Connector):
     def describe_part(self, id: str, part: JSON, count: "Count", depth: int = 0) -> Tree:
         """The part as a tree for the reader of mails, with its texts."""
         if not isinstance(part, dict) or not isinstance(part.get("filename") or "", str):
-            raise TypeError("a part of the message is none")
+            raise TypeError("a part of the message is not an object")
         headers = part_headers(part)
         content_type = headers.get("content-type", "")
         tree: Tree = {
@@ -285,7 +289,7 @@ class Gmail(Connector):
         }
         inner = part.get("parts") or []
         if not isinstance(inner, list):
-            raise TypeError("the parts of the message are no list")
+            raise TypeError("the parts of the message are not a list")
         count.parts += 1
         if inner and (depth >= DEEPEST or count.parts > MOST_PARTS):
             why = "The message has too many parts in each other."
@@ -307,7 +311,7 @@ class Gmail(Connector):
         if not is_text or (data is None and not is_wanted):
             return {"size": size}
         if data is not None and not isinstance(data, str):
-            raise TypeError("the text of a part is none")
+            raise TypeError("the text of a part is not a string")
         if not data and body.get("attachmentId"):
             data, why = self.fetch_text(id, body["attachmentId"], size)
             if why:
@@ -328,7 +332,7 @@ class Gmail(Connector):
         except RetryTool:
             return "", "Gmail names a part of the message that cannot be asked for."
         except ToolFailed as error:
-            if error.code in OF_THE_ACCOUNT - {"service_unavailable"}:
+            if error.code in ACCOUNT_ERRORS:
                 raise
             return "", f"This part of the message could not be fetched: {error}"
 
@@ -437,9 +441,7 @@ def compose(
     *, to: list[str], subject: str, text: str, cc: list[str] | None = None, thread: dict[str, str] | None = None
 ) -> str:
     """A message in Gmail's format. Raises RetryTool for an address or subject that cannot be sent."""
-    receivers = addresses.read_recipients(to)
-    keys = {one.key for one in receivers}
-    copies = [one for one in addresses.read_recipients(cc or []) if one.key not in keys]
+    receivers, copies = addresses.read_receivers(to, cc or [])
     letter = EmailMessage()
     try:
         letter["To"] = [build_mail_address(one) for one in receivers]
@@ -460,20 +462,21 @@ def build_mail_address(one: Recipient) -> Address:
 
 
 def reply_headers(headers: dict[str, str], reply_all: bool, own: list[str]) -> dict[str, Any]:
-    """To whom and below which subject a message is answered. Raises ToolFailed if it says nobody."""
-    senders = addresses.find_known(address_list(headers.get("reply-to") or headers.get("from", "")))
-    senders = senders or addresses.find_known(address_list(headers.get("from", "")))
-    receivers = addresses.find_known(address_list(headers.get("to", "")))
-    copies = addresses.find_known(address_list(headers.get("cc", "")))
-    if senders and all(addresses.is_own(one, own) for one in senders):  # what oneself wrote is answered to its readers
-        senders = without(receivers, own) or senders
+    """The recipients and headers of a reply to a message. Raises ToolFailed if the message has no sender."""
+    senders = addresses.find_reachable(address_list(headers.get("reply-to") or headers.get("from", "")))
+    senders = senders or addresses.find_reachable(address_list(headers.get("from", "")))
+    receivers = addresses.find_reachable(address_list(headers.get("to", "")))
+    copies = addresses.find_reachable(address_list(headers.get("cc", "")))
+    is_own_message = bool(senders) and not drop_own(senders, own)
+    if is_own_message:  # a reply to it goes to its readers
+        senders = drop_own(receivers, own) or senders
         receivers = []
     if not senders:
         raise ToolFailed(
             "This message names no sender that mail can be sent to. Send a new message instead.", code="no_sender"
         )
     keys = {one.key for one in senders}
-    others = [one for one in without([*receivers, *copies], own) if one.key not in keys] if reply_all else []
+    others = [one for one in drop_own([*receivers, *copies], own) if one.key not in keys] if reply_all else []
     subject = header_text(headers.get("subject", ""))
     message_id = "".join(MESSAGE_ID.findall(headers.get("message-id", ""))[:1])
     references = [*MESSAGE_ID.findall(headers.get("references", "")), message_id]
@@ -485,7 +488,7 @@ def reply_headers(headers: dict[str, str], reply_all: bool, own: list[str]) -> d
     }
 
 
-def without(people: list[Recipient], own: list[str]) -> list[Recipient]:
+def drop_own(people: list[Recipient], own: list[str]) -> list[Recipient]:
     return [one for one in people if not addresses.is_own(one, own)]
 
 

@@ -8,7 +8,7 @@ from connectors.content import Attachment, Entry, Message, clean_untrusted_text,
 from connectors.models import DeliveredItem
 
 from . import addresses, mail, microsoft
-from .base import CHARS, LIMIT, OF_THE_ACCOUNT, TEXT, WORD, Connector, Discovery, matches, operation
+from .base import ACCOUNT_ERRORS, CHARS, LIMIT, TEXT, WORD, Connector, Discovery, matches, operation
 from .http import find_rows
 from .letters import Reading, read_letter
 
@@ -174,9 +174,9 @@ class Outlook(Connector):
                     if "itemattachment" in str(one.get("@odata.type") or "").lower():
                         left_out.append(describe_loss(name or "attachment", "The attached message is not read."))
         except ToolFailed as error:
-            if error.code in OF_THE_ACCOUNT - {"service_unavailable"}:
+            if error.code in ACCOUNT_ERRORS:
                 raise
-            left_out.append(describe_loss("attachments", f"The list of attachments could not be had: {error}"))
+            left_out.append(describe_loss("attachments", f"The list of attachments could not be fetched: {error}"))
         return attachments, left_out
 
     def add_event(self, id: str, row: dict[str, JSON], fields: dict[str, JSON]) -> None:
@@ -186,11 +186,11 @@ class Outlook(Connector):
             try:
                 row = {**row, **self.api.get(path, params={"$expand": EVENT}, headers=microsoft.STABLE)}
             except ToolFailed as error:
-                if error.code in OF_THE_ACCOUNT - {"service_unavailable"}:
+                if error.code in ACCOUNT_ERRORS:
                     raise
                 fields["left_out"] = [
                     *fields["left_out"],
-                    describe_loss("event", f"The event could not be had: {error}"),
+                    describe_loss("event", f"The event could not be fetched: {error}"),
                 ]
         event = read_letter({"kind": "text/calendar", "text": write_calendar(row)}, 10_000)
         fields["events"] = event.events
@@ -209,23 +209,28 @@ def write_calendar(row: dict[str, JSON]) -> str:
     """Graph's event as a calendar, so that all invitations are read alike."""
     held = row.get("event")
     event = held if isinstance(held, dict) else {}
-    location = event.get("location") or row.get("location")
-    organizer = event.get("organizer") or row.get("from")
+    kind = microsoft.get_row_text(row, "meetingMessageType").lower()
+    method = METHODS.get(kind, "REQUEST")
+    uid = microsoft.get_row_text(event, "iCalUId") or microsoft.get_row_text(event, "id")
+    subject = microsoft.get_row_text(event, "subject") or microsoft.get_row_text(row, "subject")
+    start = event.get("start") or row.get("startDateTime")
+    end = event.get("end") or row.get("endDateTime")
+    location = microsoft.get_row_text(event.get("location") or row.get("location"), "displayName")
+    organizer = microsoft.format_graph_person(event.get("organizer") or row.get("from"))
+    attendees = map(microsoft.format_graph_person, microsoft.list_row_objects(event, "attendees"))
     lines = [
-        f"METHOD:{METHODS.get(str(row.get('meetingMessageType') or '').lower(), 'REQUEST')}",
+        f"METHOD:{method}",
         "BEGIN:VEVENT",
-        f"UID:{escape(microsoft.get_row_text(event, 'iCalUId') or microsoft.get_row_text(event, 'id'))}",
-        f"SUMMARY:{escape(microsoft.get_row_text(event, 'subject') or microsoft.get_row_text(row, 'subject'))}",
-        write_moment("DTSTART", event.get("start") or row.get("startDateTime"), event, row),
-        write_moment("DTEND", event.get("end") or row.get("endDateTime"), event, row),
-        f"LOCATION:{escape(microsoft.get_row_text(location, 'displayName'))}",
-        f"ORGANIZER:{escape(microsoft.format_graph_person(organizer))}",
+        f"UID:{escape(uid)}",
+        f"SUMMARY:{escape(subject)}",
+        write_moment("DTSTART", start, event, row),
+        write_moment("DTEND", end, event, row),
+        f"LOCATION:{escape(location)}",
+        f"ORGANIZER:{escape(organizer)}",
+        *[f"ATTENDEE:{escape(attendee)}" for attendee in attendees],
+        "END:VEVENT",
     ]
-    lines += [
-        f"ATTENDEE:{escape(microsoft.format_graph_person(one))}"
-        for one in microsoft.list_row_objects(event, "attendees")
-    ]
-    return "\n".join([*filter(None, lines), "END:VEVENT"])
+    return "\n".join(filter(None, lines))
 
 
 def write_moment(name: str, moment: JSON, event: dict[str, JSON], row: dict[str, JSON]) -> str:
@@ -253,9 +258,7 @@ def headline(row: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def outgoing(to: list[str], cc: list[str] | None, subject: str, text: str) -> dict[str, JSON]:
-    receivers = addresses.read_recipients(to)
-    keys = {one.key for one in receivers}
-    copies = [one for one in addresses.read_recipients(cc or []) if one.key not in keys]
+    receivers, copies = addresses.read_receivers(to, cc or [])
     return {
         "subject": subject,
         "body": {"contentType": "Text", "content": text},

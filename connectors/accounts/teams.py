@@ -198,7 +198,7 @@ def stamp(at: datetime) -> str:
 
 
 def read_time(text: str, default: datetime) -> datetime:
-    """A time that the service sent; the default for one that is none."""
+    """A time that the service sent; the default if it cannot be read."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

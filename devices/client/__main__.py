@@ -13,7 +13,7 @@ from pathlib import Path
 
 from . import VERSION, pairing, review
 from .exceptions import Fatal
-from .home import MODES, Config, Home, expand
+from .home import MODES, Config, Home, expand_home
 from .journal import Journal
 from .store import Store
 
@@ -103,7 +103,7 @@ def with_options(config: Config, options: argparse.Namespace) -> Config:
     roots = dict(config.roots)
     for text in options.root:
         name, _, path = text.rpartition("=")
-        roots[name or Path(path).resolve().name] = str(expand(path).resolve())
+        roots[name or Path(path).resolve().name] = str(expand_home(path).resolve())
     modes = dict(text.partition("=")[::2] for text in options.approve)
     if wrong := [mode for mode in modes.values() if mode not in MODES]:
         raise Fatal(f"an approval must be allow, ask or deny, not {wrong[0]!r}")

@@ -55,7 +55,7 @@ class Config:
 
 class Home:
     def __init__(self, path: str | Path | None = None) -> None:
-        self.path = expand(path or os.environ.get("MUSTER_DEVICE_HOME") or DEFAULT)
+        self.path = expand_home(path or os.environ.get("MUSTER_DEVICE_HOME") or DEFAULT)
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.lock: Any = None
 
@@ -122,7 +122,7 @@ def read_settings(path: Path) -> str:
         raise ValueError("it is not written in UTF-8: save it as UTF-8")
 
 
-def expand(path: str | Path) -> Path:
+def expand_home(path: str | Path) -> Path:
     """With the home directory in place of `~`. Raises Fatal."""
     try:
         return Path(path).expanduser()
@@ -137,7 +137,7 @@ def read_config(values: Mapping[str, JSON]) -> Config:
     modes = {name: check_mode(mode) for name, mode in approvals.items()}
     servers = read_table(read_table(values, "mcp"), "servers")
     return Config(
-        roots={str(name): str(expand(str(path))) for name, path in roots.items()},
+        roots={str(name): str(expand_home(str(path))) for name, path in roots.items()},
         approvals={name: mode for name, mode in modes.items() if name not in ("default", "offered")},
         default_approval=modes.get("default", "allow"),
         offered_approval=modes.get("offered", "ask"),

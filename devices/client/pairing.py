@@ -37,7 +37,7 @@ def post_pairing(server: str, body: dict[str, JSON]) -> dict[str, JSON]:
             return dict(json.load(response))
     except urllib.error.HTTPError as error:
         raise Fatal(read_refusal_reason(error))
-    except (OSError, ValueError, http.client.HTTPException) as error:  # also of an address of a proxy that is none
+    except (OSError, ValueError, http.client.HTTPException) as error:  # also if the address of the proxy is not one
         raise Fatal(f"{server} cannot be reached: {getattr(error, 'reason', error)}")
 
 

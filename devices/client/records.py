@@ -6,14 +6,15 @@ approves it. A change that an agent makes to an approved record after it read un
 suggestion too, in `suggestedChange`.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import date
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .exceptions import ToolRefused
 from .folding import fold_text
 
 JSON = Any
+T = TypeVar("T")
 Record = dict[str, JSON]  # id, kind, isAiSuggested, isApproved, created_at, updated_at, and the fields of its kind
 
 MAX_TEXT = 200_000
@@ -97,6 +98,11 @@ def check_day(text: str) -> str:
         return date.fromisoformat(text).isoformat() if text else ""
     except ValueError:
         raise ToolRefused("invalid_arguments", f"“{text[:40]}” is not a date such as 2026-01-31")
+
+
+def check_given(check: Callable[[T], T], value: T | None) -> T | None:
+    """The checked value of an argument; None if it was not given."""
+    return None if value is None else check(value)
 
 
 def keep_given_values(**values: JSON) -> dict[str, JSON]:

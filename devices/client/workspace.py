@@ -198,6 +198,7 @@ def open_file(name: str, directory: int, info: os.stat_result, pending: deque[st
 
 def name_file_kind(mode: int) -> str:
     kinds = {
+        stat.S_IFREG: "a file",
         stat.S_IFDIR: "a folder",
         stat.S_IFLNK: "a link",
         stat.S_IFIFO: "a pipe",

@@ -87,8 +87,8 @@ def choose_embedding_model(collection: Collection, embeddings: str) -> None:
 
 
 def claim_unembedded_collection(lease_s: float, without: Sequence[int | None] = ()) -> Collection | None:
-    """Claim a collection that lacks vectors, for so many seconds; None if there is none. None of those of the owners
-    in `without`.
+    """Claim a collection that lacks vectors, for so many seconds; None if there is none. Collections of the owners in
+    `without` are passed over.
     """
     due = Collection.objects.filter(SiteHold.absent(), embed_after__lte=clock.Now()).select_related("owner")
     row = of_others(due, "owner", without).order_by("embed_after").first()

@@ -85,9 +85,8 @@ def add_file_document(
 def add_url(collection: Collection, url: str, *, name: str) -> tuple[Document, bool]:
     """A web page, which the worker fetches. Adding it again fetches it again."""
     lock_collection(collection)
-    return create_document_row(
-        Document(collection=collection, name=name, source=Source.URL, url=url, untrusted=True)
-    ), True
+    row = Document(collection=collection, name=name, source=Source.URL, url=url, untrusted=True)
+    return create_document_row(row), True
 
 
 def create_document_row(row: Document) -> Document:
@@ -127,8 +126,8 @@ def index_again(row: Document) -> Document:
 
 
 def claim_waiting_documents(limit: int, lease_s: float, *, without: Members[int | None] = ()) -> list[Document]:
-    """Take documents that wait, or whose worker died; those that were tried too often have failed. None of those of
-    the owners in `without`.
+    """Take documents that wait, or whose worker died; those that were tried too often have failed. Documents of the
+    owners in `without` are passed over.
     """
     expired = Q(status=Status.INDEXING, lease_expires_at__lte=clock.Now())
     due = Document.objects.filter(SiteHold.absent(), Q(status=Status.WAITING) | expired)

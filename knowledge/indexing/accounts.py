@@ -17,7 +17,7 @@ from agents import storage as files
 from agents.exceptions import Conflict, Invalid, MusterError
 from agents.models import SiteHold
 from agents.tools import ToolError
-from connectors.accounts.base import MOST_SILENT, OF_THE_ACCOUNT, Connector
+from connectors.accounts.base import ACCOUNT_ERRORS, MOST_SILENT, OF_THE_ACCOUNT, Connector
 from connectors.accounts.catalog import CONNECTORS
 from connectors.content import MAX_CHARS
 from connectors.models import ACCOUNTS, Connection
@@ -56,7 +56,7 @@ def read_claimed(account: CollectionAccount) -> int:
     except ToolError as problem:
         log.warning("The account %s of a collection waits: %s", account.pk, problem)
         error = str(problem)
-    except Exception:
+    except Exception:  # a worker reads the accounts of all people: the others are read
         log.exception("The account %s of a collection cannot be read", account.pk)
         error = "The account cannot be read; the server's log says why."
     rows = CollectionAccount.objects.filter(pk=account.pk)
@@ -65,7 +65,7 @@ def read_claimed(account: CollectionAccount) -> int:
 
 
 def claim_due_account(without: Sequence[int] = ()) -> CollectionAccount | None:
-    """None of those of the people in `without`."""
+    """An account whose turn has come, of a person who is not in `without`."""
     due = CollectionAccount.objects.filter(SiteHold.absent(), read_after__lte=clock.Now())
     others = of_others(due, "owner", without)
     row = others.select_related("collection", "owner").order_by("read_after").first()
@@ -84,23 +84,18 @@ def read_account_messages(account: CollectionAccount) -> int:
         connector.require("read")
         for head in iterate_found_messages(connector, account.query):
             mark = build_item_mark(head)
-            if marks.get(build_item_key(head)) != mark:
-                check_account_usable(account)
-                try:
-                    done += store_account_message(account, connector, head, mark)
-                except ToolError as problem:
-                    # A service that is silent about one message may have trouble with that one only.
-                    silent += 1
-                    is_silent = problem.code == "service_unavailable"
-                    if not is_silent or (silent >= MOST_SILENT and not connector.is_reachable()):
-                        raise
-                    save_account_item(
-                        account,
-                        head,
-                        mark="",
-                        name=build_mail_document_name(head),
-                        error=clean_database_text(str(problem))[:300],
-                    )
+            if marks.get(build_item_key(head)) == mark:
+                continue
+            check_account_usable(account)
+            try:
+                done += store_account_message(account, connector, head, mark)
+            except ToolError as problem:
+                if problem.code in ACCOUNT_ERRORS:
+                    raise
+                silent += 1
+                if silent >= MOST_SILENT and not connector.is_reachable():
+                    raise
+                save_item_error(account, head, str(problem))
     return done
 
 
@@ -146,11 +141,10 @@ def build_item_mark(head: dict[str, Any]) -> str:
 
 def store_account_message(account: CollectionAccount, connector: Connector, head: dict[str, Any], mark: str) -> int:
     """Read one message into a document. Raises ToolError for what is not the message's fault."""
-    name, error = build_mail_document_name(head), ""
     try:
         place = {"place": head["place"]} if head.get("place") else {}
         message = connector.read(id=head["id"], max_chars=MAX_CHARS, **place)  # type: ignore[attr-defined]
-        save_message_document(account, name, head, message, mark)
+        save_message_document(account, head, message, mark)
         return 1
     except ToolError as problem:
         if problem.code in OF_THE_ACCOUNT:
@@ -161,14 +155,13 @@ def store_account_message(account: CollectionAccount, connector: Connector, head
     except Exception:  # one message never stops the others
         log.exception("A message of the account %s cannot be read", account.pk)
         error = "This message cannot be read; the server's log says why."
-    save_account_item(account, head, mark="", name=name, error=clean_database_text(error)[:300])
+    save_item_error(account, head, error)
     return 0
 
 
-def save_message_document(
-    account: CollectionAccount, name: str, head: dict[str, Any], message: dict[str, Any], mark: str
-) -> None:
+def save_message_document(account: CollectionAccount, head: dict[str, Any], message: dict[str, Any], mark: str) -> None:
     """The document and what is known of the message together. Raises MusterError."""
+    name = build_mail_document_name(head)
     content = clean_database_text(render_mail_text(message)).encode()
     is_there = storage.same(account.collection, name, sha256(content).hexdigest()) is not None
     file = None if is_there else files.store_bytes(account.owner_id, name, content, declared="text/plain")
@@ -178,10 +171,16 @@ def save_message_document(
         if file is not None:
             source = Document.Source.CONNECTOR
             storage.add_prepared(account.collection, file, name=name, source=source, untrusted=True)
-        save_account_item(account, head, mark=mark, name=name, error="")
+        save_account_item(account, head, mark=mark, error="")
 
 
-def save_account_item(account: CollectionAccount, head: dict[str, Any], **fields: str) -> None:
+def save_item_error(account: CollectionAccount, head: dict[str, Any], error: str) -> None:
+    """Why a message has no document. Without a mark, the next turn tries it again."""
+    save_account_item(account, head, mark="", error=clean_database_text(error)[:300])
+
+
+def save_account_item(account: CollectionAccount, head: dict[str, Any], *, mark: str, error: str) -> None:
+    fields = {"mark": mark, "name": build_mail_document_name(head), "error": error}
     AccountItem.objects.update_or_create(account=account, external_id=build_item_key(head), defaults=fields)
 
 

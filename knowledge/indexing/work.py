@@ -40,12 +40,12 @@ TURNS = Turns(TURN_S)  # of the owners of collections
 def index_waiting_documents() -> int:
     """Index for a few seconds. Returns how many documents became searchable."""
     end, done = seconds() + TURN_S, 0
-    while seconds() < end and (claimed := claimed_in_turn()):
+    while seconds() < end and (claimed := claim_in_turn()):
         done += index(claimed)
     return done
 
 
-def claimed_in_turn() -> list[Document]:
+def claim_in_turn() -> list[Document]:
     """Claim documents of people whose turn is not over. If there are none, the next turn of everybody begins."""
     over = TURNS.find_over()
     claimed = storage.claim_waiting_documents(BATCH, LEASE_S, without=over)

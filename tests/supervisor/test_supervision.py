@@ -4,10 +4,11 @@ import os
 import resource
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from supervisor import postgres, refusals
+from supervisor import handover, postgres, refusals
 from supervisor.supervision import Child, StartFailed, Supervision
 
 
@@ -55,6 +56,28 @@ def test_a_child_that_falls_by_itself_again_and_again_is_slowed(supervision):
     child = Child("web", lambda notify: None, started=time.monotonic() - 5)
     pauses = [supervision.pause_after(child, 1) for _ in range(9)]
     assert pauses[0] == 0.0 and pauses[-1] == 30.0
+
+
+def test_a_server_that_writes_its_data_for_seconds_is_not_killed(supervision, tmp_path, monkeypatch):
+    """As PostgreSQL does before it ends, on a busy disk."""
+    written, ready = tmp_path / "written", tmp_path / "ready"
+
+    def end_slowly(*_):
+        time.sleep(2)
+        written.touch()
+        os._exit(0)
+
+    def become_server():
+        signal.signal(signal.SIGTERM, end_slowly)
+        ready.touch()
+        while True:
+            time.sleep(0.1)
+
+    monkeypatch.setattr(handover, "build_valkey_server", lambda place: (become_server, ready.exists, signal.SIGTERM))
+    with (tmp_path / "lock").open("w") as lock:
+        supervision.start(handover.server("valkey", SimpleNamespace(lock=lock.fileno())))
+        supervision.stop()
+    assert written.exists()
 
 
 def test_the_limit_of_descriptors_is_raised():

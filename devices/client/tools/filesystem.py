@@ -228,16 +228,9 @@ def part(text: str, offset: int, next_offset: int | None, encoding: str) -> dict
 
 
 def describe_entry(path: str, info: os.stat_result) -> dict[str, JSON]:
-    kind = (
-        "folder"
-        if stat.S_ISDIR(info.st_mode)
-        else "file"
-        if stat.S_ISREG(info.st_mode)
-        else name_file_kind(info.st_mode)
-    )
     return {
         "path": path,
-        "type": kind.removeprefix("a "),
+        "type": name_file_kind(info.st_mode).removeprefix("a "),
         "size": info.st_size,
         "modified_at": format_file_time(info.st_mtime),
     }

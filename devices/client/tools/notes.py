@@ -4,6 +4,7 @@ from typing import Any
 
 from ..records import (
     Records,
+    check_given,
     check_project,
     check_source,
     check_text,
@@ -82,8 +83,8 @@ def update_note(
         content: the whole new text
     """
     values = keep_given_values(
-        title=check_title(title) if title is not None else None,
-        content=check_text(content) if content is not None else None,
+        title=check_given(check_title, title),
+        content=check_given(check_text, content),
         project_id=check_project(records, project_id) if project_id is not None else None,
         tags=tags,
     )

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from ..records import Records, check_text, check_title, clamp_limit, keep_given_values
+from ..records import Records, check_given, check_text, check_title, clamp_limit, keep_given_values
 
 JSON = Any
 Status = Literal["active", "paused", "completed", "archived"]
@@ -62,8 +62,8 @@ def update_project(
         project_id: id of the project
     """
     values = keep_given_values(
-        name=check_title(name) if name is not None else None,
-        description=check_text(description) if description is not None else None,
+        name=check_given(check_title, name),
+        description=check_given(check_text, description),
         status=status,
     )
     return {"project": records.change("project", project_id, values)}

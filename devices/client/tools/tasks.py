@@ -5,6 +5,7 @@ from typing import Any, Literal
 from ..records import (
     Records,
     check_day,
+    check_given,
     check_people,
     check_project,
     check_source,
@@ -95,13 +96,13 @@ def update_task(
         assignees: all people who do it from now on
     """
     values = keep_given_values(
-        title=check_title(title) if title is not None else None,
-        description=check_text(description) if description is not None else None,
+        title=check_given(check_title, title),
+        description=check_given(check_text, description),
         project_id=check_project(records, project_id) if project_id is not None else None,
         state=state,
         priority=priority,
-        due_date=check_day(due_date) if due_date is not None else None,
-        assignees=check_people(assignees) if assignees is not None else None,
+        due_date=check_given(check_day, due_date),
+        assignees=check_given(check_people, assignees),
     )
     return {"task": records.change("task", task_id, values)}
 

@@ -6,6 +6,7 @@ from ..exceptions import ToolRefused
 from ..records import (
     Records,
     check_day,
+    check_given,
     check_project,
     check_source,
     check_text,
@@ -86,10 +87,10 @@ def update_timeline(
         timeline_id: id of the timeline
     """
     values = keep_given_values(
-        title=check_title(title) if title is not None else None,
-        start_date=check_day(start_date) if start_date is not None else None,
-        end_date=check_day(end_date) if end_date is not None else None,
-        description=check_text(description) if description is not None else None,
+        title=check_given(check_title, title),
+        start_date=check_given(check_day, start_date),
+        end_date=check_given(check_day, end_date),
+        description=check_given(check_text, description),
         project_id=check_project(records, project_id) if project_id is not None else None,
         state=state,
     )

@@ -6,6 +6,7 @@ from agents.tools import OutcomeUnknown, RetryTool, ToolFailed
 from connectors.accounts import ledger
 from connectors.accounts.gmail import Gmail
 from connectors.models import Connection, DeliveredItem
+from tests.connectors.accounts.results import subjects
 from tests.connectors.fake_gmail import coded
 from tests.connectors.loopback import Fault
 
@@ -13,10 +14,6 @@ from tests.connectors.loopback import Fault
 @pytest.fixture
 def account(alice, gmail, connect):
     return connect(alice, "gmail")
-
-
-def subjects(result):
-    return [message["subject"] for message in result.value["messages"]]
 
 
 def fetch(use, alice, **more):

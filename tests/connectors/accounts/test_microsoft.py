@@ -2,6 +2,7 @@ import pytest
 
 from agents.tools import RetryTool, ToolFailed
 from connectors.models import Connection
+from tests.connectors.accounts.results import subjects
 from tests.connectors.loopback import Fault
 
 GENERAL = "t1/19:general@thread.tacv2"
@@ -11,10 +12,6 @@ GENERAL = "t1/19:general@thread.tacv2"
 def account(alice, graph, connect):
     connect(alice, "outlook")
     connect(alice, "teams")
-
-
-def subjects(result):
-    return [message["subject"] for message in result.value["messages"]]
 
 
 def texts(result):

@@ -8,6 +8,7 @@ from agents.exceptions import Unavailable
 from agents.tools import ToolError, ToolFailed
 from connectors.accounts import ledger
 from connectors.models import Connection, DeliveredItem
+from tests.connectors.accounts.results import subjects
 from tests.connectors.loopback import Fault
 
 ODD = [None, [], "text", 7, {}, {"error": {"code": 500, "message": "inner"}}, {"error": "odd"}, b"<html>", b"{", b""]
@@ -16,10 +17,6 @@ ODD = [None, [], "text", 7, {}, {"error": {"code": 500, "message": "inner"}}, {"
 @pytest.fixture(autouse=True)
 def accounts(alice, gmail, graph, connect):
     return [connect(alice, provider) for provider in ("gmail", "outlook", "teams")]
-
-
-def subjects(result):
-    return [message["subject"] for message in result.value["messages"]]
 
 
 def raw(body):

@@ -10,11 +10,10 @@ import email.policy
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..letters.reading import CALENDARS, ENRICHED, MARKUP, MESSAGE, REPORTS, LetterReader, Tree
+from ..letters.reading import CALENDARS, ENRICHED, HEADERS, MARKUP, MESSAGE, REPORTS, LetterReader, Tree
 from . import pages, plain
 from .report import LeftOut, Part, Refused, describe_refusal
 
-HEADERS = ("From", "To", "Cc", "Date", "Subject")
 DEEPEST = 5  # messages in messages
 # What Python's parser raises for damaged headers and parameters, such as a number of 5,000 digits.
 HEADER_FAULTS = (email.errors.MessageError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
@@ -51,11 +50,11 @@ def describe_part(part: Any, parts: list[Any], left_out: LeftOut) -> Tree:
     if part.is_multipart() and kind not in MESSAGE | REPORTS:
         described["parts"] = [describe_part(one, parts, left_out) for one in part.get_payload()]
     elif kind.startswith("multipart/"):  # announced, but without a part
-        return {**described, "kind": "text/plain", "text": str(part.get_payload() or "")}
+        described["text"] = str(part.get_payload() or "")
+    elif kind in REPORTS and part.is_multipart():
+        described["text"] = "\n".join(map(str, part.get_payload()))
     elif kind in REPORTS:
-        described["text"] = (
-            "\n".join(map(str, part.get_payload())) if part.is_multipart() else read_text(part, left_out)
-        )
+        described["text"] = read_text(part, left_out)
     elif kind in CALENDARS or is_letter_text(kind) and described["disposition"] != "attachment":
         described |= try_to_decode(part, left_out)
         described["is_flowed"] = read_parameter(lambda: part.get_param("format")).lower() == "flowed"
@@ -66,7 +65,7 @@ def describe_part(part: Any, parts: list[Any], left_out: LeftOut) -> Tree:
 def try_to_decode(part: Any, left_out: LeftOut) -> Tree:
     try:
         return {"text": decode_part(part, left_out)}
-    except Refused as error:  # a text that is none; the others are read
+    except Refused as error:  # this part is not text; the others are read
         return {"why": str(error)}
 
 
@@ -93,13 +92,14 @@ def read_text(part: Any, left_out: LeftOut) -> str:
 
 def decode_part(part: Any, left_out: LeftOut) -> str:
     content = part.get_payload(decode=True) or b""
-    if plain.find_codec(read_parameter(lambda: part.get_param("charset"))) in BYTE_CODECS:
-        content = content.replace(b"\0", b"")
     declared = read_parameter(lambda: part.get_param("charset"))
+    if plain.find_codec(declared) in BYTE_CODECS:
+        content = content.replace(b"\0", b"")
+    place = read_file_name(part) or "message"
     try:
-        return plain.decode_text(content, left_out, declared, place=read_file_name(part) or "message")
+        return plain.decode_text(content, left_out, declared, place=place)
     except ImportError:  # without the library that guesses, letters are lost, and never the text
-        left_out.add(read_file_name(part) or "message", "The encoding is unknown: letters that are not ASCII are lost.")
+        left_out.add(place, "The encoding is unknown: letters that are not ASCII are lost.")
         return content.decode("utf-8", "replace")
 
 

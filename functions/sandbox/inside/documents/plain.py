@@ -22,7 +22,7 @@ LOOKED_AT = 64 << 10  # bytes that a guess reads
 
 
 def decode_text(content: bytes, left_out: LeftOut, declared: str = "", place: str = "document") -> str:
-    """The text of these bytes. Raises Refused for what is no text."""
+    """The text of these bytes. Raises Refused if they are not text."""
     for mark, codec in MARKS:
         if content.startswith(mark):
             return decode_leniently(content[len(mark) :], codec, left_out, place)
@@ -86,7 +86,7 @@ def find_codec(name: str) -> str:
 def guess_text(content: bytes, left_out: LeftOut, place: str) -> str:
     """The text in the codec that its bytes look like, by the frequencies of letters in the languages of the world.
 
-    Raises Refused for what is no text, and ImportError without the library chardet.
+    Raises Refused if they are not text, and ImportError without the library chardet.
     """
     import chardet
 

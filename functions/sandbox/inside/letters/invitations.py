@@ -24,7 +24,7 @@ ESCAPED = re.compile(r"\\([nN,;\\:\"])")
 
 
 def read_events(text: str, left_out: LeftOut) -> list[Event]:
-    """The events and tasks of a calendar. Never raises; what is none is listed."""
+    """The events and tasks of a calendar. Never raises; what cannot be read is listed in `left_out`."""
     events: list[Event] = []
     method, kind, depth, more = "", "", 0, 0
     fields: list[Line] = []

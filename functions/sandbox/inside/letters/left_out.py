@@ -21,21 +21,20 @@ class LeftOut:
         """Say something of a text that is not lost."""
         self.add(place, reason, is_lost=False)
 
-    def add(self, place: str, reason: str, *, is_lost: bool = True) -> None:
+    def add(self, place: str, reason: str, *, is_lost: bool = True, count: int = 1) -> None:
         """The same place and reason stand in the list once, with their number."""
         entry = place.strip()[:PLACE] or "document", reason[:REASON], is_lost
         if entry in self.counts:
-            self.counts[entry] += 1
+            self.counts[entry] += count
         elif len(self.counts) < MOST_LEFT_OUT - 1:
-            self.counts[entry] = 1
+            self.counts[entry] = count
         else:
-            self.more += 1
+            self.more += count
 
     def take(self, other: LeftOut) -> None:
         """Add what is left out of a part."""
         for (place, reason, is_lost), count in other.counts.items():
-            for _ in range(min(count, MOST_LEFT_OUT)):
-                self.add(place, reason, is_lost=is_lost)
+            self.add(place, reason, is_lost=is_lost, count=count)
         self.more += other.more
 
     def entries(self) -> list[Entry]:

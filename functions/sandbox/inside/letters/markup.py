@@ -90,7 +90,7 @@ class Look:
     color: styles.Color = None
     background: styles.Color = styles.WHITE
     is_clear: bool = False  # its letters are transparent
-    silent: bool = False  # its text is no text for people
+    is_silent: bool = False  # its text is not for people
 
     @property
     def is_hidden(self) -> bool:
@@ -222,7 +222,7 @@ class Markup(html.parser.HTMLParser):
             hides = tag in FORMATTING and look.is_hidden and self.find_look(tag, attributes, Look()).is_hidden
             self.begin(Element(tag, look, hides=hides))
         is_shown = not was_hidden and (not look.is_hidden or tag in OTHER_PAGES)
-        if is_shown or self.reads_hidden and not look.silent:
+        if is_shown or self.reads_hidden and not look.is_silent:
             self.show(tag, attributes)
         elif tag == "img":
             self.hidden_letters += len(attributes.get("alt", ""))
@@ -268,14 +268,7 @@ class Markup(html.parser.HTMLParser):
             own = self.read_style(attributes["style"])
             fixed = {name: value for name, value in declared.items() if f"{name}!" in declared}
             declared = {**declared, **own, **{name: v for name, v in fixed.items() if f"{name}!" not in own}}
-        is_gone = outer.is_gone or tag in UNSEEN or "hidden" in attributes or styles.hides_all(declared)
-        if (
-            tag == "dialog"
-            and "open" in attributes
-            or tag == "input"
-            and attributes.get("type", "").lower() == "hidden"
-        ):
-            is_gone = outer.is_gone or tag == "input"
+        is_gone = outer.is_gone or is_unseen(tag, attributes) or styles.hides_all(declared)
         visibility = declared.get("visibility", "")
         is_invisible = visibility in ("hidden", "collapse") if visibility else outer.is_invisible
         color = read_text_color(declared, attributes, outer, tag)
@@ -287,7 +280,7 @@ class Markup(html.parser.HTMLParser):
             color=color,
             background=styles.find_background(declared, attributes, outer.background if self.open else self.behind),
             is_clear=declared["color"] in styles.TRANSPARENT if "color" in declared else outer.is_clear,
-            silent=outer.silent or tag in SILENT,
+            is_silent=outer.is_silent or tag in SILENT,
         )
 
     def read_style(self, text: str) -> styles.Declarations:
@@ -435,7 +428,7 @@ class Markup(html.parser.HTMLParser):
         if self.open and self.open[-1].name in ("head", "html") and data.strip():
             self.end_head("")
         look = self.look
-        if look.silent:
+        if look.is_silent:
             self.handle_silent(data)
         elif self.is_hidden and not self.reads_hidden:
             self.hidden_letters += len(data.strip())
@@ -477,10 +470,12 @@ def find_sheets(source: str) -> Iterator[str]:
 
 def is_unseen(tag: str, attributes: Attributes) -> bool:
     """Whether browsers do not show this element, whatever its styles."""
+    if "hidden" in attributes:
+        return True
     if tag == "dialog":
         return "open" not in attributes
     is_hidden_field = tag == "input" and attributes.get("type", "").lower() == "hidden"
-    return tag in UNSEEN or is_hidden_field or "hidden" in attributes
+    return is_hidden_field or tag in UNSEEN
 
 
 def is_tiny(declared: styles.Declarations, outer: Look) -> bool:

@@ -289,7 +289,7 @@ def build_event_key(event: Event) -> tuple[str, str, str]:
 
 
 def describe_whole(event: Event) -> str:
-    """With what the organizer wrote of it, which else stands in the mail."""
+    """The event with the organizer's description: used if the mail has no other text that says it."""
     return "\n".join(filter(None, (describe_event(event), event.get("description", ""))))
 
 

@@ -133,13 +133,13 @@ def hides_all(declarations: Declarations) -> bool:
 
 
 def is_below(value: str | None, limit: float) -> bool:
-    """Whether a length or number is smaller than the limit; false for what is none."""
+    """Whether a length or number is smaller than the limit; false if it is not a number."""
     number = read_length(value)
     return number is not None and number < limit
 
 
 def read_length(value: str | None) -> float | None:
-    """Pixels, of relative lengths about so many; None for a percentage above zero and for what is no length."""
+    """The length in pixels, estimated for relative units; None for a percentage above zero and for other values."""
     match = NUMBER.fullmatch((value or "").strip())
     if not match or not match[1].strip("-."):
         return None
