@@ -108,7 +108,7 @@ class Attachments:
         return self._name_file(text, "", "") if is_binary else text
 
     def _name_file(self, data: str, declared: str, name: str) -> str:
-        """A text that names the stored file, or the reason why there is none."""
+        """Stores the file. The text says its name, or why it could not be stored."""
         digest = hash_json(BREAKS.sub("", data))
         for (stored_digest, kind), text in self._texts.items():
             if stored_digest == digest and (not declared or declared == kind):

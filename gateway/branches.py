@@ -50,7 +50,7 @@ def find_point(turn: Turn) -> Point:
     return point
 
 
-def turn_that_asked(user: Any, ids: Sequence[UUID]) -> Turn | None:
+def find_asking_turn(user: Any, ids: Sequence[UUID]) -> Turn | None:
     """The turn that ended with these calls of the caller's tools, if it is this person's."""
     requests = InputRequest.objects.visible_to(user).filter(call_id__in=ids, kind=InputRequest.Kind.TOOL)
     request = requests.select_related(*(f"run__{name}" for name in turns.RUN_JOINS)).order_by("pk").first()
@@ -66,7 +66,7 @@ def turn_that_asked(user: Any, ids: Sequence[UUID]) -> Turn | None:
     return Turn(request.run, begins or 0)
 
 
-def follow(
+def continue_turn(
     turn: Turn,
     *,
     results: Mapping[UUID, JSON],
@@ -85,65 +85,65 @@ def follow(
     point = find_point(turn)
     if results and not point.open and (waiting := turns.find_undecided_turn(user, set(results))):
         return waiting
-    results = own_results(point, results)
-    if point.open and not earlier and not parts and not has_pictures and may_answer(point, model, more):
+    results = select_open_results(point, results)
+    if point.open and not earlier and not parts and not has_pictures and can_answer_run(point, model, more):
         try:
             return turns.answer_waiting_run(user, results)
         except AlreadyAnswered:
             pass  # by the same request, sent twice at once: this one is done anew
     start |= {"agent": model, "earlier": earlier, "parts": parts, "continues": not parts, **more}
     if not point.open and not earlier and parts:
-        return at_the_end(point, start)
+        return continue_session(point, start)
     if not point.open and not point.is_over:
         raise SessionBusy(hint="Wait for the previous response to end.")
-    return from_branch(point, results, start)
+    return start_branch(point, results, start)
 
 
-def own_results(point: Point, results: Mapping[UUID, JSON]) -> dict[UUID, JSON]:
-    """The results of the open calls. As OpenAI's servers: each of them needs one, and there is none for other calls,
-    except those of the agent, which some clients send along. Raises Invalid.
+def select_open_results(point: Point, results: Mapping[UUID, JSON]) -> dict[UUID, JSON]:
+    """The results of the open calls. As with OpenAI's servers, each of them needs one. Results of the agent's own
+    calls, which some clients send along, are left out. Raises Invalid for others, and for one that is missing.
     """
     if missing := [id for id in point.open if id not in results]:
         calls = ", ".join(f"call_{id.hex}" for id in missing[:5])
         raise Invalid(f"Each call of the assistant needs its result; it is missing for {calls}.", code="missing_result")
     others = {id for id in results if id not in point.open}
-    if lacking := others - turns.own_calls(others, [point.turn.run.pk]):
+    if lacking := others - turns.find_own_calls(others, [point.turn.run.pk]):
         raise Invalid(f"There is no call “call_{min(lacking).hex}” that waits for you.", code="unknown_call")
     return {id: results[id] for id in point.open}
 
 
-def may_answer(point: Point, model: str, more: dict[str, Any]) -> bool:
-    """Whether the run waits for exactly these calls, and for what else it does, the request asks for the same."""
+def can_answer_run(point: Point, model: str, more: dict[str, Any]) -> bool:
+    """Whether the run waits for exactly these calls, and the request asks for the same agent, options and tools."""
     run = point.turn.run
     waits_for = set(run.inputs.open().values_list("call_id", flat=True))
     return waits_for == set(point.open) and turns.has_same_wishes(run, model, more)
 
 
-def at_the_end(point: Point, start: dict[str, Any]) -> Turn:
-    """In the turn's own session, if nothing has happened there since; else in a branch."""
+def continue_session(point: Point, start: dict[str, Any]) -> Turn:
+    """Start the next turn in the turn's own session, if nothing has happened there since; else in a branch."""
     session = point.turn.run.session
     assert session is not None
     start = {name: value for name, value in start.items() if name != "earlier"}
     with transaction.atomic():
         locked = Session.objects.select_for_update().get(pk=session.pk)
-        is_last = not point.is_over or locked.last_seq == last_number(point.turn.run)
+        is_last = not point.is_over or locked.last_seq == get_last_message_number(point.turn.run)
         if is_last and (not point.is_over or not endings.session_is_busy(locked)):
             return turns.start_turn(**start, session=session)
-    return from_branch(point, {}, {**start, "earlier": []})
+    return start_branch(point, {}, {**start, "earlier": []})
 
 
-def last_number(run: Run, **conditions: Any) -> int:
+def get_last_message_number(run: Run, **conditions: Any) -> int:
     """The number of the run's last message in its session; 0 if there is none."""
     rows = Message.objects.filter(run=run, session=run.session_id, **conditions)
     return rows.order_by("-seq").values_list("seq", flat=True).first() or 0
 
 
 @transaction.atomic
-def from_branch(point: Point, results: Mapping[UUID, JSON], start: dict[str, Any]) -> Turn:
-    """In a new session. What waited for these results is ended."""
+def start_branch(point: Point, results: Mapping[UUID, JSON], start: dict[str, Any]) -> Turn:
+    """Start the next turn in a new session. A run that waited for these results is ended."""
     run, user = point.turn.run, start["user"]
     assert run.session is not None
-    last = last_number(run) if point.is_over else last_number(run, role=Message.Role.USER)
+    last = get_last_message_number(run) if point.is_over else get_last_message_number(run, role=Message.Role.USER)
     if not last:
         raise Conflict(
             "The message of the previous response was deleted.",
@@ -155,7 +155,7 @@ def from_branch(point: Point, results: Mapping[UUID, JSON], start: dict[str, Any
         histories.add_made(session, list_made_messages(point, results), is_untrusted=run.has_untrusted)
     histories.add_sent(session, start.pop("earlier"))
     if point.open and not run.is_done:
-        turns.abandon(run, user)
+        turns.cancel_left_run(run, user)
     return turns.start_turn(**start, session=session)
 
 

@@ -162,7 +162,7 @@ def answer_waiting_run(
     lacking = {one for one in (*results, *declined) if one not in requests}
     if lacking and not requests and not decisions and (turn := find_undecided_turn(user, lacking)):
         return turn
-    lacking -= own_calls(lacking, {request.run_id for request in requests.values()})
+    lacking -= find_own_calls(lacking, {request.run_id for request in requests.values()})
     if lacking:
         raise Invalid(f"There is no call “{min(map(str, lacking))}” that waits for you.", code="unknown_call")
     results = {call: value for call, value in results.items() if call in requests}
@@ -192,10 +192,10 @@ def resume_matching_run(
 ) -> Turn | None:
     """The waiting run that these results of the caller's tools answer, if the request is the same otherwise.
 
-    `results` by the ids of the calls as the protocol writes them, `sent` the whole conversation, `more` as for begin.
-    None if no run waits for them, or if it was started with another agent, other messages, options or tools: then
-    what is sent holds, and a new run begins with it. The run that waited for an answer is ended. `has_pictures`: no
-    answer has a place for all of the results.
+    `results` by the ids of the calls as the protocol writes them, `sent` the whole conversation, `more` as for
+    start_turn. None if no run waits for them, or if it was started with another agent, other messages, options or
+    tools: then what is sent holds, and a new run begins with it. The run that waited for an answer is ended.
+    `has_pictures`: no answer can hold all of the results.
     """
     calls = {pk: value for id, value in results.items() if (pk := parse_hex_uuid(id))}
     if not results or len(calls) != len(results):
@@ -207,7 +207,7 @@ def resume_matching_run(
     runs = {row.run_id: row.run for row in rows}
     asked_for = {row.call_id for row in rows}
     others = set(calls) - asked_for
-    if len(runs) != 1 or others != own_calls(others, set(runs)):
+    if len(runs) != 1 or others != find_own_calls(others, set(runs)):
         return None
     [run] = runs.values()
     waits_for = set(run.inputs.open().values_list("call_id", flat=True))
@@ -215,11 +215,11 @@ def resume_matching_run(
     if is_same and is_same_conversation(run, sent):
         with suppress(AlreadyAnswered):  # by the same request, sent twice at once: this one is done anew
             return answer_waiting_run(user, calls)
-    abandon(run, user)
+    cancel_left_run(run, user)
     return None
 
 
-def abandon(run: Run, user: Any) -> None:
+def cancel_left_run(run: Run, user: Any) -> None:
     """End a run whose caller goes on without it."""
     with suppress(RunFinished):
         endings.cancel_run(run, by=user, reason=GONE_ON)
@@ -269,10 +269,11 @@ def is_own_work(run: Run, messages: list[SentMessage]) -> bool:
 def is_same_result(call: dict[str, JSON] | None, request: InputRequest) -> bool:
     if call is None or call["arguments"] != request.arguments:
         return False
-    return call["result"] == request.value or parsed_result(call["result"]) == request.value
+    return call["result"] == request.value or parse_result_text(call["result"]) == request.value
 
 
-def parsed_result(text: str) -> JSON:
+def parse_result_text(text: str) -> JSON:
+    """A result as JSON, if it is JSON that can be stored."""
     try:
         return parsers.parse_json_body(text.encode()) if text else text
     except ValueError:
@@ -286,7 +287,7 @@ def parse_hex_uuid(id: str) -> UUID | None:
         return None
 
 
-def own_calls(ids: Collection[UUID], runs: Collection[UUID]) -> set[UUID]:
+def find_own_calls(ids: Collection[UUID], runs: Collection[UUID]) -> set[UUID]:
     """Those of these calls that the agent made in one of the runs."""
     return set(ToolCallRecord.objects.filter(run__in=runs, pk__in=ids).values_list("pk", flat=True)) if ids else set()
 
@@ -295,7 +296,7 @@ def find_undecided_turn(user: Any, ids: Collection[UUID]) -> Turn | None:
     """The rest of the run that asked for approval of these calls, or None if none of them did."""
     runs = Run.objects.visible_to(user).select_related(*RUN_JOINS)
     run = runs.filter(approvals__call__in=ids).first()
-    if run is None or len(own_calls(ids, [run.pk])) != len(ids):
+    if run is None or len(find_own_calls(ids, [run.pk])) != len(ids):
         return None
     questions = RunEvent.objects.filter(run=run, type="approval.requested", data__call__in=[str(one) for one in ids])
     last = questions.order_by("-seq").values_list("seq", flat=True).first()

@@ -15,7 +15,7 @@ from registry.llm.attempts import ask_model
 from registry.llm.bids import Bid, bid
 from registry.llm.chat import Answer, ChatModel, ModelToolCall, Question
 from registry.llm.llms import chat_model
-from registry.llm.stops import Stopped, cut_before_stops
+from registry.llm.stops import StopFilter, cut_before_stops
 from registry.llm.watch import Watch
 
 JSON = Any
@@ -91,13 +91,13 @@ class LiveAgent:
         started = perf_counter()
         stopwatch = Stopwatch(started, on_delta)
         tools = (*self._offered(tool_names), *extra_tools)
-        stopped = Stopped(stopwatch.hear, stop) if stop else None
+        stop_filter = StopFilter(stopwatch.hear, stop) if stop else None
         question = Question(
             model_name=self.spec.model_name,
             messages=self._prompted(messages),
             tools=tools,
             output_schema=output_schema,
-            on_delta=(stopped or stopwatch).hear if on_delta else None,
+            on_delta=(stop_filter or stopwatch).hear if on_delta else None,
             watch=Watch(is_cancelled, deadline),
             on_thought=on_thought,
             must_call=must_call,
@@ -106,8 +106,8 @@ class LiveAgent:
         )
         model = self._model(max_tokens)
         answer, model_name, attempts = ask_model(model, question, self.spec.fallback_models)
-        if stopped:
-            stopped.end()
+        if stop_filter:
+            stop_filter.end()
             answer = replace(answer, text=cut_before_stops(answer.text, stop))
         if is_one_call:
             answer = replace(answer, calls=answer.calls[:1])

@@ -54,14 +54,6 @@ class HttpTransport:
         with errors(), outbound.until(max(0.0, until - monotonic())), self.posted(message, {}):
             pass
 
-    def reply(self, message: Message, seconds: float) -> None:
-        """Answer a request of the server from another thread: with the token that was used last, since a thread of its
-        own renews none.
-        """
-        more = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-        with errors(), outbound.until(seconds):
-            self._client.post(self._url, content=json.dumps(message), headers=self._own_headers() | more)
-
     def attach(self, stream: Left) -> None:
         """Go on with the session of another process."""
         self.session_id, self.version = stream.session_id, stream.version
@@ -160,8 +152,11 @@ class HttpTransport:
         return McpFailed("login_refused", "The server refused the secret, or requires one.", was_sent=False)
 
 
-class OwnStream:
-    """The stream that a server opens for what belongs to no answer, continued from its last event."""
+class ServerStream:
+    """The stream that a server opens for what belongs to no answer, continued from its last event.
+
+    One thread uses it, with a client of its own: another may close the session meanwhile.
+    """
 
     def __init__(self, transport: HttpTransport) -> None:
         self.position = Position()
@@ -200,9 +195,22 @@ class OwnStream:
         finally:
             response.close()
 
-    def close(self) -> None:
-        """May be called by another thread: what is being read ends."""
+    def reply(self, message: Message, seconds: float) -> None:
+        """Answer a request of the server: with the token that was used last, since this thread renews none. Raises
+        McpFailed.
+        """
+        accepted = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        headers = self._transport._own_headers() | accepted
+        with errors(), outbound.close_together(self._sockets), outbound.until(seconds):
+            self._client.post(self._transport._url, content=json.dumps(message), headers=headers)
+
+    def interrupt(self) -> None:
+        """May be called by another thread: what is being read or sent ends, and nothing else begins."""
         self._sockets.close()
+
+    def close_client(self) -> None:
+        """Only for the thread that uses the stream."""
+        self._client.close()
 
 
 class HttpExchange:

@@ -14,7 +14,6 @@ from plumbing.http import outbound
 from plumbing.waits import never
 
 from . import headers as metadata
-from .ears import Ear
 from .exceptions import InputRequired, McpFailed, McpRefused, SessionLost
 from .http import HttpTransport, pause_for_server
 from .messages import (
@@ -34,6 +33,7 @@ from .messages import (
     notification,
     request,
 )
+from .server_stream import ServerStreamReader
 from .sse import Position
 
 PROBE_S = 10.0  # how long a server may take to show that it knows the newest version
@@ -44,7 +44,6 @@ MODERN_ERRORS = frozenset([-32020, -32021, VERSION_REFUSED])
 URL_REQUIRED = -32042  # an earlier version's way to ask for a visit to a page before the call
 NO_ANSWER = frozenset(["server_refused", "bad_answer", "server_died", "timeout"])
 PREFIX = "io.modelcontextprotocol"
-REPLY_S = 10.0
 FIRST_POLL_S, LEAST_POLL_S, MOST_POLL_S = 1.0, 0.1, 10.0  # between two looks at a task
 
 
@@ -85,7 +84,7 @@ class Session:
     capabilities: dict[str, JSON] = field(default_factory=dict)
     tools_changed: bool = False
     list_ttl_s: float | None = None  # how long the server says that its list of tools stays fresh
-    ear: Ear | None = None
+    stream_reader: ServerStreamReader | None = None
     _open: list[Open] = field(default_factory=list)  # calls in progress that can ask a person, the newest last
     _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -286,17 +285,17 @@ class Session:
         raise question
 
     def _listen(self, until: float) -> None:
-        """Hear also what the server says outside of its answers, from the first call that may ask a person on."""
-        if self.ear is None and self.era == LEGACY and isinstance(self.transport, HttpTransport):
-            self.ear = Ear(self.transport, self._hear)
+        """Read also what the server sends outside of its answers, from the first call that may ask a person on."""
+        if self.stream_reader is None and self.era == LEGACY and isinstance(self.transport, HttpTransport):
+            self.stream_reader = ServerStreamReader(self.transport, self._answer_outside)
             try:
-                self.ear.open(until)
+                self.stream_reader.open(until)
             except McpFailed:
-                self.ear = None  # the run was cancelled meanwhile: the next call opens it
+                self.stream_reader = None  # the run was cancelled meanwhile: the next call opens it
                 raise
 
-    def _hear(self, came: Message) -> None:
-        """A message outside of any answer, on the thread of the ear. A question is the newest call's."""
+    def _answer_outside(self, came: Message) -> Message | None:
+        """The reply to a message outside of any answer, on the reader's thread. A question is the newest call's."""
         method = came.get("method")
         newest = self._open[-1] if self._open else None
         if method == "notifications/tools/list_changed":
@@ -304,26 +303,17 @@ class Session:
         elif method == "notifications/message" and newest is not None:
             newest.listener.on_log(get_params(came))
         if "id" not in came or "method" not in came:
-            return
+            return None
         if method != "elicitation/create":
-            self._reply({"jsonrpc": "2.0", "id": came["id"], **build_server_reply(method)})
-            return
+            return {"jsonrpc": "2.0", "id": came["id"], **build_server_reply(method)}
         result: JSON = {"action": "cancel"}
         if newest is not None and newest.stopped_by is None:
             result, newest.stopped_by = find_answer(came, newest)
-        if result is not None:
-            self._reply({"jsonrpc": "2.0", "id": came["id"], "result": result})
-
-    def _reply(self, message: Message) -> None:
-        assert isinstance(self.transport, HttpTransport)
-        try:
-            self.transport.reply(message, REPLY_S)
-        except McpFailed:
-            pass  # the server asks again, or ends its call
+        return None if result is None else {"jsonrpc": "2.0", "id": came["id"], "result": result}
 
     def stop_listening(self) -> None:
-        if self.ear is not None:
-            self.ear.stop()
+        if self.stream_reader is not None:
+            self.stream_reader.stop()
 
     def _cancel(self, identity: JSON, reason: str) -> None:
         """Tell the server, as far as the transport does not by itself; a server that is gone needs no word."""

@@ -230,7 +230,7 @@ def remove_left_session(connection: Connection, session_id: str) -> None:
         for key, kept in list(_kept.items()):
             if key[1] == connection.pk and getattr(kept.session.transport, "session_id", "") == session_id:
                 _kept.pop(key)
-                kept.session.stop_listening()  # the process that goes on hears the server
+                kept.session.stop_listening()  # the process that goes on reads the server's stream
 
 
 def drop(key: Key) -> None:

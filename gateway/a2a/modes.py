@@ -30,7 +30,7 @@ def read_modes(sent: Iterable[str]) -> list[str]:
     modes = [OLDER.get(mode, mode.partition(";")[0].strip().lower()) for mode in sent]
     if not all(SHAPE.fullmatch(mode) for mode in modes):
         raise refuse_output_modes("media types, such as text/plain")
-    if modes and not takes(modes, TEXT) and not takes(modes, DATA):
+    if modes and not accepts_type(modes, TEXT) and not accepts_type(modes, DATA):
         raise A2AError(
             f"This agent answers with {TEXT} or {DATA}, and you accept neither.",
             code="unsupported_content",
@@ -48,24 +48,24 @@ def get_output_modes(run: Run) -> list[str]:
     return run.metadata.get(MODES) or []
 
 
-def takes(modes: list[str], media_type: str) -> bool:
+def accepts_type(modes: list[str], media_type: str) -> bool:
     """Without modes a client takes everything."""
     kind, _, _ = media_type.partition("/")
     return not modes or bool({"*/*", f"{kind}/*", media_type} & set(modes))
 
 
-def tailor(artifact: dict[str, JSON], modes: list[str]) -> dict[str, JSON]:
+def convert_artifact(artifact: dict[str, JSON], modes: list[str]) -> dict[str, JSON]:
     """The artifact with parts that the client accepts."""
-    parts = [tailor_part(part, artifact, modes) for part in artifact["parts"]]
+    parts = [convert_artifact_part(part, artifact, modes) for part in artifact["parts"]]
     return {**artifact, "parts": parts}
 
 
-def tailor_part(part: dict[str, JSON], artifact: dict[str, JSON], modes: list[str]) -> dict[str, JSON]:
+def convert_artifact_part(part: dict[str, JSON], artifact: dict[str, JSON], modes: list[str]) -> dict[str, JSON]:
     if "data" in part:
-        return part if takes(modes, DATA) else {"text": render_result_value(part["data"])}
+        return part if accepts_type(modes, DATA) else {"text": render_result_value(part["data"])}
     if "text" in part:
-        return part if takes(modes, TEXT) else {"data": part["text"], "mediaType": DATA}
-    if takes(modes, part["mediaType"]):
+        return part if accepts_type(modes, TEXT) else {"data": part["text"], "mediaType": DATA}
+    if accepts_type(modes, part["mediaType"]):
         return part
     text = f"{part['filename']} ({part['mediaType']}): {file_url(artifact['artifactId'])}"
-    return {"text": text} if takes(modes, TEXT) else {"data": text, "mediaType": DATA}
+    return {"text": text} if accepts_type(modes, TEXT) else {"data": text, "mediaType": DATA}

@@ -27,7 +27,7 @@ from runs.rules import task_states
 from runs.rules.task_states import choose_task_state
 
 from .errors import A2AError
-from .modes import DATA, TEXT, get_output_modes, tailor, takes
+from .modes import DATA, TEXT, accepts_type, convert_artifact, get_output_modes
 from .requests import list_context_ids, raw
 
 JSON = Any
@@ -117,12 +117,12 @@ class Shown:
         has_output = isinstance(run.output, dict | list)
         reply = next((one for one in reversed(self.messages.get(run.pk, ())) if one.role == "assistant"), None)
         has_reply = run.is_done and reply is not None and bool(reply.text)
-        if has_output and not (has_reply and not takes(modes, DATA)):  # the reply says the same as text
-            yield tailor(output_artifact(run.output), modes)
+        if has_output and not (has_reply and not accepts_type(modes, DATA)):  # the reply says the same as text
+            yield convert_artifact(output_artifact(run.output), modes)
         for file in self.files.get(run.pk, ()):
-            yield tailor(file_artifact(file, is_inline=self.is_inline), modes)
-        if has_reply and reply is not None and not (has_output and not takes(modes, TEXT)):
-            yield tailor(reply_artifact(reply.text, reply.metadata.get(FINISH, "")), modes)
+            yield convert_artifact(file_artifact(file, is_inline=self.is_inline), modes)
+        if has_reply and reply is not None and not (has_output and not accepts_type(modes, TEXT)):
+            yield convert_artifact(reply_artifact(reply.text, reply.metadata.get(FINISH, "")), modes)
 
 
 def load_run_rows(runs: Sequence[Run], of_one: Select, of_many: Callable[[Any], QuerySet[Any]]) -> Iterable[Any]:

@@ -15,7 +15,7 @@ from runs.models import Run
 from runs.rules import task_states
 from runs.rules.task_states import choose_task_state
 
-from .modes import DATA, get_output_modes, tailor, takes
+from .modes import DATA, accepts_type, convert_artifact, get_output_modes
 from .modes import TEXT as TYPE_OF_TEXT
 from .tasks import asking, build_a2a_question, build_task_ids, error_message, output_artifact, reply_artifact
 
@@ -33,7 +33,7 @@ class Updates:
         self.asked: dict[str, dict[str, JSON]] = {}  # what the task waits for
         self.is_begun = False  # the reply's current text
         self.modes = get_output_modes(run)
-        self.takes_text = takes(self.modes, TYPE_OF_TEXT)
+        self.takes_text = accepts_type(self.modes, TYPE_OF_TEXT)
         self.said = ""  # where a client takes no text: it gets the reply as a whole
 
     def take(self, frame: Frame) -> Iterator[dict[str, JSON]]:
@@ -71,7 +71,7 @@ class Updates:
         if self.is_begun:
             yield self.artifact(reply_artifact("", self.reading.cut), append=True, lastChunk=True)
         has_output = isinstance(data["output"], dict | list)
-        if has_output and not (self.is_begun and not takes(self.modes, DATA)):
+        if has_output and not (self.is_begun and not accepts_type(self.modes, DATA)):
             yield self.artifact(output_artifact(data["output"]), lastChunk=True)
         if self.said and not has_output:
             yield self.artifact(reply_artifact(self.said, self.reading.cut), lastChunk=True)
@@ -85,7 +85,8 @@ class Updates:
 
     def artifact(self, artifact: dict[str, JSON], **more: bool) -> dict[str, JSON]:
         flags = {name: value for name, value in more.items() if value}
-        return {"artifactUpdate": {**build_task_ids(self.run), "artifact": tailor(artifact, self.modes), **flags}}
+        accepted = convert_artifact(artifact, self.modes)
+        return {"artifactUpdate": {**build_task_ids(self.run), "artifact": accepted, **flags}}
 
     def status(self, state: str, at: str | None, message: JSON = None) -> dict[str, JSON]:
         status = {"state": state, **({"timestamp": at} if at else {}), **({"message": message} if message else {})}

@@ -72,38 +72,39 @@ def find_waiting_card(rpc: RpcRequest, target: Target, run: Run) -> dict[str, JS
         return None
     own = set(questions.decidable(rpc).filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True))
     tools = ", ".join(f"“{row.tool}”" for row in rows)
+    link = build_approvals_link()
     words = (
-        f"The run waits for the user's approval of {tools}. The user decides in the card or at "
-        f"{build_approvals_link()}, and reads "
+        f"The run waits for the user's approval of {tools}. The user decides in the card or at {link}, and reads "
         "the outcome there. Do not call the tool again for it."
     )
-    structured = {"reply": "", "run": str(run.pk), "session": str(run.session_id or "")}
-    return {
+    open_approvals = [serialize_card_approval(rpc, run, row, row.pk in own) for row in rows]
+    result: dict[str, JSON] = {
         "content": [text(words)],
-        **({"structuredContent": structured} if target.kind == AGENT else {}),
         "_meta": {
             "muster/run": str(run.pk),
             "muster/status": str(Run.Status.WAITING),
-            META: {
-                "link": build_approvals_link(),
-                "open": [serialize_card_approval(rpc, run, row, row.pk in own) for row in rows],
-            },
+            META: {"link": link, "open": open_approvals},
         },
     }
+    if target.kind == AGENT:
+        result["structuredContent"] = {"reply": "", "run": str(run.pk), "session": str(run.session_id or "")}
+    return result
 
 
 def serialize_card_approval(rpc: RpcRequest, run: Run, row: Approval, may_decide: bool) -> dict[str, JSON]:
     arguments = render_result_value(row.arguments)
+    is_cut = len(arguments) > LONGEST
     facts = {"a": row.pk.hex, "r": run.pk.hex, "k": get_key_id(rpc)}
+    token = sessions.seal_client_facts(rpc, SALT, facts)
     return {
         "id": row.pk.hex,
         "tool": row.tool,
         "effect": row.effect,
         "reason": row.reason,
         "arguments": arguments[:LONGEST],
-        "is_cut": len(arguments) > LONGEST,
-        "may_decide": may_decide and len(arguments) <= LONGEST,
-        "token": sessions.seal_client_facts(rpc, SALT, facts),
+        "is_cut": is_cut,
+        "may_decide": may_decide and not is_cut,
+        "token": token,
     }
 
 

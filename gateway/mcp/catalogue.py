@@ -201,19 +201,26 @@ def serialize_mcp_tools(targets: Iterable[Target], version: str, card: JSON = No
     """Descriptions of tools as `tools/list` gives them. `card`: what links agents and chains to an MCP App."""
     targets = list(targets)
     effects = load_call_effects(targets)
-    return [
-        {
-            "name": one.name,
-            "title": one.row.name,
-            "description": one.spec.description or f"The {one.kind} “{one.row.name}”.",
-            "inputSchema": one.input_schema,
-            **({"outputSchema": schema} if (schema := find_promised_schema(one, bool(card))) else {}),
-            **({"execution": {"taskSupport": "optional"}} if version == LEGACY and one.kind != FUNCTION else {}),
-            "annotations": {"title": one.row.name, **hints(effects[one.name])},
-            **({"_meta": card} if card and one.kind != FUNCTION else {}),
-        }
-        for one in targets
-    ]
+    return [serialize_mcp_tool(one, version, card, effects[one.name]) for one in targets]
+
+
+def serialize_mcp_tool(target: Target, version: str, card: JSON, effects: set[str] | None) -> dict[str, JSON]:
+    tool: dict[str, JSON] = {
+        "name": target.name,
+        "title": target.row.name,
+        "description": target.spec.description or f"The {target.kind} “{target.row.name}”.",
+        "inputSchema": target.input_schema,
+        "annotations": {"title": target.row.name, **hints(effects)},
+    }
+    if schema := find_promised_schema(target, bool(card)):
+        tool["outputSchema"] = schema
+    if target.kind == FUNCTION:
+        return tool
+    if version == LEGACY:
+        tool["execution"] = {"taskSupport": "optional"}
+    if card:
+        tool["_meta"] = card
+    return tool
 
 
 def find_promised_schema(target: Target, may_wait: bool) -> dict[str, JSON] | None:

@@ -118,8 +118,8 @@ class Watch:
         return {*OFFERED, *own, *(name_event_channel(id) for id in ids)}
 
 
-class Ear:
-    """Hears the announcements on the channels of a stream."""
+class ChannelListener:
+    """Waits for announcements on the channels of a stream."""
 
     def __init__(self) -> None:
         self.news = asyncio.Event()
@@ -128,12 +128,12 @@ class Ear:
 
     def listen_to(self, channels: set[bytes]) -> None:
         for one in channels - self.channels:
-            LISTENER.subscribe(one, self.hear, loop=self.loop)
+            LISTENER.subscribe(one, self.on_announcement, loop=self.loop)
         for one in self.channels - channels:
-            LISTENER.unsubscribe(one, self.hear)
+            LISTENER.unsubscribe(one, self.on_announcement)
         self.channels = channels
 
-    def hear(self, message: bytes | None) -> None:
+    def on_announcement(self, message: bytes | None) -> None:
         self.news.set()
 
     async def wait(self, seconds: float) -> bool:
@@ -170,15 +170,15 @@ async def stream_watched_changes(watch: Watch) -> AsyncIterator[bytes]:
         uris = {"resourceSubscriptions": watch.uris()} if watch.uris() else {}
         granted = {**uris, **{LISTS[name]: True for name in watch.lists}}
         yield sse(watch.about("notifications/subscriptions/acknowledged", {"notifications": granted}))
-    ear = Ear()
+    listener = ChannelListener()
     try:
         while True:
             for one in await in_thread(watch.changed):
                 yield sse(one)
-            ear.listen_to(watch.channels())
-            if await ear.wait(QUIET_S):
+            listener.listen_to(watch.channels())
+            if await listener.wait(QUIET_S):
                 await asyncio.sleep(PAUSE_S)
             else:
                 yield HEARTBEAT
     finally:
-        ear.listen_to(set())
+        listener.listen_to(set())

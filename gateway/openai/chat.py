@@ -28,19 +28,15 @@ from .requests import (
     Prompt,
     Result,
     build_sent_call,
-    check_fields,
     iterate_turn_messages,
-    json_or_text,
     parse_answer_schema,
     parse_flag_field,
     parse_metadata_field,
     parse_openai_parts,
-    parse_sampling_params,
-    parse_stop,
-    parse_text_field,
-    read_tools,
     require_results,
+    set_results,
     split_last_message,
+    start_prompt,
 )
 from .views import OpenAIView, error_json, get_body_fields, of_started_run, status_of_failure
 
@@ -95,9 +91,7 @@ def start_chat_turn(request: Any, prompt: Prompt, metadata: dict[str, str], *, i
 
 def parse_chat_request(body: dict[str, JSON]) -> Prompt:
     """Raises Invalid."""
-    check_fields(body, FIELDS)
-    prompt = Prompt(parse_text_field(body, "model"), params=parse_sampling_params(body), stop=parse_stop(body))
-    read_tools(prompt, body, lambda entry: entry.get("function"))
+    prompt = start_prompt(body, FIELDS, lambda entry: entry.get("function"))
     prompt.output_schema = parse_answer_schema(body.get("response_format"), "response_format", "json_schema")
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
@@ -105,9 +99,7 @@ def parse_chat_request(body: dict[str, JSON]) -> Prompt:
     results = parse_chat_results(messages)
     sent = list(iterate_chat_messages(messages, results, prompt))
     if messages[-1].get("role") == "tool":
-        last = last_results(messages, results)
-        prompt.results = {id.removeprefix(CALL): json_or_text(result.text) for id, result in last.items()}
-        prompt.has_pictures = any(result.parts for result in last.values())
+        set_results(prompt, last_results(messages, results))
         prompt.earlier, prompt.continues = sent, True
     else:
         split_last_message(prompt, sent)

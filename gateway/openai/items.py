@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gateway import turns
 from gateway.reading import (
     APPROVAL,
     BEGIN,
@@ -24,6 +25,7 @@ from gateway.reading import (
     result_text,
 )
 from gateway.reading import CALL as CALLED
+from gateway.turns import Turn
 from runs.events.frames import Frame
 
 from .requests import CALL
@@ -56,6 +58,12 @@ class Items:
         for step in self.reading.take(frame):
             if maker := makers.get(step.kind):
                 yield from maker(step)
+
+    def take_stored(self, turn: Turn) -> None:
+        """All that the turn has stored so far; nobody needs the stream's events."""
+        for frame in turns.iterate_replayed_frames(turn, self.reading.pause):
+            for _ in self.take(frame):
+                pass
 
     # -- messages ---------------------------------------------------------------------------------------------------
 

@@ -53,7 +53,5 @@ def find_reply(user: Any, id: str, rest: str) -> dict[str, JSON] | None:
     if turn is None:
         return None
     items = Items(turn.id)
-    for frame in turns.iterate_replayed_frames(turn, items.reading.pause):
-        for _ in items.take(frame):
-            pass
+    items.take_stored(turn)
     return next((item for item in items.output if item["id"] == id), None)

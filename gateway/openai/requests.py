@@ -1,13 +1,13 @@
 """Bodies of OpenAI's APIs as messages of Muster. A field that Muster does not have is refused."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from agents.http import parsers
 from gateway.histories import SentMessage
 from gateway.parts import parse_image_url, refuse_content_part
+from gateway.turns import parse_result_text
 from registry.llm.chat import ANY
 
 JSON = Any
@@ -28,7 +28,7 @@ SAMPLING = {
 # Accepted and not used, since no client can be deceived by that. Hints for caches and abuse detection, and what a
 # client says about itself: Muster has the key's owner, and needs none of it. Wishes that a server may not follow: how
 # much a model thinks and writes is decided by the agent's definition, a seed promises nothing, and what `include` asks
-# for is absent also where there is none.
+# for may be missing from any answer.
 IGNORED = frozenset(
     [
         "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "stream_options", "service_tier",
@@ -82,6 +82,16 @@ class Prompt:
         return {"asked": options or None, "tools": self.tools or None, "untrusted_input": origin}
 
 
+def start_prompt(body: Mapping[str, JSON], fields: Iterable[str], function_of: Callable[[JSON], JSON]) -> Prompt:
+    """What both APIs say in the same way: the model, its parameters and the caller's tools. `fields`: all that the API
+    has; `function_of` as for read_tools. Raises Invalid.
+    """
+    check_fields(body, fields)
+    prompt = Prompt(parse_text_field(body, "model"), params=parse_sampling_params(body), stop=parse_stop(body))
+    read_tools(prompt, body, function_of)
+    return prompt
+
+
 def check_fields(body: Mapping[str, JSON], names: Iterable[str]) -> None:
     """Raises Invalid (unsupported_parameter) for the first field that would change something and is not here."""
     for name, value in body.items():
@@ -121,7 +131,7 @@ def parse_metadata_field(body: Mapping[str, JSON]) -> dict[str, str]:
     return value
 
 
-def read_tools(prompt: Prompt, body: Mapping[str, JSON], function_of: Any) -> None:
+def read_tools(prompt: Prompt, body: Mapping[str, JSON], function_of: Callable[[JSON], JSON]) -> None:
     """The tools that the caller executes, and how they are to be used; `function_of` finds the function in an entry.
 
     Tools of other types are executed by OpenAI, or are no functions. They are left out: a model never has to call a
@@ -135,11 +145,11 @@ def read_tools(prompt: Prompt, body: Mapping[str, JSON], function_of: Any) -> No
             raise refuse_content_part(f"tools.{place}.type", "A tool must have a type, such as “function”.")
         if entry["type"] == "function":
             prompt.tools.append(parse_function_tool(entry, f"tools.{place}", function_of))
-    choose(prompt, body.get("tool_choice"))
+    apply_tool_choice(prompt, body.get("tool_choice"))
     prompt.is_one_call = bool(prompt.tools) and not parse_flag_field(body, "parallel_tool_calls", default=True)
 
 
-def choose(prompt: Prompt, choice: JSON) -> None:
+def apply_tool_choice(prompt: Prompt, choice: JSON) -> None:
     """Narrow the tools to those that `tool_choice` leaves, and note a demanded call. Raises Invalid."""
     kind = choice.get("type") if isinstance(choice, dict) else choice
     if kind in (None, "auto"):
@@ -147,17 +157,17 @@ def choose(prompt: Prompt, choice: JSON) -> None:
     if kind == "none":
         prompt.tools = []
     elif kind == "required":
-        demand(prompt, ANY)
+        require_call(prompt, ANY)
     elif kind == "function" and isinstance(choice, dict):
-        demand(prompt, get_function_name(choice))
+        require_call(prompt, get_function_name(choice))
     elif kind == "allowed_tools" and isinstance(choice, dict):
-        allow(prompt, choice.get("allowed_tools", choice))
+        allow_tools(prompt, choice.get("allowed_tools", choice))
     else:
         message = "“tool_choice” can be auto, none, required, a function, or allowed_tools."
         raise refuse_content_part("tool_choice", message, "unsupported_parameter")
 
 
-def demand(prompt: Prompt, name: str) -> None:
+def require_call(prompt: Prompt, name: str) -> None:
     """The model has to call this tool; ANY: one of the caller's. Raises Invalid if it cannot."""
     names = [tool["name"] for tool in prompt.tools]
     if not names or name not in (ANY, *names):
@@ -165,14 +175,14 @@ def demand(prompt: Prompt, name: str) -> None:
     prompt.tool_choice = name
 
 
-def allow(prompt: Prompt, allowed: JSON) -> None:
+def allow_tools(prompt: Prompt, allowed: JSON) -> None:
     mode = allowed.get("mode", "auto") if isinstance(allowed, dict) else None
     if mode not in ("auto", "required"):
         raise refuse_content_part("tool_choice", "The mode of allowed_tools can be auto or required.")
     names = {get_function_name(entry) for entry in allowed.get("tools") or () if isinstance(entry, dict)}
     prompt.tools = [tool for tool in prompt.tools if tool["name"] in names]
     if mode == "required":
-        demand(prompt, ANY)
+        require_call(prompt, ANY)
 
 
 def get_function_name(entry: dict[str, JSON]) -> str:
@@ -189,7 +199,7 @@ def parse_stop(body: Mapping[str, JSON]) -> list[str]:
     return [text for text in texts if text]
 
 
-def parse_function_tool(entry: dict[str, JSON], place: str, function_of: Any) -> dict[str, JSON]:
+def parse_function_tool(entry: dict[str, JSON], place: str, function_of: Callable[[JSON], JSON]) -> dict[str, JSON]:
     function = function_of(entry)
     if not isinstance(function, dict):
         raise refuse_content_part(place, "A function tool must describe its function.")
@@ -244,14 +254,6 @@ def call_id(value: JSON, param: str) -> UUID:
         raise refuse_content_part(param, f"There is no call “{str(value)[:80]}” that waits for you.", "unknown_call")
 
 
-def json_or_text(text: str) -> JSON:
-    """A result as JSON, if it is JSON that can be stored."""
-    try:
-        return parsers.parse_json_body(text.encode()) if text else text
-    except ValueError:
-        return text
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of a call: its text, and its pictures and files, which stand after it as a message."""
@@ -264,6 +266,12 @@ class Result:
         parts = parse_openai_parts("" if content is None else content, param)
         texts = [part["text"] for part in parts if part["type"] == "text"]
         return cls("\n".join(texts), [part for part in parts if part["type"] != "text"])
+
+
+def set_results(prompt: Prompt, results: Mapping[str, Result]) -> None:
+    """Results that the request ends in, by the ids of the calls."""
+    prompt.results = {id.removeprefix(CALL): parse_result_text(result.text) for id, result in results.items()}
+    prompt.has_pictures = any(result.parts for result in results.values())
 
 
 def iterate_turn_messages(
@@ -292,7 +300,7 @@ def has_content(parts: list[dict[str, JSON]]) -> bool:
 
 def build_sent_call(id: JSON, name: JSON, arguments: JSON, result: str) -> dict[str, JSON]:
     """A call in the form of Message.tool_calls."""
-    read = json_or_text(str(arguments or "{}"))
+    read = parse_result_text(str(arguments or "{}"))
     return {"id": str(id)[:128], "name": str(name)[:64], "arguments": read if isinstance(read, dict) else {},
             "result": result}  # fmt: skip
 

@@ -33,27 +33,22 @@ from runs.queue import endings
 from . import references, summaries
 from .items import Items, usage_json
 from .requests import (
-    CALL,
     SAMPLING,
     Prompt,
     Result,
     build_sent_call,
     call_id,
-    check_fields,
     has_content,
     iterate_result_pictures,
     iterate_turn_messages,
-    json_or_text,
     parse_answer_schema,
     parse_flag_field,
     parse_metadata_field,
     parse_openai_parts,
-    parse_sampling_params,
-    parse_stop,
-    parse_text_field,
-    read_tools,
     require_results,
+    set_results,
     split_last_message,
+    start_prompt,
 )
 from .views import OpenAIView, get_body_fields
 
@@ -64,6 +59,13 @@ FIELDS = (
 )  # fmt: skip
 MOST_ITEMS = 100  # of one page
 ECHO = "openai"  # where a run's metadata keeps what the response repeats of its request
+# What a response says of its request where the request does not say it.
+DEFAULTS: dict[str, JSON] = {
+    "previous_response_id": None, "instructions": None, "tool_choice": "auto", "metadata": {}, "store": True,
+    "background": False, "user": None, "safety_identifier": None, "prompt_cache_key": None, "truncation": "disabled",
+    "parallel_tool_calls": True, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0, "top_logprobs": 0,
+    "temperature": 1, "reasoning": None, "max_output_tokens": None, "max_tool_calls": None, "service_tier": "default",
+}  # fmt: skip
 PREFIX = "resp_"
 CALLS = ("function_call", "custom_tool_call", "mcp_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
@@ -114,11 +116,11 @@ def start_response_turn(
     }  # fmt: skip
     if previous is None and prompt.has_results_alone:
         calls = [call_id(id, "input") for id in prompt.results]
-        previous = branches.turn_that_asked(request.user, calls)
+        previous = branches.find_asking_turn(request.user, calls)
         if previous is None:
             return turns.answer_waiting_run(request.user, dict.fromkeys(calls))  # says why that cannot be
     if previous:
-        return branches.follow(
+        return branches.continue_turn(
             previous,
             results={call_id(id, "input"): value for id, value in prompt.results.items()},
             earlier=prompt.earlier,
@@ -246,7 +248,8 @@ def item_json(row: Message) -> dict[str, JSON]:
 def parse_item_page(query: Any) -> tuple[int, bool, UUID | None]:
     """The size of the page, whether the newest come first, and behind which item it begins. Raises Invalid."""
     limit, order, after = query.get("limit", "20"), query.get("order", "desc"), query.get("after", "")
-    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= MOST_ITEMS):
+    is_number = limit.isascii() and limit.isdigit() and len(limit) < 6
+    if not is_number or not 1 <= int(limit) <= MOST_ITEMS:
         raise refuse_content_part("limit", f"“limit” must be a number from 1 to {MOST_ITEMS}.")
     if order not in ("asc", "desc"):
         raise refuse_content_part("order", "“order” can be asc or desc.")
@@ -261,9 +264,7 @@ def parse_item_page(query: Any) -> tuple[int, bool, UUID | None]:
 
 def parse_response_request(body: dict[str, JSON], user: Any = None) -> Prompt:
     """`user`: whose earlier items the input may refer to. Raises Invalid."""
-    check_fields(body, FIELDS)
-    prompt = Prompt(parse_text_field(body, "model"), params=parse_sampling_params(body), stop=parse_stop(body))
-    read_tools(prompt, body, lambda entry: entry)
+    prompt = start_prompt(body, FIELDS, lambda entry: entry)
     text = body.get("text") or {}
     prompt.output_schema = parse_answer_schema(
         text.get("format") if isinstance(text, dict) else text, "text.format", None
@@ -288,9 +289,7 @@ def read_items(prompt: Prompt, items: list[dict[str, JSON]], *, continues_anothe
     is_elsewhere = continues_another or prompt.has_results_alone
     if others and not is_elsewhere:
         raise refuse_content_part("input", f"There is no call “{min(others)[:80]}” in the input.", "unknown_call")
-    answered = others if is_elsewhere else last
-    prompt.results = {id.removeprefix(CALL): json_or_text(result.text) for id, result in answered.items()}
-    prompt.has_pictures = any(result.parts for result in answered.values())
+    set_results(prompt, others if is_elsewhere else last)
     sent = list(iterate_response_messages(items, results, prompt))
     if is_elsewhere:
         sent = [one for id, result in others.items() for one in iterate_result_pictures(id, result)] + sent
@@ -431,9 +430,7 @@ def response_json(turn: Turn) -> dict[str, JSON]:
     """The response as its rows say now."""
     refresh(turn.run)
     items = load_turn_items(turn)
-    for frame in turns.iterate_replayed_frames(turn, items.reading.pause):
-        for _ in items.take(frame):
-            pass
+    items.take_stored(turn)
     return serialize_openai_response(turn, items, status_of_run(turn.run))
 
 
@@ -459,43 +456,50 @@ def refresh(run: Run) -> None:
 
 
 def serialize_openai_response(turn: Turn, items: Items, of_run: str) -> dict[str, JSON]:
-    run, echo = turn.run, get_request_echo(turn.run)
-    end, status = items.reading.end or {}, items.status(of_run)
-    error = end.get("error") if status == "failed" else None
-    used = items.reading.spent(turn)
+    status = items.status(of_run)
     return {
         "id": PREFIX + turn.id,
         "object": "response",
-        "created_at": int(run.created_at.timestamp()),
-        "completed_at": int(run.finished_at.timestamp()) if run.finished_at and status == "completed" else None,
-        "status": status,
-        "incomplete_details": {"reason": items.incomplete_reason()} if status == "incomplete" else None,
-        "error": {"code": error["code"], "message": error["message"]} if error else None,
-        "model": echo.get("model") or (run.agent.name if run.agent else turns.ROUTER),
         "output": items.output,
-        "usage": usage_json(used) if status in ("completed", "incomplete", "failed") else None,
-        "previous_response_id": echo.get("previous_response_id"),
-        "instructions": echo.get("instructions"),
-        "tools": [tool_json(tool) for tool in echo.get("tools", ())],
-        "tool_choice": echo.get("tool_choice", "auto"),
-        "text": {"format": {"type": "text"}, **echo.get("text", {})},
-        "metadata": echo.get("metadata", {}),
-        "store": echo.get("store", True),
-        "background": echo.get("background", False),
-        "user": echo.get("user"),
-        "safety_identifier": echo.get("safety_identifier"),
-        "prompt_cache_key": echo.get("prompt_cache_key"),
-        **FIXED,
-        "parallel_tool_calls": echo.get("parallel_tool_calls", True),
-        **{name: echo[name] for name in SAMPLING if name in echo},
+        **serialize_response_state(turn, items, status),
+        **serialize_request_echo(turn.run),
     }
 
 
-FIXED: dict[str, JSON] = {
-    "truncation": "disabled", "parallel_tool_calls": True, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0,
-    "top_logprobs": 0, "temperature": 1, "reasoning": None, "max_output_tokens": None, "max_tool_calls": None,
-    "service_tier": "default",
-}  # fmt: skip
+def serialize_response_state(turn: Turn, items: Items, status: str) -> dict[str, JSON]:
+    """How far the response is, and how it ended."""
+    run = turn.run
+    end = items.reading.end or {}
+    state: dict[str, JSON] = {
+        "created_at": int(run.created_at.timestamp()),
+        "completed_at": None,
+        "status": status,
+        "incomplete_details": None,
+        "error": None,
+        "usage": None,
+    }
+    if status == "completed" and run.finished_at:
+        state["completed_at"] = int(run.finished_at.timestamp())
+    if status == "incomplete":
+        state["incomplete_details"] = {"reason": items.incomplete_reason()}
+    if status == "failed" and (error := end.get("error")):
+        state["error"] = {"code": error["code"], "message": error["message"]}
+    if status in ("completed", "incomplete", "failed"):
+        state["usage"] = usage_json(items.reading.spent(turn))
+    return state
+
+
+def serialize_request_echo(run: Run) -> dict[str, JSON]:
+    """The fields of a response that repeat its request."""
+    echo = get_request_echo(run)
+    agent = run.agent.name if run.agent else turns.ROUTER
+    return {
+        **DEFAULTS,
+        **{name: echo[name] for name in (*DEFAULTS, *SAMPLING) if name in echo},
+        "model": echo.get("model") or agent,
+        "tools": [tool_json(tool) for tool in echo.get("tools", ())],
+        "text": {"format": {"type": "text"}, **echo.get("text", {})},
+    }
 
 
 def tool_json(tool: dict[str, JSON]) -> dict[str, JSON]:

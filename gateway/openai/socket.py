@@ -53,31 +53,31 @@ class ResponsesConsumer(Authenticated):
             self.own[id] = previous
             async for event in bound(turn.run, stream_response_events(turn), self.user):
                 if event:
-                    await self.tell(event, id)
+                    await self.send_event(event, id)
         except MusterError as error:
             status = convert_openai_status(error.status)
             error_data = {"message": str(error), "code": error.code, "hint": error.hint, "details": error.details}
-            await self.fail(previous, status, convert_openai_error(error_data, status))
+            await self.send_failure(previous, status, convert_openai_error(error_data, status))
         except FeedBroken as error:
-            await self.fail(previous, 503, error_json(str(error), "feed_broken", 503))
+            await self.send_failure(previous, 503, error_json(str(error), "feed_broken", 503))
         except Exception:  # nobody awaits this task: without a word the socket would be mute
             log.exception("A response over a WebSocket failed")
             await self.close_broken()
 
-    async def tell(self, event: dict[str, JSON], id: str) -> None:
+    async def send_event(self, event: dict[str, JSON], id: str) -> None:
         """The client may ask for the next response as soon as it has read the last event of this one."""
         if event["type"] in LAST:
             self.is_busy = False
         if event["type"] == "response.failed":
-            self.forget(id)
+            self.forget_chain(id)
         await self.send_json(event)
 
-    async def fail(self, previous: str, status: int, error: dict[str, JSON]) -> None:
-        self.forget(previous)
+    async def send_failure(self, previous: str, status: int, error: dict[str, JSON]) -> None:
+        self.forget_chain(previous)
         self.is_busy = False
         await self.send_json({"type": "error", "status": status, "error": error})
 
-    def forget(self, id: str) -> None:
+    def forget_chain(self, id: str) -> None:
         """A failed continuation ends its chain: what this connection alone knows of it cannot be continued."""
         while id in self.own:
             id = self.own.pop(id)

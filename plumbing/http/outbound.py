@@ -45,6 +45,7 @@ class Sockets:
         with self._lock:
             if self._is_closed:
                 raise OverTime("The work that made this request has ended.")
+            self._open = [one for one in self._open if one.fileno() != -1]  # those that are not closed yet
             self._open.append(opened)
 
     def close(self) -> None:

@@ -219,11 +219,11 @@ def read_pieces(message: dict[str, JSON]) -> list[CallPiece]:
         calls = [calls]
     if not isinstance(calls, list) or not calls:
         old = message.get("function_call")  # the form before `tool_calls`
-        return [read_piece({"index": 0, "function": old})] if isinstance(old, dict) else []
-    return [read_piece(call) for call in calls if isinstance(call, dict)]
+        return [read_call_piece({"index": 0, "function": old})] if isinstance(old, dict) else []
+    return [read_call_piece(call) for call in calls if isinstance(call, dict)]
 
 
-def read_piece(call: dict[str, JSON]) -> CallPiece:
+def read_call_piece(call: dict[str, JSON]) -> CallPiece:
     function = call.get("function")
     if not isinstance(function, dict):
         function = call if "name" in call else {}

@@ -144,7 +144,7 @@ def read_response(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
 
 def read_item(builder: AnswerBuilder, item: dict[str, JSON], index: int) -> None:
     if item.get("type") == "function_call":
-        builder.add_whole_call(read_piece(item, index))
+        builder.add_whole_call(read_call_piece(item, index))
     elif item.get("type") == "message":
         read_response_message(builder, item)
     elif item.get("type") == "reasoning":
@@ -170,12 +170,12 @@ def keep_item(builder: AnswerBuilder, item: dict[str, JSON], index: int) -> None
         builder.add_field(ORDER, [{"index": index, "type": kind, **phase}])
 
 
-def read_piece(item: dict[str, JSON], index: JSON) -> CallPiece:
+def read_call_piece(item: dict[str, JSON], index: JSON) -> CallPiece:
     return CallPiece.of(index, item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments"))
 
 
 def list_objects(value: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
-    """The objects in the list of this name; what is no list has none."""
+    """The objects in the list of this name; empty if there is no such list."""
     entries = value.get(name)
     if not isinstance(entries, list):
         return []
@@ -211,7 +211,7 @@ def read_ending(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
 def read_added(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
     item = event.get("item")
     if isinstance(item, dict) and item.get("type") == "function_call":
-        builder.add_pieces([read_piece({**item, "arguments": ""}, event.get("output_index"))])
+        builder.add_pieces([read_call_piece({**item, "arguments": ""}, event.get("output_index"))])
 
 
 def read_call_delta(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
@@ -228,7 +228,7 @@ def read_done(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
     if not isinstance(item, dict):
         return
     if item.get("type") == "function_call":
-        builder.add_whole_call(read_piece(item, index))
+        builder.add_whole_call(read_call_piece(item, index))
     keep_item(builder, item, index if isinstance(index, int) else 0)
 
 

@@ -9,8 +9,8 @@ def cut_before_stops(text: str, stops: Sequence[str]) -> str:
     return text[: min(places)] if places else text
 
 
-class Stopped:
-    """Hands pieces of a text on as far as no stop is in them. `end` hands on what was held back."""
+class StopFilter:
+    """Passes pieces of a text on, up to the first stop. `end` passes on what was held back."""
 
     def __init__(self, listener: Callable[[str], None], stops: Sequence[str]) -> None:
         self._listener = listener
@@ -25,21 +25,21 @@ class Stopped:
         before = cut_before_stops(text, self._stops)
         if len(before) < len(text):
             self._is_over = True
-            self._hand_on(before)
+            self._pass_on(before)
             return
-        self._held = text[len(text) - self._length_of_beginning(text) :]
-        self._hand_on(text[: len(text) - len(self._held)])
+        self._held = text[len(text) - self._measure_beginning(text) :]
+        self._pass_on(text[: len(text) - len(self._held)])
 
     def end(self) -> None:
         if not self._is_over:
-            self._hand_on(self._held)
+            self._pass_on(self._held)
 
-    def _length_of_beginning(self, text: str) -> int:
+    def _measure_beginning(self, text: str) -> int:
         """How many characters at the end may be the beginning of a stop."""
         longest = max(len(stop) for stop in self._stops) - 1
         sizes = range(min(longest, len(text)), 0, -1)
         return next((size for size in sizes if any(stop.startswith(text[-size:]) for stop in self._stops)), 0)
 
-    def _hand_on(self, text: str) -> None:
+    def _pass_on(self, text: str) -> None:
         if text:
             self._listener(text)

@@ -158,9 +158,9 @@ class WireModel:
         messages = question.messages
         if question.output_schema is not None and "response_format" in refused:
             messages = with_instruction(messages, question.output_schema)
-        is_unheard = "tool_choice" in refused or not self._dialect.forces_calls
-        if question.must_call and question.tools and is_unheard:
-            messages = with_order(messages, question.must_call)
+        is_not_forced = "tool_choice" in refused or not self._dialect.forces_calls
+        if question.must_call and question.tools and is_not_forced:
+            messages = add_call_order(messages, question.must_call)
         account = "" if "kept" in refused else by
         return normalise(
             messages,
@@ -212,7 +212,7 @@ def with_instruction(messages: Sequence[dict[str, JSON]], schema: dict[str, JSON
     return [*messages, {"role": "system", "content": text}]
 
 
-def with_order(messages: Sequence[dict[str, JSON]], must_call: str) -> list[dict[str, JSON]]:
+def add_call_order(messages: Sequence[dict[str, JSON]], must_call: str) -> list[dict[str, JSON]]:
     """For servers that cannot force a call: the order as a last system instruction."""
     which = "one of the tools" if must_call == ANY else f"the tool {must_call}"
     return [*messages, {"role": "system", "content": f"Answer with a call of {which}, not with text."}]

@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from connectors.mcp import ears, session
+from connectors.mcp import server_stream, session
 from connectors.mcp.exceptions import InputRequired, McpFailed
 from connectors.mcp.http import HttpTransport
 from connectors.mcp.messages import LEGACY
@@ -151,7 +151,7 @@ ODD = [
 
 @pytest.mark.parametrize("answer", ODD, ids=range(len(ODD)))
 def test_whatever_the_stream_holds_the_call_is_answered(fake, answer, open_session, monkeypatch):
-    monkeypatch.setattr(ears, "LEAST_PAUSE_S", 0.0)
+    monkeypatch.setattr(server_stream, "LEAST_PAUSE_S", 0.0)
     fake.continued = lambda asked: answer
     one = open_session(fake.address)
     assert text_of(one.call_tool("echo", {"text": "x"}, soon(), listener=Listener())) == "x"
@@ -164,7 +164,7 @@ def test_a_server_that_does_not_answer_the_get_costs_a_second_once(fake, open_se
     one = open_session(fake.address)
     began = monotonic()
     one.call_tool("echo", {"text": "x"}, soon(), listener=Listener())
-    assert monotonic() - began < ears.OPENS_S + 1.5
+    assert monotonic() - began < server_stream.OPENS_S + 1.5
     began = monotonic()
     one.call_tool("echo", {"text": "x"}, soon(), listener=Listener())
     assert monotonic() - began < 0.9
@@ -191,3 +191,24 @@ def test_a_question_outside_of_any_call_is_cancelled(fake, open_session):
         assert monotonic() < until
     said.set()
     assert answers[0] == {"jsonrpc": "2.0", "id": "q", "result": {"action": "cancel"}}
+
+
+def test_a_session_may_be_closed_while_a_request_of_the_server_is_answered(fake, monkeypatch, caplog):
+    asked, closed = threading.Event(), threading.Event()
+
+    def answer_late(method):
+        asked.set()
+        closed.wait(5)
+        return {"result": {}}
+
+    monkeypatch.setattr(session, "build_server_reply", answer_late)
+    fake.continued = lambda _: stream(asking("p", "ping")) if not asked.is_set() else Answer(405)
+    one = session.open_server_session(lambda: transport(fake.address), soon(), LEGACY)
+    one.call_tool("echo", {"text": "x"}, soon(), listener=Listener())
+    assert asked.wait(5)
+    one.close()
+    closed.set()
+    for reader in [thread for thread in threading.enumerate() if thread.name == "mcp-server-stream"]:
+        reader.join(5)
+        assert not reader.is_alive()
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []

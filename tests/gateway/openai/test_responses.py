@@ -26,6 +26,8 @@ def test_a_response_and_the_next_one_in_its_conversation(client, model):
     assert [one["content"] for one in model.requests[1]["messages"]] == ["I am Alice.", "Hello Alice.", "Who am I?"]
     assert client.responses.retrieve(first.id).output_text == "Hello Alice."
     items = client.responses.input_items.list(second.id).data
+    with pytest.raises(openai.BadRequestError, match="“limit”"):  # zeros before it raise no bound
+        client.responses.input_items.list(second.id, extra_query={"limit": "0000010000"})
     assert [item.content[0].text for item in items] == ["Who am I?"]
 
 
