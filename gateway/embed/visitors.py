@@ -28,7 +28,8 @@ TO_SHOW = (
     "key", "origins", "title", "greeting", "suggestions", "colour", "max_characters", "agent__name",
     "owner__is_superuser", "owner__is_active",
 )  # fmt: skip
-# Anybody may ask for it, so its SQL is built once: building it costs most of such a request.
+# Anybody may ask for them, so their SQL is built once: building it costs most of such a request.
+USED_EMBED = Select(lambda at: Embed.objects.open().filter(key=at.key).order_by()[:1], key=CharField())
 SHOWN_EMBED = Select(
     lambda at: (
         Embed.objects.open()
@@ -53,7 +54,8 @@ def load_open_embed(key: str, *, to_show: bool = False) -> Embed:
 
 def open_embed(key: str, *, to_show: bool = False) -> Embed | None:
     """Whole rows of the agent, its version and its provider cost a stranger's look twice as much."""
-    embed = SHOWN_EMBED.first(key=key) if to_show else Embed.objects.open().filter(key=key).first()
+    select = SHOWN_EMBED if to_show else USED_EMBED
+    embed = select.first(key=key)
     return embed if embed and roles.allows(embed.owner, roles.ACT) else None
 
 

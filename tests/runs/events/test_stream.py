@@ -338,11 +338,14 @@ async def test_streams_end_when_their_run_is_gone(run, tell, monkeypatch):
     watchers = [Watcher(run), Watcher(run)]
     await tell("tool.log")
     await asyncio.gather(*(one.has(lambda one: one.numbers == [1, 2]) for one in watchers))
-    text = asyncio.create_task(in_one(stream.as_sse(stream.in_batches(copy(run)))))
-    await in_thread(lambda: Run.objects.filter(pk=run.pk).delete())
+    text = stream.as_sse(stream.in_batches(copy(run)))
     async with asyncio.timeout(60):
+        begin = b""
+        while b"event: tool.log" not in begin:
+            begin += await anext(text)
+        await in_thread(lambda: Run.objects.filter(pk=run.pk).delete())
         ends = await asyncio.gather(*(one.task for one in watchers), return_exceptions=True)
-        assert b"event: tool.log" in await text
+        await in_one(text)
     assert [type(end) for end in ends] == [feed.FeedBroken] * 2
     assert {frame.type for one in watchers for frame in one.frames if frame.seq is None} == {"heartbeat"}
     assert not feed.FEEDS[asyncio.get_running_loop()]
