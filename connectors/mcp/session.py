@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
 
+from plumbing import waits
 from plumbing.http import outbound
 from plumbing.waits import never
 
@@ -37,6 +38,7 @@ from .server_stream import ServerStreamReader
 from .sse import Position
 
 PROBE_S = 10.0  # how long a server may take to show that it knows the newest version
+FIRST_EVENT_S = 1.0  # how long a question waits for the event from which its call can be continued
 MAX_PAGES = 50
 METHOD_MISSING = -32601
 VERSION_REFUSED = -32022
@@ -308,6 +310,7 @@ class Session:
             return {"jsonrpc": "2.0", "id": came["id"], **build_server_reply(method)}
         result: JSON = {"action": "cancel"}
         if newest is not None and newest.stopped_by is None:
+            wait_for_first_event(newest)
             result, newest.stopped_by = find_answer(came, newest)
         return None if result is None else {"jsonrpc": "2.0", "id": came["id"], "result": result}
 
@@ -443,6 +446,11 @@ def find_answer(came: Message, begun: Open) -> tuple[JSON, InputRequired | None]
     key = str(came["id"])
     state = None if stream is None else serialize_left_stream(stream, begun.identity, {key: came["id"]})
     return None, InputRequired({key: {"method": "elicitation/create", "params": params}}, state)
+
+
+def wait_for_first_event(begun: Open) -> None:
+    """A question on another connection may overtake the event from which the call's own stream can be continued."""
+    waits.sleep_until(FIRST_EVENT_S, lambda: begun.exchange.left() is not None)
 
 
 def get_params(message: Message) -> dict[str, JSON]:
