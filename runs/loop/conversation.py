@@ -6,6 +6,7 @@ approval the run reads its rows and continues. Nothing is only kept in memory.
 
 import json
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,14 +28,15 @@ from runs.calls.offers import COMPLETE
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
 from runs.intake import caller_tools, checks
-from runs.models import ModelCall, Run, ToolCallRecord
+from runs.models import Message, ModelCall, Run, Session, ToolCallRecord
 from runs.queue import budgets, endings
 from runs.queue.leases import Lease
 from runs.rules import incomplete_calls, stuck
 from runs.rules.answers import Step
 from runs.rules.replies import parse_reply_json
+from runs.rules.verdicts import DENY, REPLACE
 
-from . import agent, facts, guards, memory, shortening, summary
+from . import agent, facts, prompt
 
 Status = Run.Status
 CUT = {"length": "the answer was cut off", "content_filter": "the model declined to answer"}
@@ -43,6 +45,8 @@ EMPTY = {
     "length": "the model returned no answer before it reached its limit; set a higher max_tokens",
     "content_filter": "the model declined to answer, and gave no reason",
 }
+DENIED = "message_denied"
+CHECKED = "message_in"  # in the run's policy: its message was checked
 OUT_OF_STEPS = "You have no steps left. Answer now with what you have, without tools."
 
 
@@ -83,13 +87,13 @@ class Conversation:
     def hold(self) -> None:
         """Take turns until there is a reply."""
         self.require_shared()
-        guards.check_message(self.run, self.lease, self.hooks)
+        self.check_message()
         is_whole = self.run.session is not None and self.run.session.is_sent_whole
         if not is_whole:  # else the caller keeps the conversation
-            summary.keep_up(self.run, self.live, self.lease)
-        spec = shortening.all_context(self.spec) if is_whole else self.spec
+            prompt.keep_up(self.run, self.live, self.lease)
+        spec = prompt.all_context(self.spec) if is_whole else self.spec
         self.messages = facts.opening(self.run) or model_messages.opening(
-            self.run, spec, memory.render_memories(self.run, self.lease)
+            self.run, spec, prompt.render_memories(self.run, self.lease)
         )
         if self.run.turns or self.run.attempt > 1:
             self.catch_up()
@@ -97,7 +101,7 @@ class Conversation:
         while True:
             check_alive(self.run, self.lease)
             reply, requested = self.turn()
-            reply = guards.checked_reply(self, reply)
+            reply = self.check_reply(reply)
             if requested:
                 self.make_calls(reply, requested)
             elif self.conclude(reply):
@@ -169,7 +173,7 @@ class Conversation:
         meanwhile.
         """
         turn = self.run.turns + 1
-        while shortening.is_too_long(self.messages, self.live.window) and self.shorten(turn):
+        while prompt.is_too_long(self.messages, self.live.window) and self.shorten(turn):
             pass  # a request that the model cannot read is not worth its time
         is_streamed = not self.hooks.at("message_out") and events.has_watchers(self.run.pk)
         deltas = events.Deltas(self.run.pk, turn) if is_streamed else None
@@ -200,13 +204,13 @@ class Conversation:
 
     def shorten(self, turn: int) -> bool:
         """Show the model less of the conversation, which was too long for it. False if nothing can be left out."""
-        if self.shortened >= shortening.MOST:
+        if self.shortened >= prompt.MAX_SHORTENINGS:
             return False
-        before, number = shortening.measure_messages(self.messages), len(self.messages)
-        while self.shortened < shortening.MOST and shortening.measure_messages(self.messages) >= before:
+        before, number = prompt.measure_messages(self.messages), len(self.messages)
+        while self.shortened < prompt.MAX_SHORTENINGS and prompt.measure_messages(self.messages) >= before:
             self.shortened += 1
             self.messages = self.shorter_messages()
-        after = shortening.measure_messages(self.messages)
+        after = prompt.measure_messages(self.messages)
         if after >= before:
             return False
         data = {"turn": turn, "left_out": max(0, number - len(self.messages)), "characters": before - after}
@@ -218,13 +222,13 @@ class Conversation:
     def shorter_messages(self) -> list[dict[str, Any]]:
         notes = self.messages[-1:] if self.messages[-1].get("content") == OUT_OF_STEPS else []
         is_whole = self.run.session is not None and self.run.session.is_sent_whole
-        spec = shortening.less_context(self.spec, self.shortened - 1 if is_whole else self.shortened)
-        summary.keep_up(self.run, self.live.changed(spec), self.lease)
+        spec = prompt.less_context(self.spec, self.shortened - 1 if is_whole else self.shortened)
+        prompt.keep_up(self.run, self.live.changed(spec), self.lease)
         messages = facts.opening(self.run) or model_messages.opening(
-            self.run, spec, memory.render_memories(self.run, self.lease)
+            self.run, spec, prompt.render_memories(self.run, self.lease)
         )
         messages += model_messages.turns(self.run, model_messages.answers(self.run))
-        return shortening.cut_results([*messages, *notes], self.shortened)
+        return prompt.cut_results([*messages, *notes], self.shortened)
 
     def write_answer(self, reply: ModelReply, calls: list[dict[str, Any]]) -> events.Entry:
         """The model's answer as a row; the caller records its event in the same transaction."""
@@ -343,6 +347,63 @@ class Conversation:
         self.lease.write(policy=self.run.policy)
         events.record_event(self.run, "stuck.warned", {"reason": verdict.reason})
         self.messages.append({"role": "user", "content": verdict.reason})
+
+    # -- hooks on a message's way to the agent and on its way out -----------------------------------------------------
+
+    def check_message(self) -> None:
+        """Before the first model call. A refused message ends the run; it and a replaced one are not kept.
+
+        Raises RunEnded(message_denied), LeaseLost.
+        """
+        if not self.hooks.at("message_in") or self.run.policy.get(CHECKED):
+            return
+        own = model_messages.own_messages(self.run)
+        for message in own:
+            about = {"parts": [part.get("type") for part in message.content], "input": self.run.input}
+            outcome = self.hooks.ask("message_in", message.text, name="text", untrusted=message.untrusted, **about)
+            if outcome.kind == DENY:
+                self.rewrite_message(message, f"[refused: {outcome.reason}]", outcome.events, keeps_parts=False)
+                raise RunEnded(Run.Status.FAILED, DENIED, outcome.reason)
+            if outcome.kind == REPLACE:
+                self.rewrite_message(message, outcome.value, outcome.events)
+        self.lease.write(policy={**self.run.policy, CHECKED: True})
+        self.run.policy = {**self.run.policy, CHECKED: True}
+
+    @transaction.atomic
+    def rewrite_message(
+        self, message: Message, text: str, entries: list[events.Entry], *, keeps_parts: bool = True
+    ) -> None:
+        """Replace the text of a message, and the title that was made of it, with its event."""
+        if events.record_events_and_change(self.run, entries, where=self.lease.conditions()) is None:
+            raise LeaseLost(str(self.run.pk))
+        parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
+        if keeps_parts:
+            parts += [part for part in message.content if part.get("type") != "text"]
+        Message.objects.filter(pk=message.pk).update(content=parts)
+        if message.seq == 1:
+            Session.objects.filter(pk=message.session_id, parent=None).update(title=text[:80].strip())
+
+    def check_reply(self, reply: ModelReply) -> ModelReply:
+        """The model's text as the hooks leave it. The original is not stored. Raises RunEnded(message_denied)."""
+        if not self.hooks.at("message_out") or not reply.text.strip():
+            return reply
+        outcome = self.hooks.ask(
+            "message_out", reply.text, name="text", untrusted=self.run.has_untrusted, calls=bool(reply.tool_calls)
+        )
+        if outcome.kind == DENY:
+            self.end_denied(reply, outcome.events)
+            raise RunEnded(Run.Status.FAILED, DENIED, outcome.reason)
+        if outcome.kind != REPLACE:
+            return reply
+        self.executor.tell(*outcome.events)
+        return replace(reply, text=outcome.value, response={}, reasoning="", kept={})
+
+    @transaction.atomic
+    def end_denied(self, reply: ModelReply, entries: list[events.Entry]) -> None:
+        """The model call counts, without its text."""
+        answered = self.write_answer(replace(reply, text="", response={}, reasoning="", kept={}), [])
+        self.write([answered, *entries])
+        self.settle(reply)
 
     # -- the end --------------------------------------------------------------------------------------------------
 
