@@ -1,15 +1,28 @@
-"""The row of a tool call: starting and closing it, checking its arguments, the data of its events."""
+"""The row of a tool call: it is started and closed, its arguments are checked, and its events get their data.
 
+A result is stored in one transaction with the toolset's own record, its event, and the run's counts and mark.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from django.db import DataError, IntegrityError, transaction
+from django.db.models import F
 from django.utils.dateparse import parse_datetime
 
 from agents import schema
-from agents.tools import OutcomeUnknown, ToolError, ToolResult, ToolSpec
-from plumbing import clock
+from agents.http.parsers import MAX_DEPTH
+from agents.schema import measure_depth
+from agents.tools import OutcomeUnknown, ToolError, ToolResult, ToolSpec, may_repeat
+from plumbing import clock, json_values
+from plumbing.statements import update_each
 from runs.events import record as events
-from runs.models import Approval, Run, ToolCallRecord
+from runs.exceptions import LeaseLost
+from runs.models import Approval, Run, Session, ToolCallRecord
 
 from .model_messages import result_text
 
@@ -128,3 +141,135 @@ def earliest(records: list[ToolCallRecord]) -> Any:
     times = [parse_datetime(record.details["until"]) for record in records if record.details.get("until")]
     times += [record.approval.expires_at for record in records if record.waiting_for == "approval"]
     return min(times, default=None)
+
+
+log = logging.getLogger(__name__)
+TOO_DEEP = {"code": "too_deep", "message": f"the result is nested deeper than {MAX_DEPTH} levels"}
+LATE_BYTES = 100_000
+SETTLED = ("outcome", "waiting_for", "finished_at", "wall_ms", "result", "error", "printed", "untrusted", "details")
+
+
+class Late(Exception):
+    """This call was settled already, or is made again by another worker."""
+
+
+def settle_call(run: Run, record: ToolCallRecord, result: ToolResult, *, where: dict[str, Any]) -> None:
+    """Write the result and tell of it; counts and the untrusted mark go to the run.
+
+    `where` says what must hold of the run's row, such as the lease. A result that comes too late is kept aside.
+    Raises LeaseLost.
+    """
+    result = make_storable(result)
+    write_result_columns(record, result)
+    try:
+        write_result(run, record, result, where)
+    except Late:
+        keep_aside(record, result)
+        return
+    except LeaseLost:
+        keep_aside(record, result)
+        raise
+    except (DataError, IntegrityError):
+        if result.keep is None:
+            raise
+        write_result(run, record, replace(result, keep=None), where)
+        keep_alone(record, result.keep)
+    copy_result_to_run(run, record, result)
+
+
+def make_storable(result: ToolResult) -> ToolResult:
+    """The result as it can be stored, sent and shown to a model, whoever made it."""
+    if measure_depth(result.value, MAX_DEPTH) > MAX_DEPTH:
+        return replace(result, ok=False, value=None, error=TOO_DEEP)
+    return replace(
+        result,
+        value=json_values.clean_json(result.value),
+        error=json_values.clean_json(result.error),
+        printed=json_values.clean_text(result.printed),
+        details=json_values.clean_json(result.details),
+    )
+
+
+@transaction.atomic
+def write_result(run: Run, record: ToolCallRecord, result: ToolResult, where: dict[str, Any]) -> None:
+    """The run's row first, as everybody locks it before its calls."""
+    mark = {"has_untrusted": True} if record.untrusted else {}
+    if (
+        events.record_events_and_change(run, [("tool.finished", finished_data(record))], where=where, values=mark)
+        is None
+    ):
+        raise LeaseLost(str(run.pk))
+    if result.keep is not None:
+        result.keep()
+    if not update_each([record], SETTLED, where=still_open(record)):
+        raise Late
+    add_counts(run, result)
+    mark_session(run, record)
+
+
+def still_open(record: ToolCallRecord) -> dict[str, Any]:
+    """The conditions of an update: the call has no outcome, and no other attempt has begun."""
+    return {"outcome": "", "attempt": record.attempt}
+
+
+def keep_aside(record: ToolCallRecord, result: ToolResult) -> None:
+    """What a call gave after it was settled as unknown; a person may look it up."""
+    log.warning("The result of %s %s came too late", record.name, record.pk)
+    late = {"ok": result.ok, "value": result.value, "error": result.error}
+    if len(json.dumps(late, default=str)) > LATE_BYTES:
+        late = {"ok": result.ok, "value": None, "error": result.error}
+    rows = ToolCallRecord.objects.filter(pk=record.pk, outcome=ToolCallRecord.Outcome.UNKNOWN)
+    for details in rows.values_list("details", flat=True):
+        rows.update(details={**details, "late": late})
+
+
+def close_callbacks(record: ToolCallRecord) -> None:
+    """Calls that a function made and that had no answer when its own call ended."""
+    message = "the call that made it ended first; nobody knows whether it was done"
+    ToolCallRecord.objects.filter(parent_call=record, outcome="").update(
+        outcome=ToolCallRecord.Outcome.UNKNOWN,
+        error={"code": "outcome_unknown", "message": message},
+        finished_at=clock.near(),
+    )
+
+
+def has_written(record: ToolCallRecord) -> bool:
+    """Has the function of this call begun anything that must not be done twice?"""
+    callbacks = ToolCallRecord.objects.filter(parent_call=record).exclude(
+        outcome__in=[ToolCallRecord.Outcome.DENIED, ToolCallRecord.Outcome.FAILED]
+    )
+    return not all(may_repeat(effect, kind) for effect, kind in callbacks.values_list("effect", "kind"))
+
+
+def mark_session(run: Run, record: ToolCallRecord) -> None:
+    """Marks the conversation: untrusted content was read in it, for every message that follows."""
+    if record.untrusted and run.session is not None and not run.session.has_untrusted:
+        Session.objects.filter(pk=run.session_id).update(has_untrusted=True)
+        run.session.has_untrusted = True
+
+
+def add_counts(run: Run, result: ToolResult) -> None:
+    if counts := read_result_counts(result):
+        Run.objects.filter(pk=run.pk).update(**{name: F(name) + number for name, number in counts.items()})
+
+
+def read_result_counts(result: ToolResult) -> dict[str, int]:
+    """What a run counts of a result."""
+    return {name: result.counts[name] for name in ("processed", "created", "updated") if result.counts.get(name)}
+
+
+def copy_result_to_run(run: Run, record: ToolCallRecord, result: ToolResult) -> None:
+    """Copies the changed columns to the run object in use."""
+    run.has_untrusted = run.has_untrusted or record.untrusted
+    for name, number in read_result_counts(result).items():
+        setattr(run, name, getattr(run, name) + number)
+
+
+def keep_alone(record: ToolCallRecord, keep: Callable[[], None]) -> None:
+    """Store the toolset's own record alone: what it refers to may have been deleted, and the result
+    is valid without it. A record that cannot be stored is only missing in its own list.
+    """
+    try:
+        keep()
+    except DataError:
+        log.exception("The toolset's own record of %s %s could not be stored", record.name, record.pk)

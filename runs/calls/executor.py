@@ -15,8 +15,9 @@ from django.db import transaction
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
+from agents import schema
 from agents.exceptions import NewerFormat
-from agents.tools import CallPending, ToolCall, ToolContext, ToolError, ToolFailed, ToolResult, ToolSpec
+from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolFailed, ToolResult, ToolSpec
 from plumbing import clock, waits
 from plumbing.database import DATABASE_GONE
 from plumbing.idle_thread_pool import RestingThreads
@@ -34,18 +35,13 @@ from runs.rules.provenance import Call, Finding, Origins
 from . import (
     artifacts,
     bindings,
-    callbacks,
-    consent,
-    deciders,
-    delegation,
+    call_records,
     grants,
     hooks,
     inputs,
     offers,
     origins,
-    results,
     skills,
-    visitors,
 )
 from .call_records import (
     approval_data,
@@ -66,6 +62,9 @@ from .values import RunValues
 log = logging.getLogger(__name__)
 Outcome = ToolCallRecord.Outcome
 POOL = RestingThreads(64, "calls")
+MAX_CALLBACKS = 200  # of one function call
+# How a function ends that did not come to its end by itself.
+CUT_SHORT = frozenset(["timeout", "out_of_memory", "function_crashed", "violation", "cancelled"])
 
 
 class ToolCallExecutor:
@@ -99,8 +98,8 @@ class ToolCallExecutor:
         self.grants = grants.load_run_grants(self.run, self.tools.values())
         above = authors.above(self.run)
         self.unshared = grants.find_unshared_tools(self.grants, self.run, above)
-        self.unasked = consent.find_unconsented_tools(self.run, self.tools, above)
-        self.closed = visitors.find_tools_closed_to_visitors(self.run, self.tools)
+        self.unasked = grants.find_unconsented_tools(self.run, self.tools, above)
+        self.closed = grants.find_tools_closed_to_visitors(self.run, self.tools)
 
     def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
         """The origin of each argument; None if nothing depends on it."""
@@ -219,7 +218,7 @@ class ToolCallExecutor:
 
     def deciders(self, record: ToolCallRecord) -> dict[str, Any]:
         """Who decides by the grant, as columns of the approval; {}: the run's person."""
-        return deciders.choose_deciders(self.run, self.grants.get(skills.find_deciding_tool(self, record).id))
+        return grants.choose_deciders(self.run, self.grants.get(skills.find_deciding_tool(self, record).id))
 
     def perform(self, records: list[ToolCallRecord]) -> None:
         """Make every call that can be made now, in parallel. Waiting ones keep their `waiting_for`."""
@@ -278,7 +277,7 @@ class ToolCallExecutor:
         """The result of the tool's code."""
         call = ToolCall(id=str(record.pk), name=record.name, arguments=record.arguments, attempt=record.attempt)
         try:
-            return callbacks.in_doubt(self, tool, record, toolsets.call_tool(tool, call, self.context(tool, record)))
+            return self.doubt_if_cut_short(tool, record, toolsets.call_tool(tool, call, self.context(tool, record)))
         except (CallPending, LeaseLost, NewerFormat, *DATABASE_GONE):
             raise
         except ToolError as error:
@@ -288,6 +287,16 @@ class ToolCallExecutor:
             return ToolResult.failed(
                 "tool_broken", "the tool failed because of an internal error; see the server's log"
             )
+
+    def doubt_if_cut_short(self, tool: ToolSpec, record: ToolCallRecord, result: ToolResult) -> ToolResult:
+        """A function that was cut short may have done what must not be done twice."""
+        code = (result.error or {}).get("code")
+        if result.ok or tool.kind != "function" or code not in CUT_SHORT:
+            return result
+        if tool.is_repeatable and record.pk not in self.wrote:
+            return result
+        message = f"the function was cut short ({code}); nobody knows what it had done by then"
+        return replace(result, error={**(result.error or {}), "code": OutcomeUnknown.code, "message": message})
 
     def context(self, tool: ToolSpec, record: ToolCallRecord) -> ToolContext:
         run = self.run
@@ -309,7 +318,7 @@ class ToolCallExecutor:
             is_cancelled=self.lease.is_cancelled,
             ask=None if record.parent_call_id else lambda **question: inputs.ask_question(run, record, **question),
             asked=lambda: inputs.list_earlier_states(record) if record.details.get("reference") else [],
-            call_tool=lambda name, arguments: callbacks.call_from_function(self, record, name, arguments),
+            call_tool=lambda name, arguments: self.call_from_function(record, name, arguments),
             tool_names=tuple(self.tools),
             spawn=lambda agent, text="", input=None, asked=None: children.spawn(
                 run,
@@ -324,7 +333,7 @@ class ToolCallExecutor:
             start_chain=lambda chain, input=None: children.spawn_chain(
                 run, chain, input, call=record, limit_s=tool.granted_s
             ),
-            delegate=lambda capability, task, input=None: delegation.delegate(
+            delegate=lambda capability, task, input=None: children.delegate(
                 run, record, capability, task, input, limit_s=tool.granted_s, sources=tool.context
             ),
             emit=lambda type, data: self.tell((type, {"id": str(record.pk), **data})),
@@ -347,6 +356,45 @@ class ToolCallExecutor:
     def lasts_until(self, time: datetime | None) -> bool:
         return time is None or self.run.deadline is None or time < self.run.deadline
 
+    # -- calls of a stored function
+
+    def call_from_function(self, parent: ToolCallRecord, name: str, arguments: dict[str, Any]) -> Any:
+        """A stored function calls a tool: recorded under its call, same policy, never waits."""
+        tool = self.tools.get(name)
+        self._origins = None  # what the function has read by now counts
+        findings = self.findings(tool, arguments)
+        decision = self.judge(tool, name, findings=findings, is_callback=True)
+        if decision.mode != policy.ALLOW or tool is None:
+            raise ToolFailed(decision.reason, code="denied")
+        if problems := schema.validate(tool.input_schema, arguments):
+            raise ToolFailed(
+                f"arguments of “{name}”: {problems[0]['message']}", code="invalid_arguments", details=problems
+            )
+        if ToolCallRecord.objects.filter(parent_call=parent).count() >= MAX_CALLBACKS:
+            raise ToolFailed(f"one call may make {MAX_CALLBACKS} callbacks", code="too_many_callbacks")
+        record = ToolCallRecord(
+            id=uuid7(), run=self.run, parent_call=parent, turn=parent.turn, name=name, kind=tool.kind,
+            effect=tool.effect, arguments=arguments, untrusted=self.run.has_untrusted and origins.is_derived(findings),
+        )  # fmt: skip
+        start_attempt(record)
+        with transaction.atomic():
+            self.tell(("tool.called", called_data(record)))
+            insert_rows(record)
+        self.called_back.add(parent.pk)
+        if not tool.is_repeatable:
+            self.wrote.add(parent.pk)
+        try:
+            result = self.answer(tool, record)
+        except CallPending as pending:
+            waits = ToolFailed(f"“{name}” would wait for a {pending.waiting_for}; a callback cannot", code="would_wait")
+            result = failure(pending.instead or waits)
+        self.settle(record, result)
+        parent.untrusted = parent.untrusted or record.untrusted  # the function may say again what it has read
+        if not result.ok:
+            error = result.error or {}
+            raise ToolFailed(error.get("message", "failed"), code=error.get("code", "tool_failed"))
+        return result.value
+
     def note_pending(self, record: ToolCallRecord, pending: CallPending) -> None:
         record.waiting_for = pending.waiting_for
         record.details = {
@@ -354,12 +402,12 @@ class ToolCallExecutor:
             "reference": pending.reference,
             "until": events.format_moment(pending.until) if pending.until else None,
         }
-        update_each([record], ("waiting_for", "details"), where=results.still_open(record))
+        update_each([record], ("waiting_for", "details"), where=call_records.still_open(record))
 
     def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
         if record.pk in self.called_back:
-            results.close_callbacks(record)
-        results.settle_call(self.run, record, result, where=self.fence())
+            call_records.close_callbacks(record)
+        call_records.settle_call(self.run, record, result, where=self.fence())
 
     def fence(self) -> dict[str, Any]:
         """What holds of the run's row while this executor may write to it."""

@@ -15,7 +15,7 @@ from agents.tools import ToolResult, ToolSpec
 from functions.catalogue import as_pinned
 from plumbing.statements import insert_rows, update_each
 from registry import factory
-from runs.calls import bindings, call_records, hooks, results, resumption
+from runs.calls import bindings, call_records, hooks, resumption
 from runs.calls.executor import ToolCallExecutor
 from runs.events import record as events
 from runs.exceptions import LeaseLost
@@ -85,13 +85,13 @@ class HeldExecutor(ToolCallExecutor):
             super().settle(record, result)  # a function's callback is written on its own
             return
         if record.pk in self.called_back:
-            results.close_callbacks(record)
+            call_records.close_callbacks(record)
         call_records.write_result_columns(record, result)
         self.results.append(record)
         if result.keep is not None:
             result.keep()
-        results.add_counts(self.run, result)
-        results.copy_result_to_run(self.run, record, result)
+        call_records.add_counts(self.run, result)
+        call_records.copy_result_to_run(self.run, record, result)
 
     def write(self, run: Run) -> list[tuple[str, dict[str, Any]]]:
         """Write the held results; returns their events. Called in the transaction that ends the
@@ -109,7 +109,7 @@ class HeldExecutor(ToolCallExecutor):
     def put_aside(self, records: list[ToolCallRecord]) -> None:
         """Results that came too late; a person may look them up."""
         for record in records:
-            results.keep_aside(record, ToolResult(record.outcome == "ok", record.result, record.error))
+            call_records.keep_aside(record, ToolResult(record.outcome == "ok", record.result, record.error))
 
 
 def write_call_results(records: list[ToolCallRecord]) -> int:
@@ -117,7 +117,9 @@ def write_call_results(records: list[ToolCallRecord]) -> int:
     attempts = defaultdict[int, list[ToolCallRecord]](list)
     for record in records:
         attempts[record.attempt].append(record)
-    return sum(update_each(some, results.SETTLED, where=results.still_open(some[0])) for some in attempts.values())
+    return sum(
+        update_each(some, call_records.SETTLED, where=call_records.still_open(some[0])) for some in attempts.values()
+    )
 
 
 def is_stored(record: ToolCallRecord) -> bool:
