@@ -77,8 +77,9 @@ class ToolCallExecutor:
     ) -> None:
         self.run = run
         self.lease = lease
-        tools = offers.with_search(skills.with_reader(tools), run.policy.get("allowed"))
-        self.tools = tools if not run.policy.get("step") else {**tools, COMPLETE.name: COMPLETE}
+        self.tools = offers.with_search(skills.with_reader(tools), run.policy.get("allowed"))
+        if run.policy.get("step"):
+            self.tools = {**self.tools, COMPLETE.name: COMPLETE}
         self.agent = agent
         self.hooks = hooked or hooks.Hooks(run)
         self.grants: dict[int, grants.Grant] = {}
@@ -103,11 +104,14 @@ class ToolCallExecutor:
 
     def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
         """The origin of each argument; None if nothing depends on it."""
-        if tool is None or not self.run.has_untrusted or not origins.matters(tool, self.grants.get(tool.id)):
+        if tool is None or not self.run.has_untrusted:
+            return None
+        if not origins.matters(tool, self.grants.get(tool.id)):
             return None
         if self._origins is None:
             self._origins = origins.read_origins(self.run, self.tools)
-        return self._origins.examine(Call(tool.name, arguments, tool.effect, tool.input_schema))
+        call = Call(tool.name, arguments, tool.effect, tool.input_schema)
+        return self._origins.examine(call)
 
     def judge(
         self,
@@ -146,8 +150,13 @@ class ToolCallExecutor:
 
     def offered(self) -> list[str]:
         """The tools offered to the model: those that would not be refused anyway."""
-        own = [(name, tool) for name, tool in self.tools.items() if not skills.is_shown_together(tool)]
-        return [name for name, tool in own if self.judge(tool, name).mode != policy.DENY]
+        names = []
+        for name, tool in self.tools.items():
+            if skills.is_shown_together(tool):
+                continue
+            if self.judge(tool, name).mode != policy.DENY:
+                names.append(name)
+        return names
 
     # -- a turn's calls -------------------------------------------------------------------------------------------
 
@@ -160,6 +169,7 @@ class ToolCallExecutor:
         approvals = [self.approval_for(record) for record in records if record.waiting_for == "approval"]
         Approval.objects.bulk_create(approvals)
         entries = hooks.collect_hook_events(requested)
+        # By kind, each in the order of the calls: all were called before the first is refused.
         entries += [("tool.called", called_data(record)) for record in records]
         entries += [("tool.denied", denied_data(record)) for record in records if record.outcome == Outcome.DENIED]
         entries += [("tool.finished", finished_data(record)) for record in records if record.outcome == Outcome.FAILED]
@@ -180,7 +190,8 @@ class ToolCallExecutor:
         )
         findings = self.findings(tool, requested.arguments)
         subject = skills.find_requested_skill(self.tools, tool, requested.arguments)
-        decision = self.judge(subject, subject.name if subject else requested.name, findings=findings)
+        subject_name = subject.name if subject else requested.name
+        decision = self.judge(subject, subject_name, findings=findings)
         record.untrusted = self.run.has_untrusted and origins.is_derived(findings)
         refusal = hooks.record_hook_decision(record, requested)
         if decision.mode == policy.DENY:
@@ -191,16 +202,22 @@ class ToolCallExecutor:
             close_call(record, Outcome.FAILED, error=refusal_of_arguments(requested, problems))
         elif decision.mode == policy.ASK:
             record.waiting_for = "approval"
-            record.details |= {"reason": decision.reason, "findings": [one.as_json() for one in decision.findings]}
+            record.details["reason"] = decision.reason
+            record.details["findings"] = [finding.as_json() for finding in decision.findings]
         else:
             start_attempt(record)
         return record
 
     def approval_for(self, record: ToolCallRecord) -> Approval:
-        until = clock.near() + timedelta(seconds=settings.APPROVAL_S)
         is_first = record.name in self.unasked
-        default = Approval.Default.DENY if is_first or self.run.has_untrusted else settings.APPROVAL_DEFAULT
-        who_decides = {} if is_first else self.deciders(record)
+        expires_at = clock.near() + timedelta(seconds=settings.APPROVAL_S)
+        default = settings.APPROVAL_DEFAULT
+        # What an untrusted text may have asked for, or somebody else's agent, is never approved by silence.
+        if is_first or self.run.has_untrusted:
+            default = Approval.Default.DENY
+        who_decides: dict[str, Any] = {}
+        if not is_first:
+            who_decides = self.deciders(record)
         deciding_tool = skills.find_deciding_tool(self, record)
         return Approval(
             run=self.run,
@@ -211,14 +228,15 @@ class ToolCallExecutor:
             findings=record.details.pop("findings", []),
             definition=bindings.of_tool(deciding_tool),
             arguments=record.arguments,
-            expires_at=until,
+            expires_at=expires_at,
             default=default,
             **who_decides,
         )
 
     def deciders(self, record: ToolCallRecord) -> dict[str, Any]:
         """Who decides by the grant, as columns of the approval; {}: the run's person."""
-        return grants.choose_deciders(self.run, self.grants.get(skills.find_deciding_tool(self, record).id))
+        deciding_tool = skills.find_deciding_tool(self, record)
+        return grants.choose_deciders(self.run, self.grants.get(deciding_tool.id))
 
     def perform(self, records: list[ToolCallRecord]) -> None:
         """Make every call that can be made now, in parallel. Waiting ones keep their `waiting_for`."""
@@ -290,13 +308,14 @@ class ToolCallExecutor:
 
     def doubt_if_cut_short(self, tool: ToolSpec, record: ToolCallRecord, result: ToolResult) -> ToolResult:
         """A function that was cut short may have done what must not be done twice."""
-        code = (result.error or {}).get("code")
+        error = result.error or {}
+        code = error.get("code")
         if result.ok or tool.kind != "function" or code not in CUT_SHORT:
             return result
         if tool.is_repeatable and record.pk not in self.wrote:
             return result
         message = f"the function was cut short ({code}); nobody knows what it had done by then"
-        return replace(result, error={**(result.error or {}), "code": OutcomeUnknown.code, "message": message})
+        return replace(result, error={**error, "code": OutcomeUnknown.code, "message": message})
 
     def context(self, tool: ToolSpec, record: ToolCallRecord) -> ToolContext:
         run = self.run
@@ -347,14 +366,17 @@ class ToolCallExecutor:
 
     def deadline(self, tool: ToolSpec, record: ToolCallRecord) -> datetime:
         """A callback ends no later than the call that makes it."""
-        of_caller = self.deadlines.get(record.parent_call_id) if record.parent_call_id else None
+        of_caller = None
+        if record.parent_call_id:
+            of_caller = self.deadlines.get(record.parent_call_id)
         of_run = clock.local(self.run.deadline) if self.run.deadline else None
         until = limits.deadline(timezone.now(), tool.deadline_s, of_run, of_caller)
         self.deadlines[record.pk] = until
         return until
 
     def lasts_until(self, time: datetime | None) -> bool:
-        return time is None or self.run.deadline is None or time < self.run.deadline
+        deadline = self.run.deadline
+        return time is None or deadline is None or time < deadline
 
     # -- calls of a stored function
 
@@ -366,16 +388,25 @@ class ToolCallExecutor:
         decision = self.judge(tool, name, findings=findings, is_callback=True)
         if decision.mode != policy.ALLOW or tool is None:
             raise ToolFailed(decision.reason, code="denied")
-        if problems := schema.validate(tool.input_schema, arguments):
+        problems = schema.validate(tool.input_schema, arguments)
+        if problems:
             raise ToolFailed(
                 f"arguments of “{name}”: {problems[0]['message']}", code="invalid_arguments", details=problems
             )
-        if ToolCallRecord.objects.filter(parent_call=parent).count() >= MAX_CALLBACKS:
+        earlier_callbacks = ToolCallRecord.objects.filter(parent_call=parent)
+        if earlier_callbacks.count() >= MAX_CALLBACKS:
             raise ToolFailed(f"one call may make {MAX_CALLBACKS} callbacks", code="too_many_callbacks")
         record = ToolCallRecord(
-            id=uuid7(), run=self.run, parent_call=parent, turn=parent.turn, name=name, kind=tool.kind,
-            effect=tool.effect, arguments=arguments, untrusted=self.run.has_untrusted and origins.is_derived(findings),
-        )  # fmt: skip
+            id=uuid7(),
+            run=self.run,
+            parent_call=parent,
+            turn=parent.turn,
+            name=name,
+            kind=tool.kind,
+            effect=tool.effect,
+            arguments=arguments,
+            untrusted=self.run.has_untrusted and origins.is_derived(findings),
+        )
         start_attempt(record)
         with transaction.atomic():
             self.tell(("tool.called", called_data(record)))
@@ -396,12 +427,9 @@ class ToolCallExecutor:
         return result.value
 
     def note_pending(self, record: ToolCallRecord, pending: CallPending) -> None:
+        until = events.format_moment(pending.until) if pending.until else None
         record.waiting_for = pending.waiting_for
-        record.details = {
-            **record.details,
-            "reference": pending.reference,
-            "until": events.format_moment(pending.until) if pending.until else None,
-        }
+        record.details = {**record.details, "reference": pending.reference, "until": until}
         update_each([record], ("waiting_for", "details"), where=call_records.still_open(record))
 
     def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
@@ -411,7 +439,9 @@ class ToolCallExecutor:
 
     def fence(self) -> dict[str, Any]:
         """What holds of the run's row while this executor may write to it."""
-        return self.lease.conditions() if isinstance(self.lease, Lease) else {"status": Run.LIVE}
+        if isinstance(self.lease, Lease):
+            return self.lease.conditions()
+        return {"status": Run.LIVE}
 
     @transaction.atomic
     def tell(self, *entries: events.Entry) -> None:
