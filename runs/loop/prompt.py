@@ -51,11 +51,13 @@ def less_context(spec: AgentSpec, times: int) -> AgentSpec:
     """The spec with room for fewer earlier messages: a quarter of it, then a sixteenth, then none."""
     if times >= 3:
         return spec.model_copy(update={"session_context": "none"})
-    return spec.model_copy(update={"context_tokens": max(spec.context_tokens // SHARE**times, 1)})
+    tokens = max(spec.context_tokens // SHARE**times, 1)
+    return spec.model_copy(update={"context_tokens": tokens})
 
 
 def cut_results(messages: list[dict[str, JSON]], times: int) -> list[dict[str, JSON]]:
-    limit = RESULT_LIMITS[min(times, len(RESULT_LIMITS)) - 1]
+    place = min(times, len(RESULT_LIMITS)) - 1
+    limit = RESULT_LIMITS[place]
     return [cut_result(message, limit) for message in messages]
 
 
@@ -63,7 +65,8 @@ def cut_result(message: dict[str, JSON], limit: int) -> dict[str, JSON]:
     text = message["content"]
     if message["role"] != "tool" or not isinstance(text, str) or len(text) <= limit:
         return message
-    return {**message, "content": f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"}
+    cut_text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
+    return {**message, "content": cut_text}
 
 
 def is_too_long(messages: list[dict[str, JSON]], window: int | None) -> bool:
@@ -83,7 +86,8 @@ def count_characters(message: dict[str, JSON]) -> int:
         count = len(content)
     else:
         count = sum(len(part.get("text") or "") for part in content)
-    if calls := message.get("tool_calls"):
+    calls = message.get("tool_calls")
+    if calls:
         count += len(str(calls))
     return count
 
@@ -102,15 +106,7 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     older = falling_out(session, spec, run)
     if not older:
         return
-    text = "\n".join(f"{message.role}: {message.words}" for message in older)
-    # What a model cannot read it cannot summarise.
-    most = 2 * spec.context_tokens * model_messages.CHARS_PER_TOKEN
-    text = text[-most:]
-    earlier = f"Earlier summary:\n{session.summary}\n\n" if session.summary else ""
-    messages = [
-        {"role": "system", "content": ASK_FOR_SUMMARY},
-        {"role": "user", "content": f"{earlier}Conversation:\n{text}"},
-    ]
+    messages = ask_for_summary(session, spec, older)
     watch = budgets.Watch(run)
     longest = watch.hold(lambda: live.bid(messages, tool_names=()))
     try:
@@ -120,19 +116,33 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     except (ModelFailed, ModelCancelled):
         watch.release()
         return
+    cost = live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
     run.input_tokens += reply.input_tokens
     run.output_tokens += reply.output_tokens
-    cost = live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
     run.cost += cost
     watch.settle(reply.input_tokens + reply.output_tokens, cost)
     if not reply.text.strip():
         return  # an empty summary would lose everything
-    session.summary, session.summarised_to = reply.text, older[-1].seq
+    session.summary = reply.text
+    session.summarised_to = older[-1].seq
     entry = ("session.summarised", {"to": session.summarised_to})
     with transaction.atomic():
         if events.record_events_and_change(run, [entry], where=lease.conditions()) is None:
             raise LeaseLost(str(run.pk))
         session.save(update_fields=["summary", "summarised_to"])
+
+
+def ask_for_summary(session: Session, spec: AgentSpec, older: list[Message]) -> list[dict[str, JSON]]:
+    """The request to the model: the earlier summary, and these messages."""
+    text = "\n".join(f"{message.role}: {message.words}" for message in older)
+    # What a model cannot read it cannot summarise.
+    most = 2 * spec.context_tokens * model_messages.CHARS_PER_TOKEN
+    text = text[-most:]
+    earlier = f"Earlier summary:\n{session.summary}\n\n" if session.summary else ""
+    return [
+        {"role": "system", "content": ASK_FOR_SUMMARY},
+        {"role": "user", "content": f"{earlier}Conversation:\n{text}"},
+    ]
 
 
 def falling_out(session: Session, spec: AgentSpec, run: Run) -> list[Message]:
@@ -141,19 +151,22 @@ def falling_out(session: Session, spec: AgentSpec, run: Run) -> list[Message]:
     Done in portions, not for every message: the remaining messages take at most half of the tokens.
     """
     own = model_messages.own_messages(run)
-    until = own[0].seq if own else session.last_seq + 1  # messages waiting for their turn are not answered yet
+    # Messages that wait for their turn are not answered yet.
+    until = own[0].seq if own else session.last_seq + 1
     before = Message.objects.filter(session=session, seq__gt=session.summarised_to, seq__lt=until)
     rows = list(before.exclude(run=run).order_by("-seq"))
     budget = spec.context_tokens * model_messages.CHARS_PER_TOKEN
 
     def count_fitting(messages: list[Message], characters: int) -> int:
-        return len(list(model_messages.iterate_fitting_messages(messages, characters, run.principal_id)))
+        fitting = model_messages.iterate_fitting_messages(messages, characters, run.principal_id)
+        return len(list(fitting))
 
     are_few = len(rows) <= model_messages.most_messages(spec)
     if are_few and count_fitting(rows, budget) == len(rows):
         return []
-    keep = count_fitting(rows[: spec.context_messages], budget // 2)
-    return rows[keep:][::-1]
+    kept = count_fitting(rows[: spec.context_messages], budget // 2)
+    newest_first = rows[kept:]
+    return newest_first[::-1]
 
 
 def render_memories(run: Run, lease: Lease) -> str:
@@ -162,18 +175,24 @@ def render_memories(run: Run, lease: Lease) -> str:
     """
     if run.agent is None or run.agent.memory == run.agent.Memory.OFF or run.embed is not None:
         return ""
-    if (kept := run.policy.get(CHOSEN)) is not None:
-        return recall.render_seen_memories(kept)
+    chosen = run.policy.get(CHOSEN)
+    if chosen is not None:
+        return recall.render_seen_memories(chosen)
     return choose_memories(run, lease)
 
 
 def choose_memories(run: Run, lease: Lease) -> str:
-    text = "\n".join(message.text for message in model_messages.own_messages(run))
+    texts = [message.text for message in model_messages.own_messages(run)]
     recalled = recall.for_prompt(
-        run.principal_id, run.agent_id, text, authors=authors.find_run_owners(run), tokens=run.agent.memory_tokens,
+        run.principal_id,
+        run.agent_id,
+        "\n".join(texts),
+        authors=authors.find_run_owners(run),
+        tokens=run.agent.memory_tokens,
         similar=find_similarities,
-    )  # fmt: skip
-    run.policy = {**run.policy, CHOSEN: [[str(one.row.pk), one.row.version] for one in recalled.memories]}
+    )
+    chosen = [[str(memory.row.pk), memory.row.version] for memory in recalled.memories]
+    run.policy = {**run.policy, CHOSEN: chosen}
     lease.write(policy=run.policy)
     if recalled.memories or recalled.left_out:
         events.record_event(run, "memory.recalled", recalled.as_json())

@@ -72,7 +72,7 @@ def at_work() -> Any:
 
 
 def take_within_limits(*, pool: str, floor: int, **claim: Any) -> list[Any]:
-    """Like `choice.CHOOSE.keys`, without runs of agents, providers and teams that are at their limit."""
+    """Like `fair_queue.CHOOSE.keys`, without runs of agents, providers and teams that are at their limit."""
     keys = list_candidates(pool, floor)
     if not keys:
         return []
