@@ -151,7 +151,7 @@ def choose_deciders(run: Run, grant: Grant | None) -> dict[str, Any]:
         return {}
     if grant.decides == ToolGrant.Decider.STARTER and not grant.not_starter:
         return {}
-    subject = run.agent
+    subject: Any = run.agent
     if subject is None and run.chain_version is not None:
         subject = run.chain_version.chain
     if subject is None or not is_among(run.principal_id, subject):
