@@ -197,7 +197,8 @@ def settle_call(run: Run, record: ToolCallRecord, result: ToolResult, *, where: 
 
 def make_storable(result: ToolResult) -> ToolResult:
     """The result as it can be stored, sent and shown to a model, whoever made it."""
-    if measure_depth(result.value, MAX_DEPTH) > MAX_DEPTH:
+    depth = measure_depth(result.value, MAX_DEPTH)
+    if depth > MAX_DEPTH:
         return replace(result, ok=False, value=None, error=TOO_DEEP)
     return replace(
         result,
@@ -255,8 +256,9 @@ def close_callbacks(record: ToolCallRecord) -> None:
 def has_written(record: ToolCallRecord) -> bool:
     """Has the function of this call begun anything that must not be done twice?"""
     not_made = [ToolCallRecord.Outcome.DENIED, ToolCallRecord.Outcome.FAILED]
-    callbacks = ToolCallRecord.objects.filter(parent_call=record).exclude(outcome__in=not_made)
-    return not all(may_repeat(effect, kind) for effect, kind in callbacks.values_list("effect", "kind"))
+    begun = ToolCallRecord.objects.filter(parent_call=record).exclude(outcome__in=not_made)
+    kinds_of_calls = begun.values_list("effect", "kind")
+    return not all(may_repeat(effect, kind) for effect, kind in kinds_of_calls)
 
 
 def mark_session(run: Run, record: ToolCallRecord) -> None:

@@ -281,7 +281,9 @@ class ToolCallExecutor:
 
     def answer(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
         """The tool's result as the run's hooks leave it."""
-        return hooks.around(self, tool, record) if self.hooks.rows else self.unhooked(tool, record)
+        if self.hooks.rows:
+            return hooks.around(self, tool, record)
+        return self.unhooked(tool, record)
 
     def unhooked(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
         """The tool's result; exceptions become typed results, except those that interrupt the run."""
@@ -289,13 +291,15 @@ class ToolCallExecutor:
             return ToolResult(ok=True, value=record.arguments.get("result"))
         if offers.is_search(tool):
             return offers.search_granted_tools(self, record.arguments)
-        return skills.read_skill(self, record) if skills.is_reader(tool) else self.made(tool, record)
+        if skills.is_reader(tool):
+            return skills.read_skill(self, record)
+        return self.made(tool, record)
 
     def made(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
         """The result of the tool's code."""
         call = ToolCall(id=str(record.pk), name=record.name, arguments=record.arguments, attempt=record.attempt)
         try:
-            return self.doubt_if_cut_short(tool, record, toolsets.call_tool(tool, call, self.context(tool, record)))
+            result = toolsets.call_tool(tool, call, self.context(tool, record))
         except (CallPending, LeaseLost, NewerFormat, *DATABASE_GONE):
             raise
         except ToolError as error:
@@ -305,6 +309,7 @@ class ToolCallExecutor:
             return ToolResult.failed(
                 "tool_broken", "the tool failed because of an internal error; see the server's log"
             )
+        return self.doubt_if_cut_short(tool, record, result)
 
     def doubt_if_cut_short(self, tool: ToolSpec, record: ToolCallRecord, result: ToolResult) -> ToolResult:
         """A function that was cut short may have done what must not be done twice."""
@@ -318,7 +323,35 @@ class ToolCallExecutor:
         return replace(result, error={**error, "code": OutcomeUnknown.code, "message": message})
 
     def context(self, tool: ToolSpec, record: ToolCallRecord) -> ToolContext:
+        """What the code of a tool may know of the run, and do in it."""
         run = self.run
+        limit_s = tool.granted_s
+
+        def ask(**question: Any) -> ToolResult:
+            return inputs.ask_question(run, record, **question)
+
+        def list_asked() -> list[dict[str, Any]]:
+            if not record.details.get("reference"):
+                return []  # it has asked nothing yet
+            return inputs.list_earlier_states(record)
+
+        def call_tool(name: str, arguments: dict[str, Any]) -> Any:
+            return self.call_from_function(record, name, arguments)
+
+        def spawn(agent: Any, text: str = "", input: Any = None, asked: Any = None) -> ToolResult:
+            return children.spawn(
+                run, agent, text=text, input=input, call=record, limit_s=limit_s, asked=asked, sources=tool.context
+            )
+
+        def start_chain(chain: Any, input: Any = None) -> ToolResult:
+            return children.spawn_chain(run, chain, input, call=record, limit_s=limit_s)
+
+        def delegate(capability: str, task: str, input: Any = None) -> Any:
+            return children.delegate(run, record, capability, task, input, limit_s=limit_s, sources=tool.context)
+
+        def emit(type: str, data: dict[str, Any]) -> None:
+            self.tell((type, {"id": str(record.pk), **data}))
+
         return ToolContext(
             user_id=run.principal_id,
             run_id=str(run.pk),
@@ -329,33 +362,21 @@ class ToolCallExecutor:
             device_id=find_run_device(run),
             is_for_visitor=run.embed is not None,
             chain=run.policy.get("chain", ""),
-            authors=lambda: authors.find_run_owners(run),
+            authors=partial(authors.find_run_owners, run),
             step=run.policy.get("step", ""),
             deadline=self.deadline(tool, record),
             is_untrusted=run.has_untrusted or record.untrusted,
             metadata=run.metadata,
             is_cancelled=self.lease.is_cancelled,
-            ask=None if record.parent_call_id else lambda **question: inputs.ask_question(run, record, **question),
-            asked=lambda: inputs.list_earlier_states(record) if record.details.get("reference") else [],
-            call_tool=lambda name, arguments: self.call_from_function(record, name, arguments),
+            # A function cannot wait for a person: what it calls is part of its own call.
+            ask=None if record.parent_call_id else ask,
+            asked=list_asked,
+            call_tool=call_tool,
             tool_names=tuple(self.tools),
-            spawn=lambda agent, text="", input=None, asked=None: children.spawn(
-                run,
-                agent,
-                text=text,
-                input=input,
-                call=record,
-                limit_s=tool.granted_s,
-                asked=asked,
-                sources=tool.context,
-            ),
-            start_chain=lambda chain, input=None: children.spawn_chain(
-                run, chain, input, call=record, limit_s=tool.granted_s
-            ),
-            delegate=lambda capability, task, input=None: children.delegate(
-                run, record, capability, task, input, limit_s=tool.granted_s, sources=tool.context
-            ),
-            emit=lambda type, data: self.tell((type, {"id": str(record.pk), **data})),
+            spawn=spawn,
+            start_chain=start_chain,
+            delegate=delegate,
+            emit=emit,
             values=RunValues(run, record),
             save_file=partial(artifacts.save_artifact, self, tool, record),
             files=partial(artifacts.within_reach, run),

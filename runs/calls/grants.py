@@ -99,7 +99,9 @@ def find_unconsented_tools(run: Run, tools: Mapping[str, ToolSpec], above: set[i
 
 def may_ask_devices(tool: ToolSpec) -> bool:
     """Folders of devices have no versions, so a grant of one version asks none."""
-    return tool.kind == COLLECTION and "collection" in tool.source and not tool.pinned_version
+    if tool.kind != COLLECTION or tool.pinned_version:
+        return False
+    return "collection" in tool.source
 
 
 def find_consented_tools(run: Run, tools: Mapping[str, ToolSpec]) -> set[str]:

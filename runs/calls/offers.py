@@ -112,7 +112,9 @@ def build_offer(executor: Any, records: Sequence[ToolCallRecord]) -> Offer:
 
 
 def is_search(tool: ToolSpec | None) -> bool:
-    return tool is not None and tool.kind == SEARCH.kind and tool.name == SEARCH.name
+    if tool is None or tool.kind != SEARCH.kind:
+        return False
+    return tool.name == SEARCH.name
 
 
 def iterate_core_tools(executor: Any) -> Iterator[str]:
@@ -129,7 +131,9 @@ def iterate_core_tools(executor: Any) -> Iterator[str]:
 
 def is_granted(tool: ToolSpec) -> bool:
     """Whether the tool comes from a grant: not one of the runner's own, of the caller or of a skill."""
-    return bool(tool.id) and tool.kind not in (caller_tools.KIND, skills.KIND)
+    if tool.kind in (caller_tools.KIND, skills.KIND):
+        return False
+    return bool(tool.id)
 
 
 def is_usable(executor: Any, name: str) -> bool:

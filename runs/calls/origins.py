@@ -196,4 +196,6 @@ def is_derived(findings: list[Finding] | None) -> bool:
     """Requested with untrusted words, or not judged: then the answer is not trusted either, whatever
     tool gives it.
     """
-    return findings is None or any(finding.source not in CLEAN for finding in findings)
+    if findings is None:
+        return True
+    return any(finding.source not in CLEAN for finding in findings)

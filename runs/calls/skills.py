@@ -52,7 +52,9 @@ def with_reader(tools: dict[str, ToolSpec]) -> dict[str, ToolSpec]:
 
 
 def is_reader(tool: ToolSpec | None) -> bool:
-    return tool is not None and tool.kind == READ.kind and tool.name == READ.name
+    if tool is None or tool.kind != READ.kind:
+        return False
+    return tool.name == READ.name
 
 
 def is_shown_together(tool: ToolSpec) -> bool:

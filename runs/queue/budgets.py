@@ -243,7 +243,8 @@ def release_hold(hold: Hold) -> bool:
 
 
 def spend(tally: Tally, tokens: int, cost: int) -> None:
-    Tally.objects.filter(pk=tally.pk).update(tokens=F("tokens") + tokens, cost=F("cost") + cost)
+    rows = Tally.objects.filter(pk=tally.pk)
+    rows.update(tokens=F("tokens") + tokens, cost=F("cost") + cost)
 
 
 def wake_waiting() -> None:
@@ -271,8 +272,9 @@ def release_stale(now: datetime) -> int:
 
 def stale(at: Any) -> Any:
     at_work = Q(run__status=Run.Status.RUNNING, run__attempt=F("attempt"))
-    alone = Q(run=None, since__gt=at.since)
-    return Hold.objects.filter(is_active=True).exclude(at_work).exclude(alone)[:BATCH]
+    dry_run = Q(run=None, since__gt=at.since)
+    held = Hold.objects.filter(is_active=True)
+    return held.exclude(at_work).exclude(dry_run)[:BATCH]
 
 
 STALE = Select(stale, since=DateTimeField())
@@ -306,14 +308,18 @@ def of_work(user: Any, agent: Any, root: Any, embed: Any, *, shared: Any) -> Que
 
     One that names several (a user and an agent, say) limits only what is both.
     """
-    return Budget.objects.filter(
+    of_agent = Q(agent=None) | Q(agent_id=agent)  # a run without an agent compares with NULL, which never matches
+    sharing_teams = Agent.objects.filter(pk=shared, team__isnull=False).values("team_id")
+    of_team = Q(team=None) | Q(team_id__in=sharing_teams)
+    rows = Budget.objects.filter(
         Q(run=None) | Q(run_id=root),
         Q(embed=None) | Q(embed_id=embed),
         Q(user=None) | Q(user_id=user),
-        Q(agent=None) | Q(agent_id=agent),  # a run without an agent compares with NULL, which never matches
-        Q(team=None) | Q(team_id__in=Agent.objects.filter(pk=shared, team__isnull=False).values("team_id")),
+        of_agent,
+        of_team,
         enabled=True,
-    ).order_by("pk")  # the order of locking
+    )
+    return rows.order_by("pk")  # the order of locking
 
 
 COVERING = Select(

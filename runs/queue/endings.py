@@ -100,7 +100,9 @@ def add_counts_to_parent(run: Run) -> None:
 
 def has_lost_session(run: Run) -> bool:
     """Whether the conversation that this run was read with has been deleted since."""
-    return run.session_id is not None and Run.objects.filter(pk=run.pk, session=None).exists()
+    if run.session_id is None:
+        return False
+    return Run.objects.filter(pk=run.pk, session=None).exists()
 
 
 def add_reply(run: Run, reply: str, tool_calls: list[dict[str, Any]], finish: str) -> Message:
@@ -232,7 +234,9 @@ def release_follower(follower: Run, row: Any) -> None:
 def is_last_word(run: Run, reply: Message) -> bool:
     """Whether a later message exists: none if the claim saw none and this is the very next number."""
     seen = run.seen
-    return seen is not None and not seen.is_followed and reply.seq == seen.last_seq + 1
+    if seen is None or seen.is_followed:
+        return False
+    return reply.seq == seen.last_seq + 1
 
 
 def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:

@@ -189,12 +189,17 @@ CHOOSE_STEP = Update(
 @transaction.atomic
 def take_step(pool: str) -> str | None:
     """The id of the next step with work in this pool, as text; one of its slots is taken."""
-    return next((str(key) for key in CHOOSE_STEP.keys(pool=pool)), None)
+    keys = CHOOSE_STEP.keys(pool=pool)
+    return str(keys[0]) if keys else None
 
 
 def waiting_pools(pools: list[str]) -> set[str]:
     """The pools of these in which runs or steps wait."""
-    return {pool for pool in pools if A_RUN.first(pool=pool) or A_STEP.first(pool=pool)}
+    waiting = set()
+    for pool in pools:
+        if A_RUN.first(pool=pool) or A_STEP.first(pool=pool):
+            waiting.add(pool)
+    return waiting
 
 
 A_RUN = Select(

@@ -142,7 +142,8 @@ class Keeper:
 
     def has_run(self, run_id: Any) -> bool:
         """A thread of this process still works on the run, whatever became of its lease."""
-        return any(isinstance(lease, Lease) for lease in self.of_run(str(run_id)))
+        leases = self.of_run(str(run_id))
+        return any(isinstance(lease, Lease) for lease in leases)
 
     def is_at_work_on(self, run_id: str) -> bool:
         """This process holds the run, however late its renewal is: a clock may have jumped."""

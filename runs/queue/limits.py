@@ -104,12 +104,11 @@ def list_candidates(pool: str, floor: int) -> list[Any]:
 
 
 def agents_with_room() -> Any:
-    return (
-        Agent.objects.order_by()
-        .exclude(pk__in=full(Agent, agent=OuterRef("pk")))
-        .exclude(provider__in=full(Provider, agent__provider=OuterRef("pk")))
-        .exclude(team__in=full_teams())
-    )
+    of_full_provider = full(Provider, agent__provider=OuterRef("pk"))
+    agents = Agent.objects.order_by()
+    agents = agents.exclude(pk__in=full(Agent, agent=OuterRef("pk")))
+    agents = agents.exclude(provider__in=of_full_provider)
+    return agents.exclude(team__in=full_teams())
 
 
 def chains_with_room() -> Any:
@@ -117,7 +116,8 @@ def chains_with_room() -> Any:
 
 
 def full_teams() -> Any:
-    return full(Team, Q(agent__team=OuterRef("pk")) | Q(chain_version__chain__team=OuterRef("pk")))
+    of_team = Q(agent__team=OuterRef("pk")) | Q(chain_version__chain__team=OuterRef("pk"))
+    return full(Team, of_team)
 
 
 def full(model: Any, *ours: Q, **of_row: Any) -> Any:
