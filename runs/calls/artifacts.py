@@ -25,10 +25,10 @@ def save_artifact(
 
     Raises ToolFailed (too_many_artifacts, too_large, too_many_files, quota_exceeded, storage_failed), LeaseLost.
     """
-    run = executor.run
     earlier = made_before(record, storage.clean_name(name), content)
     if earlier is not None:
         return describe_artifact(earlier.file)
+    run = executor.run
     if Artifact.objects.filter(run=run).count() >= LIMIT:
         raise ToolFailed(f"a run can make at most {LIMIT} files", code="too_many_artifacts")
     untrusted = run.has_untrusted or record.untrusted or tool.untrusted

@@ -51,7 +51,11 @@ class Killer:
 
     def watch_commits(self, commit):
         def watched(db):
-            self.pass_moment()
+            try:
+                self.pass_moment()
+            except Killed:
+                db._rollback()  # as the database does when the connection ends
+                raise
             commit(db)
             self.pass_moment()
 
