@@ -296,16 +296,9 @@ class Conversation:
             **figures,
         )
         insert_rows(call)
-        data = {
-            "turn": run.turns,
-            "model": reply.model_name,
-            "text": reply.text,
-            "tool_calls": calls,
-            "finish": reply.finish,
-            **figures,
-            "cost": str(cost),
-        }
-        return "model.finished", data
+        data = {"turn": run.turns, "model": reply.model_name, "text": reply.text, "tool_calls": calls}
+        data["finish"] = reply.finish
+        return "model.finished", {**data, **figures, "cost": str(cost)}
 
     def compute_cost(self, reply: ModelReply) -> Decimal:
         return self.live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
