@@ -69,11 +69,11 @@ def read_artifact(run: Run, file_id: str) -> bytes | None:
 
 
 def reachable(run: Run) -> QuerySet[StoredFile]:
-    made = Artifact.objects.of_tree(run)
-    sent = Attachment.objects.none()
+    artifacts = Artifact.objects.of_tree(run)
+    attachments = Attachment.objects.none()
     if run.session_id:
-        sent = Attachment.objects.filter(message__session=run.session_id)
-    ids = Q(pk__in=made.values("file")) | Q(pk__in=sent.values("file"))
+        attachments = Attachment.objects.filter(message__session=run.session_id)
+    ids = Q(pk__in=artifacts.values("file")) | Q(pk__in=attachments.values("file"))
     return StoredFile.objects.filter(ids, owner=run.principal_id)
 
 

@@ -103,11 +103,11 @@ class Hooks:
         self.is_cancelled = is_cancelled
 
     def at(self, place: str, tool: str = "") -> list[Row]:
-        found = []
+        rows = []
         for row in self.rows:
             if row.place == place and row.covers(tool):
-                found.append(row)
-        return found
+                rows.append(row)
+        return rows
 
     def ask(self, place: str, value: Any, *, name: str, tool: str = "", **event: Any) -> Outcome:
         """Ask each hook in order. `name` is the field of the event that holds the value; a hook sees what the

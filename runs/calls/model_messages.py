@@ -49,10 +49,10 @@ def opening(run: Run, spec: AgentSpec, memory: str = "") -> list[dict[str, Any]]
 
 def as_told(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The messages for a program outside, without what only the normaliser of requests needs."""
-    told = []
+    messages_of_program = []
     for message in messages:
-        told.append({name: value for name, value in message.items() if name in TOLD})
-    return told
+        messages_of_program.append({name: value for name, value in message.items() if name in TOLD})
+    return messages_of_program
 
 
 def instructions(run: Run, spec: AgentSpec, memory: str = "") -> str:

@@ -104,11 +104,11 @@ def build_offer(executor: Any, records: Sequence[ToolCallRecord]) -> Offer:
     if not is_search(search):
         return Offer(executor.offered(), skill_tools)
     core = list(iterate_core_tools(executor))
-    found = []
+    found_tools = []
     for name in list_found_tools(records):
         if name not in core and is_usable(executor, name):
-            found.append(executor.tools[name])
-    return Offer(core, (*skill_tools, search, *found[-MOST_FOUND:]))
+            found_tools.append(executor.tools[name])
+    return Offer(core, (*skill_tools, search, *found_tools[-MOST_FOUND:]))
 
 
 def is_search(tool: ToolSpec | None) -> bool:

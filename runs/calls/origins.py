@@ -82,8 +82,8 @@ def add_user_message(origins: Origins, message: Message) -> None:
 
 def add_values(origins: Origins, root: Run) -> None:
     """The input of the first run, and the options of its message. They may be a stranger's."""
-    asked = root.options.get("asked", {})
-    values = [value for value in (asked.get("instructions"), asked.get("variables")) if value]
+    options = root.options.get("asked", {})
+    values = [value for value in (options.get("instructions"), options.get("variables")) if value]
     if root.input is not None:
         values.insert(0, root.input)
     origin = root.metadata.get("untrusted_input")

@@ -72,12 +72,12 @@ def find_caller_tool_problems(tool: Any) -> list[tuple[str, str]]:
 def name_problems(names: list[str], reserved: Collection[str]) -> list[dict[str, str]]:
     """Each name once, and none that a tool of the agent has: a caller cannot replace it."""
     problems = []
-    taken = {*reserved, *RESERVED}
+    names_in_use = {*reserved, *RESERVED}
     for place, name in enumerate(names):
-        if name in taken:
+        if name in names_in_use:
             message = f"the name “{name}” is already used"
             problems.append({"field": f"tools.{place}.name", "code": "name_taken", "message": message})
-        taken.add(name)
+        names_in_use.add(name)
     return problems
 
 

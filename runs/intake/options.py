@@ -73,14 +73,14 @@ def parse_options(body: dict[str, JSON] | None) -> dict[str, JSON]:
     if not values:
         return {}
     try:
-        asked = Asked.model_validate(values)
+        options = Asked.model_validate(values)
     except pydantic.ValidationError as error:
         problems = []
         for one in error.errors():
             field = ".".join(map(str, one["loc"]))
             problems.append(detail(field, one["type"], one["msg"]))
         raise refuse_options(problems)
-    return asked.model_dump(exclude_none=True)
+    return options.model_dump(exclude_none=True)
 
 
 def build_option_columns(values: dict[str, JSON], tools: list[str]) -> dict[str, JSON]:
@@ -100,8 +100,8 @@ def for_chain(priority: str | None) -> dict[str, JSON]:
 
 
 def is_batch(run: Run) -> bool:
-    asked = run.options.get("asked", {})
-    return bool(asked.get("priority"))
+    fields = run.options.get("asked", {})
+    return bool(fields.get("priority"))
 
 
 def refuse_options(details: list[dict[str, str]]) -> Invalid:
@@ -171,17 +171,17 @@ def narrow_policy(policy: dict[str, JSON], values: dict[str, JSON]) -> dict[str,
     """The run's policy, never wider than before."""
     if "tool_policy" not in values:
         return {}
-    asked = values["tool_policy"]
+    narrowing = values["tool_policy"]
     allowed = policy.get("allowed")
-    asked_names = asked.get("allowed")
+    asked_names = narrowing.get("allowed")
     if allowed is None:
         allowed = asked_names
     elif asked_names is not None:
         allowed = [name for name in asked_names if name in allowed]
     return {
         "allowed": allowed,
-        "blocked": [*policy.get("blocked", ()), *asked.get("blocked", ())],
-        "ask": [*policy.get("ask", ()), *asked.get("ask", ())],
+        "blocked": [*policy.get("blocked", ()), *narrowing.get("blocked", ())],
+        "ask": [*policy.get("ask", ()), *narrowing.get("ask", ())],
     }
 
 

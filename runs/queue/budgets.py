@@ -294,9 +294,9 @@ def covering(run: Run) -> list[Budget]:
     if run.root_id is None:
         return budgets
     root_agent = Run.objects.filter(pk=run.root_id).values_list("agent_id", flat=True).first()
-    known = {budget.pk for budget in budgets}
+    known_ids = {budget.pk for budget in budgets}
     for budget in COVERING.all(**about, agent=root_agent):
-        if budget.period == Budget.Period.RUN and budget.pk not in known:
+        if budget.period == Budget.Period.RUN and budget.pk not in known_ids:
             budgets.append(budget)
     return sorted(budgets, key=lambda budget: budget.pk)
 

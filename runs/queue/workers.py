@@ -47,10 +47,10 @@ def known_hashes(user: Any) -> dict[str, dict[str, Any]]:
     """
     visible = Agent.objects.all() if user.is_superuser else Agent.objects.visible_to(user)
     published = visible.exclude(live_hash="")
-    known = {}
+    agents_by_hash = {}
     for live_hash, name, number in published.values_list("live_hash", "name", "published__number"):
-        known[live_hash] = {"agent": name, "version": number, "hash": live_hash}
-    return known
+        agents_by_hash[live_hash] = {"agent": name, "version": number, "hash": live_hash}
+    return agents_by_hash
 
 
 def is_alive(worker: Worker, now: datetime | None = None) -> bool:
