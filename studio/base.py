@@ -96,7 +96,7 @@ def count_what_waits(user: Any) -> dict[str, Any]:
         waiting_records=count_rows(records), waiting_memories=count_rows(memories), has_agent=Exists(agents)
     )
     for row in counted:
-        return row
+        return dict(row)
     return {"waiting_records": 0, "waiting_memories": 0, "has_agent": False}  # nobody is signed in
 
 
