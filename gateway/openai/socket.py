@@ -34,7 +34,8 @@ class ResponsesConsumer(Authenticated):
         return 0, ""
 
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
-        if too_many := await self.counted():
+        too_many = await self.counted()
+        if too_many:
             return await self.turn_away(*too_many)
         if not isinstance(content, dict) or content.get("type") != TYPE:
             return await self.refuse(400, "unknown_frame", f"Send a JSON object of the type {TYPE}.")
@@ -43,7 +44,8 @@ class ResponsesConsumer(Authenticated):
             return await self.refuse(409, "response_already_in_flight", message)
         self.is_busy = True
         task = asyncio.create_task(self.respond(content))
-        self.followers = [*(one for one in self.followers if not one.done()), task]
+        working = [one for one in self.followers if not one.done()]
+        self.followers = [*working, task]
 
     async def respond(self, frame: dict[str, JSON]) -> None:
         previous = str(frame.get("previous_response_id") or "")
@@ -87,10 +89,9 @@ class ResponsesConsumer(Authenticated):
         if frame.get("generate") is False:
             raise Invalid("“generate” cannot be false: nothing is prepared ahead.", code="unsupported_parameter")
         body = {name: value for name, value in frame.items() if name not in OURS}
+        prompt = parse_response_request(body, self.user)
         request = SimpleNamespace(user=self.user, auth=self.key)
-        return start_response_turn(
-            request, body, parse_response_request(body, self.user), is_watched=True, own=self.own
-        )
+        return start_response_turn(request, body, prompt, is_watched=True, own=self.own)
 
     async def refuse(self, status: int, code: str, message: str) -> None:
         await self.send_json({"type": "error", "status": status, "error": error_json(message, code, status)})
