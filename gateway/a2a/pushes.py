@@ -38,7 +38,8 @@ def keep_asked(run: Run, body: Any, *, is_checked: bool = False) -> None:
 
 
 def check_push_address(config: Any) -> None:
-    if refusal := url_refusal(config.url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
+    refusal = url_refusal(config.url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False)
+    if refusal:
         raise refuse_push_config("url", refusal)
 
 
@@ -53,12 +54,14 @@ def save_push_config(run: Run, config: Any) -> JSON:
 @transaction.atomic
 def store_push_row(run: Run, config: Any) -> JSON:
     credentials = parse_push_credentials(config)
-    label = identifier(config.id, "id") if config.id else hash_json([config.url, credentials])[:32]
+    if config.id:
+        label = identifier(config.id, "id")
+    else:
+        label = hash_json([config.url, credentials])[:32]
     others = of_task(run).exclude(label=label)
     if others.count() >= MOST:
-        raise Conflict(
-            f"A task has at most {MOST} push notification configs.", code="too_many_webhooks", hint="Delete one first."
-        )
+        message = f"A task has at most {MOST} push notification configs."
+        raise Conflict(message, code="too_many_webhooks", hint="Delete one first.")
     fields = {"url": config.url, "credentials": json.dumps(credentials), "enabled": not run.is_done}
     row, _ = Webhook.objects.update_or_create(run=run, label=label, owner_id=run.principal_id, defaults=fields)
     AuditEvent.record("webhook.created", row, actor=run.principal, source="a2a", run=str(run.pk))
@@ -67,15 +70,19 @@ def store_push_row(run: Run, config: Any) -> JSON:
 
 def parse_push_credentials(config: Any) -> dict[str, str]:
     """What the client wants to be sent in headers. Raises Invalid."""
-    credentials = {
+    sent = {
         "token": config.token,
         "scheme": config.authentication.scheme,
         "credentials": config.authentication.credentials,
     }
-    for field, text in credentials.items():
-        if len(text) > LONGEST or not text.isascii() or not (text.isprintable() or not text):
+    credentials = {}
+    for field, text in sent.items():
+        if not text:
+            continue
+        if len(text) > LONGEST or not text.isascii() or not text.isprintable():
             raise refuse_push_config(field, f"it is sent in a header: at most {LONGEST} printable ASCII characters")
-    return {field: text for field, text in credentials.items() if text}
+        credentials[field] = text
+    return credentials
 
 
 def refuse_push_config(field: str, why: str) -> Invalid:
@@ -109,7 +116,9 @@ def delete_push_config(run: Run, label: str) -> None:
 def serialize_push_config(row: Webhook) -> JSON:
     """Without the credentials, which are never shown again."""
     credentials = json.loads(row.credentials) if row.credentials else {}
-    config = {"id": row.label, "taskId": str(row.run_id), "url": row.url}
+    config: dict[str, JSON] = {"id": row.label, "taskId": str(row.run_id), "url": row.url}
     if credentials.get("token"):
         config["token"] = credentials["token"]
-    return {**config, "authentication": {"scheme": credentials["scheme"]}} if credentials.get("scheme") else config
+    if credentials.get("scheme"):
+        config["authentication"] = {"scheme": credentials["scheme"]}
+    return config
