@@ -23,11 +23,14 @@ from .requests import INPUT_MODES
 
 JSON = Any
 BINDINGS = (("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("JSONRPC", "0.3"))
-MOST_SKILLS = 100  # agents in the card of the router
-KEY = "muster_key"  # name of the security scheme
+# Agents in the card of the router.
+MOST_SKILLS = 100
+# The name of the security scheme.
+KEY = "muster_key"
 
 
-Described = tuple[dict[str, JSON], datetime | None]  # a card, and when it last changed
+# A card, and when it last changed.
+Described = tuple[dict[str, JSON], datetime | None]
 
 
 def build_user_card(user: Any, name: str) -> Described:
@@ -87,7 +90,8 @@ def router_card(agents: list[Agent]) -> dict[str, JSON]:
     """The card of this server: the router chooses one of the agents, which are its skills."""
     description = "Chooses the agent that fits a message."
     skills = [build_agent_skill(agent, f" Its own card: {card_url(agent.name)}") for agent in agents]
-    if not skills:  # a card must have one
+    # A card must have a skill.
+    if not skills:
         skills.append({"id": ROUTER, "name": ROUTER, "description": description, "tags": ["router"]})
     return card(ROUTER, description, "1", skills)
 

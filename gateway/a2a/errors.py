@@ -10,7 +10,8 @@ from agents.exceptions import MusterError
 
 JSON = Any
 DOMAIN = "a2a-protocol.org"
-STANDS = (401, 403, 429, 503)  # HTTP statuses that a JSON-RPC answer keeps
+# HTTP statuses that a JSON-RPC answer keeps; all others become 200.
+STANDS = (401, 403, 429, 503)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,11 @@ from runs.models import Run
 from .errors import A2AError
 
 JSON = Any
-MODES = "a2a_modes"  # where a run's metadata keeps them
+# Where a run's metadata keeps the modes.
+MODES = "a2a_modes"
 TEXT, DATA = "text/plain", "application/json"
-OLDER = {"text": TEXT, "data": DATA, "file": "*/*"}  # kinds of parts, which early clients send
+# Early clients send kinds of parts instead of media types.
+OLDER = {"text": TEXT, "data": DATA, "file": "*/*"}
 MOST = 50
 SHAPE = re.compile(r"(\*|[\w.+-]{1,100})/(\*|[\w.+-]{1,100})")
 

@@ -41,7 +41,8 @@ from .errors import A2AError
 from .tasks import MESSAGE_ID, build_tasks_page, reply_message, task_json, task_named
 
 JSON = Any
-Awaited = tuple[waiting.End, Callable[[JSON], Any]]  # the answer, made of the data of run.finished if it has come
+# What is waited for, and the answer, made of the data of run.finished if it has come.
+Awaited = tuple[waiting.End, Callable[[JSON], Any]]
 LONGEST_WAIT_S = 600.0
 CANCEL_WAIT_S = 5.0
 MOST_REFERENCES = 20
@@ -99,7 +100,8 @@ def send_streaming(call: Call, params: JSON) -> tuple[JSON, Turn]:
     task = task_json(run, history=history)
     if turn.after == 0:
         return task, Turn(run, run.last_event)
-    if run.last_event > turn.after:  # the agent has gone on since it was answered: the stream shows how
+    # The agent has gone on since it was answered: the stream shows how.
+    if run.last_event > turn.after:
         timestamp = task["status"]["timestamp"]
         task["status"] = {"state": WORKING, "timestamp": timestamp}
         task["artifacts"] = []
@@ -153,9 +155,11 @@ def start_or_resume_task(call: Call, body: SendMessageRequest, *, is_watched: bo
         keep_modes(turn.run, body)
         return turn
     digest = schema.hash_json([call.agent, requests.serialize_protobuf(body.message)])
-    key = f"a2a:{digest}"  # of the id and the content: an id that is used for something else is another message
+    # Made of the id and the content: an id that is used for something else is another message.
+    key = f"a2a:{digest}"
     earlier = intake.earlier_run(call.user, key, digest)
-    if earlier and not earlier.is_done:  # the client did not get the answer and sends the message again
+    # The client did not get the answer and sends the message again.
+    if earlier and not earlier.is_done:
         pushes.keep_asked(earlier, body)
         return Turn(earlier)
     if earlier:
@@ -295,7 +299,8 @@ def get_task(call: Call, params: JSON) -> JSON:
 
 def list_tasks(call: Call, params: JSON) -> JSON:
     body = requests.parse_a2a_params(ListTasksRequest, params)
-    if params.get("status") and not body.status:  # a word that is not a state would list everything
+    # A word that is not a state would list everything.
+    if params.get("status") and not body.status:
         detail = {"field": "status", "code": "invalid", "message": f"one of {', '.join(TaskState.keys()[1:])}"}
         raise Invalid("“status” is not a state of a task.", code="invalid_params", details=[detail])
     return build_tasks_page(call.user, call.agent, body)

@@ -18,8 +18,10 @@ from .errors import A2AError
 from .requests import identifier
 
 JSON = Any
-MOST = 10  # of one task
-LONGEST = 4000  # characters of a token or of credentials
+# Configurations of one task.
+MOST = 10
+# Characters of a token or of credentials.
+LONGEST = 4000
 
 
 def check_asked(body: Any) -> None:

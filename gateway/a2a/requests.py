@@ -26,9 +26,11 @@ from .errors import A2AError
 JSON = Any
 T = TypeVar("T")
 INPUT_MODES = ("text/plain", "application/json", *IMAGES, "application/pdf", "application/octet-stream", "*/*")
-CONTEXTS = UUID("5d4ff1f6-5f4a-4f0a-9a3e-6d8f0b1f7a2c")  # namespace of the sessions that clients name
+# The namespace of the sessions that clients name.
+CONTEXTS = UUID("5d4ff1f6-5f4a-4f0a-9a3e-6d8f0b1f7a2c")
 LONGEST_ID = 200
-MOST_VALUES = 10_000  # in the parameters of a request
+# Values in the parameters of a request.
+MOST_VALUES = 10_000
 
 
 def parse_a2a_params(kind: type[T], params: JSON, *, is_complete: bool = True) -> T:

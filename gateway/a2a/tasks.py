@@ -31,11 +31,15 @@ from .modes import DATA, TEXT, accepts_type, convert_artifact, get_output_modes
 from .requests import list_context_ids, raw
 
 JSON = Any
-MESSAGE_ID = "a2a_message"  # where a run's metadata keeps the client's id of the message
-REPLY, OUTPUT = "reply", "output"  # ids of artifacts; a file's is its own id
-INLINE = 256 * 1024  # bytes of a file that are sent with the task; a larger one has an address
+# Where a run's metadata keeps the client's id of the message.
+MESSAGE_ID = "a2a_message"
+# The ids of artifacts. That of a file is its own id.
+REPLY, OUTPUT = "reply", "output"
+# Bytes of a file that is sent with the task; a larger one has an address.
+INLINE = 256 * 1024
 OPEN, ANSWERED = InputRequest.Status.OPEN, InputRequest.Status.ANSWERED
-HISTORY = 100  # messages, unless the client asks for fewer
+# Messages, unless the client asks for fewer.
+HISTORY = 100
 PAGE, LONGEST_PAGE = 50, 100
 
 
@@ -207,7 +211,8 @@ def get_change_time(run: Run) -> datetime:
     """When it ended, or when something last happened in it."""
     if run.finished_at:
         return run.finished_at
-    changed_at = getattr(run, "changed_at", None)  # which a list of tasks reads with its rows
+    # A list of tasks reads it with its rows.
+    changed_at = getattr(run, "changed_at", None)
     if changed_at is None:
         events = RunEvent.objects.filter(run=run).order_by("-seq")
         changed_at = events.values_list("at", flat=True).first()

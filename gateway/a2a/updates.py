@@ -30,11 +30,14 @@ class Updates:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.reading = Reading(for_approvals=False)
-        self.asked: dict[str, dict[str, JSON]] = {}  # what the task waits for
-        self.is_begun = False  # the reply's current text
+        # What the task waits for, by the ids of the questions.
+        self.asked: dict[str, dict[str, JSON]] = {}
+        # Whether the reply's current text was begun.
+        self.is_begun = False
         self.modes = get_output_modes(run)
         self.takes_text = accepts_type(self.modes, TYPE_OF_TEXT)
-        self.said = ""  # where a client takes no text: it gets the reply as a whole
+        # A client that takes no text gets the reply as a whole, so it is collected here.
+        self.said = ""
 
     def take(self, frame: Frame) -> Iterator[dict[str, JSON]]:
         data = frame.data

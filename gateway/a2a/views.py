@@ -141,7 +141,8 @@ class HttpView(A2AView):
 
     operations: dict[str, str] = {}
     parser_classes = (A2AParser, JSONParser)
-    renderer_classes = (JSONRenderer, A2ARenderer)  # the second one for clients that name it
+    # The second one is for clients that name it.
+    renderer_classes = (JSONRenderer, A2ARenderer)
 
     def get_exception_handler(self) -> Any:
         return in_their_form(super().get_exception_handler(), http_form, is_rpc=False)

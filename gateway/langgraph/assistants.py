@@ -29,7 +29,8 @@ from .views import (
 )
 
 JSON = Any
-PREFIX = "00000000-0000-8000-8000-"  # of a UUID (version 8) that holds the agent's number
+# The beginning of a UUID (version 8) that holds the agent's number.
+PREFIX = "00000000-0000-8000-8000-"
 COLUMNS = {"assistant_id": "pk", "graph_id": "name", "name": "name", "created_at": "created_at",
            "updated_at": "updated_at"}  # fmt: skip
 SELECTABLE = ("assistant_id", "graph_id", "name", "description", "config", "context", "created_at", "updated_at",
@@ -98,7 +99,8 @@ def parse_assistant_number(id: str) -> int | None:
 def assistant_json(agent: Agent, version: AgentVersion | None = None) -> dict[str, JSON]:
     """The assistant as it is published, or as a version of it was; a version has no time of a last change."""
     described = version or agent.published
-    assert described is not None  # only published agents are listed
+    # Only published agents are listed.
+    assert described is not None
     spec = described.spec
     owner_name = agent.owner.get_username() if agent.owner else "site"
     assistant = {
@@ -216,7 +218,8 @@ class VersionsView(LangGraphView):
         body = parse_langgraph_fields(request.data, ("limit", "offset", "metadata"))
         agent = existing(request.user, id)
         rows = agent.versions.order_by("-number")
-        if body.get("metadata"):  # versions have none that could match
+        # Versions have no metadata that could match.
+        if body.get("metadata"):
             rows = agent.versions.none()
         page, headers = read_rows(rows, body)
         versions = [assistant_json(agent, version) for version in page]
@@ -236,7 +239,8 @@ class LatestView(Audited, LangGraphView):
             hint = "Ask its owner, or create an assistant of your own."
             raise Forbidden("Only its owner may change this agent.", hint=hint)
         if number is None:
-            number = -1  # which no version has, so that it is refused
+            # No version has this number, so it is refused.
+            number = -1
         with transaction.atomic():
             version = agent.rollback(number)
             self.audit("rolled_back", agent, version=version.number)

@@ -22,7 +22,8 @@ class Given:
     """What `input` holds: new messages, and the fields of an agent with an input schema of its own."""
 
     messages: list[SentMessage] = field(default_factory=list)
-    results: dict[str, JSON] = field(default_factory=dict)  # of calls, at the end of the list
+    # Results of calls, at the end of the list.
+    results: dict[str, JSON] = field(default_factory=dict)
     more: dict[str, JSON] = field(default_factory=dict)
 
 

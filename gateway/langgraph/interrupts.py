@@ -22,8 +22,10 @@ from runs.models import Approval, InputRequest, Run
 from .views import refuse_langgraph_field
 
 JSON = Any
-ANSWER = "answer"  # the argument of a question that holds its answer
-OLD_FORM = {"accept": "approve", "edit": "edit", "ignore": "reject", "response": "reject"}  # Agent Inbox before 1.0
+# The argument of a question that holds its answer.
+ANSWER = "answer"
+# The decisions of Agent Inbox before 1.0.
+OLD_FORM = {"accept": "approve", "edit": "edit", "ignore": "reject", "response": "reject"}
 
 
 @dataclass(slots=True)

@@ -48,7 +48,8 @@ STATUSES = {
 # The status of a run in the API, unless it waits for a person.
 NAMES = {"queued": "pending", "running": "running", "waiting": "running", "succeeded": "success",
          "partial": "success", "failed": "error", "expired": "timeout", "cancelled": "interrupted"}  # fmt: skip
-TRUE = ("1", "true", "True")  # of a query parameter, as the SDKs write it
+# Yes in a query parameter, as the SDKs write it.
+TRUE = ("1", "true", "True")
 SELECTABLE = ("run_id", "thread_id", "assistant_id", "created_at", "updated_at", "status", "metadata", "kwargs",
               "multitask_strategy", "cancel_reason")  # fmt: skip
 
@@ -84,13 +85,15 @@ class BatchView(LangGraphView):
         bodies = request.data
         if not isinstance(bodies, list) or not 0 < len(bodies) <= 100:
             raise refuse_langgraph_field("", "The body must be a list of 1 to 100 runs.")
-        with transaction.atomic():  # all of them or none
+        # All of them are started, or none.
+        with transaction.atomic():
             runs = [self.started(request, body) for body in bodies]
         return Response([run_json(turn.run) for turn in runs])
 
     def started(self, request: Any, body: JSON) -> Turn:
         fields = dict(body) if isinstance(body, dict) else {}
-        fields.pop("assistantId", None)  # the JavaScript SDK sends the id under two names
+        # The JavaScript SDK sends the id of the assistant under two names.
+        fields.pop("assistantId", None)
         thread = fields.pop("thread_id", None)
         return start_thread_turn(request, thread, fields)
 
@@ -216,7 +219,8 @@ class CancelManyView(LangGraphView):
         if status != "all":
             rows = rows.filter(STATUSES[status])
         action = request.query_params.get("action", "interrupt")
-        for row in rows.order_by("-id")[:1000]:  # queued ones first
+        # Queued ones come first: they would start when those before them end.
+        for row in rows.order_by("-id")[:1000]:
             cancel_thread_run(row, by=request.user, action=action)
         return Response(status=204)
 
@@ -238,7 +242,8 @@ def stream_response(
     for name, value in headers.items():
         response[name] = value
     query = urlencode([("stream_mode", mode) for mode in sorted(modes)])
-    response["Location"] = f"{headers['Content-Location']}/stream?{query}"  # to join it again
+    # The address at which the stream can be joined again.
+    response["Location"] = f"{headers['Content-Location']}/stream?{query}"
     return response
 
 

@@ -31,7 +31,8 @@ NEUTRAL: dict[str, tuple[JSON, ...]] = {
     "checkpoint_during": (False, True), "interrupt_before": ([],), "interrupt_after": ([],), "feedback_keys": ([],),
     "after_seconds": (0,), "strict_resume": (False, True), "webhook": (), "langsmith_tracer": (),
 }  # fmt: skip
-STRATEGY = "langgraph_strategy"  # where a run's metadata keeps how it was queued
+# Where a run's metadata keeps how it was queued.
+STRATEGY = "langgraph_strategy"
 END = "__end__"
 
 
@@ -43,7 +44,8 @@ def start_thread_turn(request: Any, thread: JSON, body: JSON, *, is_watched: boo
     command = parse_typed_field(body, "command", dict, {})
     if command and body.get("input"):
         raise refuse_langgraph_field("command", "Send “input” or “command”, not both.")
-    with transaction.atomic():  # a refused run leaves no thread behind
+    # A refused run leaves no thread behind.
+    with transaction.atomic():
         session = open_run_thread(request.user, thread, body)
         require_latest(session, body)
         if command:
@@ -56,7 +58,8 @@ def open_run_thread(user: Any, thread: JSON, body: dict[str, JSON]) -> Session:
     if thread is None:
         on_completion = parse_choice_field(body, "on_completion", ("delete", "keep"), "delete")
         metadata = {STATELESS: True} if on_completion == "delete" else {}
-        return Session(owner=user, metadata=metadata, variables={"agent_depth": 0})  # stored with its first message
+        # It is stored with its first message.
+        return Session(owner=user, metadata=metadata, variables={"agent_depth": 0})
     if_not_exists = parse_choice_field(body, "if_not_exists", ("create", "reject"), "reject")
     if if_not_exists == "reject":
         return thread_named(user, thread)
@@ -115,7 +118,8 @@ def start_thread_run(
     strategy = parse_multitask_strategy(body)
     on_busy = strategy
     if waits is not None and waits.status == Run.Status.WAITING and waits.waiting_for in PERSON:
-        on_busy = "interrupt"  # a new message takes the place of what waited for an answer
+        # A new message takes the place of what waited for an answer.
+        on_busy = "interrupt"
     options = parse_langgraph_options(body)
     metadata = parse_typed_field(body, "metadata", dict, {})
     turn = turns.start_turn(

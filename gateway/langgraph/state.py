@@ -171,7 +171,8 @@ def spoken_rows(rows: QuerySet[Message]) -> QuerySet[Message]:
 def build_checkpoints(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[UUID, list[Checkpoint]]:
     """The checkpoints of each session. A run's reply stands behind the message that it answers."""
     histories = defaultdict[UUID, list[Checkpoint]](list)
-    starts: dict[UUID, tuple[list[Checkpoint], Checkpoint]] = {}  # the message of each run, in its session
+    # The message of each run, in its session.
+    starts: dict[UUID, tuple[list[Checkpoint], Checkpoint]] = {}
     for row in rows:
         checkpoints = histories[row.session_id]
         if row.role == Message.Role.USER:

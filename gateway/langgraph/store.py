@@ -21,7 +21,8 @@ from .views import (
 )
 
 JSON = Any
-MAX_ITEMS, MAX_BYTES, MAX_VALUE = 100_000, 64 << 20, 1 << 20  # of a person; of one value, in bytes
+# Items and bytes of one person, and bytes of one value.
+MAX_ITEMS, MAX_BYTES, MAX_VALUE = 100_000, 64 << 20, 1 << 20
 NOT_INDEXED = {"index": (False,), "ttl": (), "refresh_ttl": (False, True)}
 
 
@@ -144,7 +145,8 @@ def below(rows: QuerySet[StoredItem], labels: list[JSON]) -> QuerySet[StoredItem
     if not labels:
         return rows
     name = parse_store_namespace(labels, "namespace_prefix")
-    rows = rows.alias(start=Left("namespace", len(name) + 1))  # SQLite's startswith ignores the case
+    # SQLite's startswith ignores the case.
+    rows = rows.alias(start=Left("namespace", len(name) + 1))
     return rows.filter(Q(namespace=name) | Q(start=f"{name}."))
 
 

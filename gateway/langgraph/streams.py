@@ -21,7 +21,8 @@ Event = tuple[str, JSON]
 MODES = ("values", "updates", "messages", "messages-tuple", "events", "custom")
 CUSTOM = ("run.progress", "tool.progress", "tool.log", "artifact.created", "stuck.warned")
 INTERRUPT = "__interrupt__"
-GRAPH = "LangGraph"  # the name of every graph in its events
+# The name of every graph in its events.
+GRAPH = "LangGraph"
 
 
 class Pause(turns.Pause):
@@ -46,13 +47,17 @@ class Translator:
         self.reading = Reading()
         self.reading.pause = Pause(since)
         self.start_from(messages)
-        self.ai: dict[str, JSON] | None = None  # the message that is being written
+        # The message that is being written, and how many calls it will have.
+        self.ai: dict[str, JSON] | None = None
         self.expected = 0  # calls in it
         self.turn = 0
-        self.finish = ""  # why the last answer of the model ended
-        self.is_rejoined = False  # the reader may have pieces of the message that is being written
+        # Why the last answer of the model ended.
+        self.finish = ""
+        # The reader may have pieces of the message that is being written.
+        self.is_rejoined = False
         self.calls = {call["id"]: call for message in messages for call in message.get("tool_calls", ())}
-        self.nodes: dict[str, str] = {}  # ids of the nodes at work, by the message or call that they work on
+        # The ids of the nodes at work, by the message or call that they work on.
+        self.nodes: dict[str, str] = {}
 
     def start_from(self, messages: list[dict[str, JSON]]) -> None:
         self.messages = messages
@@ -167,7 +172,8 @@ class Translator:
         if "messages-tuple" in self.modes:
             yield "messages", [message, self.metadata("tools")]
         if "events" in self.modes:
-            yield from self.tool_begins(call)  # unless it has: the turn may begin after its call
+            # It may not have begun yet: the turn may begin after its call.
+            yield from self.tool_begins(call)
             yield "events", self.event("on_tool_end", call["name"], call["id"], {"output": message})
             yield from self.node_ends("tools", call["id"], message)
         yield from self.put(message, "tools")
@@ -298,11 +304,13 @@ async def stream_langgraph_run(turn: Turn, modes: set[str], *, seen: int = 0, si
         if frame.type == "heartbeat":
             yield HEARTBEAT
             continue
-        if frame.type == "run.started" and run.after_id:  # it waited for another run, which said something
+        # It waited for another run, which said something.
+        if frame.type == "run.started" and run.after_id:
             translator.start_from(await in_thread(before, turn))
         if frame.type == "approval.decided":
             was_decided = True
-        if was_decided and frame.type in ("tool.finished", "tool.denied"):  # a person may have edited the arguments
+        # A person may have edited the arguments.
+        if was_decided and frame.type in ("tool.finished", "tool.denied"):
             translator.start_from(await in_thread(before, Turn(run, 1)))
         frames = [sse(event, data) for event, data in translator.take(frame)]
         # Pieces of text have no number: they are not stored, so the reader cannot have them.

@@ -44,10 +44,13 @@ COLUMNS = {"thread_id": "pk", "status": "run_status", "created_at": "created_at"
 SELECTABLE = ("thread_id", "created_at", "updated_at", "metadata", "config", "context", "status", "values",
               "interrupts")  # fmt: skip
 OF_STATE = ("values", "next", "tasks", "checkpoint", "metadata", "created_at", "parent_checkpoint", "interrupts")
-STATELESS = "stateless"  # metadata of the session of a stateless run
+# The key in the metadata of a session that marks a stateless run's.
+STATELESS = "stateless"
 NO_TTL = {"ttl": (None,)}
-MOST_STATES = 100  # of a thread in one answer
-MOST_BYTES = PAGE_BYTES  # of their messages as JSON; one state is always there
+# States of a thread in one answer.
+MOST_STATES = 100
+# Bytes of their messages as JSON. One state is always there.
+MOST_BYTES = PAGE_BYTES
 STATUSES = {
     "busy": Q(run_status__in=["queued", "running"]) | (Q(run_status="waiting") & ~Q(run_waits__in=PERSON)),
     "interrupted": Q(run_status="waiting", run_waits__in=PERSON),
@@ -226,7 +229,8 @@ def filter_threads(user: Any, body: dict[str, JSON]) -> QuerySet[Session]:
         rows = rows.filter(build_agent_condition(Q(agent__name=graph)) | Q(metadata__graph_id=graph))
     if "assistant_id" in metadata:
         number = parse_assistant_number(str(metadata.pop("assistant_id")))
-        rows = rows.filter(build_agent_condition(Q(agent=number or 0)))  # 0 is no agent's
+        # No agent has the number 0.
+        rows = rows.filter(build_agent_condition(Q(agent=number or 0)))
     ids = parse_typed_field(body, "ids", list)
     if ids:
         rows = rows.filter(pk__in=[parse_langgraph_id(one, "thread") for one in ids[:1000]])

@@ -17,10 +17,14 @@ from agents.http.viewsets import APIView
 from agents.models import ApiKey
 
 JSON = Any
-BASE = "/langgraph"  # where config/urls.py mounts it
-NEXT_OFFSET = "X-Pagination-Next"  # the offset of the following page; an answer may be shorter than its limit
-MOST = 1000  # rows in one answer
-MOST_KEYS = 50  # that a search compares
+# Where config/urls.py mounts these endpoints.
+BASE = "/langgraph"
+# The offset of the following page: an answer may be shorter than its limit.
+NEXT_OFFSET = "X-Pagination-Next"
+# Rows in one answer.
+MOST = 1000
+# Keys of metadata that a search compares.
+MOST_KEYS = 50
 # What a field of a type must be, in words.
 KINDS = {str: "text", int: "a whole number", dict: "an object", list: "a list", bool: "true or false"}
 
@@ -219,7 +223,8 @@ def with_metadata(rows: QuerySet[Any], metadata: Mapping[str, JSON], column: str
     if len(metadata) > MOST_KEYS:
         raise refuse_langgraph_field(column, f"A search can name at most {MOST_KEYS} keys.", "unsupported_field")
     for place, (key, value) in enumerate(metadata.items()):
-        if '"' in key or key.lstrip("-").isdigit():  # SQLite reads these as something else
+        # SQLite reads these as something else.
+        if '"' in key or key.lstrip("-").isdigit():
             message = f"A search by the key “{key[:40]}” is not possible."
             raise refuse_langgraph_field(column, message, "unsupported_field")
         alias = f"value_{place}"

@@ -198,7 +198,8 @@ class Completion:
                 self.text += step.data["text"]
             elif step.kind == QUESTION:
                 self.calls.append(call_json(step.data))
-                self.calls.sort(key=lambda call: call["id"])  # in the model's order: they were asked side by side
+                # In the model's order: they were asked side by side.
+                self.calls.sort(key=lambda call: call["id"])
         return self.text[before:]
 
     @property

@@ -87,7 +87,8 @@ def start_compact_turn(request: Any, body: dict[str, JSON], prompt: Prompt) -> T
     earlier = prompt.earlier
     if previous:
         conversation = previous.run.session
-        assert conversation is not None  # find_previous_turn checks it
+        # It is checked by find_previous_turn.
+        assert conversation is not None
         session = conversation.fork(before=conversation.last_seq + 1)
         histories.add_sent(session, earlier)
         earlier = []

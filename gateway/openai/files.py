@@ -19,7 +19,8 @@ from .views import OpenAIView
 
 PREFIX = "file-"
 PURPOSES = ("user_data", "assistants", "vision")
-MOST = 1000  # of one page
+# Files of one page.
+MOST = 1000
 
 
 @extend_schema(exclude=True)
@@ -91,7 +92,8 @@ class ContentView(OpenAIView):
     """GET /v1/files/{id}/content"""
 
     def perform_content_negotiation(self, request: Any, force: bool = False) -> Any:
-        return super().perform_content_negotiation(request, force=True)  # the SDKs accept application/binary alone
+        # The SDKs accept application/binary alone.
+        return super().perform_content_negotiation(request, force=True)
 
     def get(self, request: Any, id: str) -> Any:
         return answer_with_file(load_openai_file(request.user, id), "application/octet-stream", as_attachment=True)

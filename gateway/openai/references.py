@@ -12,7 +12,8 @@ from runs.models import Message, ToolCallRecord
 from .items import Items, call_item, mcp_item
 
 JSON = Any
-TURN_DIGITS = 4  # at the end of the id of a message that a model wrote
+# Digits at the end of the id of a message that a model wrote.
+TURN_DIGITS = 4
 
 
 def find_item(user: Any, id: str, param: str) -> dict[str, JSON]:

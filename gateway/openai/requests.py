@@ -44,20 +44,27 @@ class Prompt:
     model: str
     parts: list[dict[str, JSON]] = field(default_factory=list)
     earlier: list[SentMessage] = field(default_factory=list)
-    results: dict[str, JSON] = field(default_factory=dict)  # of the caller's tools, by the ids of the calls
-    has_pictures: bool = False  # in the results: they reach the model as a message after them
-    continues: bool = False  # the conversation ends in results: the person writes nothing
-    has_results_alone: bool = False  # for calls of a response that is not named
+    # Results of the caller's tools, by the ids of the calls.
+    results: dict[str, JSON] = field(default_factory=dict)
+    # Whether the results have pictures, which reach the model as a message after them.
+    has_pictures: bool = False
+    # Whether the conversation ends in results: the person writes nothing.
+    continues: bool = False
+    # Whether the results are for calls of a response that is not named.
+    has_results_alone: bool = False
     approvals: dict[UUID, bool] = field(default_factory=dict)
     instructions: list[str] = field(default_factory=list)
-    has_late_instructions: bool = False  # after other messages: a part of the history, which anybody may have written
+    # Instructions after other messages are a part of the history, which anybody may have written.
+    has_late_instructions: bool = False
     tools: list[dict[str, JSON]] = field(default_factory=list)
-    tool_choice: str = ""  # “required”, or the name of the tool that has to be called
+    # “required”, or the name of the tool that has to be called.
+    tool_choice: str = ""
     is_one_call: bool = False
     stop: list[str] = field(default_factory=list)
     output_schema: dict[str, JSON] | None = None
     params: dict[str, JSON] = field(default_factory=dict)
-    summaries: list[dict[str, JSON]] = field(default_factory=list)  # made by POST /v1/responses/compact
+    # Summaries that POST /v1/responses/compact made.
+    summaries: list[dict[str, JSON]] = field(default_factory=list)
 
     def more(self, user: Any) -> dict[str, Any]:
         """Further arguments for the intake. Raises Invalid for a summary that is not this person's."""

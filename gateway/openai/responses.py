@@ -57,8 +57,10 @@ FIELDS = (
     "model", "input", "instructions", "previous_response_id", "stream", "background", "store", "tools", "tool_choice",
     "text", "metadata",
 )  # fmt: skip
-MOST_ITEMS = 100  # of one page
-ECHO = "openai"  # where a run's metadata keeps what the response repeats of its request
+# Items of one page.
+MOST_ITEMS = 100
+# Where a run's metadata keeps what the response repeats of its request.
+ECHO = "openai"
 # What a response says of its request where the request does not say it.
 DEFAULTS: dict[str, JSON] = {
     "previous_response_id": None, "instructions": None, "tool_choice": "auto", "metadata": {}, "store": True,
@@ -127,7 +129,8 @@ def start_response_turn(
         calls = [call_id(id, "input") for id in prompt.results]
         previous = branches.find_asking_turn(request.user, calls)
         if previous is None:
-            return turns.answer_waiting_run(request.user, dict.fromkeys(calls))  # says why that cannot be
+            # No run waits for them: the refusal says why that cannot be.
+            return turns.answer_waiting_run(request.user, dict.fromkeys(calls))
     if previous:
         results = {call_id(id, "input"): value for id, value in prompt.results.items()}
         return branches.continue_turn(
@@ -387,7 +390,8 @@ def iterate_response_messages(
 ) -> Iterator[SentMessage]:
     """The messages. Calls that were made together are one message of the assistant."""
     calls: list[dict[str, JSON]] = []
-    is_answered = False  # a call after a result was made in another turn of the model
+    # A call after a result was made in another turn of the model.
+    is_answered = False
     has_begun = False
     for place, item in enumerate(items):
         kind = item.get("type", "message")

@@ -21,7 +21,8 @@ from .views import convert_openai_error, convert_openai_status, error_json
 JSON = Any
 TYPE = "response.create"
 LAST = ("response.completed", "response.incomplete", "response.failed")
-OURS = ("type", "stream", "background", "generate")  # of the transport; the rest is the body of POST /v1/responses
+# Fields of the transport. The rest is the body of POST /v1/responses.
+OURS = ("type", "stream", "background", "generate")
 log = logging.getLogger(__name__)
 
 
@@ -30,7 +31,8 @@ class ResponsesConsumer(Authenticated):
     is_busy = False
 
     async def begin(self) -> tuple[int, str]:
-        self.own: dict[str, str] = {}  # responses of this connection, and those that they continue
+        # Responses of this connection, and those that they continue.
+        self.own: dict[str, str] = {}
         return 0, ""
 
     async def receive_json(self, content: Any, **kwargs: Any) -> None:

@@ -102,7 +102,8 @@ class ModelView(OpenAIView):
         agents = Agent.objects.usable_by(request.user).published().select_related("owner")
         model_name, version = parse_pinned_agent(name)
         agent = None
-        if "\0" not in model_name:  # PostgreSQL refuses to compare it
+        # PostgreSQL refuses to compare a text with this character.
+        if "\0" not in model_name:
             agent = agents.filter(name=model_name).nearest_first(request.user).first()
         if agent:
             is_there = agent.versions.filter(number=version or 1).exists()
