@@ -213,7 +213,8 @@ def convert_agui_part(part: Any) -> dict[str, JSON]:
 
 
 def tool_json(tool: Any) -> dict[str, JSON]:
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters or {"type": "object"}}
+    schema = tool.parameters or {"type": "object"}
+    return {"name": tool.name, "description": tool.description, "input_schema": schema}
 
 
 def resume_agui_run(request: Any, body: RunAgentInput) -> Turn:

@@ -125,7 +125,9 @@ def can_answer_run(point: Point, model: str, more: dict[str, Any]) -> bool:
     """Whether the run waits for exactly these calls, and the request asks for the same agent, options and tools."""
     run = point.turn.run
     waits_for = set(run.inputs.open().values_list("call_id", flat=True))
-    return waits_for == set(point.open) and turns.has_same_wishes(run, model, more)
+    if waits_for != set(point.open):
+        return False
+    return turns.has_same_wishes(run, model, more)
 
 
 def continue_session(point: Point, start: dict[str, Any]) -> Turn:
@@ -144,7 +146,8 @@ def continue_session(point: Point, start: dict[str, Any]) -> Turn:
 def get_last_message_number(run: Run, **conditions: Any) -> int:
     """The number of the run's last message in its session; 0 if there is none."""
     rows = Message.objects.filter(run=run, session=run.session_id, **conditions)
-    return rows.order_by("-seq").values_list("seq", flat=True).first() or 0
+    last = rows.order_by("-seq").values_list("seq", flat=True).first()
+    return last or 0
 
 
 @transaction.atomic

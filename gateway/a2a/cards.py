@@ -63,7 +63,8 @@ def public(name: str) -> Described | None:
 
 
 def last_change(agents: list[Agent]) -> datetime | None:
-    return max((agent.published.created_at for agent in agents if agent.published), default=None)
+    times = [agent.published.created_at for agent in agents if agent.published]
+    return max(times, default=None)
 
 
 def list_nearest_agents(usable: Any, user: Any) -> list[Agent]:

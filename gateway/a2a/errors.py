@@ -105,7 +105,8 @@ def iterate_error_details(kind: Kind, error: dict[str, JSON]) -> Any:
 
 
 def http_form(kind: Kind, message: str, details: list[JSON]) -> JSON:
-    return {"error": {"code": kind.status, "status": kind.name, "message": message, "details": details}}
+    error = {"code": kind.status, "status": kind.name, "message": message, "details": details}
+    return {"error": error}
 
 
 def rpc_form(id: JSON) -> Callable[[Kind, str, list[JSON]], JSON]:

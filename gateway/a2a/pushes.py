@@ -62,8 +62,9 @@ def store_push_row(run: Run, config: Any) -> JSON:
         label = hash_json([config.url, credentials])[:32]
     others = of_task(run).exclude(label=label)
     if others.count() >= MOST:
-        message = f"A task has at most {MOST} push notification configs."
-        raise Conflict(message, code="too_many_webhooks", hint="Delete one first.")
+        raise Conflict(
+            f"A task has at most {MOST} push notification configs.", code="too_many_webhooks", hint="Delete one first."
+        )
     fields = {"url": config.url, "credentials": json.dumps(credentials), "enabled": not run.is_done}
     row, _ = Webhook.objects.update_or_create(run=run, label=label, owner_id=run.principal_id, defaults=fields)
     AuditEvent.record("webhook.created", row, actor=run.principal, source="a2a", run=str(run.pk))

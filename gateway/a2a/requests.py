@@ -163,7 +163,8 @@ def find_schema_input(message: Message, schema: JSON) -> JSON:
 
 
 def get_message_text(message: Message) -> str:
-    return "\n".join(part.text for part in message.parts if part.HasField("text"))
+    texts = [part.text for part in message.parts if part.HasField("text")]
+    return "\n".join(texts)
 
 
 # -- contexts --------------------------------------------------------------------------------------------------------

@@ -204,7 +204,9 @@ def build_task_ids(run: Run) -> dict[str, str]:
 
 
 def stamp(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """The time as A2A writes it."""
+    text = at.astimezone(UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
 
 
 def get_change_time(run: Run) -> datetime:
@@ -269,7 +271,8 @@ def reply_artifact(text: str, finish: str = "") -> dict[str, JSON]:
 
 
 def output_artifact(output: JSON) -> dict[str, JSON]:
-    return {"artifactId": OUTPUT, "name": OUTPUT, "parts": [{"data": output, "mediaType": "application/json"}]}
+    part = {"data": output, "mediaType": "application/json"}
+    return {"artifactId": OUTPUT, "name": OUTPUT, "parts": [part]}
 
 
 def file_artifact(file: StoredFile, *, is_inline: bool) -> dict[str, JSON]:

@@ -59,9 +59,8 @@ def choose_a2a_version(request: Any, supported: Sequence[str] = VERSIONS) -> str
 
 
 def version_refused(version: str) -> A2AError:
-    message = f"Version {version[:20]} of A2A is not supported here."
     hint = f"Send the header A2A-Version: {VERSIONS[0]}."
-    return A2AError(message, code="version_not_supported", hint=hint)
+    return A2AError(f"Version {version[:20]} of A2A is not supported here.", code="version_not_supported", hint=hint)
 
 
 def answer_a2a_operation(view: Any, method: str, call: Call, params: JSON, form: Callable[[JSON], JSON]) -> Any:

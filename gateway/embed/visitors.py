@@ -97,7 +97,8 @@ def build_token_salt(embed: Embed) -> str:
 
 def new_token(embed: Embed) -> str:
     """For a conversation that is stored with its first message."""
-    return signing.dumps(str(uuid7()), salt=build_token_salt(embed))
+    session = str(uuid7())
+    return signing.dumps(session, salt=build_token_salt(embed))
 
 
 def session_id(request: Any, embed: Embed) -> UUID:

@@ -198,7 +198,8 @@ class AssistantView(LangGraphView):
     parameters = {"delete": ("delete_threads",)}
 
     def get(self, request: Any, id: str) -> Response:
-        return Response(assistant_json(existing(request.user, id)))
+        agent = existing(request.user, id)
+        return Response(assistant_json(agent))
 
     def patch(self, request: Any, id: str) -> Response:
         existing(request.user, id)

@@ -113,5 +113,8 @@ def add_state_messages(user: Any, session: Session, values: JSON) -> None:
 
 def add_checked_messages(user: Any, session: Session, messages: list[SentMessage]) -> None:
     """Raises Invalid."""
-    checked = [SentMessage(one.role, checked_parts(user, None, one.parts)) for one in messages]
+    checked = []
+    for message in messages:
+        parts = checked_parts(user, None, message.parts)
+        checked.append(SentMessage(message.role, parts))
     histories.add_sent(session, checked)

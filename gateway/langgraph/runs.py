@@ -109,7 +109,8 @@ class WaitView(LangGraphView):
             end = turns.build_turn_end(turn, LONGEST_WAIT_S, place, lambda: Pause(turn.after))
 
             def answer(ended: dict[str, JSON] | None) -> Response:
-                return Response(outcome(turn.run, ended), headers=build_location_headers(turn.run))
+                values = outcome(turn.run, ended)
+                return Response(values, headers=build_location_headers(turn.run))
 
             return answer_later(self, end, answer)
 
@@ -132,7 +133,8 @@ class RunView(LangGraphView):
     scope = "runs"
 
     def get(self, request: Any, id: str, run: str) -> Response:
-        return Response(run_json(run_named(request.user, id, run)))
+        row = run_named(request.user, id, run)
+        return Response(run_json(row))
 
     def delete(self, request: Any, id: str, run: str) -> Response:
         run_named(request.user, id, run)
@@ -249,7 +251,8 @@ def stream_response(
 
 def build_location_headers(run: Run) -> dict[str, str]:
     """The path below the base URL, from which clients read the ids."""
-    return {"Content-Location": f"/threads/{run.session_id}/runs/{run.pk}"}
+    path = f"/threads/{run.session_id}/runs/{run.pk}"
+    return {"Content-Location": path}
 
 
 def outcome(run: Run, ended: dict[str, JSON] | None) -> dict[str, JSON]:

@@ -141,8 +141,12 @@ def start_thread_run(
 
 def filter_awaited_results(run: Run, results: dict[str, JSON]) -> dict[Any, JSON]:
     """Results of calls that the run waits for, by the ids of the calls."""
-    open_ones = {str(request.call_id): request.call_id for request in run.inputs.open()}
-    return {open_ones[id]: value for id, value in results.items() if id in open_ones}
+    open_calls = {str(request.call_id): request.call_id for request in run.inputs.open()}
+    awaited = {}
+    for id, value in results.items():
+        if id in open_calls:
+            awaited[open_calls[id]] = value
+    return awaited
 
 
 def parse_multitask_strategy(body: dict[str, JSON]) -> str:

@@ -23,13 +23,27 @@ JSON = Any
 
 
 def human(id: str, content: JSON) -> dict[str, JSON]:
-    return {"type": "human", "id": id, "content": content, "name": None, "additional_kwargs": {},
-            "response_metadata": {}}  # fmt: skip
+    return {
+        "type": "human",
+        "id": id,
+        "content": content,
+        "name": None,
+        "additional_kwargs": {},
+        "response_metadata": {},
+    }
 
 
 def ai(id: str, text: str) -> dict[str, JSON]:
-    return {"type": "ai", "id": id, "content": text, "name": None, "additional_kwargs": {}, "response_metadata": {},
-            "tool_calls": [], "invalid_tool_calls": []}  # fmt: skip
+    return {
+        "type": "ai",
+        "id": id,
+        "content": text,
+        "name": None,
+        "additional_kwargs": {},
+        "response_metadata": {},
+        "tool_calls": [],
+        "invalid_tool_calls": [],
+    }
 
 
 def write_finish(message: dict[str, JSON], finish: str) -> None:
@@ -43,9 +57,17 @@ def tool_call(id: str, name: str, arguments: JSON) -> dict[str, JSON]:
 
 
 def tool(call: str, name: str, content: str, is_ok: bool) -> dict[str, JSON]:
-    return {"type": "tool", "id": f"result-{call}", "tool_call_id": call, "name": name, "content": content,
-            "status": "success" if is_ok else "error", "artifact": None, "additional_kwargs": {},
-            "response_metadata": {}}  # fmt: skip
+    return {
+        "type": "tool",
+        "id": f"result-{call}",
+        "tool_call_id": call,
+        "name": name,
+        "content": content,
+        "status": "success" if is_ok else "error",
+        "artifact": None,
+        "additional_kwargs": {},
+        "response_metadata": {},
+    }
 
 
 def ai_id(run: UUID, turn: int) -> str:
@@ -196,7 +218,8 @@ def build_checkpoints(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[U
 
 
 def insert_after(checkpoints: list[Checkpoint], question: Checkpoint, answer: Checkpoint) -> None:
-    checkpoints.insert(checkpoints.index(question) + 1, answer)
+    place = checkpoints.index(question)
+    checkpoints.insert(place + 1, answer)
 
 
 def build_reply_checkpoint(row: Message, work: Work | None) -> Checkpoint:
@@ -212,7 +235,10 @@ def build_reply_checkpoint(row: Message, work: Work | None) -> Checkpoint:
 
 
 def build_thread_values(checkpoints: Iterable[Checkpoint]) -> dict[str, JSON]:
-    return {"messages": [message for checkpoint in checkpoints for message in checkpoint.messages]}
+    messages: list[JSON] = []
+    for checkpoint in checkpoints:
+        messages += checkpoint.messages
+    return {"messages": messages}
 
 
 def load_thread_messages(session: Session) -> list[dict[str, JSON]]:

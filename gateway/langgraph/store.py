@@ -86,7 +86,9 @@ class ItemSearchView(LangGraphView):
 
 def has_operator(value: JSON) -> bool:
     """Whether it compares with something like {"$gt": 5}."""
-    return isinstance(value, dict) and any(name.startswith("$") for name in value)
+    if not isinstance(value, dict):
+        return False
+    return any(name.startswith("$") for name in value)
 
 
 class NamespacesView(LangGraphView):

@@ -284,7 +284,8 @@ def sse(event: str, data: JSON) -> bytes:
 
 def number_last_frame(frames: list[bytes], id: int) -> bytes:
     """The last one has the number: a reader without it gets all of them again."""
-    return b"".join([*frames[:-1], b"id: %d\n" % id, frames[-1]])
+    numbered = b"id: %d\n" % id + frames[-1]
+    return b"".join([*frames[:-1], numbered])
 
 
 async def stream_langgraph_run(turn: Turn, modes: set[str], *, seen: int = 0, since: int = 0) -> AsyncIterator[bytes]:

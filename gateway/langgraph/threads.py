@@ -61,17 +61,15 @@ STATUSES = {
 
 def build_threads_query(user: Any) -> QuerySet[Session]:
     """With the newest run of each: its status, and its agent if the session has none of its own."""
-    newest = Run.objects.filter(session=OuterRef("pk")).exclude(parent__session=OuterRef("pk")).order_by("-id")
-    return (
-        Session.objects.visible_to(user)
-        .select_related("agent")
-        .annotate(
-            run=Subquery(newest.values("pk")[:1]),
-            run_status=Subquery(newest.values("status")[:1]),
-            run_waits=Subquery(newest.values("waiting_for")[:1]),
-            run_agent=Subquery(newest.values("agent_id")[:1]),
-            run_agent_name=Subquery(newest.values("agent__name")[:1]),
-        )
+    runs = Run.objects.filter(session=OuterRef("pk")).exclude(parent__session=OuterRef("pk"))
+    newest = runs.order_by("-id")
+    sessions = Session.objects.visible_to(user).select_related("agent")
+    return sessions.annotate(
+        run=Subquery(newest.values("pk")[:1]),
+        run_status=Subquery(newest.values("status")[:1]),
+        run_waits=Subquery(newest.values("waiting_for")[:1]),
+        run_agent=Subquery(newest.values("agent_id")[:1]),
+        run_agent_name=Subquery(newest.values("agent__name")[:1]),
     )
 
 
@@ -120,7 +118,8 @@ def serialize_threads(sessions: Iterable[Any], *, with_values: bool = True) -> l
 def threads_json(sessions: list[Any], *, with_values: bool) -> Iterator[dict[str, JSON]]:
     """The same, a few threads at a time: messages of those that an answer has no room for are not read."""
     for start in range(0, len(sessions), ROWS_AT_ONCE):
-        yield from serialize_threads(sessions[start : start + ROWS_AT_ONCE], with_values=with_values)
+        some = sessions[start : start + ROWS_AT_ONCE]
+        yield from serialize_threads(some, with_values=with_values)
 
 
 def thread_json(session: Any, checkpoints: list[Checkpoint], waiting: list[interrupts.Interrupt]) -> dict[str, JSON]:

@@ -96,7 +96,9 @@ class UnknownView(LangGraphView):
 
 
 def refuse_langgraph_field(field: str, message: str, code: str = "invalid_value") -> Invalid:
-    return Invalid(message, code=code, details=[{"field": field, "code": code, "message": message}])
+    """The refusal of a request whose field is wrong."""
+    detail = {"field": field, "code": code, "message": message}
+    return Invalid(message, code=code, details=[detail])
 
 
 def parse_langgraph_fields(

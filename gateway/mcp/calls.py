@@ -62,8 +62,9 @@ class Work:
     @property
     def is_quiet(self) -> bool:
         """Whether the answer of a new run is all that the client wants to know."""
-        is_new = self.turn.after == 0 and self.turn.run.status == Run.Status.QUEUED
-        return is_new and self.rpc.progress is None and not self.rpc.log_level
+        if self.turn.after != 0 or self.turn.run.status != Run.Status.QUEUED:
+            return False
+        return self.rpc.progress is None and not self.rpc.log_level
 
 
 Answer = dict[str, JSON] | Work | functions.Heard
@@ -264,7 +265,8 @@ async def stream_run_outcome(run: Run) -> AsyncIterator[Frame]:
 
 
 def is_waiting(run: Run) -> bool:
-    return Run.objects.filter(pk=run.pk, status=Run.Status.WAITING).exists()
+    rows = Run.objects.filter(pk=run.pk, status=Run.Status.WAITING)
+    return rows.exists()
 
 
 async def frames(turn: Turn) -> AsyncIterator[Frame]:

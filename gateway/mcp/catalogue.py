@@ -196,7 +196,12 @@ def build_targets_query(kind: str) -> Any:
 
 @cache
 def by_pk(kind: str) -> Select:
-    return Select(lambda at: build_targets_query(kind).filter(pk=at.pk), pk=models.BigIntegerField())
+    """Every call loads its tool: compiled once."""
+
+    def rows(at: Any) -> Any:
+        return build_targets_query(kind).filter(pk=at.pk)
+
+    return Select(rows, pk=models.BigIntegerField())
 
 
 def get_target_spec(row: Any) -> Any:

@@ -81,7 +81,8 @@ def of_stored(files: Iterable[StoredFile]) -> list[dict[str, JSON]]:
 
 def of_unstored(name: str, media_type: str, content: bytes) -> dict[str, JSON]:
     """A file that a function made without a run: it is nowhere but in the result."""
-    return block(f"{SCHEME}result/{quote(name)}", media_type, content)
+    uri = f"{SCHEME}result/{quote(name)}"
+    return block(uri, media_type, content)
 
 
 def block(uri: str, media_type: str, content: bytes) -> dict[str, JSON]:

@@ -3,7 +3,6 @@
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from collections.abc import Callable
-from itertools import islice
 from typing import Any
 
 from connectors.mcp.messages import LEGACY, MODERN
@@ -126,9 +125,10 @@ def list_tasks(rpc: RpcRequest) -> dict[str, JSON]:
 def cut_mcp_page(rpc: RpcRequest, rows: dict[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:
     """The rows after the cursor, and the next cursor. Raises Fault."""
     after = parse_mcp_cursor(rpc)
-    rest = {name: row for name, row in rows.items() if after is None or name > after}
-    page = dict(islice(rest.items(), PAGE))
-    last = next(reversed(page)) if len(rest) > PAGE else None
+    names = [name for name in rows if after is None or name > after]
+    page_names = names[:PAGE]
+    page = {name: rows[name] for name in page_names}
+    last = page_names[-1] if len(names) > PAGE else None
     return page, build_next_cursor(last)
 
 

@@ -52,7 +52,7 @@ def list_readable_sources(rpc: RpcRequest) -> list[Source]:
         return []
     function_ids = [pk for _, pk in functions_by_name.values()]
     uris = catalogue.load_schema_marks(function_ids, MARK)
-    chosen = {}
+    chosen: dict[str, tuple[str, int]] = {}
     for name, (kind, pk) in functions_by_name.items():
         if len(chosen) < MOST and is_address(uris.get(pk)):
             chosen[name] = (kind, pk)

@@ -55,7 +55,8 @@ def get_argument_schemas(target: Target) -> dict[str, JSON]:
 
 
 def serialize_mcp_prompts(targets: list[Target]) -> list[dict[str, JSON]]:
-    return [serialize_mcp_prompt(one) for one in targets if has_prompt(one)]
+    """Of those that have a prompt."""
+    return [serialize_mcp_prompt(target) for target in targets if has_prompt(target)]
 
 
 def has_prompt(target: Target) -> bool:

@@ -95,7 +95,9 @@ def states(rpc: RpcRequest, lists: Collection[str]) -> dict[str, JSON]:
 
 def is_muster_uri(uri: str) -> bool:
     """Whether it has the form of the addresses of files and runs: `muster:…/…`."""
-    return uri.startswith(SCHEME) and "/" in uri.removeprefix(SCHEME)
+    if not uri.startswith(SCHEME):
+        return False
+    return "/" in uri.removeprefix(SCHEME)
 
 
 # -- the stream -----------------------------------------------------------------------------------------------------

@@ -262,7 +262,9 @@ def answer_chat_completion(turn: Turn, model: str) -> Response:
 
 
 def build_chat_head(turn: Turn, model: str, kind: str) -> dict[str, JSON]:
-    return {"id": f"chatcmpl-{turn.id}", "object": kind, "created": int(time()), "model": model}
+    """What each answer and each chunk begins with."""
+    created = int(time())
+    return {"id": f"chatcmpl-{turn.id}", "object": kind, "created": created, "model": model}
 
 
 async def chunks(turn: Turn, model: str, with_usage: bool) -> AsyncIterator[bytes]:

@@ -319,8 +319,12 @@ class Result:
 
 def set_results(prompt: Prompt, results: Mapping[str, Result]) -> None:
     """Results that the request ends in, by the ids of the calls."""
-    prompt.results = {id.removeprefix(CALL): parse_result_text(result.text) for id, result in results.items()}
-    prompt.has_pictures = any(result.parts for result in results.values())
+    prompt.results = {}
+    prompt.has_pictures = False
+    for id, result in results.items():
+        prompt.results[id.removeprefix(CALL)] = parse_result_text(result.text)
+        if result.parts:
+            prompt.has_pictures = True
 
 
 def iterate_turn_messages(

@@ -96,4 +96,5 @@ class ResponsesConsumer(Authenticated):
         return start_response_turn(request, body, prompt, is_watched=True, own=self.own)
 
     async def refuse(self, status: int, code: str, message: str) -> None:
-        await self.send_json({"type": "error", "status": status, "error": error_json(message, code, status)})
+        error = error_json(message, code, status)
+        await self.send_json({"type": "error", "status": status, "error": error})
