@@ -114,6 +114,7 @@ def start_agui_turn(request: Any, name: str, body: RunAgentInput) -> Turn:
     sent = [message for message in messages if message is not None]
     if not sent or sent[-1].role != "user":
         raise Invalid("The last message must be the user's, or the result of a call.", code="invalid_messages")
+    # What was sent before opens a new thread; an old one has it already.
     session = find_agui_session(request.user, body.thread_id)
     if session is None:
         session = new_session(request.user, body.thread_id, sent[:-1])
@@ -229,6 +230,7 @@ def resume_agui_run(request: Any, body: RunAgentInput) -> Turn:
     approvals = {row.pk: row for row in Approval.objects.visible_to(request.user).select_related("run").open()}
     for entry in body.resume or ():
         id = parse_waiting_id(entry.interrupt_id)
+        # An interrupt is an approval or a question, which the frontend cannot tell apart.
         if id in approvals:
             entries_by_approval[id] = entry
         elif entry.status == "cancelled":

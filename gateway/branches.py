@@ -168,8 +168,8 @@ def start_branch(point: Point, results: Mapping[UUID, JSON], start: dict[str, An
     session = run.session.fork(before=last + 1)
     if not point.is_over:
         # The run has no reply in the session yet: what it said so far is added.
-        made = list_made_messages(point, results)
-        histories.add_made(session, made, is_untrusted=run.has_untrusted)
+        new_messages = list_made_messages(point, results)
+        histories.add_made(session, new_messages, is_untrusted=run.has_untrusted)
     histories.add_sent(session, start.pop("earlier"))
     if point.open and not run.is_done:
         turns.cancel_left_run(run, start["user"])

@@ -92,6 +92,7 @@ def start_turn(
             more["version"] = version
     thread = None
     if is_resent and session is None:
+        # The name by which the next request finds this conversation; see histories.py.
         thread = histories.build_history_name([*earlier, SentMessage("user", parts)])
     # A refused message leaves no session behind.
     with transaction.atomic() if earlier else nullcontext():
@@ -267,6 +268,7 @@ def has_same_wishes(run: Run, model: str, more: dict[str, Any]) -> bool:
         return False
     if version is not None and (run.version is None or run.version.number != version):
         return False
+    # A run that has used up its steps cannot go on.
     if run.version is not None and run.turns >= run.version.read_spec().max_steps:
         return False
     if options.parse_options(more.get("asked")) != run.options.get("asked", {}):
@@ -279,6 +281,7 @@ def is_same_conversation(run: Run, sent: list[SentMessage]) -> bool:
     """Whether what is sent is what the run knows: its session, then its own words, calls and results so far."""
     if run.session is None:
         return False
+    # Messages that were never shown to the caller cannot come back.
     rows = run.session.messages.exclude(metadata__has_key=NOT_SHOWN).order_by("seq")
     stored = list(rows.values_list("role", "content", "tool_calls"))
     begin = sent[: len(stored)]
@@ -350,6 +353,7 @@ def find_undecided_turn(user: Any, ids: Collection[UUID]) -> Turn | None:
     """The rest of the run that asked for approval of these calls, or None if none of them did."""
     runs = Run.objects.visible_to(user).select_related(*RUN_JOINS)
     run = runs.filter(approvals__call__in=ids).first()
+    # One call of another run, or of nobody, and the results are not this run's.
     if run is None or len(find_own_calls(ids, [run.pk])) != len(ids):
         return None
     texts = [str(id) for id in ids]

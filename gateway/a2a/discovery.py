@@ -38,6 +38,7 @@ class CardView(A2AView):
     def get(self, request: Any, agent: str = ROUTER) -> Any:
         card, changed_at = self.card(request, agent)
         reach = "private" if request.user.is_authenticated else "public"
+        # The tag is that of the unsigned card: each signature is another.
         etag = cards.build_card_etag(card)
         headers = {
             "ETag": etag,

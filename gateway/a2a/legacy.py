@@ -41,6 +41,7 @@ METHODS = {
 
 @cache
 def converters() -> Any:
+    # Imported here for its size: most servers never get such a request.
     from a2a.compat.v0_3 import conversions, types
 
     return SimpleNamespace(to=conversions, types=types)

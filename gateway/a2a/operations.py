@@ -163,6 +163,7 @@ def start_or_resume_task(call: Call, body: SendMessageRequest, *, is_watched: bo
         pushes.keep_asked(earlier, body)
         return Turn(earlier)
     if earlier:
+        # The same words once more: another message, for which the key must be free.
         Run.objects.filter(pk=earlier.pk).update(idempotency_key=None)
     return start_new_task(call, body, idempotency_key=key, request_hash=digest, is_watched=is_watched)
 
@@ -250,6 +251,7 @@ def find_input_schema(agent: Agent | None) -> JSON:
 def resume_waiting_task(call: Call, message: Message) -> Turn:
     """Answer what a task waits for. Raises A2AError, Invalid, Forbidden, AlreadyAnswered."""
     run = task_named(call.user, call.agent, message.task_id)
+    # A context has two names: the client's, if it chose one, and the session's id.
     if message.context_id and message.context_id not in (run.session.name_for_a2a, str(run.session_id)):
         raise Invalid("The task belongs to another context.", code="invalid_params", hint="Leave out contextId.")
     referenced_session(call, message, run.session)
@@ -310,6 +312,7 @@ def cancel_task(call: Call, params: JSON, place: Place) -> Awaited:
     """A run that is being executed ends a moment later, so this waits a little. Raises RunFinished."""
     body = requests.parse_a2a_params(CancelTaskRequest, params)
     run = task_named(call.user, call.agent, body.id)
+    # A run that has ended raises RunFinished, which is an error of its own in A2A.
     endings.cancel_run(run, by=call.user, reason="cancelled by its A2A client")
     end = waiting.End(run.pk, CANCEL_WAIT_S, place)
     return end, lambda ended: task_json(load_task_run(run))

@@ -125,6 +125,7 @@ def build_message_part(user: Any, part: Part) -> dict[str, JSON]:
         return {"type": "text", "text": part.text}
     if kind == "url":
         return {"type": "image", "url": part.url, "media_type": part.media_type.lower()}
+    # Models read values as JSON.
     if kind == "data":
         return {"type": "text", "text": json_values.dump_json(parse_data_part(part)).decode()}
     file = storage.save_file(user.pk, part.filename or "file", part.raw, declared=part.media_type)
@@ -248,6 +249,7 @@ def plain_answer(message: Message, data: JSON, request: InputRequest) -> JSON:
     if data is not None:
         return data
     text = get_message_text(message)
+    # A text that looks like JSON is a text all the same, where a text is asked for.
     if request.schema is None or request.schema.get("type") == "string":
         return text
     try:

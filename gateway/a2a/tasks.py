@@ -123,6 +123,7 @@ class Shown:
         state = choose_task_state(run.status, run.waiting_for, run.error)
         changed_at = get_change_time(run)
         status: dict[str, JSON] = {"state": state, "timestamp": stamp(changed_at)}
+        # Whoever reads the status must know what to answer.
         questions = [*self.inputs.get(run.pk, ()), *self.approvals.get(run.pk, ())]
         if questions and run.status == Run.Status.WAITING:
             status["message"] = asking(run, [asked_json(one) for one in questions])

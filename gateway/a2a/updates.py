@@ -82,6 +82,7 @@ class Updates:
 
     def end(self, data: dict[str, JSON], at: str | None) -> Iterator[dict[str, JSON]]:
         """What is left to send of the reply and the output, and how the task ended."""
+        # An empty piece closes the reply: it was sent before.
         if self.is_begun:
             yield self.artifact(reply_artifact("", self.reading.cut), append=True, lastChunk=True)
         output = data["output"]

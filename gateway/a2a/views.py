@@ -101,6 +101,7 @@ class RpcView(A2AView):
         method = parse_a2a_method(body)
         version = choose_a2a_version(request)
         params = body.get("params", {})
+        # Older clients use other names for the same operations.
         if version == legacy.VERSION and method in legacy.METHODS:
             convert_answer = legacy.choose_answer_converter(method)
             params = legacy.convert_old_request(method, params)

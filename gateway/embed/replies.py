@@ -61,6 +61,7 @@ def build_embed_end(data: dict[str, Any]) -> dict[str, Any]:
     if status != "failed":
         return {"type": "end", "status": status}
     error = data.get("error") or {}
+    # Visitors are told no reason but this one, which they can wait for.
     is_spent = error.get("code") == "budget_exhausted"
     return {"type": "end", "status": status, "message": SPENT if is_spent else FAILED}
 

@@ -77,6 +77,7 @@ class VisitorView(APIView):
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
+        # A cache must not give the answer for one site to another.
         patch_vary_headers(response, ["Origin"])
         origin = request.headers.get("Origin")
         if self.embed is not None and origin:

@@ -60,6 +60,7 @@ def open_embed(key: str, *, to_show: bool = False) -> Embed | None:
     """Whole rows of the agent, its version and its provider cost a stranger's look twice as much."""
     select = SHOWN_EMBED if to_show else USED_EMBED
     embed = select.first(key=key)
+    # An owner who may not act any more cannot pay for visitors either.
     if embed is None or not roles.allows(embed.owner, roles.ACT):
         return None
     return embed
@@ -82,9 +83,9 @@ def check_origin(request: Any, embed: Embed) -> None:
 
 def is_own_origin(request: Any, origin: str) -> bool:
     """Whether it is this site's, under the address of the request or its public one."""
-    asked = f"{request.scheme}://{request.get_host()}"
+    request_origin = f"{request.scheme}://{request.get_host()}"
     public = urlsplit(settings.PUBLIC_URL)
-    return origin in (asked, f"{public.scheme}://{public.netloc}")
+    return origin in (request_origin, f"{public.scheme}://{public.netloc}")
 
 
 # -- tokens ---------------------------------------------------------------------------------------------------------

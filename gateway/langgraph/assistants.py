@@ -140,6 +140,7 @@ class AssistantsView(LangGraphView):
             message = "The id of an assistant is given by Muster."
             raise refuse_langgraph_field("assistant_id", message, "unsupported_field")
         if_exists = parse_choice_field(body, "if_exists", ("raise", "do_nothing"), "raise")
+        # Clients that make themselves an assistant get the agent of this name.
         if if_exists == "raise":
             raise Conflict(f"The assistant “{agent.name}” exists.", hint=f"{EDITED_IN_MUSTER} `do_nothing` returns it.")
         return Response(assistant_json(agent))
@@ -171,6 +172,7 @@ class SearchView(LangGraphView):
 
 def filter_assistants(user: Any, body: dict[str, JSON]) -> QuerySet[Agent]:
     """The assistants that a search asks for. Of metadata they have only their owner."""
+    # PostgreSQL refuses to compare a text with a NUL character.
     rows = build_assistants_query(user)
     graph = parse_typed_field(body, "graph_id", str)
     if graph:

@@ -32,23 +32,24 @@ def parse_graph_input(input: JSON, stored_ids: set[str]) -> Given:
     if not isinstance(input, dict):
         raise refuse_langgraph_field("input", "“input” must be an object with “messages”.")
     more = {name: value for name, value in input.items() if name not in ("messages", "ui")}
-    given = Given(more=more)
+    graph_input = Given(more=more)
     messages = input.get("messages", [])
     if not isinstance(messages, list):
         messages = [messages]
     for place, message in enumerate(messages):
+        # Clients of LangGraph send the whole list again, with the ids that they were graph_input.
         if isinstance(message, dict) and message.get("id") in stored_ids:
             continue
         param = f"input.messages.{place}"
         role, content = role_and_content(message, param)
         if role == "tool":
-            given.results[str(message.get("tool_call_id"))] = content
+            graph_input.results[str(message.get("tool_call_id"))] = content
         else:
             # Only results at the end of the list answer calls that wait.
-            given.results.clear()
+            graph_input.results.clear()
             parts = parse_langgraph_parts(content, f"{param}.content")
-            given.messages.append(SentMessage(role, parts))
-    return given
+            graph_input.messages.append(SentMessage(role, parts))
+    return graph_input
 
 
 def role_and_content(message: JSON, place: str) -> tuple[str, JSON]:

@@ -108,6 +108,7 @@ def resume_interrupted_run(request: Any, run: Run | None, value: JSON) -> Turn:
             declined.append(interrupt.request.call_id)
         else:
             results[interrupt.request.call_id] = plain_answer(answer)
+    # To answer a question is less than to decide an approval.
     if decisions:
         require_scope(request, DECIDE)
     return turns.answer_waiting_run(request.user, results, declined=declined, decisions=decisions, source="langgraph")
@@ -151,6 +152,7 @@ def convert_interrupt_decision(one: dict[str, JSON]) -> dict[str, JSON]:
     if kind == "reject":
         note = one.get("message") or one.get("args")
         return {"decision": "deny", "note": note if isinstance(note, str) else ""}
+    # To edit the arguments is to approve the call with others.
     if kind == "edit":
         arguments = find_edited_arguments(one)
         if isinstance(arguments, dict):

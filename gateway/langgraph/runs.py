@@ -237,6 +237,7 @@ def stream_response(
     if since is None:
         since = turn.after
     source = stream_langgraph_run(turn, modes, seen=seen, since=since)
+    # Without it the run goes on when its reader leaves.
     if is_bound:
         source = bound(turn.run, source, request.user)
     response = build_sse_response(request, source)
@@ -267,6 +268,7 @@ def outcome(run: Run, ended: dict[str, JSON] | None) -> dict[str, JSON]:
         status = run.status
         run_error = run.error
     values: dict[str, JSON] = {"messages": load_thread_messages(run.session) if run.session else []}
+    # The wait has ended before the run: it waits for somebody, or takes too long.
     if status not in Run.DONE:
         waiting = interrupts.load_open_interrupts([run.pk])[run.pk]
         if not waiting:

@@ -102,6 +102,7 @@ def start_thread_run(
     stored_ids = set()
     if not session._state.adding:
         stored_ids = {message["id"] for message in load_thread_messages(session)}
+    # Some clients send the whole thread again: what it has already is left out.
     content = inputs.parse_graph_input(body.get("input"), stored_ids)
     waits = live_run(session)
     if waits is not None and content.results:
@@ -134,6 +135,7 @@ def start_thread_run(
         asked=options or None,
         metadata={**metadata, STRATEGY: strategy},
     )
+    # A thread that was made without a message gets its title with the first one.
     if not session.title:
         Session.objects.filter(pk=session.pk, title="").update(title=title)
     return turn

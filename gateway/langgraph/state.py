@@ -140,6 +140,7 @@ def messages_of_run(run: UUID, work: Work) -> Iterator[dict[str, JSON]]:
         message["tool_calls"] = [tool_call(str(call.pk), call.name, call.arguments) for call in calls]
         write_finish(message, response.get("finish", ""))
         yield message
+        # A call that waits has no result yet.
         for call in calls:
             if call.outcome:
                 yield build_tool_message(call)

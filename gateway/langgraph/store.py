@@ -104,12 +104,12 @@ class NamespacesView(LangGraphView):
         rows = below(build_items_query(request.user), prefix)
         names = rows.values_list("namespace", flat=True).order_by("namespace").distinct()
         # Several namespaces can be the same once they are cut; a dict keeps the first of each, in order.
-        found: dict[tuple[str, ...], None] = {}
+        paths: dict[tuple[str, ...], None] = {}
         for name in names.iterator():
             labels = name.split(".")
             if not suffix or labels[-len(suffix) :] == suffix:
-                found[tuple(labels[:depth])] = None
-        namespaces = [list(labels) for labels in found]
+                paths[tuple(labels[:depth])] = None
+        namespaces = [list(path) for path in paths]
         return Response({"namespaces": namespaces[parse_page_slice(body, 100)]})
 
 
@@ -155,6 +155,7 @@ def below(rows: QuerySet[StoredItem], labels: list[JSON]) -> QuerySet[StoredItem
 def check_store_room(user: Any, namespace: str, key: str, size: int) -> None:
     if size > MAX_VALUE:
         raise refuse_langgraph_field("value", f"A value has at most {MAX_VALUE >> 10} KiB of JSON.", "too_large")
+    # An item that is replaced gives its own room back.
     others = build_items_query(user).exclude(namespace=namespace, key=key)
     used = others.aggregate(items=Count("pk"), bytes=Sum("size"))
     if used["items"] >= MAX_ITEMS or (used["bytes"] or 0) + size > MAX_BYTES:

@@ -132,6 +132,7 @@ class Translator:
         id = step.data["id"]
         name = step.data["name"]
         arguments = step.data["arguments"]
+        # A model may call tools without a word: the message begins with its first call.
         if self.ai is None or self.ai["id"] != ai_id(self.run.pk, self.turn):
             yield from self.start()
         assert self.ai is not None
@@ -150,6 +151,7 @@ class Translator:
         chunk["tool_calls"] = [call]
         chunk["tool_call_chunks"] = [piece]
         yield from self.piece(chunk)
+        # Calls are told one by one: the message is complete with the last of them.
         if len(self.ai["tool_calls"]) >= self.expected:
             yield from self.said()
         if "events" in self.modes:

@@ -223,6 +223,7 @@ def filter_threads(user: Any, body: dict[str, JSON]) -> QuerySet[Session]:
     """The threads that a search asks for. Two keys of metadata name the agent: see build_thread_metadata."""
     rows = build_threads_query(user).exclude(metadata__has_key=STATELESS)
     metadata = {**parse_typed_field(body, "metadata", dict, {})}
+    # The agent is not stored in the metadata; see build_thread_metadata.
     if "graph_id" in metadata:
         graph = str(metadata.pop("graph_id")).replace("\0", "")
         rows = rows.filter(build_agent_condition(Q(agent__name=graph)) | Q(metadata__graph_id=graph))

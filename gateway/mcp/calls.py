@@ -152,6 +152,7 @@ def start_tool_turn(rpc: RpcRequest, tool: Target, arguments: dict[str, JSON]) -
     """The turn of a new run; an earlier version's request that arrives again finds its run. Raises MusterError."""
     origin = {"tool": tool.name, "client": rpc.client, "session": rpc.session, "request": str(rpc.id)}
     more: dict[str, JSON] = {"metadata": {ORIGIN: origin}}
+    # In a session a client may repeat a request whose answer it did not get.
     if rpc.session:
         more["idempotency_key"] = f"mcp.{rpc.session}.{rpc.id}"
     if tool.kind != AGENT:
@@ -232,12 +233,14 @@ async def stream_call_messages(work: Work) -> AsyncIterator[bytes]:
             if is_settled:
                 return
     finally:
+        # In 2026-07-28 to close the stream is to cancel; the card has other ways to hear of its run.
         if work.rpc.is_modern and not is_settled and not work.is_card:
             await in_thread(cancel_client_run, work.turn.run, work.rpc.user)
 
 
 async def stream_needed_frames(work: Work) -> AsyncIterator[Frame]:
     """What the request needs to know of the run: all events, or only its end and what it waits for."""
+    # To follow all events costs more than to wait for the end.
     if work.is_quiet:
         async for frame in stream_run_outcome(work.turn.run):
             yield frame

@@ -136,6 +136,7 @@ def answer_card_decision(rpc: RpcRequest) -> Turn:
     arguments = rpc.object("arguments")
     approval = arguments.get("approval")
     facts = sessions.open_sealed_facts(rpc, SALT, arguments.get("token"), LIFETIME_S)
+    # The token is for one approval and one key: it cannot decide another one.
     if facts is None or facts["a"] != approval or facts["k"] != get_key_id(rpc):
         raise Forbidden("This card cannot decide any more.", hint=f"Decide at {build_approvals_link()}.")
     turn = turns.find_turn(rpc.user, facts["r"])

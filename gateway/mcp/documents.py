@@ -98,15 +98,15 @@ def call_document_tool(rpc: RpcRequest) -> dict[str, JSON]:
 
 def answer_document_search(rpc: RpcRequest) -> dict[str, JSON]:
     """{"results": [{"id", "title", "url"}]}."""
-    found = across.search_all_collections(rpc.user, argument(rpc, "query", QUERY))
+    pieces = across.search_all_collections(rpc.user, argument(rpc, "query", QUERY))
     places = []
     names = set()
     is_untrusted = False
-    for collection, piece in found:
+    for collection, piece in pieces:
         places.append(absolute(reference(collection, piece.chunk)))
         names.add(collection.name)
         is_untrusted = is_untrusted or piece.chunk.document.untrusted
-    record_document_access(rpc, "collections.searched", rpc.user, results=len(found), collections=sorted(names))
+    record_document_access(rpc, "collections.searched", rpc.user, results=len(pieces), collections=sorted(names))
     return build_document_answer({"results": places}, is_untrusted)
 
 

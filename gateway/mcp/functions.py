@@ -41,6 +41,7 @@ class Heard:
 
 
 def call_function_tool(rpc: RpcRequest, target: Target, arguments: dict[str, JSON]) -> dict[str, JSON] | Heard:
+    # Without a wish to hear of it, the call needs no stream.
     if rpc.progress is not None or rpc.log_level:
         return Heard(rpc, target, arguments)
     return run_function_tool(rpc.user, target, arguments)

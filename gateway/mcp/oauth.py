@@ -86,6 +86,7 @@ def find_token_key(token: str, resource: str) -> ApiKey | None:
     key = live_key(refresh_token.token_family)
     if key is None or key.user_id != row.user_id or not key.user.is_active:
         return None
+    # The person may have taken scopes from the key, and the client may have asked for fewer.
     granted = row.scope.split()
     key.scopes = [scope for scope in key.scopes if scope in granted]
     return key

@@ -84,6 +84,7 @@ def serialize_mcp_prompt(target: Target) -> dict[str, JSON]:
 def load_prompt_target(rpc: RpcRequest, name: str) -> Target:
     """Raises Fault."""
     entries = find_prompt_entries(rpc, name.rpartition(".")[2])
+    # Only the prompt with this name is loaded, not all of them.
     if name in entries:
         target = catalogue.load_targets({name: entries[name]})[0]
         if has_prompt(target):

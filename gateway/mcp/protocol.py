@@ -201,6 +201,7 @@ def check_modern(message: dict[str, JSON], request_headers: Any) -> None:
     if version != MODERN:
         data = {"supported": SUPPORTED, "requested": version}
         raise Fault(VERSION, "Unsupported protocol version", data=data, status=400)
+    # Proxies route by these headers, so they must not differ from the body.
     method = message["method"]
     require_header(request_headers, "Mcp-Method", method)
     name = NAMED.get(method)

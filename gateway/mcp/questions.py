@@ -45,6 +45,7 @@ def of_tree(run_id: UUID) -> Q:
 
 def decidable(rpc: RpcRequest) -> Any:
     """Approvals of this person's own runs that this key may decide."""
+    # A key for calls need not be one that decides.
     if not rpc.may(DECIDE):
         return Approval.objects.none()
     rows = Approval.objects.decidable_by(rpc.user).filter(run__principal_id=rpc.user.pk)

@@ -172,6 +172,7 @@ def read_file_resource(rpc: RpcRequest, pk: UUID) -> dict[str, JSON] | None:
     row = files(rpc).filter(pk=pk).first()
     if row is None:
         return None
+    # The protocol has no pages for one file.
     if row.size > LARGEST:
         raise Fault(PARAMS, f"The file has {row.size} bytes; {LARGEST} can be sent. GET /api/v1/files/{row.pk}/content")
     content = storage.read_stored_file(row)

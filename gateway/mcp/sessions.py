@@ -63,6 +63,7 @@ def load_mcp_session(user: Any, id: str) -> Session:
     ended_key = f"mcp.ended.{session.digest}"
     level_key = f"mcp.level.{session.digest}"
     cached = cache.get_many([ended_key, level_key])
+    # A session of somebody else must look like one that does not exist.
     if facts["u"] != user.pk or ended_key in cached:
         raise gone
     return replace(session, log_level=cached.get(level_key, ""))

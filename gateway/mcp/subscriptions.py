@@ -40,6 +40,7 @@ def subscribe(rpc: RpcRequest) -> dict[str, JSON]:
     uri = rpc.text("uri")
     if not rpc.session:
         raise Fault(REQUEST, "Subscriptions belong to a session: send Mcp-Session-Id.")
+    # Nothing may be learned from what is announced of a resource that the person cannot read.
     if not find_resource_versions(rpc, [uri]):
         raise resources.refuse_missing_resource(rpc, uri)
     uris = sessions.list_subscribed_uris(rpc.session)

@@ -33,6 +33,7 @@ def is_wanted(rpc: RpcRequest) -> bool:
 
 def build_created_task(rpc: RpcRequest, turn: Turn) -> dict[str, JSON]:
     task = serialize_mcp_task(rpc, turn.run)
+    # What the run has done meanwhile is not told here: a created task works.
     task["status"] = "working"
     if rpc.is_modern:
         return {"resultType": "task", **task}

@@ -41,6 +41,7 @@ class McpView(APIView):
         self.id = id if isinstance(id, str | int) else None
         message = protocol.check_rpc_message(message)
         rpc = build_rpc_request(request, message)
+        # A message without a method answers a question of the server.
         if "method" not in message:
             return self.answer_taken(rpc, message)
         if "id" not in message:

@@ -71,6 +71,7 @@ def start_chat_turn(request: Any, prompt: Prompt, metadata: dict[str, str], *, i
     """The turn that answers the request: of the run that waits for its results, or of a new run."""
     user = request.user
     more = prompt.more(user)
+    # A client that sends the result of a call continues the run that waits for it.
     resumed = turns.resume_matching_run(
         user, prompt.results, prompt.earlier, prompt.model, more, has_pictures=prompt.has_pictures
     )
@@ -248,6 +249,7 @@ def answer_chat_completion(turn: Turn, model: str) -> Response:
     failure = completion.failure()
     if failure:
         return of_started_run(failure, status_of_failure(failure["code"]))
+    # The API has no answer for a run that waits for something else than its caller.
     if completion.end is None and not completion.calls:
         waits = f"The run {turn.run.pk} goes on: it waits, for example for an approval."
         return of_started_run(error_json(waits, "run_waits", 504), 504)
@@ -286,6 +288,7 @@ async def chunks(turn: Turn, model: str, with_usage: bool) -> AsyncIterator[byte
         piece = completion.take(frame)
         if piece:
             yield chunk({"content": piece})
+    # A stream has begun with status 200, so an error is its last event.
     failure = completion.failure()
     if failure:
         yield sse({"error": failure})

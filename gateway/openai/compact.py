@@ -82,6 +82,7 @@ def start_compact_turn(request: Any, body: dict[str, JSON], prompt: Prompt) -> T
     """In a session of its own: the conversation itself stays as it is."""
     previous = find_previous_turn(request.user, body)
     more = prompt.more(request.user)
+    # The agent writes a summary: its tools are of no use for that.
     more["asked"] = {**more["asked"], "tool_policy": {"allowed": []}}
     session = None
     earlier = prompt.earlier
@@ -115,6 +116,7 @@ def answer_compact_request(turn: Turn) -> Response:
     if completion.end is None:
         waits = f"The run {turn.run.pk} goes on: it waits, for example for a budget."
         return of_started_run(error_json(waits, "run_waits", 504), 504)
+    # The run's mark of untrusted text goes into the summary.
     refresh(turn.run)
     session = turn.run.session
     assert session is not None

@@ -85,6 +85,7 @@ def model_named(user: Any, name: JSON) -> tuple[Provider, str]:
         provider, model = load_embedding_provider(user, provider_name, model_name)
     if not provider.enabled:
         raise refuse_content_part("model", f"The provider “{provider.name}” is switched off.", "provider_disabled")
+    # A model without a price could be used without limit.
     if not has_price(provider, model):
         raise refuse_content_part("model", f"“{model}” has no price, so budgets could not count it.", "unknown_model")
     return provider, model

@@ -42,6 +42,7 @@ class FilesView(Audited, OpenAIView):
         if unknown:
             name = unknown[0][:80]
             raise refuse_content_part(name, f"There is no parameter “{name}”.", "unknown_parameter")
+        # The type that the client declares is only a hint: the content decides.
         row = storage.save_file(request.user.pk, sent.name or "file", sent, declared=sent.content_type or "")
         self.audit("created", row)
         return Response(file_json(row))

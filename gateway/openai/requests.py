@@ -115,6 +115,7 @@ def check_fields(body: Mapping[str, JSON], names: Iterable[str]) -> None:
     for name, value in body.items():
         if name in IGNORED or name in names or name in SAMPLING or name in OF_TOOLS:
             continue
+        # A parameter that is silently ignored would deceive the client.
         if name not in NEUTRAL:
             raise refuse_content_part(name[:80], f"There is no parameter “{name[:80]}”.", "unknown_parameter")
         if value not in NEUTRAL[name]:
@@ -275,6 +276,7 @@ def parse_openai_part(part: JSON, param: str) -> dict[str, JSON]:
     kind = part.get("type") if isinstance(part, dict) else None
     if kind in ("text", "input_text", "output_text") and isinstance(part.get("text"), str):
         return {"type": "text", "text": part["text"]}
+    # A refusal of the model is a text to the next one.
     if kind == "refusal" and isinstance(part.get("refusal"), str):
         return {"type": "text", "text": part["refusal"]}
     if kind in ("image_url", "input_image"):

@@ -99,6 +99,7 @@ class ResponsesView(OpenAIView):
                 if not in_background:
                     source = bound(turn.run, source, request.user)
                 return respond(build_sse_response(request, source))
+        # Nobody waits: the client asks for the response when it likes.
         if in_background:
             turn = start_response_turn(request, body, prompt, is_watched=False)
             return Response(response_json(turn))
@@ -143,6 +144,7 @@ def start_response_turn(
             more=more,
             **start,
         )
+    # A client that sends the whole conversation again may answer a run that waits.
     resumed = turns.resume_matching_run(
         request.user, prompt.results, prompt.earlier, prompt.model, more, has_pictures=prompt.has_pictures
     )
@@ -399,6 +401,7 @@ def iterate_response_messages(
         if kind in CALLS and not is_answered:
             calls.append(made_call(item, results, param))
             continue
+        # Results were read before: they are put into the calls that they answer.
         if kind in OUTPUTS:
             is_answered = True
             continue
@@ -472,6 +475,7 @@ def build_request_echo(body: dict[str, JSON], prompt: Prompt) -> dict[str, JSON]
     echo = {name: body[name] for name in kept if body.get(name) is not None}
     if prompt.is_one_call:
         echo["parallel_tool_calls"] = False
+    # The response must not claim that the model could call the others.
     if "tools" in echo:
         echo["tools"] = [tool for tool in body["tools"] if tool["type"] == "function"]
     return echo
@@ -487,6 +491,7 @@ def get_request_echo(run: Run) -> dict[str, JSON]:
 
 def response_json(turn: Turn) -> dict[str, JSON]:
     """The response as its rows say now."""
+    # The run may have gone on since the turn was loaded.
     refresh(turn.run)
     items = load_turn_items(turn)
     items.take_stored(turn)

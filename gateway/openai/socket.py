@@ -44,6 +44,7 @@ class ResponsesConsumer(Authenticated):
         if self.is_busy:
             message = "This connection is working on another response."
             return await self.refuse(409, "response_already_in_flight", message)
+        # The socket goes on reading while the response is written.
         self.is_busy = True
         task = asyncio.create_task(self.respond(content))
         working = [one for one in self.followers if not one.done()]
