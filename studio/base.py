@@ -118,7 +118,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     return {
         "navigation": navigation(request, counts),
         "open_approvals": approvals,
-        "only_reads": request.path.startswith(AUTHORED) and not is_author,
+        "only_reads": request.path_info.startswith(AUTHORED) and not is_author,
         "may_author": is_author,
         "may_send": roles.allows(user, "messages:write"),
         "help_topic": TOPICS.get(route, "index"),
@@ -167,8 +167,8 @@ def item(request: HttpRequest, entry: tuple[str, str, str], counts: dict[str, in
     if url is None:
         return None
     is_here = request.path == url
-    # Every address begins with “/”, so that one counts only itself.
-    if url != "/" and request.path.startswith(url):
+    # Every address begins with that of the first page, so that one counts only itself.
+    if route != "dashboard" and request.path.startswith(url):
         is_here = True
     return {"name": name, "url": url, "icon": icon, "is_here": is_here, "count": counts.get(icon, 0)}
 

@@ -1,5 +1,6 @@
 // What every page does: times in the viewer's zone, theme, menu, copy buttons, confirmations.
 import { inWords } from "./problems.js";
+import { sitePath } from "./site.js";
 import { gettext } from "./texts.js";
 
 // The browser's way to write the page's language, such as en-GB; else that language.
@@ -39,7 +40,7 @@ export function csrf() {
  * @param {string} path below /api/v1/ @param {{method?: string, body?: any, headers?: Record<string, string>, signal?: AbortSignal}} [options] @returns {Promise<any>}
  */
 export async function api(path, { method = "GET", body, headers = {}, signal } = {}) {
-  const response = await reach(`/api/v1/${path}`, {
+  const response = await reach(sitePath(`/api/v1/${path}`), {
     method,
     signal,
     headers: { Accept: "application/json", "Accept-Language": LANGUAGE, ...(body instanceof FormData ? {} : { "Content-Type": "application/json" }), "X-CSRFToken": csrf(), ...headers },
@@ -64,7 +65,7 @@ export function problem(answer, response) {
   return Object.assign(new Error(text), { status: response.status, code: told.code, details: told.details ?? [] });
 }
 
-const SIGN_IN = "/login/";
+const SIGN_IN = sitePath("/login/");
 
 /** In another tab, so that nothing on this page is lost. */
 function askToSignIn() {
