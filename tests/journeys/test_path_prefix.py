@@ -31,7 +31,7 @@ ANSWERS = {"Accept": "application/json, text/event-stream"}  # as MCP asks for
 
 def serve_below_path(shipped):
     """What the guide says: two lines of the shipped file."""
-    shipped = shipped.replace("location / {", r"location ~ ^/(muster/|\.well-known/[a-z-]+/muster(/|$)) {")
+    shipped = shipped.replace("location / {", r"location ~ ^/(\.well-known/[a-z-]+/)?muster(/|$) {")
     return keep_port(shipped.replace("location = /metrics {", "location = /muster/metrics {"))
 
 
@@ -194,7 +194,12 @@ def test_figures_are_not_shown_to_the_outside_and_probes_need_no_prefix(below, s
     assert httpx2.get(f"{site}/metrics", timeout=60).status_code == 404
     assert httpx2.get(f"{below.url}/readyz", timeout=60).status_code == 200
     root = site.removesuffix(PREFIX)
-    assert httpx2.get(f"{root}/api/v1/agents/", timeout=60).status_code == 404
+    for path in ("/api/v1/agents/", "/musterix/", "/.well-known/agent-card.json"):
+        assert httpx2.get(f"{root}{path}", timeout=60).status_code == 404
+
+
+def test_the_path_may_be_written_without_its_last_slash(site):
+    assert httpx2.get(site, timeout=60).headers["Location"] == f"{PREFIX}/login/?next={PREFIX}/"
 
 
 def test_a_proxy_may_remove_the_prefix(below, tmp_path):
