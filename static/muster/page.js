@@ -30,7 +30,8 @@ export function ago(at, now = Date.now()) {
 }
 
 export function csrf() {
-  return document.cookie.match(/(?:^|; )csrftoken=([^;]+)/)?.[1] ?? "";
+  const name = sitePath("/") === "/" ? "csrftoken" : "muster_csrftoken"; // other programs of the host may have the first
+  return document.cookie.match(new RegExp(`(?:^|; )${name}=([^;]+)`))?.[1] ?? "";
 }
 
 /** @typedef {Error & {status: number, code?: string, details: Record<string, any>[]}} Problem what the API refused, in words */
@@ -112,7 +113,7 @@ export function make(tag, properties = {}, ...children) {
 
 /** What the server should know before it draws the next page; no script has to run before the first paint. @param {string} name @param {string} value */
 function keep(name, value) {
-  document.cookie = `${name}=${value}; path=/; max-age=31536000; samesite=lax`;
+  document.cookie = `${name}=${value}; path=${sitePath("/")}; max-age=31536000; samesite=lax`;
 }
 
 // From what the system says to its opposite, to the same fixed, and back to what the system says.

@@ -9,8 +9,12 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from devices.client import pairing
+from devices.client.home import Home
+from devices.protocol import PATH as DEVICE_PATH
 from tests.live import Live, data_directory
 from tests.servers import free_port
 from tests.supervisor.proxies import proxied
@@ -181,6 +185,30 @@ def test_sockets_open_below_the_path(below, site, client):
     assert "run.queued" in events
 
 
+def test_the_program_of_a_device_pairs_and_connects_below_the_path(below, site, client, tmp_path):
+    made = client.post("/api/v1/devices/pairings", json={})
+    assert made.status_code == 201, made.text
+    identity = pairing.pair_device(Home(tmp_path / "home"), f"{site}/devices/", made.json()["code"], "laptop")
+    assert identity.server == site
+
+    opened = refuse_credential(identity.server), refuse_credential(below.url)
+    assert opened[0] == opened[1]
+
+
+def refuse_credential(server):
+    """How the socket of devices refuses one that is not paired."""
+    headers = {"Authorization": "Bearer wrong"}
+    try:
+        with connect(
+            server.replace("http", "ws", 1) + DEVICE_PATH, additional_headers=headers, open_timeout=60
+        ) as line:
+            line.recv(timeout=60)
+    except InvalidStatus as refusal:
+        return refusal.response.status_code, refusal.response.body
+    except ConnectionClosed as refusal:
+        return refusal.rcvd.code, refusal.rcvd.reason
+
+
 def test_the_script_of_an_embed_and_a_hook_have_public_addresses(client, site):
     script = client.get("/embed.js")
     assert script.status_code == 200 and '"static/muster/embed/widget.js"' in script.text
@@ -214,6 +242,8 @@ def test_a_proxy_may_remove_the_prefix(below, tmp_path):
 def test_somebody_chats_below_the_path(below, site, signed_in, browser):
     lost, complaints = [], []
     cookies = [{"name": one.name, "value": one.value, "url": f"{site}/"} for one in signed_in.cookies.jar]
+    root = site.removesuffix(PREFIX)  # where another program of this host has cookies
+    cookies += [{"name": name, "value": "another's", "url": root} for name in ("sessionid", "csrftoken")]
     context = browser.new_context()
     context.add_cookies(cookies)
     page = context.new_page()
