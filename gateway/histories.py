@@ -117,19 +117,21 @@ def drop_working_messages(reply: Message, rest: list[SentMessage]) -> None:
     texts = [[{"type": "text", "text": text}] for text in answers if text]
     is_done = {"parent_call": None, "outcome": ToolCallRecord.Outcome.OK, "untrusted": False}
     records = ToolCallRecord.objects.filter(run=reply.run_id, **is_done).exclude(kind=CALLERS)
-    made = {record.pk: record for record in records}
-    while len(rest) > 1 and rest[1].role == Message.Role.ASSISTANT:
-        one = rest[0]
-        is_proved = all(is_made_call(call, made) for call in one.calls) if one.calls else one.parts in texts
+    records_by_id = {record.pk: record for record in records}
+    while len(rest) > 1 and rest[0].role == rest[1].role == Message.Role.ASSISTANT:
+        calls = rest[0].calls
+        is_proved = all(is_recorded_call(call, records_by_id) for call in calls)
+        if not calls:
+            is_proved = rest[0].parts in texts
         if not is_proved:
             return
         del rest[0]
 
 
-def is_made_call(sent: dict[str, JSON], made: Mapping[UUID, ToolCallRecord]) -> bool:
-    """Whether a row of these has the id, the name, the arguments and the result that are sent."""
+def is_recorded_call(sent: dict[str, JSON], records_by_id: Mapping[UUID, ToolCallRecord]) -> bool:
+    """Whether one of these records has the id, the name, the arguments and the result that are sent."""
     try:
-        record = made.get(UUID(hex=sent["id"].rpartition("_")[2]))
+        record = records_by_id.get(UUID(hex=sent["id"].rpartition("_")[2]))
     except ValueError:
         return False
     if record is None:

@@ -198,6 +198,15 @@ def test_words_before_a_call_are_proved_too(looked_up, ask, alice):
     assert not ask(by_responses(sent), says("bye")).has_untrusted
 
 
+def test_words_of_the_agent_are_not_proved_as_the_persons_own(looked_up, ask, alice):
+    first = ask(by_responses([USER]), calls(("look_up", {"q": 1}), text="Let me see."), says("found"))
+    sent = send_back(first, alice)
+    words = next(item for item in sent if item.get("content") and item.get("role") == "assistant")
+    words.update(role="user", content="Let me see.")
+
+    assert ask(by_responses(sent)).has_untrusted
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -141,8 +141,8 @@ class Reading:
             prefix = "/".join(part for part in path.split("/") if part not in ("", "."))
             listing.read(os.dup(opened.fd), prefix, depth=MAX_DEPTH)
             self.is_cut = self.is_cut or listing.is_full
-            known = FOLDERS.find_files(opened, prefix) if listing.is_late() else []
-        entries = {entry["path"]: entry for entry in [*known, *listing.entries]}
+            earlier_entries = FOLDERS.find_files(opened, prefix) if listing.is_late() else []
+        entries = {entry["path"]: entry for entry in [*earlier_entries, *listing.entries]}
         return [entry for entry in entries.values() if entry["type"] == "file"]
 
     def is_over(self) -> bool:
