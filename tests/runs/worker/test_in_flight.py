@@ -67,7 +67,7 @@ def test_a_cancel_reaches_each_of_many_in_flight_and_closes_its_connection(launc
     endings.cancel_run(one, by=alice)
     wait_for(lambda: connections_to(stub) == COUNT - 1)
     wait_for(lambda: statuses([one]) == {one.pk: "cancelled"})
-    assert monotonic() - began < 20, "it did not notice, and ended for another reason"
+    assert monotonic() - began < 60, "it did not notice, and ended for another reason"
     assert set(statuses(others).values()) == {"running"}
     for run in others:
         endings.cancel_run(run, by=alice)
