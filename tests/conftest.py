@@ -174,8 +174,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before Django reads its settings: decide where data lives and start the servers that the settings name."""
-    if starts_workers(config):
-        return  # each worker process has its own servers
+    if starts_workers(config):  # each worker process has its own servers
+        shared = Path(tempfile.mkdtemp(prefix="muster-shared-"))
+        shared.chmod(0o755)  # PostgreSQL runs as nobody where the tests run as root
+        os.environ["SHARED_BY_WORKERS"] = str(shared)
+        return
     gc.disable()  # until the tests are collected: what is imported stays, and looking through it again takes 12 s
     if lane := os.environ.get("LANE"):
         config.option.db = LANES[lane][0]
@@ -273,6 +276,7 @@ def without_surrogates(value: Any) -> Any:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if starts_workers(config):
+        shutil.rmtree(os.environ.pop("SHARED_BY_WORKERS"), ignore_errors=True)
         return
     logging.disable()  # threads that renew leases live on, and would report that the servers are gone
     for one in connections.all(initialized_only=True) if settings.configured else ():

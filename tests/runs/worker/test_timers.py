@@ -54,7 +54,9 @@ def sent(monkeypatch):
 
 
 @pytest.mark.django_db
-def test_only_a_due_time_that_comes_before_the_next_look_is_told(sent, django_capture_on_commit_callbacks):
+def test_only_a_due_time_that_comes_before_the_next_look_is_told(sent, django_capture_on_commit_callbacks, monkeypatch):
+    now = clock.near()
+    monkeypatch.setattr(clock, "near", lambda: now)  # nothing is late on a busy machine
     with django_capture_on_commit_callbacks(execute=True):
         timers.expect(None)
         timers.expect(soon(LONG_S))
@@ -67,20 +69,22 @@ def test_only_a_due_time_that_comes_before_the_next_look_is_told(sent, django_ca
 
 @pytest.fixture
 def waiting(db, alice, agent):
-    def make(seconds):
+    def make(seconds, since=None):
+        wake_at = (since or clock.near()) + timedelta(seconds=seconds)
         return Run.objects.create(
-            agent=agent, principal=alice, status=Run.Status.WAITING, waiting_for="timer", wake_at=soon(seconds)
+            agent=agent, principal=alice, status=Run.Status.WAITING, waiting_for="timer", wake_at=wake_at
         )
 
     return make
 
 
 def test_the_rows_say_what_is_due_next(waiting):
-    assert timers.next_after(clock.near(), 1) is None
-    waiting(0.8), waiting(0.4), waiting(30)
-    first = timers.next_after(clock.near(), 1)
-    assert first and timers.next_after(first, 1) > first
-    assert timers.next_after(clock.near(), 0.1) is None
+    now = clock.near()
+    assert timers.next_after(now, 1) is None
+    later, sooner, _ = (waiting(seconds, since=now) for seconds in (0.8, 0.4, 30))
+    assert timers.next_after(now, 1) == sooner.wake_at
+    assert timers.next_after(sooner.wake_at, 1) == later.wake_at
+    assert timers.next_after(now, 0.1) is None
 
 
 def test_something_in_a_waiting_run_is_due_before_the_run_itself(waiting):
@@ -93,12 +97,17 @@ def test_something_in_a_waiting_run_is_due_before_the_run_itself(waiting):
 
 def test_the_process_that_ticks_starts_what_is_due_between_two_turns(waiting, monkeypatch):
     done = []
-    monkeypatch.setattr(ticker, "ON_TIME", (("waits", done.append),))
+    one = Ticker("one")
+    one.renew_at = time.monotonic() + LONG_S
+
+    def start(moment):
+        done.append(moment)
+        one.alarm.switch_off()
+
+    monkeypatch.setattr(ticker, "ON_TIME", (("waits", start),))
     monkeypatch.setattr(ticker, "attempt", lambda work, *arguments: work(*arguments))
     monkeypatch.setattr(Ticker, "do", lambda self, name, work: work() or True)
-    run, one = waiting(0.1), Ticker("one")
-    one.renew_at = time.monotonic() + LONG_S
-    threading.Timer(0.3, one.alarm.switch_off).start()
+    run = waiting(3)  # so that it is still to come when the process looks, on a busy machine too
     one.rest(LONG_S)
     assert done == [run.wake_at]
 
