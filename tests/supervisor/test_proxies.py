@@ -254,9 +254,10 @@ def test_answers_of_the_server_pass_unchanged_and_stop_nobody_else(scripted, sta
 def test_events_are_passed_on_at_once(scripted):
     Scripted.may_go_on.clear()
     with scripted.stream("GET", "/stream") as answer:
-        assert next(answer.iter_raw()) == b"data: 0\n\n"  # the server has sent no more yet
+        pieces = answer.iter_raw()
+        assert next(pieces) == b"data: 0\n\n"  # the server has sent no more yet
         Scripted.may_go_on.set()
-        answer.read()
+        assert b"".join(pieces) == b"data: 1\n\n"
 
 
 @pytest.mark.parametrize("name", PROXIES)
