@@ -48,7 +48,7 @@ OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_UR
 FOR_JOURNEYS = ("MUSTER_CHAOS_RUNS",)
 OTHER_SESSIONS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()"""
-FEW = 6  # cases of a test that `make test-fast` runs; `make test` runs them all
+FEW = 4  # cases of a test that `make test-fast` runs; `make test` runs them all
 children: list[int] = []
 
 
@@ -112,7 +112,10 @@ TAKE_SECONDS = (
     "tests/agents/definitions/test_model_names.py::test_init_db",
     "tests/agents/http/test_known.py::test_the_parameters_of_the_document_are_those_that_are_read",
     "tests/agents/http/test_sent_back.py",
+    "tests/agents/test_options.py::test_every_option_is_in_the_reference",
+    "tests/agents/test_ways_up.py::test_no_role_finds_people_by_a_part_of_their_name",
     "tests/attacks/people/",
+    "tests/attacks/test_storage_floods.py",
     "tests/config/test_names.py::test_the_api_gives_names_in_english",
     "tests/config/test_odd_values.py",
     "tests/config/test_open_addresses.py::test_no_address",
@@ -125,9 +128,12 @@ TAKE_SECONDS = (
     "tests/docs/test_hints.py::test_a_refusal_says_what_to_do",
     "tests/docs/test_json_of_strangers.py",
     "tests/docs/test_reference.py::test_what_is_generated_in_the_client_is_what_the_api_says_now",
+    "tests/functions/sandbox/test_corpus.py",
+    "tests/functions/sandbox/test_fuzz.py",
     "tests/functions/sandbox/test_ways_round.py::test_the_language_layer_alone",
     "tests/pages/test_scripts.py::test_the_types_of_the_scripts",
     "tests/runs/models/test_run.py::test_nothing_else_writes_the_status_of_a_run",
+    "tests/runs/worker/test_process.py",
 )
 
 
