@@ -101,11 +101,11 @@ class LargeAnswers:
         self.people[credential] = (person, now + FOR_S)
 
     def _forget_past(self, now: float) -> None:
-        not_past = {}
+        people = {}
         for credential, (person, until) in list(self.people.items()):  # other threads add to it
             if until > now:
-                not_past[credential] = (person, until)
-        self.people = not_past
+                people[credential] = (person, until)
+        self.people = people
 
 
 def find_credential(scope: Any) -> Credential:
