@@ -91,15 +91,20 @@ class EmbedViewSet(Tagged, Audited, viewsets.ModelViewSet):
         fields = serializer.validated_data
         agent = find_by_name(Agent, self.request.user, fields.pop("agent")["name"])
         agent.require_edit(self.request.user)
-        costs = {"daily_cost": DAILY_COST, "monthly_cost": None, **take_costs(fields)}
-        embed = serializer.instance = save_embed(Embed(owner=self.request.user, agent=agent), fields, costs)
+        # Strangers cost money: a new embed has a limit unless its owner says otherwise.
+        costs = {"daily_cost": DAILY_COST, "monthly_cost": None}
+        costs.update(take_costs(fields))
+        embed = save_embed(Embed(owner=self.request.user, agent=agent), fields, costs)
+        serializer.instance = embed
         self.audit("created", embed, agent=agent.name, enabled=embed.enabled)
 
     def perform_update(self, serializer: Any) -> None:
         fields = serializer.validated_data
         fields.pop("agent", None)
         changed = sorted(fields)
-        embed = serializer.instance = save_embed(serializer.instance, fields, take_costs(fields))
+        costs = take_costs(fields)
+        embed = save_embed(serializer.instance, fields, costs)
+        serializer.instance = embed
         self.audit("changed", embed, fields=changed, enabled=embed.enabled)
 
     def perform_destroy(self, embed: Embed) -> None:
@@ -139,9 +144,11 @@ def save_embed(embed: Embed, fields: dict[str, Any], costs: dict[str, Decimal | 
 
 
 def read_cost_limits(embed: Embed) -> dict[str, Decimal | None]:
-    by_period = {budget.period: budget.max_cost for budget in embed.budgets.all() if budget.enabled}
-    return {name: by_period.get(period) for name, period in COSTS.items()}
+    """The limits of an embed by the names of their fields. A limit that is switched off counts as none."""
+    max_costs = {budget.period: budget.max_cost for budget in embed.budgets.all() if budget.enabled}
+    return {name: max_costs.get(period) for name, period in COSTS.items()}
 
 
 def page_url(embed: Embed) -> str:
-    return f"{settings.PUBLIC_URL.rstrip('/')}/chat/{embed.key}/"
+    site = settings.PUBLIC_URL.rstrip("/")
+    return f"{site}/chat/{embed.key}/"

@@ -47,7 +47,9 @@ class StoredSerializer(StrictModelSerializer):
 
     def create(self, fields: dict[str, Any]) -> StoredFile:
         declared = fields.pop("media_type")
-        return storage.save_file(fields.pop("owner").pk, fields.pop("name"), declared=declared, **fields)
+        owner = fields.pop("owner")
+        name = fields.pop("name")
+        return storage.save_file(owner.pk, name, declared=declared, **fields)
 
 
 class FileSerializer(StoredSerializer):
@@ -67,10 +69,12 @@ class FileSerializer(StoredSerializer):
             raise serializers.ValidationError("This is not valid base64.")
 
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
-        text, data = fields.pop("text", None), fields.pop("data", None)
+        text = fields.pop("text", None)
+        data = fields.pop("data", None)
         if (text is None) == (data is None):
             raise serializers.ValidationError("Send either “text” or “data”.")
-        return {**fields, "content": data if text is None else text.encode()}
+        content = data if text is None else text.encode()
+        return {**fields, "content": content}
 
 
 class UploadSerializer(StoredSerializer):
@@ -86,7 +90,8 @@ class UploadSerializer(StoredSerializer):
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
         content = fields.pop("file")
         name = fields.pop("name", "") or content.name
-        return {**fields, "name": name, "untrusted": fields["untrusted"] == "true", "content": content}
+        is_untrusted = fields["untrusted"] == "true"
+        return {**fields, "name": name, "untrusted": is_untrusted, "content": content}
 
     def to_representation(self, row: StoredFile) -> dict[str, Any]:
         return FileSerializer(context=self.context).to_representation(row)
@@ -133,8 +138,11 @@ class FileViewSet(
         return StoredFile.objects.visible_to(self.request.user)
 
     def get_serializer_class(self) -> Any:
+        # There is no request while the schema is generated.
         content_type = getattr(self.request, "content_type", None) or ""
-        return UploadSerializer if content_type.startswith("multipart/") else FileSerializer
+        if content_type.startswith("multipart/"):
+            return UploadSerializer
+        return FileSerializer
 
     @extend_schema(
         request={"application/json": FileSerializer, "multipart/form-data": UploadSerializer},

@@ -43,10 +43,12 @@ class SessionViewSet(
         endings.delete_session(session, by=self.request.user, reason="its session was deleted")
 
     def perform_update(self, serializer: Any) -> None:
+        # Only a device of one's own can be set.
         own_device(self.request.user, serializer.validated_data.get("device"))
         serializer.save()
 
     @extend_schema(responses=MessageSerializer(many=True))
     def messages(self, request: Any, pk: Any = None) -> Response:
-        page = self.paginate_queryset(self.get_object().messages.order_by("seq"))
+        session = self.get_object()
+        page = self.paginate_queryset(session.messages.order_by("seq"))
         return self.get_paginated_response(MessageSerializer(page, many=True).data)
