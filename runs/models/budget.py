@@ -22,8 +22,9 @@ from .run import Run
 class BudgetQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         teams = Membership.objects.filter(user_id=user.pk).values("team_id")
-        own = Q(user_id=user.pk) | Q(owner_id=user.pk)
-        return self.filter(Q(team_id__in=teams) | Q(own, team=None), run=None)
+        is_own = Q(user_id=user.pk) | Q(owner_id=user.pk)
+        # `run=None`: the limits that a message asked for are part of its run.
+        return self.filter(Q(team_id__in=teams) | Q(is_own, team=None), run=None)
 
     def editable_by(self, user: Any) -> Self:
         """A team's budget is its administrators' to change, any other its owner's."""
@@ -72,7 +73,9 @@ class Budget(StoredRow):
     def __str__(self) -> str:
         if self.run_id:
             return "the budget of this run"
-        subject = f"visitors of {self.embed}" if self.embed else self.agent or self.user or self.team or "everyone"
+        if self.embed:
+            return f"visitors of {self.embed} per {self.period}"
+        subject = self.agent or self.user or self.team or "everyone"
         return f"{subject} per {self.period}"
 
     @classmethod

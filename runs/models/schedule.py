@@ -27,7 +27,8 @@ class ScheduleQuerySet(OwnedQuerySet):
     def with_last_run(self) -> "ScheduleQuerySet":
         """Each row with `last_run_at`: when its last run was created."""
         started = ScheduleOccurrence.objects.filter(schedule=OuterRef("pk"), run__isnull=False)
-        return self.annotate(last_run_at=Subquery(started.order_by("-run__created_at").values("run__created_at")[:1]))
+        newest = started.order_by("-run__created_at").values("run__created_at")[:1]
+        return self.annotate(last_run_at=Subquery(newest))
 
     def due(self, now: datetime) -> "ScheduleQuerySet":
         return self.filter(SiteHold.absent(), enabled=True, next_due_at__lte=now)
@@ -105,7 +106,8 @@ class Schedule(Owned):
     next_due_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_due_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    USED_BY = ()  # it starts runs as its owner
+    # No agent or chain uses it: it starts runs as its owner.
+    USED_BY = ()
     objects = ScheduleQuerySet.as_manager()
 
     class Meta:
@@ -130,7 +132,9 @@ class Schedule(Owned):
         zone_named(self.timezone)
         if self.interval is not None:
             return self.every()
-        return Once(self.clocked.clocked_time) if self.clocked is not None else self.on_the_wall()
+        if self.clocked is not None:
+            return Once(self.clocked.clocked_time)
+        return self.on_the_wall()
 
     def every(self) -> Interval:
         seconds = self.interval.every * SECONDS[self.interval.period]
@@ -138,7 +142,9 @@ class Schedule(Owned):
             raise TimingError("An interval must be a second or longer.")
         if seconds > LONGEST_S:
             raise TimingError("An interval can be at most ten years.")
-        return Interval(seconds, self.starts_at or self.created_at or clock.near())
+        # A schedule that is only being checked was not created yet.
+        start = self.starts_at or self.created_at or clock.near()
+        return Interval(seconds, start)
 
     def on_the_wall(self) -> Crontab:
         row = self.crontab

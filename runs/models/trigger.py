@@ -22,7 +22,8 @@ from .schedule import build_optional_target
 
 
 def new_secret() -> str:
-    return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
+    key = base64.b64encode(secrets.token_bytes(32)).decode()
+    return f"whsec_{key}"
 
 
 class Trigger(Owned):
@@ -71,7 +72,8 @@ class Trigger(Owned):
     # fmt: on
     last_fired_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    USED_BY = ()  # it starts runs as its owner
+    # No agent or chain uses it: it starts runs as its owner.
+    USED_BY = ()
     objects = OwnedQuerySet.as_manager()
 
     class Meta:
@@ -161,10 +163,17 @@ class Webhook(StoredRow):
 
     def headers(self) -> dict[str, str]:
         """The headers that an A2A client asked for, besides the signature."""
-        credentials = json.loads(self.credentials) if self.credentials else {}
-        headers = {"X-A2A-Notification-Token": credentials["token"]} if credentials.get("token") else {}
-        if credentials.get("scheme"):
-            headers["Authorization"] = f"{credentials['scheme']} {credentials.get('credentials', '')}".strip()
+        if not self.credentials:
+            return {}
+        credentials = json.loads(self.credentials)
+        headers: dict[str, str] = {}
+        token = credentials.get("token")
+        if token:
+            headers["X-A2A-Notification-Token"] = token
+        scheme = credentials.get("scheme")
+        if scheme:
+            secret = credentials.get("credentials", "")
+            headers["Authorization"] = f"{scheme} {secret}".strip()
         return headers
 
 

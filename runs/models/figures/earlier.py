@@ -21,7 +21,9 @@ def build_first_id(moment: datetime) -> UUID:
     """The smallest UUIDv7 of that millisecond: ids are ordered by time, so the key serves as an
     index on time.
     """
-    return UUID(int=int(moment.timestamp() * 1000) << 80)
+    milliseconds = int(moment.timestamp() * 1000)
+    # They are the first 48 of 128 bits.
+    return UUID(int=milliseconds << 80)
 
 
 def counted_before(
