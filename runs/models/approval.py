@@ -19,7 +19,8 @@ from .run import Run
 class ApprovalQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         """Approvals of the user's own runs, and those that they may decide."""
-        return self.filter(Q(run__principal_id=user.pk) | may_decide(user))
+        is_own_run = Q(run__principal_id=user.pk)
+        return self.filter(is_own_run | may_decide(user))
 
     def decidable_by(self, user: Any) -> Self:
         return self.filter(may_decide(user))

@@ -23,15 +23,18 @@ class BudgetQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         teams = Membership.objects.filter(user_id=user.pk).values("team_id")
         is_own = Q(user_id=user.pk) | Q(owner_id=user.pk)
+        is_of_team = Q(team_id__in=teams)
         # `run=None`: the limits that a message asked for are part of its run.
-        return self.filter(Q(team_id__in=teams) | Q(is_own, team=None), run=None)
+        return self.filter(is_of_team | Q(is_own, team=None), run=None)
 
     def editable_by(self, user: Any) -> Self:
         """A team's budget is its administrators' to change, any other its owner's."""
         if user.is_superuser:
             return self
-        teams = Membership.objects.filter(user_id=user.pk, role=Membership.Role.ADMINISTRATOR).values("team_id")
-        return self.filter(Q(team_id__in=teams) | Q(team=None, owner_id=user.pk))
+        memberships = Membership.objects.filter(user_id=user.pk, role=Membership.Role.ADMINISTRATOR)
+        is_of_team = Q(team_id__in=memberships.values("team_id"))
+        is_own = Q(team=None, owner_id=user.pk)
+        return self.filter(is_of_team | is_own)
 
 
 class Budget(StoredRow):

@@ -72,7 +72,9 @@ class StepRun(models.Model):
         ]  # fmt: skip
 
     def __str__(self) -> str:
-        return f"{self.key}[{self.item}] {self.status}" if self.item >= 0 else f"{self.key} {self.status}"
+        if self.item < 0:
+            return f"{self.key} {self.status}"
+        return f"{self.key}[{self.item}] {self.status}"
 
 
 class ModelCall(models.Model):
@@ -145,4 +147,5 @@ class ToolCallRecord(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.name} {self.outcome or 'pending'}"
+        outcome = self.outcome or "pending"
+        return f"{self.name} {outcome}"

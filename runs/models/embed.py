@@ -53,12 +53,16 @@ def check_origins(value: Any) -> None:
 
 
 def check_suggestions(value: Any) -> None:
-    if not isinstance(value, list) or len(value) > SUGGESTIONS or not all(map(is_suggestion, value)):
+    is_list = isinstance(value, list) and len(value) <= SUGGESTIONS
+    if not is_list or not all(map(is_suggestion, value)):
         raise ValidationError(f"Give at most {SUGGESTIONS} questions of at most {SUGGESTION} characters.")
 
 
 def is_suggestion(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value.strip()) <= SUGGESTION
+    if not isinstance(value, str):
+        return False
+    length = len(value.strip())
+    return 0 < length <= SUGGESTION
 
 
 class EmbedQuerySet(models.QuerySet):

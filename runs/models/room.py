@@ -20,13 +20,9 @@ from django.utils.translation import gettext_noop as _
 from agents.exceptions import Conflict
 from agents.http.sizes import measure
 
-# For `measure`: count to the end.
-WHOLE = 1 << 62
-# The database is asked once somebody has sent this part of the quota.
-ASKED_EVERY = 16
-# Seconds between two questions for somebody who has no room.
-ASKED_AGAIN_S = 2.0
-# Seconds that a process remembers a person.
+WHOLE = 1 << 62  # for `measure`: count to the end
+ASKED_EVERY = 16  # parts of the quota that somebody sends between two questions
+ASKED_AGAIN_S = 2.0  # seconds between two questions for somebody who has no room
 REMEMBERED_S = 86_400.0
 MOST_PEOPLE = 10_000
 
@@ -36,8 +32,7 @@ class SizeField(models.PositiveIntegerField):
 
     def __init__(self, *args: Any, of: tuple[str, ...] = (), least: int = 0, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.of = of
-        self.least = least
+        self.of, self.least = of, least
 
     def deconstruct(self) -> Any:
         name, path, args, options = super().deconstruct()
@@ -45,11 +40,8 @@ class SizeField(models.PositiveIntegerField):
 
     def pre_save(self, model_instance: Any, add: bool) -> Any:
         if add:
-            size = 0
-            for name in self.of:
-                size += measure(getattr(model_instance, name), WHOLE)
-            counted_size = size if size >= self.least else None
-            setattr(model_instance, self.attname, counted_size)
+            size = sum(measure(getattr(model_instance, name), WHOLE) for name in self.of)
+            setattr(model_instance, self.attname, size if size >= self.least else None)
         return super().pre_save(model_instance, add)
 
 
@@ -80,8 +72,7 @@ class Rooms:
             self.ask(owner_id, usage, more)
         if usage.stored + usage.sent <= most:
             return
-        # Some may have been deleted since.
-        if time.monotonic() - usage.asked_at >= ASKED_AGAIN_S:
+        if time.monotonic() - usage.asked_at >= ASKED_AGAIN_S:  # some may have been deleted
             self.ask(owner_id, usage, more)
         if usage.stored + usage.sent > most:
             usage.sent -= more
@@ -96,10 +87,7 @@ class Rooms:
             return self.people.setdefault(owner_id, Usage())
 
     def ask(self, owner_id: int, usage: Usage, more: int) -> None:
-        """Reads what is stored; what was sent so far is part of it, except for what is just being sent."""
-        usage.stored = count_stored(owner_id)
-        usage.asked_at = time.monotonic()
-        usage.sent = more
+        usage.stored, usage.asked_at, usage.sent = count_stored(owner_id), time.monotonic(), more
 
 
 ROOMS = Rooms()
@@ -107,16 +95,11 @@ ROOMS = Rooms()
 
 def check_room(owner_id: Any, *values: Any) -> None:
     """Whether a person's runs may hold these values, too. Raises Conflict (quota_exceeded)."""
-    more = sum(measure(value, WHOLE) for value in values)
-    ROOMS.check(owner_id, more)
+    ROOMS.check(owner_id, sum(measure(value, WHOLE) for value in values))
 
 
 def count_stored(owner_id: Any) -> int:
     """The bytes of this person's messages, and of the large inputs of their runs."""
     messages = apps.get_model("runs", "Message").objects.filter(session__owner=owner_id)
     runs = apps.get_model("runs", "Run").objects.filter(principal=owner_id)
-    total = 0
-    for rows in (messages, runs):
-        # The sum of no rows is None.
-        total += rows.aggregate(total=Sum("size"))["total"] or 0
-    return total
+    return sum(rows.aggregate(total=Sum("size"))["total"] or 0 for rows in (messages, runs))

@@ -35,6 +35,7 @@ class RouteDecision(models.Model):
         return f"{self.run_id} → {self.agent} ({self.method})"
 
     def as_json(self) -> dict[str, Any]:
+        # The agent may have been deleted since.
         name = self.agent.name if self.agent else None
         return {"agent": name, "method": self.method, "reason": self.reason, "candidates": self.candidates}
 

@@ -50,7 +50,8 @@ class RunQuerySet(models.QuerySet):
     def above(self, pk: uuid.UUID) -> Self:
         """This run and all that it is a part of."""
         with_uuid = Run._meta.pk.get_db_prep_value(pk, connections[self.db])
-        return self.filter(pk__in=RawSQL(ABOVE, [with_uuid]))  # noqa: S611 - a constant with one parameter
+        ids = RawSQL(ABOVE, [with_uuid])  # noqa: S611 - a constant with one parameter
+        return self.filter(pk__in=ids)
 
     def update(self, **values: Any) -> int:
         if "status" in values:
@@ -204,8 +205,7 @@ class Run(models.Model):
         help_text="It waits for a person or a device, and its deadline was extended to at most this time.",
     )
 
-    # Not a column: only a worker that has claimed the run knows it.
-    seen: Seen | None = None
+    seen: Seen | None = None  # not a column: only a worker that has claimed the run knows it
 
     objects = RunQuerySet.as_manager()
 
@@ -306,16 +306,14 @@ class Run(models.Model):
         nothing was changed.
         """
         conditions = where or {"status": Run.LIVE}
-        # A queued run gets a place from its caller; any other status has none.
-        values = {"status": status, "place": None, **values}
+        values = {"status": status, "place": None, **values}  # a queued run gets one from its caller
         row = take_numbers(Run, self.pk, "last_event", numbers, where=conditions, values=values, asking=asking)
         if row is None:
             return None
-        self.last_event = int(row[0])
+        self.last_event, *answers = map(int, row)
         for name, value in values.items():
             setattr(self, name, value)
-        # SQLite answers 0 and 1.
-        return [bool(answer) for answer in row[1:]]
+        return list(map(bool, answers))
 
     @property
     def took_s(self) -> float | None:

@@ -36,6 +36,7 @@ class ScheduleQuerySet(OwnedQuerySet):
 
 def build_optional_target(model: Any, related_name: str) -> Any:
     """A target or a timing: of each a row has exactly one."""
+    # What a schedule starts cannot be deleted: nobody would notice that it starts nothing any more.
     return models.ForeignKey(model, on_delete=models.PROTECT, null=True, blank=True, related_name=related_name)
 
 
@@ -148,9 +149,8 @@ class Schedule(Owned):
 
     def on_the_wall(self) -> Crontab:
         row = self.crontab
-        return read_crontab(
-            row.minute, row.hour, row.day_of_month, row.month_of_year, row.day_of_week, str(row.timezone)
-        )
+        zone = str(row.timezone)
+        return read_crontab(row.minute, row.hour, row.day_of_month, row.month_of_year, row.day_of_week, zone)
 
     @property
     def target(self) -> Any:
@@ -178,7 +178,8 @@ class Schedule(Owned):
 
 class OccurrenceQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> "OccurrenceQuerySet":
-        return self.filter(schedule__in=Schedule.objects.visible_to(user))
+        schedules = Schedule.objects.visible_to(user)
+        return self.filter(schedule__in=schedules)
 
 
 class ScheduleOccurrence(models.Model):
@@ -225,4 +226,5 @@ class ScheduleOccurrence(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.schedule} {self.due_at:%Y-%m-%d %H:%M:%S} {self.outcome}"
+        due_at = f"{self.due_at:%Y-%m-%d %H:%M:%S}"
+        return f"{self.schedule} {due_at} {self.outcome}"

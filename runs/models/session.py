@@ -37,11 +37,15 @@ class SessionQuerySet(models.QuerySet):
 
     def named(self, kind: str, name: str) -> Self:
         """Those that their caller named so: `kind` is the key in metadata."""
-        return self.filter(thread=name[:200], **{f"metadata__{kind}": name})
+        is_of_kind = {f"metadata__{kind}": name}
+        # The column is in an index, and holds the beginning of a long name.
+        return self.filter(thread=name[:200], **is_of_kind)
 
     def family(self, trunk: UUID) -> Self:
         """The branches of one conversation: the first session, and all that were forked from it or from one another."""
-        return self.filter(models.Q(pk=trunk) | models.Q(trunk=trunk))
+        is_first = models.Q(pk=trunk)
+        is_fork = models.Q(trunk=trunk)
+        return self.filter(is_first | is_fork)
 
     def active(self) -> Self:
         return self.filter(status=Session.Status.ACTIVE)
@@ -225,7 +229,8 @@ class Message(models.Model):
         constraints = [models.UniqueConstraint(fields=["session", "seq"], name="message_seq_once")]
 
     def __str__(self) -> str:
-        return f"{self.role}: {self.text[:60]}"
+        start = self.text[:60]
+        return f"{self.role}: {start}"
 
     @property
     def text(self) -> str:
@@ -235,7 +240,9 @@ class Message(models.Model):
     @property
     def made_in(self) -> UUID | None:
         """The run that it belongs to, or belonged to before it was copied into a fork."""
-        return self.run_id or parsed_id(self.metadata.get(MADE_IN))
+        if self.run_id:
+            return self.run_id
+        return parsed_id(self.metadata.get(MADE_IN))
 
     @property
     def words(self) -> str:

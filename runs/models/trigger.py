@@ -97,7 +97,8 @@ class Trigger(Owned):
 
 class FiringQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> "FiringQuerySet":
-        return self.filter(trigger__in=Trigger.objects.visible_to(user))
+        triggers = Trigger.objects.visible_to(user)
+        return self.filter(trigger__in=triggers)
 
 
 class TriggerFiring(models.Model):

@@ -60,7 +60,10 @@ def count_runs_by_target(what: str, rows: Iterable[Agent | Chain], user: Any, no
 
 def find_target_uses(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
     """[{"kind", "name"}]: what calls or starts this agent or chain, of the rows that this person can see."""
-    return [*find_grants(row, user), *find_steps(row, user), *find_starters(row, user)]
+    uses = find_grants(row, user)
+    uses += find_steps(row, user)
+    uses += find_starters(row, user)
+    return uses
 
 
 def find_grants(row: Agent | Chain, user: Any) -> list[dict[str, str]]:

@@ -60,8 +60,15 @@ class Anomaly:
         return f"A run of “{self.agent}” takes {self.value:.1f} s today; usually {self.usual:.1f} s."
 
     def as_json(self) -> dict[str, Any]:
-        numbers = {name: round(getattr(self, name), 6) for name in ("value", "usual", "limit")}
-        return {"agent": self.agent, "measure": self.measure, **numbers, "runs": self.runs, "message": self.message}
+        return {
+            "agent": self.agent,
+            "measure": self.measure,
+            "value": round(self.value, 6),
+            "usual": round(self.usual, 6),
+            "limit": round(self.limit, 6),
+            "runs": self.runs,
+            "message": self.message,
+        }
 
 
 def today(runs: QuerySet[Run], now: datetime | None = None) -> list[Anomaly]:
@@ -106,9 +113,12 @@ def unusual(days: dict[Any, dict[str, Any]], day: Any) -> Iterator[Anomaly]:
 
 
 def compute_limit(measure: str, before: Sequence[float]) -> float:
+    """The value above which a measure is unusual."""
     usual = mean(before)
     least, factor = LEAST[measure]
-    return max(usual + DEVIATIONS * pstdev(before), usual + least, usual * factor)
+    beyond_chance = usual + DEVIATIONS * pstdev(before)
+    # On days that are much alike, three deviations are nearly nothing.
+    return max(beyond_chance, usual + least, usual * factor)
 
 
 def figure(row: dict[str, Any], measure: str) -> float:

@@ -105,15 +105,21 @@ def build_empty_days(start: date) -> dict[date, Day]:
 
 
 def group_runs_by_day(runs: QuerySet[Run]) -> Any:
-    groups = runs.order_by().values("status", "agent_id", day=TruncDate("created_at"))
+    day = TruncDate("created_at")
+    groups = runs.order_by().values("status", "agent_id", day=day)
     return groups.annotate(count=Count("pk"), cost=Sum("cost"))
 
 
 def busiest(agents: dict[int, dict[str, Any]], count: int = 6) -> list[dict[str, Any]]:
     """The most active ones, with their names: only these are looked up."""
-    most = sorted(agents, key=lambda pk: -agents[pk]["count"])[:count]
-    names = dict(Agent.objects.filter(pk__in=most).values_list("pk", "name"))
-    return [{"name": names[pk], **agents[pk]} for pk in most if pk in names]
+    most_active = sorted(agents, key=lambda pk: -agents[pk]["count"])[:count]
+    names = dict(Agent.objects.filter(pk__in=most_active).values_list("pk", "name"))
+    rows: list[dict[str, Any]] = []
+    for pk in most_active:
+        # It may have been deleted since.
+        if pk in names:
+            rows.append({"name": names[pk], **agents[pk]})
+    return rows
 
 
 def latency(runs: QuerySet[Run]) -> dict[str, float | None]:

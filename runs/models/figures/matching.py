@@ -35,8 +35,9 @@ def filter_by_words(runs: QuerySet[Run], text: str) -> QuerySet[Run]:
 
 def find_messages_by_word(word: str) -> QuerySet[Message]:
     """Messages of the outer run with this word."""
-    rows = Message.objects.filter(run=OuterRef("pk"), role__in=SAID).order_by()
-    return rows.annotate(words_text=cast_to_text("content")).filter(match_text("words_text", word))
+    messages = Message.objects.filter(run=OuterRef("pk"), role__in=SAID).order_by()
+    messages = messages.annotate(words_text=cast_to_text("content"))
+    return messages.filter(match_text("words_text", word))
 
 
 def cast_to_text(column: str) -> Cast:
@@ -64,8 +65,8 @@ def with_failed_tool(runs: QuerySet[Run], is_failed: bool = True) -> QuerySet[Ru
 
 def filter_by_agent_name(runs: QuerySet[Run], name: str) -> QuerySet[Run]:
     """A join would read every run of the user; a name belongs to few agents."""
-    named = Agent.objects.filter(name=name).values_list("pk", flat=True)
-    return runs.filter(agent__in=list(named[:200]))
+    ids = Agent.objects.filter(name=name).values_list("pk", flat=True)[:200]
+    return runs.filter(agent__in=list(ids))
 
 
 def with_total(runs: QuerySet[Run], name: str) -> QuerySet[Run]:

@@ -88,13 +88,16 @@ def descriptors() -> dict[str, Any]:
     """The limit of open files as `serve` would raise it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     is_enough = hard == resource.RLIM_INFINITY or hard >= DESCRIPTORS
-    return part(is_enough, "Set LimitNOFILE=65536 in the unit, or ulimits of the container.", limit=hard)
+    hint = "Set LimitNOFILE=65536 in the unit, or ulimits of the container."
+    return part(is_enough, hint, limit=hard)
 
 
 def disk() -> dict[str, Any]:
     """Free megabytes where the data directory and the files are."""
-    places = {"data": settings.DATA_DIR, "files": settings.FILES_DIR}
-    free = {name: shutil.disk_usage(place).free >> 20 for name, place in places.items() if place.exists()}
+    free: dict[str, int] = {}
+    for name, place in (("data", settings.DATA_DIR), ("files", settings.FILES_DIR)):
+        if place.exists():
+            free[name] = shutil.disk_usage(place).free >> 20
     least = min(free.values(), default=0)
     return part(least >= FREE_MB, "Make room on this disk.", **free)
 

@@ -29,4 +29,5 @@ class Seconds(Func):
 
 def truncate_time(name: str, length: int) -> Left:
     """The DAY or HOUR of the time in this column, as text."""
-    return Left(Cast(F(name), TextField()), length)
+    text = Cast(F(name), TextField())
+    return Left(text, length)

@@ -26,18 +26,14 @@ class Usage:
     cost: Decimal = Decimal(0)
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cost + other.cost,
-        )
+        input_tokens = self.input_tokens + other.input_tokens
+        output_tokens = self.output_tokens + other.output_tokens
+        return Usage(input_tokens, output_tokens, self.cost + other.cost)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cost": f"{Decimal(self.cost).normalize():f}",
-        }
+        # `:f` writes small amounts without an exponent.
+        cost = f"{Decimal(self.cost).normalize():f}"
+        return {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens, "cost": cost}
 
 
 NOTHING = Usage()

@@ -37,16 +37,20 @@ class Figure:
     classes: Counter[int] = field(default_factory=Counter)
 
     def add(self, row: dict[str, Any]) -> None:
-        self.runs += row["runs"]
+        runs = row["runs"]
+        self.runs += runs
         self.cost += row["spent"] or 0
-        self.tokens += (row["tokens_in"] or 0) + (row["tokens_out"] or 0)
-        self.classes[row["latency"]] += row["runs"]
+        self.tokens += row["tokens_in"] or 0
+        self.tokens += row["tokens_out"] or 0
+        self.classes[row["latency"]] += runs
         if row["status"] in GOOD:
-            self.succeeded += row["runs"]
+            self.succeeded += runs
         elif row["status"] == Run.Status.CANCELLED:
-            self.cancelled += row["runs"]
+            self.cancelled += runs
         else:
-            self.errors[row["error__code"] or row["status"]] += row["runs"]
+            # A run that expired has no code of its own.
+            code = row["error__code"] or row["status"]
+            self.errors[code] += runs
 
     @property
     def success_rate(self) -> float | None:
@@ -59,7 +63,8 @@ class Figure:
     @property
     def success_score(self) -> float:
         """The rate with one success and one failure added (Laplace), so that few runs say little."""
-        return (self.succeeded + 1) / (self.runs - self.cancelled + 2)
+        counted = self.runs - self.cancelled
+        return (self.succeeded + 1) / (counted + 2)
 
     @property
     def p50_s(self) -> float:
