@@ -105,10 +105,10 @@ class KeysSerializer(StrictSerializer):
 
     def validate_auth(self, text: str) -> str:
         try:
-            fits = len(push.from_text(text)) == 16
+            length = len(push.from_text(text))
         except ValueError:
-            fits = False
-        if not fits:
+            length = 0
+        if length != 16:
             raise serializers.ValidationError("These are not 16 bytes in base64url.", code="invalid")
         return text
 
@@ -143,6 +143,7 @@ class PushViewSet(Audited, mixins.ListModelMixin, mixins.DestroyModelMixin, view
     def create(self, request: Any) -> Response:
         """Add a browser. One that subscribes again replaces its row, also if it was another person's."""
         body = read_body(SubscriptionSerializer, request)
+        # The address is stored encrypted, so it is found by its digest.
         digest = sha256(body["endpoint"].encode()).hexdigest()
         others = PushSubscription.objects.filter(owner=request.user).exclude(digest=digest)
         if others.count() >= BROWSERS:

@@ -101,10 +101,12 @@ class BudgetViewSet(Tagged, viewsets.ModelViewSet):
     orderings = ("created_at",)
 
     def get_queryset(self) -> QuerySet[Budget]:
-        return Budget.objects.visible_to(self.request.user).select_related("agent", "team", "user").distinct()
+        budgets = Budget.objects.visible_to(self.request.user)
+        return budgets.select_related("agent", "team", "user").distinct()
 
     def perform_create(self, serializer: Any) -> None:
-        budget = serializer.save(owner=self.request.user, user=self.whom(serializer))
+        user = self.whom(serializer)
+        budget = serializer.save(owner=self.request.user, user=user)
         AuditEvent.record("budget.create", budget, actor=self.request.user)
 
     def perform_update(self, serializer: Any) -> None:
@@ -133,7 +135,8 @@ class BudgetViewSet(Tagged, viewsets.ModelViewSet):
 
     def require_owner(self, budget: Budget) -> None:
         """A team's budget is its administrators' to change, any other its owner's."""
-        if not Budget.objects.editable_by(self.request.user).filter(pk=budget.pk).exists():
+        editable = Budget.objects.editable_by(self.request.user)
+        if not editable.filter(pk=budget.pk).exists():
             raise Forbidden(
                 "Only the person who set this budget, or a team's administrator, may change it.",
                 hint="Ask one of them, or set a budget for yourself: leave out “team”.",

@@ -17,6 +17,7 @@ from django.conf import settings
 from agents.graph import fallback_keys, find_needs, order_steps
 from agents.spec import ChainSpec, StepSpec
 
+# Of a node and of what is between nodes, in the picture's own units.
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 168, 56, 56, 24, 16
 # Characters that fit into a node.
 LETTERS = 20

@@ -19,7 +19,8 @@ def draw_run_chain(run: Run, *, is_alone: bool = True) -> SafeString:
 
 
 def of_draft(spec: ChainSpec, *, is_alone: bool = True) -> SafeString:
-    return safe(chain_graph.draw(spec, is_alone=is_alone))
+    picture = chain_graph.draw(spec, is_alone=is_alone)
+    return safe(picture)
 
 
 def safe(picture: str) -> SafeString:

@@ -61,6 +61,7 @@ class ChainViewSet(GrantedViewSet):
     model = Chain
     scope = "chains"
     scopes = {"start": "runs:write"}
+    # The intake itself finds the run of an earlier request with the same Idempotency-Key.
     keeps_keys = ("start",)
     queryset = Chain.objects.none()
     serializer_class = ChainSerializer
@@ -74,7 +75,8 @@ class ChainViewSet(GrantedViewSet):
         """Starting a chain only requires the right to see it."""
         if self.action != "start":
             return super().get_object()
-        return self.named(Chain.objects.select_related("published"))
+        chains = Chain.objects.select_related("published")
+        return self.named(chains)
 
     def perform_destroy(self, chain: Chain) -> None:
         """Delete a chain without runs, with its versions; one with runs answers 409."""
@@ -83,7 +85,9 @@ class ChainViewSet(GrantedViewSet):
         with refusals("chain", self.request.user, is_deletion=True):
             self.audit("deleted", chain)
             remove_unshared_uses(chain)
+            # The tool by which agents call it.
             Tool.objects.filter(**chain.listed_as()).delete()
+            # A version that is published cannot be deleted.
             Chain.objects.filter(pk=chain.pk).update(published=None)
             ChainVersion.everything.filter(chain=chain).delete()
             chain.delete()
@@ -108,9 +112,10 @@ class ChainViewSet(GrantedViewSet):
     @action(detail=True, filterset_fields=None)
     def runs(self, request: Any, name: str) -> Response:
         """Your own runs of this chain, newest first."""
-        rows = Run.objects.visible_to(request.user).filter(chain_version__chain=self.get_object())
+        chain = self.get_object()
         self.page_ordering = ("-id",)
-        page = self.paginate_queryset(rows.select_related(*JOINS))
+        runs = Run.objects.visible_to(request.user).filter(chain_version__chain=chain)
+        page = self.paginate_queryset(runs.select_related(*JOINS))
         return self.get_paginated_response(RunSerializer(page, many=True).data)
 
     @extend_schema(

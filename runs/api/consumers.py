@@ -17,6 +17,7 @@ from runs.intake import options
 from runs.models import Approval, InputRequest, Run, Session
 from runs.queue import endings
 
+# The fields of each frame that a client may send.
 FRAMES = {
     "message": ("type", "text", "content", "input", "tools", "on_busy", "idempotency_key", *options.NAMES),
     "cancel": ("type", "run", "reason"),
@@ -187,6 +188,7 @@ def as_id(value: Any) -> UUID | None:
         return None
 
 
+# As errors name them.
 KINDS: dict[type, str] = {str: "text", list: "a list", dict: "an object"}
 
 

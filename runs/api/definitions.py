@@ -28,6 +28,7 @@ MOST_ROWS = 1000
 # Of files of skills and documents of collections.
 MOST_BYTES = 16 << 20
 KINDS = ("provider", "function", "skill", "collection", "tool", "agent", "chain")
+# The scopes of keys are named by the resources: agents:read.
 RESOURCES = {kind: f"{kind}s" for kind in KINDS}
 SERIALIZERS: dict[str, Any] = {
     "provider": ProviderSerializer,
@@ -36,7 +37,9 @@ SERIALIZERS: dict[str, Any] = {
     "agent": AgentSerializer,
     "chain": ChainSerializer,
 }
+# What a definition has and the body of the endpoint of its kind has not.
 NOT_IN_BODIES = frozenset(["kind", "llm", "draft", "live", "tests", "documents", "questions"])
+# Their server has to be asked which models it has.
 WITHOUT_DEFAULT_MODEL = (Provider.Kind.COMPATIBLE, Provider.Kind.OLLAMA)
 
 
@@ -183,6 +186,7 @@ class Checker:
 
     def check_body(self, kind: str, part: files.Definition, row: Any) -> None:
         body = {name: value for name, value in part.items() if name not in NOT_IN_BODIES}
+        # In a definition `kind` says what is defined; that of a provider is named `llm`.
         if kind == "provider":
             body["kind"] = part.get("llm")
         if kind == "agent":

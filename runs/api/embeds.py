@@ -22,7 +22,9 @@ from agents.serializers.owned import find_by_name
 from runs.models import Budget, Embed
 from runs.models.embed import ORIGINS, SUGGESTION, SUGGESTIONS
 
+# The fields that are budgets of their own, and their periods.
 COSTS = {"daily_cost": Budget.Period.DAY, "monthly_cost": Budget.Period.MONTH}
+# Of a new embed, unless its owner says otherwise.
 DAILY_COST = Decimal(1)
 ON_A_SHOP = OpenApiExample(
     "On the pages of a shop",
@@ -85,7 +87,8 @@ class EmbedViewSet(Tagged, Audited, viewsets.ModelViewSet):
     bodiless = ("rotate",)
 
     def get_queryset(self) -> QuerySet[Embed]:
-        return Embed.objects.visible_to(self.request.user).select_related("agent").prefetch_related("budgets")
+        embeds = Embed.objects.visible_to(self.request.user)
+        return embeds.select_related("agent").prefetch_related("budgets")
 
     def perform_create(self, serializer: Any) -> None:
         fields = serializer.validated_data
@@ -122,13 +125,18 @@ class EmbedViewSet(Tagged, Audited, viewsets.ModelViewSet):
 
 
 def take_costs(fields: dict[str, Any]) -> dict[str, Decimal | None]:
-    """The costs among the fields, which are removed from these."""
-    return {name: fields.pop(name) for name in COSTS if name in fields}
+    """The costs among the fields, which are removed from these: they are budgets, and no columns of the embed."""
+    costs: dict[str, Decimal | None] = {}
+    for name in COSTS:
+        if name in fields:
+            costs[name] = fields.pop(name)
+    return costs
 
 
 @transaction.atomic
 def save_embed(embed: Embed, fields: dict[str, Any], costs: dict[str, Decimal | None]) -> Embed:
     """Change the row and its budgets. Raises Invalid."""
+    # A new row cannot be changed by anybody else yet.
     if not embed._state.adding:
         lock_row(embed)
     for name, value in fields.items():
@@ -140,6 +148,7 @@ def save_embed(embed: Embed, fields: dict[str, Any], costs: dict[str, Decimal | 
     embed.save()
     for name, cost in costs.items():
         Budget.limit_embed(embed, COSTS[name], cost)
+    # Read again, with the new budgets.
     return Embed.objects.select_related("agent").prefetch_related("budgets").get(pk=embed.pk)
 
 

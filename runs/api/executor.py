@@ -77,6 +77,7 @@ class CallSerializer(strict.StrictSerializer):
     arguments = strict.ObjectField(required=False)
 
 
+# The claim is in the header.
 class OwnHeartbeatSerializer(external.HeartbeatSerializer):
     claim = None
 
@@ -96,6 +97,7 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     scope = "runs"
     # The id of a call is its idempotency key.
     keeps_keys = ("call",)
+    # The path names no run: `request.auth` is the only one.
     authentication_classes = [ClaimAuthentication]
     queryset = Run.objects.none()
     serializer_class = WorkSerializer

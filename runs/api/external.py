@@ -35,6 +35,7 @@ class ContextSerializer(strict.StrictSerializer):
     last = strict.Whole(required=False, min_value=1, max_value=200, help_text="Messages of a session; default: 10.")
 
 
+# How an executor may end a run. That its time is over is the server's to say.
 ENDINGS = [(word, word) for word in ("succeeded", "partial", "failed", "cancelled")]
 
 
@@ -139,12 +140,14 @@ class PreparedRunViewSet(RunViewSet):
 
 class ExternalViewSet(viewsets.GenericViewSet):
     scope = "runs"
+    # Its answer contains the token, which is not stored.
     secret_answers = ("claim",)
     queryset = Run.objects.none()
     serializer_class = RunSerializer
 
     def get_queryset(self) -> QuerySet[Run]:
-        return Run.objects.visible_to(self.request.user).select_related(*RUN_JOINS)
+        runs = Run.objects.visible_to(self.request.user)
+        return runs.select_related(*RUN_JOINS)
 
     @extend_schema(request=ClaimSerializer, responses={200: ClaimedSerializer})
     def claim(self, request: Any, pk: Any = None) -> Response:

@@ -22,6 +22,7 @@ from agents.http.viewsets import Audited, refusals
 from agents.models import StoredFile
 from runs.models import Artifact
 
+# A type and a subtype, as RFC 6838 restricts their names.
 MEDIA_TYPE = r"^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*$"
 REPORT = OpenApiExample(
     "A text", request_only=True, value={"name": "report.txt", "media_type": "text/plain", "text": "All systems normal."}
@@ -153,7 +154,8 @@ class FileViewSet(
         return super().create(request, *args, **kwargs)
 
     def perform_create(self, serializer: Any) -> None:
-        self.audit("created", serializer.save(owner=self.request.user))
+        row = serializer.save(owner=self.request.user)
+        self.audit("created", row)
 
     def perform_destroy(self, row: StoredFile) -> None:
         with refusals("file", self.request.user):

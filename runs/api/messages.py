@@ -32,6 +32,7 @@ from runs.serializers.runs import AnswerSerializer, RouteSerializer, RunSerializ
 from .prefer import PREFER, choose_wait
 
 DEFAULT_WAIT_S = 60.0
+# The run as it is now: it may have begun, or even ended, since it was accepted.
 NOW = Select(lambda at: Run.objects.select_related(*RUN_JOINS).filter(pk=at.run).order_by(), run=UUIDField())
 IDEMPOTENCY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key with the same body returns the same run."
@@ -57,6 +58,7 @@ class MessagesView(ByName, APIView):
     """Process a message: wait for the reply, return the run at once, or stream its events."""
 
     scope = "messages"
+    # The intake itself finds the run of an earlier request with the same Idempotency-Key.
     keeps_keys = ("post",)
     content_negotiation_class = StreamOrJson
 
@@ -166,16 +168,19 @@ class RoutedMessagesView(MessagesView):
         return self.process(request, None)
 
     def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
+        # Versions of different agents have nothing in common.
         if body.get("version") is not None:
             fault = {"field": "version", "code": "version_without_agent", "message": VERSION_ALONE}
             raise Invalid(VERSION_ALONE, code="version_without_agent", details=[fault])
         return super().accept(request, body, name)
 
     def accepted(self, acceptance: intake.Accepted) -> Response:
-        return with_route(super().accepted(acceptance), acceptance.run)
+        response = super().accepted(acceptance)
+        return with_route(response, acceptance.run)
 
     def answered(self, acceptance: intake.Accepted, ended: dict[str, Any]) -> Response:
-        return with_route(super().answered(acceptance, ended), acceptance.run)
+        response = super().answered(acceptance, ended)
+        return with_route(response, acceptance.run)
 
 
 def with_headers(response: Response, headers: dict[str, str]) -> Response:
@@ -220,8 +225,12 @@ def read_message_content(body: dict[str, Any]) -> tuple[str | None, list[Any] | 
 
 
 def read_message_options(body: dict[str, Any]) -> dict[str, Any]:
-    """The options of a message."""
-    return {name: body[name] for name in options.NAMES if body.get(name) is not None}
+    """The options of a message. Null means the same as an option that is not there."""
+    asked: dict[str, Any] = {}
+    for name in options.NAMES:
+        if body.get(name) is not None:
+            asked[name] = body[name]
+    return asked
 
 
 def own_device(user: Any, device_id: Any) -> str | None:

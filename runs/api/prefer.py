@@ -23,6 +23,7 @@ def choose_wait(request: Any, in_body: float | None, usual: float) -> tuple[floa
     """
     wishes = parse_prefer_header(request.headers.get("Prefer", ""))
     wait = wishes.get("wait", "")
+    # Of both preferences, the one that waits counts.
     if in_body is None and re.fullmatch(r"[0-9]{1,9}", wait):
         seconds = min(int(wait), LONGEST_WAIT_S)
         return seconds, {"Preference-Applied": f"wait={seconds}"}

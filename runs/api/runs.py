@@ -50,6 +50,7 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
     scope = "runs"
     # The same scope as for POST inputs/{id}.
     scopes = {"resume": "messages:write"}
+    # Only `stream` has events; a client that asks for them elsewhere gets JSON.
     content_negotiation_class = StreamOrJson
     serializer_class = RunSerializer
     filterset_class = RunFilter

@@ -72,6 +72,7 @@ class ScheduleViewSet(NamedViewSet):
     filterset_class = ScheduleFilter
     search_fields = ("name", "text")
     parameters = {"preview": ("count",)}
+    # These read no body: one that is sent is refused.
     bodiless = ("run_now", "pause", "resume")
 
     def get_queryset(self) -> QuerySet:
@@ -143,6 +144,7 @@ class ShownOnce:
     """The secret of a new row is only included in the answer to POST."""
 
     new_serializer: Any
+    # These answers are not stored for a repeated request with the same Idempotency-Key.
     secret_answers = ("create", "renew_secret")
 
     def get_serializer_class(self) -> Any:
@@ -164,7 +166,8 @@ class TriggerViewSet(ShownOnce, NamedViewSet):
     filterset_fields = ["name", "kind", "enabled"]
 
     def get_queryset(self) -> QuerySet:
-        return super().get_queryset().select_related("agent", "chain", "on_agent", "on_chain")
+        triggers = super().get_queryset()
+        return triggers.select_related("agent", "chain", "on_agent", "on_chain")
 
     @extend_schema(request=TriggerSerializer, responses={201: NewTriggerSerializer})
     def create(self, request: Any, *args: Any, **kwargs: Any) -> Response:
@@ -196,6 +199,7 @@ class HookView(APIView):
 
     authentication_classes: list[Any] = []
     permission_classes: list[Any] = []
+    # Services add parameters of their own to the address.
     parameters = {"post": ANYTHING}
 
     @extend_schema(
@@ -254,6 +258,7 @@ class WebhookViewSet(ShownOnce, Tagged, Audited, viewsets.ModelViewSet):
             lock_row(serializer.instance)
             before = serializer.instance.url
             webhook = serializer.save()
+            # The receiver at the old address knows the secret.
             if webhook.url != before:
                 webhook.secret = new_secret()
                 webhook.save(update_fields=["secret"])

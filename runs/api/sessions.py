@@ -34,7 +34,8 @@ class SessionViewSet(
     queryset = Session.objects.none()
 
     def get_queryset(self) -> QuerySet[Session]:
-        return Session.objects.visible_to(self.request.user).select_related("agent")
+        sessions = Session.objects.visible_to(self.request.user)
+        return sessions.select_related("agent")
 
     def perform_destroy(self, session: Session) -> None:
         """Delete the conversation; its runs are kept as history. A run in progress is stopped

@@ -43,6 +43,7 @@ class SharedLinkView(APIView):
         """Share the messages up to now. Send it again to include later messages; the address stays the same."""
         session = self.own_session(pk)
         body = read_body(SharedLinkSerializer, request)
+        # Links that exist are void while this is off, and can be removed.
         if not settings.SHARED_LINKS:
             raise Forbidden(
                 "This site does not allow links to conversations.",

@@ -14,6 +14,7 @@ from agents.serializers.agents import ToolSerializer
 from registry import tool_search
 from registry.tool_search import Entry, Key
 
+# Tools that are read at once, so that their definitions are not all in memory.
 BATCH = 500
 
 
