@@ -145,6 +145,7 @@ def settle_waiting(run: Run, step: StepSpec, row: StepRun) -> None:
 
 
 def is_answered(call: ToolCallRecord) -> bool:
+    """Whether what this call waits for has come, so that it can go on."""
     if call.outcome:
         return True
     if call.waiting_for == "approval":

@@ -147,6 +147,7 @@ class Approval(StoredRow):
     class Meta:
         ordering = ["-id"]
         indexes = [
+            # Decided approvals stay for ever: the conditions keep them out.
             models.Index(fields=["expires_at"], condition=Q(decided_at=None), name="approval_open"),
             models.Index(fields=["created_at"], condition=Q(status="open", noticed_at=None), name="approval_unnoticed"),
         ]

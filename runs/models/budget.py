@@ -85,6 +85,7 @@ class Budget(StoredRow):
     def limit_embed(cls, embed: Embed, period: str, max_cost: Decimal | None) -> None:
         """What its visitors may spend in each period; None: no such limit."""
         rows = cls.objects.filter(embed=embed, period=period)
+        # A limit that an administrator switched off is switched on again with its new amount.
         if max_cost is None:
             rows.delete()
         elif not rows.update(max_cost=max_cost, enabled=True):
@@ -106,6 +107,7 @@ class Tally(models.Model):
     created_at = models.DateTimeField(default=clock.near)
 
     class Meta:
+        # One row for each period of a budget.
         constraints = [models.UniqueConstraint(fields=["budget", "key"], name="tally_once")]
         indexes = [models.Index(fields=["created_at"])]
 

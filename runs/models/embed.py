@@ -20,6 +20,7 @@ ORIGIN = re.compile(r"(https?)://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]
 # Browsers leave these out.
 USUAL_PORTS = {"http": ":80", "https": ":443"}
 COLOUR = RegexValidator(r"^#[0-9a-f]{6}\Z", "Write the colour as # and six hexadecimal digits, such as #0f766e.")
+# How many there can be, and characters of one suggestion.
 ORIGINS, SUGGESTIONS, SUGGESTION = 50, 6, 200
 # Characters of a message.
 LONGEST = 20_000
@@ -69,6 +70,7 @@ class EmbedQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         return self.filter(owner_id=user.pk)
 
+    # What visitors spend is its owner's: nobody else sees or changes it.
     editable_by = visible_to
 
     def open(self) -> Self:

@@ -18,7 +18,9 @@ from runs.rules.timing import Crontab, Interval, Once, Timing, TimingError, read
 
 from .run import Run
 
+# Seconds of the units that django-celery-beat knows.
 SECONDS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1, "microseconds": 1e-6}
+# Of an interval.
 SHORTEST_S = 1.0
 LONGEST_S = 10 * 366 * 86400.0
 
@@ -216,8 +218,10 @@ class ScheduleOccurrence(models.Model):
 
     class Meta:
         ordering = ["-due_at", "-id"]
+        # Two ticks that find the same due time write one row.
         constraints = [models.UniqueConstraint(fields=["schedule", "due_at"], name="occurrence_once")]
         indexes = [
+            # Of the occurrences that may still start, or whose run is in progress.
             models.Index(
                 fields=["outcome", "start_at"],
                 condition=Q(outcome__in=["due", "waiting_device", "waiting_overlap", "started"]),

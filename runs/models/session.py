@@ -99,6 +99,7 @@ class Session(StoredRow):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["owner", "-id"]),
+            # What few conversations have: the conditions keep the others out of these indexes.
             models.Index(fields=["parent"], condition=models.Q(parent__isnull=False), name="session_child"),
             models.Index(fields=["owner", "thread"], condition=models.Q(thread__isnull=False), name="session_thread"),
             models.Index(fields=["owner"], condition=models.Q(pinned=True), name="session_pinned"),

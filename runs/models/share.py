@@ -11,6 +11,7 @@ from plumbing.stored_rows import StoredRow
 
 from .session import Session
 
+# Keeps these signatures apart from others that `SECRET_KEY` makes.
 SALT = "muster.shared"
 # Characters.
 HANDLE = 22

@@ -125,6 +125,7 @@ class TriggerFiring(models.Model):
     class Meta:
         ordering = ["-id"]
         constraints = [models.UniqueConstraint(fields=["trigger", "key"], name="firing_once")]
+        # Of the firings that have not started a run yet: hardly any rows.
         indexes = [models.Index(fields=["id"], condition=Q(outcome="pending"), name="firing_pending")]
 
     def __str__(self) -> str:
@@ -156,6 +157,7 @@ class Webhook(StoredRow):
     class Meta:
         ordering = ["id"]
         constraints = [
+            # A client that registers the same id again changes its row.
             models.UniqueConstraint(fields=["run", "label"], condition=Q(run__isnull=False), name="webhook_of_run_once")
         ]
 

@@ -113,6 +113,7 @@ def claim_due_deliveries(now: datetime, room: int = AT_ONCE, load: Load | None =
             line = Line(owner, name_receiver(url), webhook, str(run or ""))
             if len(claimed) >= room or not load.owners.has_room(owner):
                 continue
+            # A receiver that did not answer several times is left alone with all that it would get.
             until = BREAKERS.open_until(line.way, now)
             if until is not None:
                 postpone(webhook, now, until)
@@ -121,6 +122,7 @@ def claim_due_deliveries(now: datetime, room: int = AT_ONCE, load: Load | None =
             if load.ways[line.way] >= BREAKERS.room(line.way):
                 passed.add(webhook)
                 continue
+            # An earlier delivery of the run is under way: this one would overtake it.
             if line.order in load.orders:
                 continue
             ours = WebhookDelivery.objects.filter(
@@ -130,6 +132,7 @@ def claim_due_deliveries(now: datetime, room: int = AT_ONCE, load: Load | None =
                 load.count(line)
                 load.lines[str(pk)] = line
                 claimed.append(str(pk))
+        # There are no more that could be sent.
         if len(rows) < AT_ONCE:
             break
     return claimed

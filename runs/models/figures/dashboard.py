@@ -18,6 +18,7 @@ from runs.models import Run, ToolCallRecord
 from . import money
 from .earlier import build_first_id, counted_before
 
+# Days of the history, today included.
 DAYS = 14
 # The newest runs used for latency.
 RECENT = 500

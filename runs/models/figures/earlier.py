@@ -13,6 +13,7 @@ from runs.models import Run
 
 Rows = list[dict[str, Any]]
 Count = Callable[[QuerySet[Run]], Iterable[dict[str, Any]]]
+# For five minutes: what is shown is that old at most.
 _kept: TTLCache[Any, tuple[datetime, Rows]] = TTLCache(256, 300.0)
 _lock = Lock()
 

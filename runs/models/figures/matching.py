@@ -17,6 +17,7 @@ from agents.models import Agent
 from devices.client.folding import list_spellings
 from runs.models import Message, Run, ToolCallRecord
 
+# Words that are looked for; each is a condition of its own.
 WORDS = 6
 SAID = (Message.Role.USER, Message.Role.ASSISTANT)
 NAMES = ("session__title", "agent__name", "chain_version__chain__name")

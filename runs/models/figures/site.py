@@ -14,11 +14,13 @@ from plumbing import clock
 from plumbing.broker.servers import is_clustered
 from runs.models import Run, StepRun, Worker
 
+# More than this is no matter of the network any more.
 SKEW_S = 2.0
 # Fewer than this are soon used up.
 DESCRIPTORS = 4096
 FREE_MB = 100
 BACKUP_AGE = timedelta(days=2)
+# Workers of two releases side by side are an upgrade for so long; then the older ones were forgotten.
 UPGRADED_IN = timedelta(hours=1)
 
 

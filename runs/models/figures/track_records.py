@@ -20,6 +20,7 @@ from .times import DAY, HOUR, Seconds, truncate_time
 WINDOWS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
 # Upper edges of the latency classes in seconds; percentiles are interpolated within a class.
 EDGES = (0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 13, 20, 30, 60, 120, 300, 900, 3600)
+# SQLite computes durations to a ten-thousandth: with this, one of exactly an edge is in the same class everywhere.
 ROUNDING_S = 0.0005
 GOOD = (Run.Status.SUCCEEDED, Run.Status.PARTIAL)
 
