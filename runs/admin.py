@@ -42,7 +42,9 @@ from runs.rules.timing import TimingError, read_in_zone, zone_named
 from .queue import endings, workers
 from .schedules import tick as schedules
 
+# A schedule has exactly one of these.
 TIMINGS = ("crontab", "interval", "clocked")
+# Moments that people type as clocks in the schedule's time zone show them.
 WALL_CLOCKS = ("starts_at", "ends_at")
 
 
@@ -54,6 +56,7 @@ class RunAdmin(ReadOnlyAdmin):
     search_fields = ["=id", "agent__name"]
     list_select_related = ["agent", "principal"]
     ordering = ["-id"]
+    # Counting every choice of every filter would read all runs.
     show_facets = admin.ShowFacets.NEVER
     actions = ["cancel_selected"]
 
@@ -211,6 +214,7 @@ class BudgetAdmin(OwnedAdmin):
         if not request.user.is_superuser:
             if obj.team and not obj.team.may_edit(request.user):
                 obj.team = None
+            # A budget without a team or an agent of one's own would limit everybody: it limits its author.
             is_own_agent = obj.agent and obj.agent.may_edit(request.user)
             if not obj.team and not is_own_agent:
                 obj.user_id = request.user.pk
@@ -335,6 +339,7 @@ class ScheduleAdmin(OwnedAdmin):
         try:
             schedules.plan_next(obj)
         except MusterError as error:
+            # What was typed is not lost: the person corrects the timing and switches it on.
             obj.enabled = False
             obj.next_due_at = None
             messages.error(request, _("Saved, but switched off: %(reason)s") % {"reason": translate(str(error))})

@@ -212,6 +212,7 @@ class StartSerializer(StrictSerializer):
     def validate(self, body: dict[str, Any]) -> dict[str, Any]:
         if body["draft"] and body.get("version"):
             raise serializers.ValidationError({"draft": ["Send a version or “draft”, not both."]}, code="both")
+        # A version runs as it was published, and whole.
         for name in ("until", "pinned"):
             if body[name] and not body["draft"]:
                 raise serializers.ValidationError(

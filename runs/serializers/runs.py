@@ -89,7 +89,7 @@ class RunListSerializer(serializers.ListSerializer):
 
 
 class RunSerializer(serializers.ModelSerializer):
-    # The declared fields describe the answer; `to_representation` writes it.
+    # The declared fields describe the answer; `to_representation` writes it. A list sets these three.
     usages: dict[Any, totals.Usage] = {}
     served: dict[str, int] | None = None
     waits: dict[Any, list[dict[str, Any]]] | None = None

@@ -78,6 +78,7 @@ class TargetMixin(serializers.Serializer):
         # Naming one of them is enough to replace the other.
         if any(targets.values()) and len(targets) == 1:
             targets = {"agent": None, "chain": None, **targets}
+        # A PATCH that names neither leaves the target as it is.
         merged = targets
         if not targets and instance:
             merged = {"agent": instance.agent, "chain": instance.chain}
@@ -227,6 +228,7 @@ def timing_rows(chosen: dict[str, Any], zone: str) -> dict[str, Any]:
     """
     rows: dict[str, Any] = {"crontab": None, "interval": None, "clocked": None}
     if "crontab" in chosen:
+        # Words such as “every weekday at 9” become the five fields.
         try:
             minute, hour, day, month, weekday = split_line(chosen["crontab"])
             read_crontab(minute, hour, day, month, weekday, zone)

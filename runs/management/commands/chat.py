@@ -80,6 +80,7 @@ class Command(BaseCommand):
             raise CommandError(f"{error} {error.hint}".strip())
         run_id = str(acceptance.run.pk)
         if broadcast.is_reachable():
+            # The events are shown here while another thread makes them.
             work = threading.Thread(target=execute_run_here, args=(run_id,))
             work.start()
             asyncio.run(self.show(stream.in_batches(acceptance.run)))
@@ -115,7 +116,7 @@ class Command(BaseCommand):
     def show_end(self, data: dict[str, Any], *, is_written: bool) -> None:
         """The reply, unless it was printed as it was written, and what went wrong."""
         reply = (data.get("reply") or {}).get("text", "")
-        # An empty line ends a reply that was printed piece by piece.
+        # An empty text ends the line of a reply that was printed piece by piece.
         self.stdout.write("" if is_written else reply)
         if data.get("error"):
             self.stdout.write(f"[{data['status']}: {data['error']['message']}]")

@@ -18,6 +18,7 @@ from runs.models.figures import site
 from runs.queue import carriers, job_leases
 from runs.worker.ticker import TICKS
 
+# What to do about a carrier whose broker does not answer.
 HINTS = {
     "list": "`manage.py serve` starts an embedded Valkey; otherwise correct QUEUE_URL or BROKER_URL.",
     "postgres": "Start PostgreSQL, or correct DATABASE_URL.",
@@ -28,6 +29,7 @@ HINTS = {
 
 class Command(BaseCommand):
     help = "Test the sandbox with real attacks; check the servers, this machine, the workers and the backups."
+    # It reports what a check would stop at.
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -50,6 +52,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(report, indent=2))
         else:
             self.stdout.write("\n".join(render_report(report)))
+        # For scripts and containers.
         if not is_well(report):
             sys.exit(1)
 
@@ -147,6 +150,7 @@ def render_report(report: dict[str, Any]) -> list[str]:
     """The report for people."""
     lines = render_sandbox(report["sandbox"])
     for name, part in report.items():
+        # The sandbox, the ticker and the versions have lines of their own.
         if "ok" not in part:
             continue
         mark = "ok  " if part["ok"] else "FAIL"
