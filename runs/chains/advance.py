@@ -152,7 +152,7 @@ class Walk:
             return False
         if not self.reclaim(row, Status.WAITING):
             return False
-        self.guarded(step, row, lambda: calls.resume_call(self.run, self.spec, step, row, self.lease))
+        self.resume(step, row)
         # The call may wait for something again.
         row.refresh_from_db(fields=["status"])
         return row.status != Status.WAITING
@@ -163,10 +163,18 @@ class Walk:
             return False
         if row.call is None:
             # No call was recorded, so none was made: the step can simply begin again.
-            count = StepRun.objects.filter(pk=row.pk, status=Status.RUNNING).update(status=Status.READY)
-            return count > 0
-        self.guarded(step, row, lambda: calls.resume_call(self.run, self.spec, step, row, self.lease))
+            rows = StepRun.objects.filter(pk=row.pk, status=Status.RUNNING)
+            return rows.update(status=Status.READY) > 0
+        self.resume(step, row)
         return True
+
+    def resume(self, step: StepSpec, row: StepRun) -> None:
+        """Go on with the call that this row records."""
+
+        def work() -> None:
+            calls.resume_call(self.run, self.spec, step, row, self.lease)
+
+        self.guarded(step, row, work)
 
     def is_abandoned(self, row: StepRun) -> bool:
         """In progress with an expired lease, or under an earlier claim of the run itself."""
@@ -331,19 +339,25 @@ class Walk:
         """Ready rows whose time has come and that are not on the queue already."""
         ready = [row for row in self.rows.values() if row.status == Status.READY]
         # Most rows have no time to wait for: then the clock need not be asked.
-        if not any(row.wake_at or row.lease_expires_at for row in ready):
+        is_timed = any(row.wake_at or row.lease_expires_at for row in ready)
+        if not is_timed:
             return ready
         now = clock.now()
         return [row for row in ready if is_due(row.wake_at, now) and is_due(row.lease_expires_at, now)]
 
     def under_way(self, *, except_for: StepRun | None = None) -> bool:
         """Whether any step, except for that one, has begun and not ended."""
-        return any(row.status not in ENDED and row is not except_for for row in self.rows.values())
+        others = [row for row in self.rows.values() if row is not except_for]
+        return any(row.status not in ENDED for row in others)
 
     def begin(self, row: StepRun, *, inline: bool) -> bool:
         """Start one row; True if it ended or failed at once, so that more may follow."""
         step = self.steps[row.key]
-        return self.guarded(step, row, lambda: self.begin_kind(step, row, inline=inline))
+
+        def work() -> bool:
+            return self.begin_kind(step, row, inline=inline)
+
+        return self.guarded(step, row, work)
 
     def begin_kind(self, step: StepSpec, row: StepRun, *, inline: bool) -> bool:
         if not self.is_approved(step, row):
@@ -496,4 +510,5 @@ def send_step(run: Run, row: StepRun) -> None:
     died.
     """
     ready = StepRun.objects.filter(pk=row.pk, status=Status.READY)
-    wakeups.enqueue_step(run, ready, lease_expires_at=clock.Now(settings.LEASE_S))
+    until = clock.Now(settings.LEASE_S)
+    wakeups.enqueue_step(run, ready, lease_expires_at=until)

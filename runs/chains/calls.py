@@ -107,10 +107,12 @@ class HeldExecutor(ToolCallExecutor):
         steps.
         """
         settled = self.results
+        # Usually all of them are stored, and no row need be read.
         if write_call_results(settled) != len(settled):
             settled = [record for record in settled if is_stored(record)]
         self.late = [record for record in self.results if record not in settled]
-        if any(record.untrusted for record in self.results):
+        has_untrusted = any(record.untrusted for record in self.results)
+        if has_untrusted:
             run.has_untrusted = True
             Run.objects.filter(pk=run.pk, has_untrusted=False).update(has_untrusted=True)
         return [("tool.finished", call_records.finished_data(record)) for record in settled]

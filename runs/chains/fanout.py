@@ -78,7 +78,8 @@ def open_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
     """Ask for as many workers as allowed; a mark prevents asking again too soon."""
     rows = StepRun.objects.filter(pk=row.pk, status=Status.RUNNING)
     slots = min(read_parallel_limit(spec, step), row.total)
-    wakeups.enqueue_step(run, rows, slots=slots, lease_expires_at=clock.Now(settings.LEASE_S))
+    until = clock.Now(settings.LEASE_S)
+    wakeups.enqueue_step(run, rows, slots=slots, lease_expires_at=until)
 
 
 def add_slots(run: Run, row: StepRun, number: int = 1) -> None:

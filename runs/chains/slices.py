@@ -93,7 +93,9 @@ class Crew:
 
     @property
     def is_quick(self) -> bool:
-        return self.call_s is not None and self.call_s < QUICK_S
+        if self.call_s is None:
+            return False
+        return self.call_s < QUICK_S
 
     def join(self) -> None:
         with self.lock:
@@ -158,8 +160,9 @@ def slots_taken(row: StepRun) -> int:
     """The number of slots that hold items now. More may be queued than allowed if lost ones were
     replaced too soon.
     """
-    at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gt=clock.Now()).exclude(lease_owner="")
-    return at_work.order_by().values("lease_owner").distinct().count()
+    at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gt=clock.Now())
+    owners = at_work.exclude(lease_owner="").order_by().values("lease_owner").distinct()
+    return owners.count()
 
 
 class Slot:
@@ -337,7 +340,9 @@ def is_simple(step: StepSpec, item: StepRun, record: ToolCallRecord) -> bool:
     """Whether this result ends the item directly, without retry, further rounds or a schema check."""
     if not record.outcome or step.repeat_until or step.output_schema:
         return False
-    return record.outcome == ToolCallRecord.Outcome.OK or not may_retry(step.retry, item.attempt, record.error)
+    if record.outcome == ToolCallRecord.Outcome.OK:
+        return True
+    return not may_retry(step.retry, item.attempt, record.error)
 
 
 def end_simply(

@@ -69,7 +69,8 @@ def map_step_options(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dic
 
 def map_step_context(run: Run, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> list[dict[str, Any]]:
     """The texts for the instructions of its agent's run (runs/intake/context.py). Raises StepFailed."""
-    return [map_context_source(run, step, source, with_round(scope, row)) for source in step.context]
+    own_scope = with_round(scope, row)
+    return [map_context_source(run, step, source, own_scope) for source in step.context]
 
 
 def map_context_source(run: Run, step: StepSpec, source: ContextSource, scope: dict[str, Any]) -> dict[str, Any]:
@@ -279,10 +280,12 @@ def close_step(row: StepRun, status: str, *, output: Any, error: dict[str, Any] 
 
 
 def build_step_finished(row: StepRun) -> events.Entry:
-    return "step.finished", describe_step(row, status=row.status, error=row.error, wall_ms=wall_ms(row))
+    data = describe_step(row, status=row.status, error=row.error, wall_ms=wall_ms(row))
+    return "step.finished", data
 
 
 def open_rows(row: StepRun) -> Any:
+    """The row, while this attempt of this round has not ended: of two workers, one changes it."""
     return StepRun.objects.filter(pk=row.pk, status__in=OPEN, attempt=row.attempt, repeat=row.repeat)
 
 
@@ -354,4 +357,5 @@ def describe_step(row: StepRun, **more: Any) -> dict[str, Any]:
 
 
 def record_step_event(run: Run, type: str, row: StepRun, **more: Any) -> None:
-    events.record_event(run, type, describe_step(row, **more))
+    data = describe_step(row, **more)
+    events.record_event(run, type, data)
