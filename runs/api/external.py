@@ -241,9 +241,8 @@ class WorkerViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
     queryset = Worker.objects.all()
 
     def get_serializer_context(self) -> dict[str, Any]:
-        context = super().get_serializer_context()
-        context["agents"] = workers.known_hashes(self.request.user)
-        return context
+        agents = workers.known_hashes(self.request.user)
+        return {**super().get_serializer_context(), "agents": agents}
 
 
 class FiguresView(ByName, APIView):
