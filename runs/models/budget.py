@@ -76,9 +76,9 @@ class Budget(StoredRow):
     def __str__(self) -> str:
         if self.run_id:
             return "the budget of this run"
+        subject: Any = self.agent or self.user or self.team or "everyone"
         if self.embed:
-            return f"visitors of {self.embed} per {self.period}"
-        subject = self.agent or self.user or self.team or "everyone"
+            subject = f"visitors of {self.embed}"
         return f"{subject} per {self.period}"
 
     @classmethod
