@@ -226,11 +226,11 @@ def read_message_content(body: dict[str, Any]) -> tuple[str | None, list[Any] | 
 
 def read_message_options(body: dict[str, Any]) -> dict[str, Any]:
     """The options of a message. Null means the same as an option that is not there."""
-    asked: dict[str, Any] = {}
+    message_options: dict[str, Any] = {}
     for name in options.NAMES:
         if body.get(name) is not None:
-            asked[name] = body[name]
-    return asked
+            message_options[name] = body[name]
+    return message_options
 
 
 def own_device(user: Any, device_id: Any) -> str | None:

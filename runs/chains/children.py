@@ -33,10 +33,10 @@ def start_child(
         if step.target_kind == "chain":
             start = chain_starter(run, step, input)
         else:
-            asked = steps.map_step_options(step, row, scope)
+            step_options = steps.map_step_options(step, row, scope)
             sources = steps.map_step_context(run, step, row, scope)
             session = choose_step_session(run, spec, step)
-            start = agent_starter(run, spec, step, input, asked=asked, sources=sources, **session)
+            start = agent_starter(run, spec, step, input, asked=step_options, sources=sources, **session)
         with hold_run(run.pk):
             if not steps.claim_step(row, StepRun.Status.WAITING):
                 return False

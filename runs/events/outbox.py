@@ -66,8 +66,8 @@ def queue_events(run: Run, events: list[tuple[str, dict[str, Any]]]) -> None:
         if webhook.run_id is not None:
             queue_states(webhook, run, events)
             continue
-        wanted = webhook.events or DEFAULT_EVENTS
-        bodies = [(type, build_webhook_body(run, type, data)) for type, data in events if type in wanted]
+        types = webhook.events or DEFAULT_EVENTS
+        bodies = [(type, build_webhook_body(run, type, data)) for type, data in events if type in types]
         create_deliveries(webhook, bodies)
 
 

@@ -44,9 +44,9 @@ def start_open(now: datetime) -> int:
     due = ScheduleOccurrence.objects.filter(outcome=Outcome.DUE, start_at__lte=now).order_by("start_at", "id")
     started = start_together(due)
     # Read before any of the others is started, so that each is looked at once.
-    left = list(join_schedules(due)[:BATCH])
-    left += [row for row in waiting_for_nothing() if is_in_window(row, now)]
-    for occurrence in left:
+    rows = list(join_schedules(due)[:BATCH])
+    rows += [row for row in waiting_for_nothing() if is_in_window(row, now)]
+    for occurrence in rows:
         started += start_occurrence(occurrence)
     return started
 

@@ -272,5 +272,5 @@ def hash_claim_token(token: str) -> str:
 
 def choose_lease_length(seconds: float | None) -> float:
     shortest, usual, longest = LEASE_S
-    wanted = seconds or usual
-    return min(max(wanted, shortest), longest)
+    length_s = seconds or usual
+    return min(max(length_s, shortest), longest)
