@@ -208,12 +208,14 @@ class Feed:
             return
         was_in_doubt = self.doubt.is_set()
         self.doubt.clear()
+        # The text is read before the rows: then they have all events that came before its words.
+        reply = await self.read_text() if self.wants_text else None
         async for batch in iterate_stored_events(self.run_id, self.last):
             for frame in batch:
                 if frame.seq and frame.seq > self.last:
                     self.tell_event(frame)
-        if self.wants_text:
-            await self.ask_for_text()
+        if reply:
+            self.tell_text(reply["turn"], reply["text"])
         self.is_behind = self.doubt.is_set()
         if not self.is_behind:
             self.tell_held()
@@ -221,15 +223,14 @@ class Feed:
             self.tell(HEARTBEAT)
             self.is_lost = not await in_thread(is_live, self.run_id)
 
-    async def ask_for_text(self) -> None:
-        """The part of the reply written before this feed was subscribed."""
+    async def read_text(self) -> dict[str, Any] | None:
+        """{"turn", "text"} of the part of the reply written before this feed was subscribed."""
         self.wants_text = False
-        reply = await in_thread(unfinished_text, self.run_id)
-        if not reply:
-            return
-        is_news = reply["turn"] != self.turn or len(reply["text"]) > len(self.text)
-        if is_news:
-            self.tell_piece(delta(self.run_id, reply["turn"], 0, reply["text"]))
+        return await in_thread(unfinished_text, self.run_id)
+
+    def tell_text(self, turn: int, text: str) -> None:
+        if turn != self.turn or len(text) > len(self.text):
+            self.tell_piece(delta(self.run_id, turn, 0, text))
 
 
 def is_live(run_id: str) -> bool:
