@@ -97,7 +97,8 @@ def observation(answer: Answer) -> Answer:
 
 def observe(request: HttpRequest, response: HttpResponseBase, began: float) -> None:
     seconds = time.perf_counter() - began
-    route = request.resolver_match.route if request.resolver_match else "unknown"
+    match = request.resolver_match
+    route = match.route if match else "unknown"
     metrics.observe_request(request.method or "", route, response.status_code, seconds)
     if settings.LOG_REQUESTS:
         log.info("%s %s %d %.1f ms", request.method, logged_path(request), response.status_code, seconds * 1000)
@@ -106,13 +107,14 @@ def observe(request: HttpRequest, response: HttpResponseBase, began: float) -> N
 def logged_path(request: HttpRequest) -> str:
     """The path; of an address that contains a secret, its route."""
     match = request.resolver_match
-    return f"/{match.route}" if match and SECRETS & match.kwargs.keys() else request.path
+    has_secret = match is not None and bool(SECRETS & match.kwargs.keys())
+    return f"/{match.route}" if match and has_secret else request.path
 
 
 def content_policy(answer: Answer) -> Answer:
     def with_policy(request: HttpRequest) -> HttpResponseBase:
         response = answer(request)
-        borrowed = request.path.startswith(BORROWED_PAGES)
+        borrowed = request.path_info.startswith(BORROWED_PAGES)
         response.headers.setdefault("Content-Security-Policy", BORROWED if borrowed else STRICT)
         response.headers.setdefault("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
         response.headers.setdefault("Cache-Control", "no-store")  # static files, which are nobody's, bring their own
@@ -138,9 +140,9 @@ def language(answer: Answer) -> Answer:
 
 
 def choose_language(request: HttpRequest) -> str:
-    if request.path.startswith(API):
+    if request.path_info.startswith(API):
         return find_language(request.headers.get("Accept-Language", ""))
-    if request.path.startswith(IN_ENGLISH):
+    if request.path_info.startswith(IN_ENGLISH):
         return settings.LANGUAGE_CODE
     if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.is_authenticated:
         note_use(request)

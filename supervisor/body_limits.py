@@ -19,9 +19,11 @@ from django.conf import settings
 from twisted.internet.task import LoopingCall
 from twisted.web.http import _MalformedChunkedDataError
 
+from plumbing.site_paths import remove_site_prefix
+
 STRANGERS_BYTES = 65_536  # a login form and the like
 ROOM_BYTES = 65_536  # above the site's limit: Django's own answer is the better one
-SIGNED = b"/api/v1/hooks/"  # senders show their credential in a header or a signature of the body
+SIGNED = "/api/v1/hooks/"  # senders show their credential in a header or a signature of the body
 GIVEN_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")  # as config/middleware.py takes it
 CREDENTIALS = (b"authorization", b"x-api-key")
 
@@ -152,9 +154,17 @@ class SlowHeads:
         self.since: dict[int, float] = {}
 
     def find_slow(self, channels: list[Any], now: float) -> list[Any]:
-        unfinished = {id(channel): channel for channel in channels if has_part_of_line(channel)}
-        self.since = {key: self.since.get(key, now) for key in unfinished}
-        return [unfinished[key] for key, since in self.since.items() if now - since > HEAD_S]
+        since: dict[int, float] = {}
+        slow = []
+        for channel in channels:
+            if not has_part_of_line(channel):
+                continue
+            began = self.since.get(id(channel), now)
+            since[id(channel)] = began
+            if now - began > HEAD_S:
+                slow.append(channel)
+        self.since = since  # a connection that got on is forgotten
+        return slow
 
 
 def has_part_of_line(channel: Any) -> bool:
@@ -204,7 +214,9 @@ def render_error_response(request: Any, status: str, code: str, message: str, hi
 def get_request_id(headers: Any) -> str:
     """`X-Request-ID` as received, or a new one."""
     header = headers.getRawHeaders(b"x-request-id", [b""])[-1]
-    return header.decode() if GIVEN_ID.fullmatch(header) else uuid.uuid4().hex
+    if GIVEN_ID.fullmatch(header):
+        return header.decode()
+    return uuid.uuid4().hex
 
 
 def limit_of_body(request: Any) -> int:
@@ -218,8 +230,10 @@ def limit_of_body(request: Any) -> int:
 
 
 def shows_credential(headers: Any) -> bool:
+    if any(headers.hasHeader(name) for name in CREDENTIALS):
+        return True
     cookies = b"; ".join(headers.getRawHeaders(b"cookie", []))
-    return settings.SESSION_COOKIE_NAME.encode() in cookies or any(headers.hasHeader(name) for name in CREDENTIALS)
+    return settings.SESSION_COOKIE_NAME.encode() in cookies
 
 
 def is_upload(headers: Any) -> bool:
@@ -227,6 +241,7 @@ def is_upload(headers: Any) -> bool:
     return bool(kinds) and kinds[0].lower().startswith(b"multipart/form-data")
 
 
-def get_request_path(request: Any) -> bytes:
-    """The path as the request line has it: Twisted parses it once the body is there."""
-    return getattr(request.channel, "_path", b"") or b""
+def get_request_path(request: Any) -> str:
+    """The path as the request line has it, without the site's prefix: Twisted parses it once the body is there."""
+    path: bytes = getattr(request.channel, "_path", b"") or b""
+    return remove_site_prefix(path.decode("latin-1"))
