@@ -13,10 +13,13 @@ from typing import Any
 from agents.schema import hash_json
 from agents.tools import ToolContext, ToolFailed, ToolSpec
 
-FILES = 20  # of one answer
-DATA = {"image": "data", "audio": "data", "resource": "blob"}  # type of a part → the field with its base64
+# Files of one answer.
+FILES = 20
+# Type of a part → the field with its Base64.
+DATA = {"image": "data", "audio": "data", "resource": "blob"}
 TYPES = ("mimeType", "mime_type", "mediaType", "media_type", "contentType", "content_type")
-FIELDS = ("data", "blob")  # that hold Base64 beside one of these, whatever it looks like
+# Fields that hold Base64 beside one of these types, whatever it looks like.
+FIELDS = ("data", "blob")
 # Characters: what is shorter costs a model little.
 LEAST = 512
 # The same, of Base64 without a media type beside it, which may be something else.
@@ -55,7 +58,8 @@ class Attachments:
     def __init__(self, tool: ToolSpec, context: ToolContext) -> None:
         self._tool = tool
         self._context = context
-        self._texts: dict[tuple[str, str], str] = {}  # by the hash of the Base64 and its media type
+        # By the hash of the Base64 and its media type.
+        self._texts: dict[tuple[str, str], str] = {}
 
     def replace_parts(self, parts: JSON) -> JSON:
         """The content of an answer, in which a text names each stored file."""

@@ -112,7 +112,8 @@ def header_text(value: str) -> str:
     """Decodes the encoded words of a header (RFC 2047) onto one line; a broken one stays as it is."""
     try:
         text = str(make_header(decode_header(value))) or value
-    except Exception:  # Python's reader has many ways to fail: a charset's name that is no ASCII is a MessageError
+    except Exception:
+        # Python's reader has many ways to fail: a charset's name that is no ASCII is a MessageError.
         text = value
     return " ".join(clean_untrusted_text(text).split())
 

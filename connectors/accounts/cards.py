@@ -14,8 +14,10 @@ from .letters import Tree
 JSON = Any
 # Parts of a card that only its program reads.
 HIDDEN = ("data", "msteams", "tokenExchangeResource")
-LONGEST = 200_000  # characters of a card
-MOST = 500  # texts of a card
+# Characters of a card.
+LONGEST = 200_000
+# Texts of a card.
+MOST = 500
 DEEPEST = 30
 # Fields of a card that a person reads, in the order in which they are shown.
 SHOWN = ("title", "activityTitle", "subtitle", "activitySubtitle", "name", "text", "activityText", "altText", "label",

@@ -9,8 +9,10 @@ from .outlook import Outlook
 from .teams import Teams
 
 CONNECTORS: dict[str, type[Connector]] = {"gmail": Gmail, "outlook": Outlook, "teams": Teams}
-RECORDS = ["id", "thread_id", "place", "next"]  # what the service calls things; nobody who writes to it chooses them
-SLOW = {"fetch_new": 120.0, "search": 60.0}  # seconds
+# What the service calls things; nobody who writes to it chooses them.
+RECORDS = ["id", "thread_id", "place", "next"]
+# Deadlines of slow methods, in seconds.
+SLOW = {"fetch_new": 120.0, "search": 60.0}
 
 
 def get_connector_operation(provider: str, method: str) -> Operation:

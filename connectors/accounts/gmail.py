@@ -214,7 +214,8 @@ class Gmail(Connector):
                 last = entries[-1]
             if not page.get("nextPageToken"):
                 return newest
-        if last == history_id:  # the pages repeat themselves
+        # No entry was new: the pages repeat themselves.
+        if last == history_id:
             raise CursorExpired("Gmail's list of changes does not end.")
         # There are too many changes for one scan: the next one continues.
         return str(last)
@@ -490,7 +491,8 @@ def parse_header_parameters(header: str) -> dict[str, str]:
         letter["Content-Type"] = line[:2000]
         parameters = letter["Content-Type"].params
         return {str(name).lower(): str(value) for name, value in parameters.items()}
-    except Exception:  # Python's reader of headers has many ways to fail
+    except Exception:
+        # Python's reader of headers has many ways to fail.
         return {}
 
 
@@ -550,7 +552,8 @@ def reply_headers(headers: dict[str, str], reply_all: bool, own: list[str]) -> d
     receivers = find_people(headers, "to")
     copies = find_people(headers, "cc")
     is_own_message = bool(senders) and not drop_own(senders, own)
-    if is_own_message:  # a reply to it goes to its readers
+    # A reply to it goes to its readers.
+    if is_own_message:
         senders = drop_own(receivers, own) or senders
         receivers = []
     if not senders:

@@ -20,8 +20,10 @@ from connectors.models import Connection
 from plumbing.http import outbound
 from plumbing.http.failures import describe_failure
 
-ANSWER_LIMIT = 8 * 1024 * 1024  # bytes of one answer; a larger message is read without its body
-PATIENCE_S = 2.0  # longest wait on a worker for a service that asks to retry later
+# Bytes of one answer; a larger message is read without its body.
+ANSWER_LIMIT = 8 * 1024 * 1024
+# Longest wait on a worker for a service that asks to retry later.
+PATIENCE_S = 2.0
 BACKOFF_S = (0.2, 0.6)
 RATE_WORDS = frozenset({"ratelimitexceeded", "userratelimitexceeded", "quotaexceeded"})
 # Microsoft's words for a cursor that it has forgotten.
@@ -40,7 +42,8 @@ class Api:
         self.title = title
         self._base_url = base_url.rstrip("/")
         self._pause = pause
-        host = urlsplit(base_url).hostname or ""  # set in the settings, so an administrator has allowed it
+        # Set in the settings, so an administrator has allowed it.
+        host = urlsplit(base_url).hostname or ""
         self._client = outbound.client([*settings.PRIVATE_HOSTS_ALLOWED, host])
 
     def __enter__(self) -> "Api":

@@ -7,7 +7,8 @@ from connectors.content import Attachment, Entry, clean_untrusted_text, describe
 from plumbing.untrusted import parse_in_child
 
 JSON = Any
-Tree = dict[str, JSON]  # what functions/sandbox/inside/letters/reading.py describes
+# What functions/sandbox/inside/letters/reading.py describes.
+Tree = dict[str, JSON]
 # Characters of each part, of a message that took too long.
 SHORTER = 100_000
 # Characters of a part that are sent to be read.

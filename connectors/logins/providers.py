@@ -9,7 +9,8 @@ from django.conf import settings
 
 from agents.exceptions import Invalid, NotFound
 
-ACCESS = ("read", "write", "send")  # kinds of access, least first
+# Kinds of access, least first.
+ACCESS = ("read", "write", "send")
 
 
 @dataclass(frozen=True, slots=True)

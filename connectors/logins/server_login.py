@@ -30,7 +30,8 @@ DISCOVERY_S = 20.0
 ANSWER_LIMIT = 256 * 1024
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 POST, BASIC, NONE = "client_secret_post", "client_secret_basic", "none"
-METHODS = (POST, BASIC, NONE)  # ways a client can authenticate, best first
+# Ways a client can authenticate, best first.
+METHODS = (POST, BASIC, NONE)
 DOORS = {
     "authorize": "authorization_endpoint", "token": "token_endpoint", "revoke": "revocation_endpoint",
     "register": "registration_endpoint",
@@ -49,7 +50,8 @@ class ServerLogin:
     doors: dict[str, str]
     resource: str
     scopes: tuple[str, ...]
-    names_issuer: bool  # the callback must name its issuer
+    # The callback must name its issuer.
+    names_issuer: bool
     redirect_uri: str
     client_id: str
     client_secret: str

@@ -43,7 +43,8 @@ class Transport(Protocol):
     """Sends messages. `until` is a moment of time.monotonic()."""
 
     version: str
-    cancels_by_closing: bool  # closing the stream cancels a request of the newest version
+    # Closing the stream cancels a request of the newest version.
+    cancels_by_closing: bool
 
     @property
     def is_open(self) -> bool: ...

@@ -53,7 +53,8 @@ class ServerStreamReader:
     def _run(self) -> None:
         try:
             self._read_until_stopped()
-        except Exception:  # nothing stands above this thread that would report it
+        except Exception:
+            # Nothing stands above this thread that would report it.
             log.exception("The stream of an MCP server is not read any further")
         finally:
             self._stream.close_client()

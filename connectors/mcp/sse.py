@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from plumbing.http import outbound
 
-ANSWER_LIMIT = 2 * 1024 * 1024  # bytes of one answer, with the events before it
+# Bytes of one answer, with the events before it.
+ANSWER_LIMIT = 2 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -14,7 +15,8 @@ class Position:
 
     event_id: str = ""
     retry_s: float = 1.0
-    size: int = 0  # bytes read so far, of all connections
+    # Bytes read so far, of all connections.
+    size: int = 0
 
 
 def events(parts: Iterable[bytes], position: Position) -> Iterator[str]:

@@ -35,7 +35,8 @@ from .mcp import load_tool_source
 log = logging.getLogger(__name__)
 CARD = "/.well-known/agent-card.json"
 VERSION = "1.0"
-ANSWER_LIMIT = 2 * 1024 * 1024  # bytes
+# Bytes of one answer.
+ANSWER_LIMIT = 2 * 1024 * 1024
 TEXT_LIMIT = 200_000
 FETCH_S = 20.0
 # Pauses while the call holds its thread; a quick task ends in this time.

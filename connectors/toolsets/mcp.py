@@ -69,7 +69,8 @@ def hash_definitions(offers: list[Offered]) -> dict[str, str]:
     hashes: dict[str, str] = {}
     for offer in offers:
         problem = offer.problem
-        if counts[offer.name] > 1:  # only then: a check of the schema takes time
+        # Only if a name occurs twice: a check of the schema takes time.
+        if counts[offer.name] > 1:
             problem = find_offer_problem(offer, set(hashes))
         if not problem:
             hashes[offer.name] = hash_json(offer.definition())
@@ -190,7 +191,8 @@ class Making:
     tool: ToolSpec
     call: ToolCall
     connection: Connection
-    details: dict[str, JSON]  # of the offer: how it is called
+    # Of the offer: how the tool is called.
+    details: dict[str, JSON]
     context: ToolContext
     until: float
     heard: Heard

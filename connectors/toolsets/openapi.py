@@ -31,7 +31,8 @@ from .mcp import load_tool_source
 from .openapi_requests import build_request
 
 log = logging.getLogger(__name__)
-ANSWER_LIMIT = 1024 * 1024  # bytes
+# Bytes of one answer.
+ANSWER_LIMIT = 1024 * 1024
 TEXT_LIMIT = 200_000
 FETCH_S = 20.0
 CHECK_S = 10.0
