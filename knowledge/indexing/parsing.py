@@ -111,9 +111,11 @@ def run_document_parser(id: str, name: str, content: bytes) -> Content:
         sandbox.release(session)
     if outcome.status in AGAIN:
         raise NotNow(outcome.error.message if outcome.error else outcome.status)
-    if not outcome.ok:
-        code, message = ENDINGS.get(outcome.status, ("broken_file", "The file ends the program that reads it."))
+    if not outcome.ok and outcome.status in ENDINGS:
+        code, message = ENDINGS[outcome.status]
         raise Unreadable(code, message)
+    if not outcome.ok:
+        raise Unreadable("broken_file", "The file ends the program that reads it.")
     try:
         return parse_program_answer(host.answer)
     except Unreadable as error:
