@@ -264,9 +264,9 @@ def find_collection_provider(name: str, owner: Any) -> Provider | None:
 
 def build_portable_query(**filters: Any) -> QuerySet[Document]:
     """The revisions that a file can carry: web pages, and contents that are stored here."""
-    is_page = Q(source=Source.URL)
+    is_web_page = Q(source=Source.URL)
     is_stored = Q(source__in=[Source.TEXT, Source.UPLOAD, Source.FILE], file__isnull=False)
-    return Document.objects.filter(is_page | is_stored, **filters).current()
+    return Document.objects.filter(is_web_page | is_stored, **filters).current()
 
 
 def load_portable_documents(row: Collection) -> dict[str, Document]:
