@@ -137,8 +137,8 @@ class Connection(Owned):
         """Record that the server requires a login, and which scopes are missing: the next login
         asks for them too.
         """
-        wanted = [*self.login.get("more_scopes", []), *scopes]
-        each_once = list(dict.fromkeys(wanted))
+        missing_scopes = [*self.login.get("more_scopes", []), *scopes]
+        each_once = list(dict.fromkeys(missing_scopes))
         self.login = {**self.login, "more_scopes": each_once[:50]}
         Connection.objects.filter(pk=self.pk).update(login=self.login)
         if scopes:

@@ -274,10 +274,10 @@ def choose_tool_name(connection: Connection, remote_name: str) -> str:
     slug = re.sub(r"[^a-z0-9_-]+", "_", words).strip("_-") or "tool"
     base = f"{connection.name}_{slug}"[:60].rstrip("_-")
     similar = Tool.objects.filter(name__startswith=base)
-    taken = similar.filter(owner=connection.owner)
+    namesakes = similar.filter(owner=connection.owner)
     if connection.team_id:
-        taken = taken | similar.filter(team=connection.team)
-    names = set(taken.values_list("name", flat=True))
+        namesakes = namesakes | similar.filter(team=connection.team)
+    names = set(namesakes.values_list("name", flat=True))
     if base not in names:
         return base
     # A connection has at most MAX_TOOLS tools, so one of these is free.

@@ -108,8 +108,8 @@ class Discovery:
     total: int = 0
 
     def add(self, ids: Iterable[str], place: str = "") -> None:
-        found = ledger.note_found(self.connection, self.stream, ids, place)
-        self.total += found
+        count = ledger.note_found(self.connection, self.stream, ids, place)
+        self.total += count
 
 
 @dataclass(slots=True)

@@ -70,8 +70,8 @@ def sender_name(sender: JSON) -> str:
 
 
 def describe_card(one: dict[str, JSON], name: str, left_out: list[Entry]) -> list[Tree]:
-    found = find_texts(read_content(one))
-    texts = list(islice(found, MOST))
+    content = read_content(one)
+    texts = list(islice(find_texts(content), MOST))
     if not texts:
         left_out.append(describe_loss(name, "The text of this card cannot be read."))
         return []

@@ -257,8 +257,8 @@ class Gmail(Connector):
         labels = set(message["labels"])
         if labels & NOT_INCOMING and "INBOX" not in labels:
             return None
-        wanted = set(filters.get("labels") or [])
-        if wanted <= labels:
+        needed_labels = set(filters.get("labels") or [])
+        if needed_labels <= labels:
             return message
         return None
 
@@ -582,10 +582,10 @@ def find_people(headers: dict[str, str], name: str) -> list[Recipient]:
 
 def build_thread_headers(headers: dict[str, str]) -> dict[str, str]:
     """The headers by which mail programs put a reply under its message; none if the message has no valid id."""
-    found = MESSAGE_ID.findall(headers.get("message-id", ""))
-    if not found:
+    message_ids = MESSAGE_ID.findall(headers.get("message-id", ""))
+    if not message_ids:
         return {}
-    message_id = found[0]
+    message_id = message_ids[0]
     references = [*MESSAGE_ID.findall(headers.get("references", "")), message_id]
     return {"In-Reply-To": message_id, "References": " ".join(references[-20:])}
 

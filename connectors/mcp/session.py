@@ -492,8 +492,8 @@ def find_answer(came: Message, begun: Open) -> tuple[JSON, InputRequired | None]
     state = None
     if stream is not None:
         state = serialize_left_stream(stream, begun.identity, {key: came["id"]})
-    asked = {"method": "elicitation/create", "params": params}
-    return None, InputRequired({key: asked}, state)
+    question = {"method": "elicitation/create", "params": params}
+    return None, InputRequired({key: question}, state)
 
 
 def wait_for_first_event(begun: Open) -> None:

@@ -107,8 +107,8 @@ def check_reading_params(method: str, arguments: dict[str, JSON]) -> dict[str, J
     for name in ("cursor", "uri", "name"):
         if name in arguments and not isinstance(arguments[name], str):
             raise RetryTool(f"“{name}” must be a text.")
-    known = SCHEMAS[method]["properties"]
-    return {name: arguments[name] for name in known if name in arguments}
+    names = SCHEMAS[method]["properties"]
+    return {name: arguments[name] for name in names if name in arguments}
 
 
 def build_reading_answer(method: str, result: dict[str, JSON]) -> dict[str, JSON]:

@@ -269,12 +269,12 @@ def idle_ones() -> list[Session]:
     now = monotonic()
     idle = [(kept.used_at, key) for key, kept in _kept.items() if not kept.users]
     surplus = len(_kept) - KEPT
-    taken = []
+    expired = []
     # The one that was used least recently goes first.
     for number, (used_at, key) in enumerate(sorted(idle)):
         if number < surplus or now - used_at > IDLE_S:
-            taken.append(_kept.pop(key).session)
-    return taken
+            expired.append(_kept.pop(key).session)
+    return expired
 
 
 @atexit.register

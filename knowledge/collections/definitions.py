@@ -64,8 +64,8 @@ class CollectionKind:
         fields = extra(definition, {"kind", "name", *SHAPES})
         documents = get_defined_documents(definition)
         for name, one in islice(documents.items(), MOST):
-            known = PAGE if is_page(one) else DOCUMENT
-            fields |= extra(one, known, f"documents.{str(name)[:100]}.")
+            field_names = PAGE if is_page(one) else DOCUMENT
+            fields |= extra(one, field_names, f"documents.{str(name)[:100]}.")
         questions = get_defined_questions(definition)
         for number, one in enumerate(questions[: evaluation.QUESTIONS]):
             fields |= extra(one, QUESTION, f"questions.{number}.")
@@ -186,15 +186,15 @@ class CollectionKind:
         added = 0
         for name, one in documents.items():
             old = rows.get(name)
-            wanted = build_wanted_state(one, old)
-            if old and get_stored_state(old) == wanted:
+            state = build_wanted_state(one, old)
+            if old and get_stored_state(old) == state:
                 continue
             # Only the mark differs: the content need not be read again.
             if old and not is_content_new(one, old) and not is_page(one):
                 revisions = Document.objects.filter(collection=row, name=name, checksum=old.checksum)
                 revisions.update(untrusted=True)
                 continue
-            storage.create_document_row(self.document(row, name, one, wanted))
+            storage.create_document_row(self.document(row, name, one, state))
             added += 1
         gone = [one for name, one in rows.items() if name not in documents]
         for document in gone:
@@ -332,10 +332,10 @@ def is_content_new(one: Any, old: Document | None) -> bool:
     """Whether bytes must be stored: the content or its type is another. False for web pages."""
     if is_page(one):
         return False
-    wanted = build_wanted_state(one, old)
+    state = build_wanted_state(one, old)
     if old is None or old.source == Source.URL:
         return True
-    return old.checksum != wanted["sha256"] or old.media_type != wanted["media_type"]
+    return old.checksum != state["sha256"] or old.media_type != state["media_type"]
 
 
 def is_page(one: Any) -> bool:

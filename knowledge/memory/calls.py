@@ -62,8 +62,8 @@ def answer_memory_search(call: ToolCall, context: ToolContext, similar: recall.S
     """What is approved. The result is untrusted as soon as one of the memories is."""
     query = call.arguments["query"]
     limit = call.arguments.get("limit", 10)
-    known = build_known_memories_query(context).active()
-    rows = recall.load_recall_candidates(known, query, similar)
+    active = build_known_memories_query(context).active()
+    rows = recall.load_recall_candidates(active, query, similar)
     memories = recall.search_memories(rows, query, user_id=context.user_id, similar=similar, limit=limit)
     answer = list(map(serialize_recalled_memory, memories))
     is_untrusted = any(one.row.untrusted for one in memories)
