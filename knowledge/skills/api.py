@@ -20,7 +20,7 @@ from agents.http.viewsets import read_body, readable_name, refusals
 from knowledge.models import Skill, SkillVersion
 from plumbing.untrusted.archives import MOST_BYTES, MOST_FILES
 
-from . import files, store
+from . import document, files, store
 from .serializers import (
     PublishSkillSerializer,
     ReplacedSkillSerializer,
@@ -109,11 +109,14 @@ class SkillViewSet(VersionedViewSet):
     def partial_update(self, request: Any, name: str) -> Response:
         """Change SKILL.md (`text`), or the team that it is shared with. Files stay as they are."""
         skill = self.get_object()
+        text = request.data.get("text") if isinstance(request.data, dict) else None
+        read = document.parse_skill_document(text) if isinstance(text, str) else None
         with refusals("skill", request.user):
             fields = self.shared(skill, request.data)
             if "text" in fields:
+                source = client_address(request)
                 store.save_skill(
-                    skill, fields["text"], None, user=request.user, untrusted=False, source=client_address(request)
+                    skill, fields["text"], None, user=request.user, untrusted=False, source=source, read=read
                 )
         return Response(self.get_serializer(skill).data)
 
@@ -136,18 +139,27 @@ class SkillViewSet(VersionedViewSet):
         if not hasattr(self.request.data, "getlist"):  # JSON, and no form
             body = read_body(ReplacedSkillSerializer if skill.pk else WrittenSkillSerializer, self.request)
             contents = files.check_skill_files(files.with_kept(skill, body["files"])) if "files" in body else None
+            read = document.parse_skill_document(body["text"])
             archive = store.store_changed(skill, body["text"], contents, untrusted=False)
             with refusals("skill", user):
                 if "team" in body:
                     self.shared(skill, {"team": body["team"]})
                 return store.save_skill(
-                    skill, body["text"], contents, user=user, untrusted=False, source=source, archive=archive
+                    skill,
+                    body["text"],
+                    contents,
+                    user=user,
+                    untrusted=False,
+                    source=source,
+                    archive=archive,
+                    read=read,
                 )
         folder, text, contents = read_skill_form(self.request.data, self.request.FILES)
+        read = document.parse_skill_document(text, folder)
         archive = store.store_changed(skill, text, contents, untrusted=True, folder=folder)
         with refusals("skill", user):
             return store.save_skill(
-                skill, text, contents, user=user, untrusted=True, source=source, folder=folder, archive=archive
+                skill, text, contents, user=user, untrusted=True, source=source, archive=archive, read=read
             )
 
     def freeze(self, skill: Skill, body: dict[str, Any]) -> SkillVersion:
