@@ -16,7 +16,7 @@ import pwd
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -187,7 +187,8 @@ def _hide_in_class(owner: type, places: _Places) -> None:
 
 
 def _hide_in_attributes(owner: Any, places: _Places) -> None:
-    for name in (*getattr(owner, "__dict__", ()), *_list_slots(type(owner))):
+    kind: Hashable = type(owner)
+    for name in (*getattr(owner, "__dict__", ()), *_list_slots(kind)):
         value = _read(owner, name)
         if _names_host(value, places):
             _change(object.__setattr__, owner, name, _hide(value, places))

@@ -27,8 +27,8 @@ from .left_out import LeftOut
 from .markup import read_markup
 
 Tree = dict[str, Any]
-DEEPEST = 20  # parts in parts
-DEEPEST = 5  # messages in messages
+DEEPEST_PARTS = 20  # parts in parts
+DEEPEST_MESSAGES = 5  # messages in messages
 PARTS = 500
 LONGEST = 2_000_000  # characters of a part that is read
 ENOUGH = 0.8  # of the words of one text that stand in another that says the same
@@ -106,7 +106,7 @@ class LetterReader:
         kind = get_part_kind(part)
         if kind.startswith("multipart/") and not part.get("parts") and isinstance(part.get("text"), str):
             part, kind = {**part, "kind": "text/plain"}, "text/plain"  # announced, but without a part
-        if depth > DEEPEST or self.count > PARTS:
+        if depth > DEEPEST_PARTS or self.count > PARTS:
             self.left_out.add("message", "The message has too many parts, or they stand too deep in each other.")
             return Letter(attached=[part])
         if kind == "multipart/encrypted" or "pkcs7-mime" in kind:
@@ -130,8 +130,8 @@ class LetterReader:
             if self.reads_messages and not part.get("parts"):
                 self.left_out.add(describe_part_place(part), "The attached message is not read.")
             return Letter(attached=[part])
-        if messages >= DEEPEST:
-            self.left_out.add("message", f"More than {DEEPEST} messages stand in each other.")
+        if messages >= DEEPEST_MESSAGES:
+            self.left_out.add("message", f"More than {DEEPEST_MESSAGES} messages stand in each other.")
             return Letter(attached=[part])
         before, self.has_body = self.has_body, False
         inside = Letter(attached=[part])
@@ -257,7 +257,7 @@ def get_part_kind(part: Tree) -> str:
 def find_leaves(part: Tree, depth: int = 0) -> Iterator[Tree]:
     """The files of an encrypted message. They are not read on."""
     inner = part.get("parts") or []
-    if not inner or depth > DEEPEST:
+    if not inner or depth > DEEPEST_PARTS:
         part["is_shown"] = True
         yield part
         return
