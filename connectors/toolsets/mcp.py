@@ -143,8 +143,8 @@ class McpToolset:
             raise
         except Exception as problem:
             # Other errors are the server's own: their texts may name its database or its files.
-            told = str(problem) if isinstance(problem, ToolError) else ""
-            remote.count((monotonic() - started) * 1000, told or "The call failed.")
+            message = str(problem) if isinstance(problem, ToolError) else ""
+            remote.count((monotonic() - started) * 1000, message or "The call failed.")
             raise
         remote.count((monotonic() - started) * 1000)
         connection.mark_ok()

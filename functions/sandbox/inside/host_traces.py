@@ -16,7 +16,7 @@ import pwd
 import re
 import sys
 import types
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -136,7 +136,7 @@ def _hide(value: Any, places: _Places) -> Any:
     if isinstance(value, tuple):
         parts = [_hide(one, places) for one in value]
         return value._make(parts) if hasattr(value, "_make") else tuple(parts)
-    text = places.pattern.sub(lambda found: places.stand_ins[found[0]], value)
+    text = places.pattern.sub(lambda match: places.stand_ins[match[0]], value)
     if type(value) is str:
         return text
     hidden = str.__new__(type(value), text)
@@ -187,7 +187,7 @@ def _hide_in_class(owner: type, places: _Places) -> None:
 
 
 def _hide_in_attributes(owner: Any, places: _Places) -> None:
-    kind: Hashable = type(owner)
+    kind: Any = type(owner)
     for name in (*getattr(owner, "__dict__", ()), *_list_slots(kind)):
         value = _read(owner, name)
         if _names_host(value, places):

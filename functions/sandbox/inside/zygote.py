@@ -40,8 +40,8 @@ def main(arguments: list[str]) -> None:
     try:
         _start(control, arguments[1], *(tuple(filter(None, listed.split(","))) for listed in arguments[2:4]))
     except Exception as error:  # the host must be informed of any failure
-        told = {"error": f"{type(error).__name__}: {host_traces.describe_failure(error)}", "details": str(error)}
-        control.send(json.dumps(told).encode())
+        answer = {"error": f"{type(error).__name__}: {host_traces.describe_failure(error)}", "details": str(error)}
+        control.send(json.dumps(answer).encode())
         os._exit(1)
 
 

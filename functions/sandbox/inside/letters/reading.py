@@ -28,7 +28,7 @@ from .markup import read_markup
 
 Tree = dict[str, Any]
 DEEPEST_PARTS = 20  # parts in parts
-DEEPEST_MESSAGES = 5  # messages in messages
+DEEPEST = 5  # messages in messages
 PARTS = 500
 LONGEST = 2_000_000  # characters of a part that is read
 ENOUGH = 0.8  # of the words of one text that stand in another that says the same
@@ -130,8 +130,8 @@ class LetterReader:
             if self.reads_messages and not part.get("parts"):
                 self.left_out.add(describe_part_place(part), "The attached message is not read.")
             return Letter(attached=[part])
-        if messages >= DEEPEST_MESSAGES:
-            self.left_out.add("message", f"More than {DEEPEST_MESSAGES} messages stand in each other.")
+        if messages >= DEEPEST:
+            self.left_out.add("message", f"More than {DEEPEST} messages stand in each other.")
             return Letter(attached=[part])
         before, self.has_body = self.has_body, False
         inside = Letter(attached=[part])
