@@ -21,6 +21,7 @@ ALL = {
     "circles": [],
     "connectors": [],
     "hostile_input": [],
+    "floods": [],
     "knowledge": ["--documents", "1000"],
 }
 

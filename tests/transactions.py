@@ -1,8 +1,8 @@
 """Nothing slow happens inside a transaction: on SQLite it would keep everybody else from writing.
 
 While a test is in a transaction of the product's (not in the one that pytest-django puts around it), a
-connection to a network address, the resolving of a name, the storing of a file and the hashing of a password
-are recorded. A test of `WATCHED` then fails.
+connection to a network address, the resolving of a name, the storing of a file, work in a process of the sandbox
+and the hashing of a password are recorded. A test of `WATCHED` then fails.
 """
 
 import socket
@@ -15,13 +15,14 @@ from django.contrib.auth import hashers
 from django.db import connection
 
 from agents import storage
+from functions.sandbox import Pool
 from plumbing.http import addresses
 
 slow_work: list[str] = []
 # Where the doors are through which people send names to resolve, files and passwords.
 WATCHED = (
     "tests/agents/http/", "tests/connectors/", "tests/gateway/a2a/", "tests/config/test_odd_values.py",
-    "tests/knowledge/skills/", "tests/studio/authoring/test_skills.py",
+    "tests/knowledge/skills/", "tests/studio/authoring/test_skills.py", "tests/attacks/test_write_lock.py",
 )  # fmt: skip
 # The admin of Django wraps whole requests, and only administrators come there; tests store files for their own rows.
 KNOWN = ("django/contrib/admin/options.py", "tests/files.py")
@@ -60,6 +61,7 @@ def slow_work_is_noticed() -> Iterator[None]:
     patch.setattr(socket.socket, "connect", noticed("a connection", socket.socket.connect, is_network), raising=False)
     patch.setattr(addresses, "resolve", noticed("resolving", addresses.resolve))
     patch.setattr(storage, "store_bytes", noticed("storing a file", storage.store_bytes))
+    patch.setattr(Pool, "_ask", noticed("a process of the sandbox", Pool._ask))
     patch.setattr(hashers.MD5PasswordHasher, "encode", noticed("hashing", hashers.MD5PasswordHasher.encode))
     yield
     patch.undo()

@@ -6,20 +6,15 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from django.core.exceptions import SuspiciousOperation
-from django.db import transaction
-from django.http.request import RawPostDataException
+from django.db import connection, transaction
 from django.utils.cache import get_conditional_response
 from django.utils.translation import gettext_noop as _
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound, PreconditionFailed
-from plumbing import json_values
-from plumbing.http.addresses import resolve_hosts_first
 
-# Addresses of one body that are resolved before its transaction.
-MOST_ADDRESSES = 4
 CHANGES = ("PUT", "PATCH", "DELETE")
+WRITES = ("INSERT", "UPDATE", "DELETE")
 SHOWN = ("retrieve", "create", "update", "partial_update")
 
 
@@ -41,11 +36,16 @@ def location_header(request: Any, key: Any) -> dict[str, str]:
 class Tagged(Located):
     """A row has an `ETag`, a hash of what a client can write. A change with another one in `If-Match`
     gets 412; the comparison and the change are one transaction.
+
+    It begins with the first write: what takes long, such as compiling a source, reading an archive or resolving a
+    name, comes before, so nobody waits for it.
     """
 
     has_etag = True
     is_in_transaction = False
     change: ExitStack
+    # The row of a change with If-Match, until its first write.
+    compared: Any = None
     # Actions by POST that take If-Match too; they must be quick.
     conditional: tuple[str, ...] = ()
     action: str
@@ -54,18 +54,23 @@ class Tagged(Located):
         if not self.is_conditional(request):
             return super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
         with ExitStack() as self.change:
+            self.change.enter_context(connection.execute_wrapper(self.compare_before_writing))
             response = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
             if response.status_code >= 400 and self.is_in_transaction:
                 transaction.set_rollback(True)
         return response
 
-    def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
-        """The transaction begins when it is known who asks, and after what may take long."""
-        super().initial(request, *args, **kwargs)  # type: ignore[misc]
-        if self.is_conditional(request):
-            self.change.enter_context(resolve_hosts_first(find_addresses(request)))
-            self.change.enter_context(transaction.atomic())
-            self.is_in_transaction = True
+    def compare_before_writing(self, execute: Any, sql: str, parameters: Any, many: bool, context: Any) -> Any:
+        """A wrapper of all statements: the first one that writes finds the row locked, and as it was read."""
+        row = self.compared
+        if row is not None and sql.startswith(WRITES):
+            self.compared = None
+            # Where a transaction has begun, it is that of the change.
+            if not transaction.get_connection().in_atomic_block:
+                self.change.enter_context(transaction.atomic())
+                self.is_in_transaction = True
+            self.require_same(row)
+        return execute(sql, parameters, many, context)
 
     def is_conditional(self, request: Any) -> bool:
         if "If-Match" not in request.headers:
@@ -79,11 +84,23 @@ class Tagged(Located):
         return self.matched(super().get_object())  # type: ignore[misc]
 
     def matched(self, row: Any) -> Any:
-        """The row, read again under its lock, if the request has If-Match. Raises PreconditionFailed."""
+        """The row, if it is what the request names in If-Match; it is compared again before the first write. Raises
+        PreconditionFailed.
+        """
         if not self.is_conditional(self.request):
             return row
+        row = self.require_match(row)
+        self.compared = row
+        return row
+
+    def require_same(self, row: Any) -> None:
+        """Under its lock. Raises NotFound, PreconditionFailed."""
         # The lock first, then the row with its joins: PostgreSQL locks no row of an outer join.
         type(row)._base_manager.select_for_update().filter(pk=row.pk).first()
+        self.require_match(row)
+
+    def require_match(self, row: Any) -> Any:
+        """The row, read again. Raises NotFound, PreconditionFailed."""
         row = self.get_queryset().filter(pk=row.pk).first()  # type: ignore[attr-defined]
         if row is None:
             raise NotFound(_("It was deleted meanwhile."))
@@ -106,29 +123,6 @@ class Tagged(Located):
             return response
         # 304 for a client that has this version.
         return get_conditional_response(request._request, etag=tag, response=response)
-
-
-def find_addresses(request: Any) -> list[str]:
-    """The web addresses in the JSON body, the first few. Whatever is wrong with the body is said later."""
-    if request.content_type != "application/json":
-        return []
-    try:
-        pending = [json_values.load_json(request._request.body)]
-    except RawPostDataException:
-        # An earlier check has read the body, and found nothing wrong with it.
-        pending = [request.data]
-    except (ValueError, RecursionError, SuspiciousOperation):
-        return []
-    addresses: list[str] = []
-    while pending and len(addresses) < MOST_ADDRESSES:
-        value = pending.pop()
-        if isinstance(value, str) and value.startswith(("http://", "https://")):
-            addresses.append(value)
-        elif isinstance(value, dict):
-            pending.extend(value.values())
-        elif isinstance(value, list):
-            pending.extend(value)
-    return addresses
 
 
 def make_etag(serializer_class: Any, data: Any) -> str:

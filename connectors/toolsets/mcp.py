@@ -10,7 +10,7 @@ from typing import Any
 from agents.models import Tool
 from agents.models.team import is_open
 from agents.schema import drop_unusable_patterns, hash_json
-from agents.tools import CallPending, RetryTool, ToolCall, ToolContext, ToolResult, ToolSpec
+from agents.tools import CallPending, RetryTool, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
 from connectors.attachments import with_files_stored
 from connectors.content import clean_untrusted_text
 from connectors.exceptions import build_tool_failure
@@ -157,7 +157,9 @@ class McpToolset:
         except CallPending:
             raise
         except Exception as problem:
-            remote.count((monotonic() - started) * 1000, str(problem) or "The call failed.")
+            # Other errors are the server's own: their texts may name its database or its files.
+            message = str(problem) if isinstance(problem, ToolError) else ""
+            remote.count((monotonic() - started) * 1000, message or "The call failed.")
             raise
         remote.count((monotonic() - started) * 1000)
         connection.mark_ok()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import threading
@@ -14,10 +15,14 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from . import wire
+from .inside.host_traces import describe_failure
 from .limits import Limits
+
+log = logging.getLogger(__name__)
 
 _AT_ONCE = 10  # concurrent requests of one call
 _PIECE = 4 << 20  # bytes of an input file in one answer
+_PACKAGE = __name__.partition(".")[0]
 _THREADS = 32  # concurrent requests of all calls
 Request = tuple[int, str, dict[str, Any]]
 
@@ -207,7 +212,7 @@ class Callbacks:
                 return [number, True, self._save_file(number, payload)]
             return [number, True, self._dispatch(operation, payload)]
         except Exception as error:  # noqa: BLE001 - whatever the host raises becomes the function's CallFailed
-            return [number, False, str(error) or type(error).__name__]
+            return [number, False, _describe_for_function(error, operation)]
 
     def _dispatch(self, operation: str, payload: dict[str, Any]) -> Any:
         if operation == "call":
@@ -252,6 +257,17 @@ class Callbacks:
             raise TypeError("the arguments must be an object")
         with self._loan:
             return self._grants[name](arguments)
+
+
+def _describe_for_function(error: Exception, operation: str) -> str:
+    """Why the host did not do it. Errors of databases and libraries name addresses, people and places of the host, so
+    their texts are for the log alone.
+    """
+    package = type(error).__module__.partition(".")[0]
+    if package in ("builtins", _PACKAGE) or hasattr(error, "code"):
+        return describe_failure(error)
+    log.error("ctx.%s failed", operation, exc_info=error)
+    return f"the host failed ({type(error).__name__})"
 
 
 def _notice_arguments(operation: str, payload: dict[str, Any]) -> dict[str, Any]:

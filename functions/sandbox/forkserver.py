@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import json
+import logging
 import os
 import select
 import signal
@@ -15,8 +16,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .inside.host_traces import describe_failure
 from .libraries import ENVIRONMENT, NONE, Libraries, list_profile_libraries
 
+log = logging.getLogger(__name__)
 _HERE = Path(__file__).parent
 _START_S = 20.0
 _ANCILLARY_BYTES = socket.CMSG_SPACE(array.array("i", [0, 0, 0]).itemsize * 3)
@@ -100,6 +103,7 @@ class ForkServer:
             hello = {"error": f"no answer ({type(error).__name__})"}
         self._control.settimeout(None)
         if "error" in hello:
+            log.error("The %s fork server did not start: %s", self.profile, hello.get("details") or hello["error"])
             self._end()
             raise SandboxUnavailable(f"the {self.profile} fork server did not start: {hello['error']}")
         return tuple(hello["layers"]), hello["isolation"]
@@ -238,7 +242,8 @@ def _started(
         with theirs:
             return ours, _launch(theirs, profile, without, libraries)
     except OSError as error:  # no process, memory or descriptor left
-        raise SandboxUnavailable(f"the {profile} fork server did not start: {error}") from error
+        log.error("The %s fork server did not start: %s", profile, error)
+        raise SandboxUnavailable(f"the {profile} fork server did not start: {describe_failure(error)}") from error
 
 
 def _launch(

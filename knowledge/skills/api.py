@@ -20,7 +20,7 @@ from agents.http.viewsets import read_body, readable_name, refusals
 from knowledge.models import Skill, SkillVersion
 from plumbing.untrusted.archives import MOST_BYTES, MOST_FILES
 
-from . import files, store
+from . import document, files, store
 from .serializers import (
     PublishSkillSerializer,
     ReplacedSkillSerializer,
@@ -118,11 +118,16 @@ class SkillViewSet(VersionedViewSet):
     def partial_update(self, request: Any, name: str) -> Response:
         """Change SKILL.md (`text`), or the team that it is shared with. Files stay as they are."""
         skill = self.get_object()
+        text = request.data.get("text") if isinstance(request.data, dict) else None
+        # Before the transaction, which `refusals` begins: reading takes long.
+        read = document.parse_skill_document(text) if isinstance(text, str) else None
         source = client_address(request)
         with refusals("skill", request.user):
             fields = self.shared(skill, request.data)
             if "text" in fields:
-                store.save_skill(skill, fields["text"], None, user=request.user, untrusted=False, source=source)
+                store.save_skill(
+                    skill, fields["text"], None, user=request.user, untrusted=False, source=source, read=read
+                )
         serializer = self.get_serializer(skill)
         return Response(serializer.data)
 
@@ -157,21 +162,25 @@ class SkillViewSet(VersionedViewSet):
         contents = None
         if "files" in body:
             contents = files.check_skill_files(files.with_kept(skill, body["files"]))
+        read = document.parse_skill_document(text)
         archive = store.store_changed(skill, text, contents, untrusted=False)
         with refusals("skill", user):
             if "team" in body:
                 self.shared(skill, {"team": body["team"]})
-            return store.save_skill(skill, text, contents, user=user, untrusted=False, source=source, archive=archive)
+            return store.save_skill(
+                skill, text, contents, user=user, untrusted=False, source=source, archive=archive, read=read
+            )
 
     def store_form(self, skill: Skill) -> Skill:
         """Files that were imported are marked as text of strangers."""
         folder, text, contents = read_skill_form(self.request.data, self.request.FILES)
         user = self.request.user
         source = client_address(self.request)
+        read = document.parse_skill_document(text, folder)
         archive = store.store_changed(skill, text, contents, untrusted=True, folder=folder)
         with refusals("skill", user):
             return store.save_skill(
-                skill, text, contents, user=user, untrusted=True, source=source, folder=folder, archive=archive
+                skill, text, contents, user=user, untrusted=True, source=source, archive=archive, read=read
             )
 
     def freeze(self, skill: Skill, body: dict[str, Any]) -> SkillVersion:

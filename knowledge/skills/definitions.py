@@ -15,6 +15,7 @@ from agents.unknown import extra
 from knowledge.models import Skill
 
 from . import files, store
+from .document import Document, parse_skill_document
 
 CONTENT = ("text", "files", "untrusted")
 
@@ -30,9 +31,12 @@ class SkillKind:
     def __init__(self) -> None:
         # By the skill's name, and whether it is the live version.
         self.archives: dict[tuple[str, bool], StoredFile | None] = {}
+        self.documents: dict[tuple[str, bool], Document] = {}
 
     def prepare(self, definition: Definition, *, owner: Any, actor: Any) -> None:
-        """Store the bytes of files, while no transaction is open. Raises Invalid, Conflict, TooLarge."""
+        """Read the text and store the bytes of files, while no transaction is open. Raises Invalid, Conflict,
+        TooLarge.
+        """
         for is_live, one in ((False, definition), (True, definition.get("live"))):
             if not one:
                 continue
@@ -40,6 +44,7 @@ class SkillKind:
             untrusted = bool(one.get("untrusted"))
             archive = files.store_archive(owner, definition["name"], contents, untrusted=untrusted)
             self.archives[definition["name"], is_live] = archive
+            self.documents[definition["name"], is_live] = parse_skill_document(one.get("text", ""))
 
     def abandon(self) -> None:
         """Delete the stored bytes that no row refers to."""
@@ -101,13 +106,21 @@ class SkillKind:
         row.name = definition["name"]
         share_definition(row, definition.get("team"))
         if definition.get("live"):
-            save_skill_definition(row, definition["live"], actor, self.archives.get((row.name, True)))
+            self.save_content(row, definition["live"], actor, is_live=True)
             publish_skill_definition(row, actor)
-        save_skill_definition(row, definition, actor, self.archives.get((row.name, False)))
+        self.save_content(row, definition, actor, is_live=False)
         if not definition.get("draft") and not definition.get("live"):
             publish_skill_definition(row, actor)
         carry(row)
         return row
+
+    def save_content(self, row: Skill, content: Definition, actor: Any, *, is_live: bool) -> None:
+        """Store the working row. Raises Invalid, Conflict, TooLarge."""
+        place = (row.name, is_live)
+        contents = read_defined_files(content)
+        marks: dict[str, Any] = {"untrusted": bool(content.get("untrusted")), "source": "definitions"}
+        prepared: dict[str, Any] = {"archive": self.archives.get(place), "read": self.documents.get(place)}
+        store.save_skill(row, content.get("text", ""), contents, user=actor, **marks, **prepared)
 
 
 def build_skill_content(row: Any) -> Definition:
@@ -151,14 +164,6 @@ def is_base64(one: Any) -> bool:
     if not isinstance(one, dict) or one.keys() != {"base64"}:
         return False
     return isinstance(one["base64"], str)
-
-
-def save_skill_definition(row: Skill, definition: Definition, actor: Any, archive: StoredFile | None) -> None:
-    """Store the working row. Raises Invalid, Conflict, TooLarge."""
-    text = definition.get("text", "")
-    untrusted = bool(definition.get("untrusted"))
-    contents = read_defined_files(definition)
-    store.save_skill(row, text, contents, user=actor, untrusted=untrusted, source="definitions", archive=archive)
 
 
 def read_defined_files(definition: Definition) -> dict[str, bytes]:

@@ -42,19 +42,23 @@ def save_skill(
     source: str = "",
     folder: str = "",
     archive: StoredFile | None = None,
+    read: document.Document | None = None,
 ) -> Skill:
     """Store the working row with this SKILL.md. `contents` are its other files; None: they stay as they are.
 
     An edit does not remove the mark `untrusted`. `archive`: of these contents (`files.store_archive`); without it their
-    bytes are stored first, so outside of a transaction. Raises Invalid, Conflict, TooLarge.
+    bytes are stored first. `read`: the text, as `document.parse_skill_document` reads it; without it that is done
+    first. Both take long, so callers in a transaction give them. Raises Invalid, Conflict, TooLarge.
     """
+    if read is None:
+        read = document.parse_skill_document(text, folder)
     listed = skill.files
     if contents is not None:
         listed = files.describe_skill_files(contents)
     if archive is None:
         archive = store_changed(skill, text, contents, untrusted=untrusted, folder=folder)
     with transaction.atomic():
-        return save_listed(skill, text, listed, archive, user=user, untrusted=untrusted, source=source, folder=folder)
+        return save_listed(skill, text, read, listed, archive, user=user, untrusted=untrusted, source=source)
 
 
 def store_changed(
@@ -74,16 +78,15 @@ def store_changed(
 def save_listed(
     skill: Skill,
     text: str,
+    read: document.Document,
     listed: list[dict[str, Any]],
     archive: StoredFile | None,
     *,
     user: Any,
     untrusted: bool,
     source: str,
-    folder: str,
 ) -> Skill:
     """Must be called in a transaction."""
-    read = document.parse_skill_document(text, folder)
     is_new = skill.pk is None
     if not is_new:
         skill.require_edit(user)

@@ -3,9 +3,7 @@
 import ipaddress
 import socket
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
@@ -16,7 +14,6 @@ from plumbing.waits import run_blocking
 LOOKUP_S = 10.0
 # Bits: whoever has an IPv6 address has all addresses of its network.
 IPV6_HOME = 64
-KNOWN_HOSTS: ContextVar[dict[str, list[str] | Exception]] = ContextVar("known_hosts", default={})  # noqa: B039
 # Each look-up holds a thread until the system's resolver gives up.
 LOOKUPS = threading.BoundedSemaphore(64)
 
@@ -53,39 +50,10 @@ def host_refusal(host: str, allowed: Iterable[str], *, must_resolve: bool = True
     if matches(host, allowed):
         return ""
     try:
-        addresses = known_or_resolved(host)
+        addresses = resolve(host)
     except (OSError, UnicodeError):
         return f"The host “{host}” cannot be found." if must_resolve else ""
     return "" if all(is_allowed(address, allowed) for address in addresses) else private(host)
-
-
-@contextmanager
-def resolve_hosts_first(urls: Iterable[str]) -> Iterator[None]:
-    """Resolve the hosts of these addresses now, so that `url_refusal` need not do so inside a transaction."""
-    answers: dict[str, list[str] | Exception] = {}
-    for url in urls:
-        try:
-            host = urlsplit(url).hostname
-            if host and host not in answers:
-                answers[host] = resolve(host)
-        except (OSError, UnicodeError) as error:
-            answers[host or ""] = error
-        except ValueError:
-            # It is no address, as its check will say.
-            continue
-    token = KNOWN_HOSTS.set(answers)
-    try:
-        yield
-    finally:
-        KNOWN_HOSTS.reset(token)
-
-
-def known_or_resolved(host: str) -> list[str]:
-    """Raises OSError, UnicodeError."""
-    answer = KNOWN_HOSTS.get().get(host.lower())
-    if isinstance(answer, Exception):
-        raise answer
-    return resolve(host) if answer is None else answer
 
 
 def private(host: str) -> str:

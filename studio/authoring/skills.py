@@ -73,10 +73,12 @@ def read_form(request: HttpRequest, skill: Skill) -> dict[str, Any]:
             raise Invalid(_("Choose an archive or a folder."), code="nothing_found")
         # Browsers send the ends of lines of a text area as CRLF.
         text = request.POST["text"].replace("\r\n", "\n")
-        return {"text": text, "contents": None, "untrusted": False, **by}
+        read = document.parse_skill_document(text)
+        return {"text": text, "contents": None, "untrusted": False, "read": read, **by}
     folder, text, contents = read_upload(request)
+    read = document.parse_skill_document(text, folder)
     archive = store.store_changed(skill, text, contents, untrusted=True, folder=folder)
-    return {"text": text, "contents": contents, "untrusted": True, "folder": folder, "archive": archive, **by}
+    return {"text": text, "contents": contents, "untrusted": True, "read": read, "archive": archive, **by}
 
 
 def read_upload(request: HttpRequest) -> tuple[str, str, dict[str, bytes]]:

@@ -67,6 +67,7 @@ def new_scene(db, api, stub, functions, monkeypatch):
     return make
 
 
+@pytest.mark.timeout(3600 if is_exhaustive() else 600)  # a hundred rounds take minutes on a busy machine
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_thing_is_deleted_twice_at_once_beside_its_run(new_scene, api, stub, kind):
     for number in range(ROUNDS):

@@ -14,6 +14,7 @@ SMALLEST = {
     "chains": ["--items", "2", "--schedules", "2", "--due", "2"],
     "circles": [],
     "flight": ["--runs", "10", "--seconds", "1"],
+    "floods": ["--seconds", "1", "--connections", "2", "schema"],
     "functions": ["--calls", "24"],
     "gateway": ["--count", "1", "--rounds", "1"],
     "interpreter": [],
@@ -21,7 +22,7 @@ SMALLEST = {
     "soak": ["--count", "10"],
 }
 # These start a site, which takes 15 to 40 seconds; `message` does so as well.
-LONG = {"chains", "flight", "functions", "gateway"}
+LONG = {"chains", "flight", "floods", "functions", "gateway"}
 EXHAUSTIVE = pytest.mark.exhaustive
 # Those without a size of their own take minutes; they are loaded with all that they import.
 LOADED = [

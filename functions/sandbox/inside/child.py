@@ -11,7 +11,7 @@ import resource
 import sys
 from typing import Any
 
-from . import confine, facades, files, modules, runtime
+from . import confine, facades, files, host_traces, modules, runtime
 from .channel import ANSWERS, HEADER, JOB, REPLY, Channel, readable
 
 _program: Any = None  # for profiles without stored code: the compiler or the reader
@@ -35,6 +35,7 @@ def preload(profile: str, packages: tuple[str, ...] = ()) -> None:
 
         interpreter.preload(packages)
         _rehearse_here()
+        host_traces.hide_host(packages)
         return
     facades.preload(profile, packages)
     if profile == modules.EXTENDED:
@@ -43,6 +44,7 @@ def preload(profile: str, packages: tuple[str, ...] = ()) -> None:
         extended.warm_up()
     facades.refuse_files(profile)
     _rehearse_here()
+    host_traces.hide_host(packages)
 
 
 def settle() -> None:

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 
-from . import confine, files, kernel, seccomp
+from . import confine, files, host_traces, kernel, seccomp
 
 USAGE = struct.Struct("<iddQ")  # wait status, user seconds, system seconds, peak resident kB
 _SPAWNED, _FAILED = b"C", b"E"
@@ -40,7 +40,8 @@ def main(arguments: list[str]) -> None:
     try:
         _start(control, arguments[1], *(tuple(filter(None, listed.split(","))) for listed in arguments[2:4]))
     except Exception as error:  # the host must be informed of any failure
-        control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
+        answer = {"error": f"{type(error).__name__}: {host_traces.describe_failure(error)}", "details": str(error)}
+        control.send(json.dumps(answer).encode())
         os._exit(1)
 
 

@@ -43,6 +43,7 @@ def test_people_may_do_what_the_model_says_and_no_more(seed):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(3600)  # a minute of CPU, which a busy machine may give in ten
 def test_ten_thousand_steps_of_new_people():
     """The seed depends on the day, so that each day tries other people."""
     first = int(time.time()) // 86_400 * 1_000

@@ -27,7 +27,7 @@ from .left_out import LeftOut
 from .markup import read_markup
 
 Tree = dict[str, Any]
-DEEPEST = 20  # parts in parts
+DEEPEST_PARTS = 20  # parts in parts
 MESSAGES = 5  # in each other
 PARTS = 500
 LONGEST = 2_000_000  # characters of a part that is read
@@ -106,7 +106,7 @@ class LetterReader:
         kind = get_part_kind(part)
         if kind.startswith("multipart/") and not part.get("parts") and isinstance(part.get("text"), str):
             part, kind = {**part, "kind": "text/plain"}, "text/plain"  # announced, but without a part
-        if depth > DEEPEST or self.count > PARTS:
+        if depth > DEEPEST_PARTS or self.count > PARTS:
             self.left_out.add("message", "The message has too many parts, or they stand too deep in each other.")
             return Letter(attached=[part])
         if kind == "multipart/encrypted" or "pkcs7-mime" in kind:
@@ -257,7 +257,7 @@ def get_part_kind(part: Tree) -> str:
 def find_leaves(part: Tree, depth: int = 0) -> Iterator[Tree]:
     """The files of an encrypted message. They are not read on."""
     inner = part.get("parts") or []
-    if not inner or depth > DEEPEST:
+    if not inner or depth > DEEPEST_PARTS:
         part["is_shown"] = True
         yield part
         return
