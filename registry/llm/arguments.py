@@ -223,9 +223,9 @@ def find_wanted_type(rule: dict[str, JSON]) -> str:
         for option in rule.get(key, []):
             if not isinstance(option, dict):
                 continue
-            wanted = find_wanted_type(option)
-            if wanted != "null":
-                return wanted
+            wanted_type = find_wanted_type(option)
+            if wanted_type != "null":
+                return wanted_type
     if "properties" in rule:
         return "object"
     return "string"

@@ -176,8 +176,8 @@ def shape_answer(schema: dict[str, JSON], message: str, results: list[tuple[str,
         if isinstance(value, dict):
             values |= value
     text = describe_results(results) or message
-    found = Finder(text, values).fill(schema)
-    return fill_required(schema, found, text)
+    arguments = Finder(text, values).fill(schema)
+    return fill_required(schema, arguments, text)
 
 
 def describe_results(results: list[tuple[str, JSON]]) -> str:

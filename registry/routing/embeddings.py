@@ -164,23 +164,23 @@ def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passin
     key_by_text = {text: f"embedding:{hash_json([*model, text])}" for text in texts}
     keys = list(key_by_text.values())
     with _lock:
-        known = {key: _vectors[key] for key in keys if key in _vectors}
-    known |= read_kept([key for key in keys if key not in known])
-    missing = {key: text for text, key in key_by_text.items() if key not in known}
+        vector_by_key = {key: _vectors[key] for key in keys if key in _vectors}
+    vector_by_key |= read_kept([key for key in keys if key not in vector_by_key])
+    missing = {key: text for text, key in key_by_text.items() if key not in vector_by_key}
     # One request for everything: the passing text goes first.
-    wanted = list(missing.values())
+    new_texts = list(missing.values())
     if passing is not None:
-        wanted.insert(0, passing)
-    fresh = embed_for_routing(provider, model_name, wanted)
+        new_texts.insert(0, passing)
+    fresh = embed_for_routing(provider, model_name, new_texts)
     answer = []
     if passing is not None:
         answer.append(fresh.pop(0))
     new = dict(zip(missing, fresh, strict=True))
     write_kept(new)
-    known |= new
+    vector_by_key |= new
     with _lock:
-        _vectors.update(known)
-    answer += [known[key_by_text[text]] for text in texts]
+        _vectors.update(vector_by_key)
+    answer += [vector_by_key[key_by_text[text]] for text in texts]
     return answer
 
 
