@@ -83,4 +83,5 @@ def main():
 def build_attack_source(attack: Attack, numbers: dict[str, int]) -> str:
     """The attack as a function, with this machine's system call numbers."""
     calls = ("socket", "mmap", "ptrace", "mount", "io_uring_setup")
-    return _PRELUDE.format(numbers={name: numbers[name] for name in calls}, body=attack.body)
+    needed = {name: numbers[name] for name in calls}
+    return _PRELUDE.format(numbers=needed, body=attack.body)

@@ -151,7 +151,8 @@ class Callbacks:
 
     def _take_part(self, payload: dict[str, Any]) -> None:
         """The limit on all bytes of a call bounds the pieces; the limit on notices, their number."""
-        number, data = payload.get("number"), payload.get("data")
+        number = payload.get("number")
+        data = payload.get("data")
         self._parts_taken += 1
         if type(number) is not int or not isinstance(data, str) or self._parts_taken > self._limits.max_notices:
             raise wire.HostileFrame("not a valid piece of a file")
@@ -224,30 +225,37 @@ class Callbacks:
         return action(payload["key"]) if operation == "kv_get" else action(payload["key"], payload.get("value"))
 
     def _save_file(self, number: int, payload: dict[str, Any]) -> Any:
+        # Pieces may have come before; the last one comes with the request.
         pieces = [*(self._parts or {}).pop(number, ()), payload.get("data")]
         save = getattr(self._host, "save_file", None)
         if save is None:
             raise LookupError("ctx.save_file is not available to this function")
-        name, media_type = payload.get("name"), payload.get("media_type")
-        if not all(isinstance(one, str) for one in (name, media_type, *pieces)):
+        name = payload.get("name")
+        media_type = payload.get("media_type")
+        if not all(isinstance(text, str) for text in (name, media_type, *pieces)):
             raise TypeError("the name and the data of a file must be text")
-        return save(name, b"".join(a2b_base64(piece, strict_mode=True) for piece in pieces), media_type)
+        content = b"".join(a2b_base64(piece, strict_mode=True) for piece in pieces)
+        return save(name, content, media_type)
 
     def _read_file(self, payload: dict[str, Any]) -> str:
         """A piece of an input file, as base64; empty at the end of the file."""
         read = getattr(self._host, "read_file", None)
         if read is None:
             raise LookupError("there are no files here")
-        file, offset, size = payload.get("file"), payload.get("offset"), payload.get("size")
+        file = payload.get("file")
+        offset = payload.get("offset")
+        size = payload.get("size")
         if not isinstance(file, str) or type(offset) is not int or type(size) is not int or min(offset, size) < 0:
             raise TypeError("name a file, an offset and a size")
-        return b2a_base64(read(file, offset, min(size, _PIECE)), newline=False).decode()
+        content = read(file, offset, min(size, _PIECE))
+        return b2a_base64(content, newline=False).decode()
 
     def _call(self, payload: dict[str, Any]) -> Any:
-        name, arguments = payload.get("name"), payload.get("arguments")
+        name = payload.get("name")
         if not isinstance(name, str) or name not in self._grants:
             names = ", ".join(sorted(self._grants)) or "none"
             raise LookupError(f"{str(name)[:100]!r} is not granted to this function (granted: {names})")
+        arguments = payload.get("arguments")
         if not isinstance(arguments, dict):
             raise TypeError("the arguments must be an object")
         with self._loan:
@@ -255,15 +263,14 @@ class Callbacks:
 
 
 def _notice_arguments(operation: str, payload: dict[str, Any]) -> dict[str, Any]:
+    message = str(payload.get("message", ""))
     if operation == "progress":
-        return {
-            "done": payload.get("done"),
-            "total": payload.get("total"),
-            "message": str(payload.get("message", ""))[:500],
-        }
+        return {"done": payload.get("done"), "total": payload.get("total"), "message": message[:500]}
+    level = str(payload.get("level", "info"))
     fields = payload.get("fields")
-    return {"message": str(payload.get("message", ""))[:4000], "level": str(payload.get("level", "info"))[:20],
-            "fields": fields if isinstance(fields, dict) else {}}  # fmt: skip
+    if not isinstance(fields, dict):
+        fields = {}
+    return {"message": message[:4000], "level": level[:20], "fields": fields}
 
 
 def _checked_requests(message: Any) -> list[Request]:

@@ -149,7 +149,8 @@ class Conversation:
 
     def _has_not_begun(self) -> bool:
         """Whether it ended without reading its job, so that nothing of the call has happened."""
-        return self._frames.was_reset and not self._frames.received and self._killed_for is None
+        frames = self._frames
+        return frames.was_reset and not frames.received and self._killed_for is None
 
     def _read(self) -> dict[str, Any] | None:
         for kind, payload in self._frames.read():
@@ -163,9 +164,10 @@ class Conversation:
         return None
 
     def _serve(self, message: Any) -> None:
-        self._answer(self._callbacks.serve(message))
-        if self._callbacks.wakeup is not None and self._wakeup is None:
-            self._wakeup = self._callbacks.wakeup
+        callbacks = self._callbacks
+        self._answer(callbacks.serve(message))
+        if callbacks.wakeup is not None and self._wakeup is None:
+            self._wakeup = callbacks.wakeup
             self._poller.register(self._wakeup, select.POLLIN)
 
     def _answer(self, answers: bytes | None) -> None:
@@ -184,21 +186,46 @@ class Conversation:
             self._kill("violation", "it closed its socket but did not end")
         usage = self.ending.usage()
         status, error = self._how(usage)
-        return Outcome(status=status, error=error, wall_ms=wall_ms, calls=self._callbacks.count, ending=self.ending,
-                       isolation=self._isolation, layers=self._layers)  # fmt: skip
+        return Outcome(
+            status=status,
+            error=error,
+            wall_ms=wall_ms,
+            calls=self._callbacks.count,
+            ending=self.ending,
+            isolation=self._isolation,
+            layers=self._layers,
+        )
 
     def _from_reply(self, reply: dict[str, Any], wall_ms: float, ending: Ending | None) -> Outcome:
-        status: Status = "ok" if reply["ok"] else _KINDS[reply["kind"]]
-        result, error = (reply.get("result"), None) if reply["ok"] else (None, _error(reply))
-        return Outcome(status, result, error, reply["printed"], reply.get("cut") is True, wall_ms, self._isolation,
-                       self._layers, (), self._callbacks.count, ending)  # fmt: skip
+        status: Status = "ok"
+        result = None
+        error = None
+        if reply["ok"]:
+            result = reply.get("result")
+        else:
+            status = _KINDS[reply["kind"]]
+            error = _error(reply)
+        return Outcome(
+            status=status,
+            result=result,
+            error=error,
+            printed=reply["printed"],
+            printed_cut=reply.get("cut") is True,
+            wall_ms=wall_ms,
+            isolation=self._isolation,
+            layers=self._layers,
+            calls=self._callbacks.count,
+            ending=ending,
+        )
 
     def _how(self, usage: Usage | None) -> tuple[Status, FunctionError]:
         """Whether we killed it; else the signal or exit code. A crash near the memory limit counts
         as a memory breach.
         """
-        if self._killed_for is not None:
-            return self._killed_for, FunctionError(*_KILLED[self._killed_for](self._limits, self._note))
+        reason = self._killed_for
+        if reason is not None:
+            words = _KILLED[reason](self._limits, self._note)
+            return reason, FunctionError(*words)
         if usage is None:
             return "crash", FunctionError("SandboxLost", "the sandbox's fork server died during the call")
         if not os.WIFSIGNALED(usage.status):
@@ -211,18 +238,18 @@ class Conversation:
             return "violation", FunctionError("SystemCall", "the function made a forbidden system call")
         if number == signal.SIGXCPU or usage.cpu_s >= self._limits.cpu_seconds:
             return "cpu", FunctionError("CpuLimit", f"used {usage.cpu_s:.1f} s of CPU time")
+        is_near_limit = usage.peak_kb >= _NEAR_LIMIT * self._limits.memory_mb * 1024
+        name = name_signal(number)
         if number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS):
-            if usage.peak_kb >= _NEAR_LIMIT * self._limits.memory_mb * 1024:
+            if is_near_limit:
                 return "memory", FunctionError("MemoryError", f"used more than {self._limits.memory_mb} MB")
-            return "crash", FunctionError(
-                "Crash",
-                f"the interpreter crashed ({name_signal(number)}), for example because of endless recursion in C code",
-            )
-        if number == signal.SIGKILL and usage.peak_kb >= _NEAR_LIMIT * self._limits.memory_mb * 1024:
-            return "memory", FunctionError(
-                "OutOfMemory", "the system ran out of memory and killed the function's process"
-            )
-        return "crash", FunctionError("Signal", f"the function's process was killed by {name_signal(number)}")
+            message = f"the interpreter crashed ({name}), for example because of endless recursion in C code"
+            return "crash", FunctionError("Crash", message)
+        if number == signal.SIGKILL and is_near_limit:
+            # Not by us: the kernel ends the largest process where memory is short.
+            message = "the system ran out of memory and killed the function's process"
+            return "memory", FunctionError("OutOfMemory", message)
+        return "crash", FunctionError("Signal", f"the function's process was killed by {name}")
 
 
 def name_signal(number: int) -> str:

@@ -85,8 +85,14 @@ class KeptChildren:
 
     def release(self, reuse: str | None = None) -> None:
         """End the children of one run, or all of them."""
+        ending = []
+        staying = []
         with self._lock:
-            ending = [kept for kept in self._idle if reuse in (None, kept.key[0])]
-            self._idle = [kept for kept in self._idle if reuse not in (None, kept.key[0])]
+            for kept in self._idle:
+                if reuse is None or kept.key[0] == reuse:
+                    ending.append(kept)
+                else:
+                    staying.append(kept)
+            self._idle = staying
         for kept in ending:
             kept.end()

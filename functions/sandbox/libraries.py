@@ -31,8 +31,11 @@ class Libraries:
 
     def modules_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """Raises KeyError if a library is neither offered nor the interpreter's."""
-        modules = self.interpreter | self.offered
-        return tuple(sorted({module for name in names for module in modules[name]}))
+        modules_by_library = self.interpreter | self.offered
+        modules: set[str] = set()
+        for name in names:
+            modules.update(modules_by_library[name])
+        return tuple(sorted(modules))
 
 
 NONE = Libraries()

@@ -40,10 +40,17 @@ class Limits:
         if self.timeout_s <= 0 or self.memory_mb <= 0 or self.output_kb <= 0:
             raise ValueError("limits must be positive")
         order = {
-            "timeout_s": self.timeout_s, "cpu_s": self.cpu_seconds, "memory_bytes": self.memory_mb << 20,
-            "output_bytes": self.output_kb << 10, "printed_chars": self.printed_kb << 10,
-        }  # fmt: skip
-        order |= {name: getattr(self, name) for name, usual in _ASKING.items() if getattr(self, name) != usual}
+            "timeout_s": self.timeout_s,
+            "cpu_s": self.cpu_seconds,
+            "memory_bytes": self.memory_mb << 20,
+            "output_bytes": self.output_kb << 10,
+            "printed_chars": self.printed_kb << 10,
+        }
+        # Only what differs from the child's own limits, because each call sends it.
+        for name, usual in _ASKING.items():
+            value = getattr(self, name)
+            if value != usual:
+                order[name] = value
         if self.kept_s != _KEPT_S:
             order["kept_s"] = self.kept_s
         object.__setattr__(self, "order", json.dumps(order)[1:-1].encode())
@@ -58,4 +65,7 @@ class Limits:
     @property
     def cpu_seconds(self) -> int:
         """Whole seconds, the unit of RLIMIT_CPU."""
-        return max(1, math.ceil(self.cpu_s if self.cpu_s is not None else self.timeout_s + 1))
+        seconds = self.cpu_s
+        if seconds is None:
+            seconds = self.timeout_s + 1
+        return max(1, math.ceil(seconds))

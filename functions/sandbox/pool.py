@@ -92,8 +92,10 @@ class Pool:
         Raises SandboxUnavailable if nothing can be compiled (see `manage.py doctor`), NoChild if
         the pool is too busy.
         """
+        imports = _sorted(allowed_imports)
         expect = {"is_async": is_async, "requires_context": requires_context, "input_schema": input_schema}
-        return list(self._compile(source, entry, _sorted(allowed_imports), safe_mode, expect, owner).refusals)
+        compiled = self._compile(source, entry, imports, safe_mode, expect, owner)
+        return list(compiled.refusals)
 
     def execute(
         self, source: str, arguments: Mapping[str, Any] | None = None, *, entry: str = "main",
@@ -129,11 +131,14 @@ class Pool:
     ) -> Outcome:  # fmt: skip
         try:
             order = call_order(arguments, context, limits)
-            callbacks = Callbacks(grants, host, limits, Loan(self._slots, owner))
+            loan = Loan(self._slots, owner)
+            callbacks = Callbacks(grants, host, limits, loan)
             call = _Call(compiled, order, limits, callbacks, min_isolation, cancellation)
             self._slots.take(self._queue_s, owner)
             try:
-                return self._call(call) if reuse is None else self._call_kept((reuse, owner, compiled, limits), call)
+                if reuse is None:
+                    return self._call(call)
+                return self._call_kept((reuse, owner, compiled, limits), call)
             finally:
                 self._slots.give_back(owner)
         except BadArguments as error:
@@ -154,10 +159,8 @@ class Pool:
         inside/interpreter.py.
         """
         program = interpreter(frozenset(self._servers.libraries.interpreter))
-        return self._execute(
-            program, {"code": code, "inputs": [dict(one) for one in inputs]}, limits, {}, None, host, "reduced",
-            session, owner, cancellation,
-        )  # fmt: skip
+        arguments = {"code": code, "inputs": list(map(dict, inputs))}
+        return self._execute(program, arguments, limits, {}, None, host, "reduced", session, owner, cancellation)
 
     def start(self) -> None:
         """Start the fork server of functions without libraries, and its spare children, for as long
@@ -239,9 +242,15 @@ class Pool:
 
         None if it took too much time or memory. Raises SandboxUnavailable, NoChild, BadArguments.
         """
-        limits = {"unpack": UNPACK_LIMITS, "openapi": DOCUMENT_LIMITS, "letter": DOCUMENT_LIMITS}.get(task, READ_LIMITS)
+        limits = READ_LIMITS
+        if task == "unpack":
+            limits = UNPACK_LIMITS
+        elif task in ("openapi", "letter"):
+            limits = DOCUMENT_LIMITS
         outcome = self._ask(READER, {"task": task, "parts": list(parts)}, limits, owner)
-        return outcome.result if outcome.ok else None
+        if not outcome.ok:
+            return None
+        return outcome.result
 
     def _ask(self, whom: Compiled, question: dict[str, Any], limits: Limits, owner: str | None) -> Outcome:
         """The answer of one of our own programs in a child with the usual limits."""
@@ -384,7 +393,9 @@ def _not_run(error: NoChild | SandboxUnavailable) -> Outcome:
 
 
 def _sorted(imports: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(imports))) if imports else ()
+    if not imports:
+        return ()
+    return tuple(sorted(set(imports)))
 
 
 def _refused(refusals: tuple[Refusal, ...]) -> Outcome:

@@ -130,10 +130,12 @@ def _examine() -> Report:
 def _layers(present: tuple[str, ...]) -> list[Finding]:
     findings = []
     for name in sorted(CORE | STRONG):
-        is_there = name in present
-        reason = "" if is_there else "not available on this machine"
-        hint = "" if is_there else _HINTS.get(name, "")
-        findings.append(Finding("layer", name, is_there, name in CORE, reason, hint))
+        is_core = name in CORE
+        if name in present:
+            findings.append(Finding("layer", name, True, is_core, "", ""))
+        else:
+            hint = _HINTS.get(name, "")
+            findings.append(Finding("layer", name, False, is_core, "not available on this machine", hint))
     return findings
 
 
@@ -145,18 +147,23 @@ def _attempt(pool: Pool, attack: Attack) -> Finding:
         return Finding("attack", attack.name, True, True, f"stopped: {outcome.status}")
     if outcome.ok:
         return Finding("attack", attack.name, False, True, "it succeeded", attack.hint)
-    reason = f"inconclusive: ended as {outcome.status!r}, expected {' or '.join(sorted(attack.statuses))}"
-    return Finding(
-        "attack", attack.name, False, False, reason, "Run `manage.py doctor` again when the machine is idle."
-    )
+    expected = " or ".join(sorted(attack.statuses))
+    reason = f"inconclusive: ended as {outcome.status!r}, expected {expected}"
+    hint = "Run `manage.py doctor` again when the machine is idle."
+    return Finding("attack", attack.name, False, False, reason, hint)
 
 
 def _judged(findings: tuple[Finding, ...], isolation: str, machine: str) -> Report:
     problems = []
     for finding in findings:
-        if finding.ok or (finding.name == "user_ns" and isolation == "full"):
-            continue  # root can drop its user id without a user namespace
-        word = "The attack" if finding.kind == "attack" else "The layer"
+        if finding.ok:
+            continue
+        if finding.name == "user_ns" and isolation == "full":
+            # Root can drop its user id without a user namespace.
+            continue
+        word = "The layer"
+        if finding.kind == "attack":
+            word = "The attack"
         problems.append(f"{word} {finding.name!r}: {finding.reason}. {finding.hint}".strip())
     if any(not finding.ok and finding.is_core for finding in findings):
         isolation = "none"

@@ -198,8 +198,11 @@ class ForkServers:
         servers = [server for profile, server in list(self.by_profile.items()) if profile not in self._kept]
         with_libraries = [server for server in servers if list_profile_libraries(server.profile)]
         with_libraries.sort(key=lambda server: -server.used_at)
+        too_many = with_libraries[MOST_WITH_LIBRARIES:]
         for server in servers:
-            is_one_too_many = server in with_libraries[MOST_WITH_LIBRARIES:]
-            idle_s = _IDLE_S if list_profile_libraries(server.profile) else REST_S
-            if is_one_too_many or (server.running <= 0 and now - server.used_at > idle_s):
+            longest_s = REST_S
+            if server in with_libraries:
+                longest_s = _IDLE_S
+            is_idle = server.running <= 0 and now - server.used_at > longest_s
+            if is_idle or server in too_many:
                 self.drop(server)

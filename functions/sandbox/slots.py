@@ -68,7 +68,10 @@ class Slots:
             self._start(owner)
 
     def _refuse_long_queue(self, owner: str | None) -> None:
-        if owner is not None and sum(one.owner == owner for one in self._waiting) >= self._queue:
+        if owner is None:
+            return
+        queued = sum(one.owner == owner for one in self._waiting)
+        if queued >= self._queue:
             raise NoChild(f"{self._queue} calls of the same owner are already waiting")
 
     def _wake(self) -> None:
@@ -83,7 +86,9 @@ class Slots:
         return [one for one in self._waiting if self._may_start(one.owner)]
 
     def _may_start(self, owner: str | None) -> bool:
-        return self._free > 0 and (owner is None or self._owners[owner] < self.share)
+        if self._free <= 0:
+            return False
+        return owner is None or self._owners[owner] < self.share
 
     def _start(self, owner: str | None) -> None:
         self._free -= 1

@@ -37,7 +37,8 @@ def write_answer(path: str, output: str, name: str = "") -> None:
 
 def encode_part(part: Part) -> bytes:
     """A long heading is kept whole: as the first line of the text."""
-    heading, text = part.get("heading", ""), part["text"]
+    heading = part.get("heading", "")
+    text = part["text"]
     if len(heading) > HEADING:
         text = f"{heading}\n{text}"
     written = text.encode("utf-8", "replace")

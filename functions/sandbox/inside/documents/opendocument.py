@@ -57,11 +57,13 @@ class Reader:
 
     def read_sheets(self, content: Any) -> Iterator[Part]:
         for table in content:
-            if strip_namespace(table.tag) == "table":
-                name = read_attribute(table, "name")
-                if read_attribute(table, "style-name") in self.hidden_styles:
-                    self.left_out.note(f"sheet {name}", HIDDEN_SHEET)
-                yield {"text": "\n".join(filter(None, self.read_rows(table))), "heading": name}
+            if strip_namespace(table.tag) != "table":
+                continue
+            name = read_attribute(table, "name")
+            if read_attribute(table, "style-name") in self.hidden_styles:
+                self.left_out.note(f"sheet {name}", HIDDEN_SHEET)
+            rows = filter(None, self.read_rows(table))
+            yield {"text": "\n".join(rows), "heading": name}
 
     def read_blocks(self, element: Any) -> Iterator[tuple[bool, str]]:
         """(whether it is a heading, text) of each paragraph and row, in order."""
@@ -130,9 +132,14 @@ class Reader:
             if strip_namespace(cell.tag) not in ("table-cell", "covered-table-cell"):
                 continue
             text = " ".join(text.strip() for _, text in self.read_inside(cell) if text.strip())
+            if not text:
+                text = read_attribute(cell, "value") or read_attribute(cell, "date-value")
+            times = 1
             repeated = read_attribute(cell, "number-columns-repeated")
-            times = min(int(repeated), REPEATED) if repeated.isdecimal() else 1
-            cells += [text or read_attribute(cell, "value") or read_attribute(cell, "date-value")] * times
+            if repeated.isdecimal():
+                # A sheet ends with a cell that is repeated up to its last column.
+                times = min(int(repeated), REPEATED)
+            cells += [text] * times
         while cells and not cells[-1]:
             cells.pop()
         return " | ".join(cells)

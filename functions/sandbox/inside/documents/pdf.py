@@ -139,19 +139,24 @@ class PicturesOfPage:
         """A fault in how a picture is described must not cost the text of the page."""
         if operator == b"Do":
             resources, scale = self.forms[-1]
-            self.forms.append((None, scale))  # for a picture too, because pypdf tells the end of each
+            # For a picture too, because pypdf tells the end of each.
+            self.forms.append((None, scale))
         try:
             if operator == b"Tr" and operands[0] == INVISIBLE:
                 self.is_recognised = True
             elif operator == b"INLINE IMAGE":
                 settings = operands["settings"]
                 width = settings.get("/W", settings.get("/Width"))
-                self.add(width, settings.get("/H", settings.get("/Height")), measure_area(matrix) * self.forms[-1][1])
+                height = settings.get("/H", settings.get("/Height"))
+                _, scale = self.forms[-1]
+                self.add(width, height, measure_area(matrix) * scale)
             elif operator == b"Do":
-                self.draw(find_object(resources, operands[0]), resources, measure_area(matrix) * scale)
+                drawn = find_object(resources, operands[0])
+                self.draw(drawn, resources, measure_area(matrix) * scale)
         except MemoryError:
             raise
-        except Exception:  # pypdf raises anything for damaged objects: count it as a large picture
+        # Pypdf raises anything for damaged objects: count it as a large picture.
+        except Exception:
             self.count += 1
             self.area = math.inf
 
@@ -164,14 +169,17 @@ class PicturesOfPage:
             return
         if drawn.get("/Subtype") == "/Image":
             self.add(drawn.get("/Width"), drawn.get("/Height"), scale)
-        else:
-            matrix = drawn.get("/Matrix")
-            inner = measure_area([float(number) for number in matrix]) if matrix else 1.0
-            self.forms[-1] = drawn.get("/Resources", resources), inner * scale
+            return
+        inner = 1.0
+        matrix = drawn.get("/Matrix")
+        if matrix:
+            inner = measure_area([float(number) for number in matrix])
+        self.forms[-1] = drawn.get("/Resources", resources), inner * scale
 
     def add(self, width: Any, height: Any, area: float) -> None:
         """Width and height are in pixels; the area is that on the page."""
-        if int(width or 0) * int(height or 0) >= FEWEST_PIXELS:
+        pixels = int(width or 0) * int(height or 0)
+        if pixels >= FEWEST_PIXELS:
             self.count += 1
             self.area += area
 
@@ -189,9 +197,15 @@ class PicturesOfPage:
 
 def find_object(resources: Any, name: Any) -> Any:
     """What a `Do` draws, or None if the page does not have it."""
-    objects = resources.get_object().get("/XObject") if resources is not None else None
-    drawn = objects.get_object().get(name) if objects is not None else None
-    return drawn.get_object() if drawn is not None else None
+    if resources is None:
+        return None
+    objects = resources.get_object().get("/XObject")
+    if objects is None:
+        return None
+    drawn = objects.get_object().get(name)
+    if drawn is None:
+        return None
+    return drawn.get_object()
 
 
 def measure_area(matrix: Any) -> float:

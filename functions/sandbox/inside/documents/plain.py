@@ -67,7 +67,9 @@ def find_wide_codec(content: bytes) -> str:
 def find_declared_charset(content: bytes) -> str:
     """The charset that a page or an XML document names in its beginning."""
     match = DECLARED.search(content[:2048])
-    return match[1].decode() if match and content.lstrip()[:1] == b"<" else ""
+    if not match or content.lstrip()[:1] != b"<":
+        return ""
+    return match[1].decode()
 
 
 def find_codec(name: str) -> str:

@@ -147,7 +147,8 @@ class Document:
 
     def note_drawing(self, properties: Any) -> None:
         """The alternative text of a picture or drawing is text."""
-        if description := read_attribute(properties, "descr").strip():
+        description = read_attribute(properties, "descr").strip()
+        if description:
             self.aside.append(f"[picture: {description}]")
 
     def add_chart(self, reference: Any) -> None:
@@ -182,14 +183,17 @@ class Document:
     def read_headers_and_footers(self) -> Iterator[str]:
         """Headers and footers, each text once."""
         for kind in ("header", "footer"):
-            texts = [self.read_plain_text(self.package.parse_part(name)) for name in list_targets(self.relations, kind)]
+            texts = []
+            for name in list_targets(self.relations, kind):
+                texts.append(self.read_plain_text(self.package.parse_part(name)))
             for text in dict.fromkeys(filter(None, texts)):
                 yield f"{kind.capitalize()}: {text}"
 
 
 def has_outline_level(properties: Any) -> bool:
     """Whether these properties make a paragraph a heading: 9 is the level of body text."""
-    return read_attribute(find_child(properties, "outlineLvl"), "val") not in ("", "9")
+    level = read_attribute(find_child(properties, "outlineLvl"), "val")
+    return level not in ("", "9")
 
 
 def is_heading_style(styles: dict[str, tuple[str, str, bool]], id: str) -> bool:
@@ -209,7 +213,9 @@ def choose_branch(alternative: Any) -> Any:
     for branch in branches:
         if any(strip_namespace(one.tag) == "t" and one.text for one in branch.iter()):
             return branch
-    return branches[0] if branches else ()
+    if not branches:
+        return ()
+    return branches[0]
 
 
 def find_elements(element: Any, name: str) -> Iterator[Any]:
@@ -225,4 +231,6 @@ def find_elements(element: Any, name: str) -> Iterator[Any]:
 def read_number(properties: Any, name: str, default: int) -> int:
     """At most 100: a damaged file must not make a row of a million empty cells."""
     text = read_attribute(find_child(properties, name), "val")
-    return min(int(text), 100) if text.isdecimal() else default
+    if not text.isdecimal():
+        return default
+    return min(int(text), 100)

@@ -40,8 +40,9 @@ class LeftOut:
     def entries(self) -> list[Entry]:
         entries: list[Entry] = []
         for (place, reason, is_lost), count in self.counts.items():
-            counted = place if count == 1 else f"{place} ({count} times)"
-            entries.append({"place": counted, "reason": reason, "is_lost": is_lost})
+            if count > 1:
+                place = f"{place} ({count} times)"
+            entries.append({"place": place, "reason": reason, "is_lost": is_lost})
         if self.more:
             reason = f"{self.more} more places are left out."
             entries.append({"place": "document", "reason": reason, "is_lost": True})

@@ -157,8 +157,7 @@ class Markup(html.parser.HTMLParser):
         """Python's parser raises for `<![x`; browsers read it as a comment up to the next `>`."""
         if self.rawdata[i : i + 9].lower() == "<!doctype" or self.rawdata.startswith("<!--", i):
             return super().parse_html_declaration(i)
-        end = self.rawdata.find(">", i + 2)
-        return end + 1 if end >= 0 else self.skip_rest(i)
+        return self.skip_to_bracket(i)
 
     def parse_comment(self, i: int, report: int = 1) -> int:
         """A comment that does not end hides the rest of the page, as in browsers."""
@@ -166,10 +165,15 @@ class Markup(html.parser.HTMLParser):
             if self.rawdata.startswith(short, i):
                 return i + len(short)
         end = self.rawdata.find("-->", i + 4)
-        other = self.rawdata.find("--!>", i + 4, end if end >= 0 else len(self.rawdata))
+        last = end
+        if last < 0:
+            last = len(self.rawdata)
+        other = self.rawdata.find("--!>", i + 4, last)
         if other >= 0:
             return other + len("--!>")
-        return end + len("-->") if end >= 0 else self.skip_rest(i)
+        if end >= 0:
+            return end + len("-->")
+        return self.skip_rest(i)
 
     def parse_starttag(self, i: int) -> int:
         """A tag that does not end hides the rest of the page, as in browsers."""
@@ -183,8 +187,13 @@ class Markup(html.parser.HTMLParser):
         return super().parse_endtag(i)
 
     def parse_pi(self, i: int) -> int:
+        return self.skip_to_bracket(i)
+
+    def skip_to_bracket(self, i: int) -> int:
         end = self.rawdata.find(">", i + 2)
-        return end + 1 if end >= 0 else self.skip_rest(i)
+        if end < 0:
+            return self.skip_rest(i)
+        return end + 1
 
     def skip_rest(self, i: int, what: str = "a comment") -> int:
         self.left_out.add("HTML", f"{len(self.rawdata) - i} characters stand in {what} that does not end.")
@@ -194,12 +203,16 @@ class Markup(html.parser.HTMLParser):
 
     @property
     def look(self) -> Look:
-        return self.open[-1].look if self.open else Look()
+        if not self.open:
+            return Look()
+        return self.open[-1].look
 
     @property
     def behind(self) -> styles.Color:
         """The color of the page; not known if a rule that is not read may set another."""
-        return None if self.sheet.has_unread_backgrounds else styles.WHITE
+        if self.sheet.has_unread_backgrounds:
+            return None
+        return styles.WHITE
 
     @property
     def is_hidden(self) -> bool:
@@ -254,7 +267,8 @@ class Markup(html.parser.HTMLParser):
 
     def end_one(self, place: int) -> None:
         """End one element alone: those in it stay open."""
-        self.counts[self.open.pop(place).name] -= 1
+        element = self.open.pop(place)
+        self.counts[element.name] -= 1
 
     def begin_body(self, tag: str, look: Look) -> None:
         """Only the first one counts."""
@@ -382,13 +396,16 @@ class Markup(html.parser.HTMLParser):
         """End all elements from this one on. Formatting in them goes on behind them, but not out of a cell."""
         ended = self.open[place:]
         del self.open[place:]
-        self.counts.subtract(one.name for one in ended)
         names = {one.name for one in ended}
-        self.is_behind_cell = bool(ended) and ended[0].name in CELLS or self.is_behind_cell
+        self.counts.subtract(one.name for one in ended)
+        if ended and ended[0].name in CELLS:
+            self.is_behind_cell = True
         if names & (CELLS | {"caption", "object", "template"}):
             return
-        begin = 1 if is_formatting else 0
-        self.unended += [one.name for one in ended[begin:] if one.hides]
+        if is_formatting:
+            # The element itself was ended by its own tag.
+            ended = ended[1:]
+        self.unended += [one.name for one in ended if one.hides]
         del self.unended[MOST_UNENDED:]
 
     # -- text --------------------------------------------------------------------------------------------------------
@@ -419,9 +436,12 @@ class Markup(html.parser.HTMLParser):
 
     def add_picture(self, attributes: Attributes) -> None:
         """Its alternative text; a picture is listed unless the page makes it too small for text."""
-        if alternative := attributes.get("alt", "").strip():
+        alternative = attributes.get("alt", "").strip()
+        if alternative:
             self.add(f"[picture: {alternative}]")
-        if not is_small(attributes.get("width"), 200) and not is_small(attributes.get("height"), 50):
+        is_narrow = is_small(attributes.get("width"), 200)
+        is_low = is_small(attributes.get("height"), 50)
+        if not is_narrow and not is_low:
             self.left_out.add("pictures", PICTURE)
 
     def handle_data(self, data: str) -> None:
@@ -432,8 +452,10 @@ class Markup(html.parser.HTMLParser):
             self.handle_silent(data)
         elif self.is_hidden and not self.reads_hidden:
             self.hidden_letters += len(data.strip())
+        elif look.is_verbatim:
+            self.add(self.keep_indents(data))
         else:
-            self.add(self.keep_indents(data) if look.is_verbatim else SPACES.sub(" ", data))
+            self.add(SPACES.sub(" ", data))
 
     def keep_indents(self, data: str) -> str:
         if not self.keeps_indents:
@@ -482,17 +504,24 @@ def is_tiny(declared: styles.Declarations, outer: Look) -> bool:
     size = declared.get("font-size")
     if size is None and "font" in declared:
         match = re.search(r"(?:^|\s)(\S+?)(?:/\S+)?\s+\S", declared["font"])
-        size = match[1] if match else None
-    if size is None or outer.is_tiny and size.endswith(("em", "%")) and not size.endswith("rem"):
+        if match:
+            size = match[1]
+    if size is None:
         return outer.is_tiny
+    is_relative = size.endswith(("em", "%")) and not size.endswith("rem")
+    if outer.is_tiny and is_relative:
+        # A part of a tiny size is tiny.
+        return True
     return styles.is_below(size, 2.0)
 
 
 def read_text_color(declared: styles.Declarations, attributes: Attributes, outer: Look, tag: str) -> styles.Color:
     """The color of the letters; None for one that is not known."""
-    value = declared.get("color") or (attributes.get("color", "").lower() if tag == "font" else "")
-    if tag == "body":
-        value = value or attributes.get("text", "").lower()
+    value = declared.get("color")
+    if not value and tag == "font":
+        value = attributes.get("color", "").lower()
+    if not value and tag == "body":
+        value = attributes.get("text", "").lower()
     if not value or value in ("inherit", "unset"):
         return outer.color
     return styles.read_color(value)

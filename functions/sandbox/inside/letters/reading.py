@@ -77,11 +77,16 @@ def read_here(tree: Tree, max_chars: int) -> dict[str, Any]:
     """The letter as JSON, for a process with limits: so much of its text, its whole length, and what else there is."""
     left_out = LeftOut()
     letter = LetterReader(left_out).read(tree)
-    attached = [
-        {"name": get_part_name(part), "kind": get_part_kind(part), "size": part.get("size")} for part in letter.attached
-    ]
-    return {"text": letter.text[:max_chars], "length": len(letter.text), "events": letter.events,
-            "left_out": left_out.entries(), "attached": attached}  # fmt: skip
+    attached = []
+    for part in letter.attached:
+        attached.append({"name": get_part_name(part), "kind": get_part_kind(part), "size": part.get("size")})
+    return {
+        "text": letter.text[:max_chars],
+        "length": len(letter.text),
+        "events": letter.events,
+        "left_out": left_out.entries(),
+        "attached": attached,
+    }
 
 
 class LetterReader:
@@ -251,7 +256,10 @@ class LetterReader:
 
 def get_part_kind(part: Tree) -> str:
     kind = part.get("kind")
-    return kind.partition(";")[0].strip().lower() if isinstance(kind, str) else ""
+    if not isinstance(kind, str):
+        return ""
+    # Without parameters such as the charset.
+    return kind.partition(";")[0].strip().lower()
 
 
 def find_leaves(part: Tree, depth: int = 0) -> Iterator[Tree]:
@@ -267,17 +275,24 @@ def find_leaves(part: Tree, depth: int = 0) -> Iterator[Tree]:
 
 def get_part_name(part: Tree) -> str:
     name = part.get("name")
-    return name if isinstance(name, str) else ""
+    if not isinstance(name, str):
+        return ""
+    return name
 
 
 def describe_part_place(part: Tree) -> str:
     name = get_part_name(part)
-    return f"{name} ({get_part_kind(part)})" if name else get_part_kind(part) or "message"
+    kind = get_part_kind(part)
+    if name:
+        return f"{name} ({kind})"
+    return kind or "message"
 
 
 def find_headers(part: Tree) -> dict[str, str]:
     headers = part.get("headers")
-    return {str(name).lower(): str(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
+    if not isinstance(headers, dict):
+        return {}
+    return {str(name).lower(): str(value) for name, value in headers.items()}
 
 
 def is_blank(text: str) -> bool:
@@ -290,7 +305,8 @@ def build_event_key(event: Event) -> tuple[str, str, str]:
 
 def describe_whole(event: Event) -> str:
     """The event with the organizer's description: used if the mail has no other text that says it."""
-    return "\n".join(filter(None, (describe_event(event), event.get("description", ""))))
+    texts = (describe_event(event), event.get("description", ""))
+    return "\n".join(filter(None, texts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -324,8 +340,12 @@ def choose_alternatives(texts: list[Alternative]) -> list[Alternative]:
 
 def is_contained(text: str, other: str) -> bool:
     """Whether nearly all words of a text stand in another, too. Addresses and pictures do not count."""
-    words, others = find_words(text), find_words(other)
-    return len(words & others) >= ENOUGH * len(words) and not find_numbers(words) - others
+    words = find_words(text)
+    others = find_words(other)
+    # A number that differs may be all that matters, such as a sum of money.
+    if find_numbers(words) - others:
+        return False
+    return len(words & others) >= ENOUGH * len(words)
 
 
 def find_words(text: str) -> set[str]:

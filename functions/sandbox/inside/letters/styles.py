@@ -66,12 +66,14 @@ class Sheet:
     def add_rule(self, selector: str, declarations: Declarations) -> None:
         match = SELECTOR.fullmatch(selector)
         if not match or not match[0] or self.count >= RULES:
-            is_background = "background" in declarations or "background-color" in declarations
-            self.has_unread_backgrounds = self.has_unread_backgrounds or is_background
+            if "background" in declarations or "background-color" in declarations:
+                self.has_unread_backgrounds = True
             return
         names = re.findall(r"[.#][\w-]+", match[2])
         element = match[1] or "*"
-        self.rules.setdefault(names[0] if names else element, []).append((element, frozenset(names), declarations))
+        # By what is rarest, so that few rules are looked at for each element.
+        key = names[0] if names else element
+        self.rules.setdefault(key, []).append((element, frozenset(names), declarations))
         self.count += 1
 
     def find_declarations(self, tag: str, attributes: dict[str, str]) -> Declarations:
@@ -168,7 +170,8 @@ def read_color(value: str) -> Color:
 def is_alike(one: Color, other: Color) -> bool:
     if one is None or other is None:
         return False
-    return sum(abs(left - right) for left, right in zip(one, other, strict=True)) <= ALIKE
+    difference = sum(abs(left - right) for left, right in zip(one, other, strict=True))
+    return difference <= ALIKE
 
 
 def find_background(declarations: Declarations, attributes: dict[str, str], inherited: Color) -> Color:
