@@ -120,11 +120,14 @@ def refuse_function(refusals: list[checks.Refusal], what: str) -> None:
     if not refusals:
         return
     first = refusals[0]
-    if first.get("field", "source") == "source":
-        message = f"The function {what}: line {first['line']}: {first['message']}"
-    else:
-        message = f"The function {what}: {first['field']}: {first['message']}"
-    raise Invalid(message, code="refused", hint=first["hint"], details=refusals)
+    hint = first["hint"]
+    if first.get("field", "source") != "source":
+        raise Invalid(
+            f"The function {what}: {first['field']}: {first['message']}", code="refused", hint=hint, details=refusals
+        )
+    raise Invalid(
+        f"The function {what}: line {first['line']}: {first['message']}", code="refused", hint=hint, details=refusals
+    )
 
 
 def draft_hash(function: StoredFunction) -> str:
@@ -196,15 +199,13 @@ def refuse_red(function: StoredFunction, verdicts: list[testing.Verdict]) -> Non
     red = [verdict for verdict in verdicts if not verdict.ok]
     if not red:
         return
-    message = f"“{function}” was not published: one test failed."
+    hint = _("Fix the function or its tests; the details list each failed test.")
+    details = list_test_failures(red)
     if len(red) > 1:
-        message = f"“{function}” was not published: {len(red)} tests failed."
-    raise Invalid(
-        message,
-        code="tests_failed",
-        hint=_("Fix the function or its tests; the details list each failed test."),
-        details=list_test_failures(red),
-    )
+        raise Invalid(
+            f"“{function}” was not published: {len(red)} tests failed.", code="tests_failed", hint=hint, details=details
+        )
+    raise Invalid(f"“{function}” was not published: one test failed.", code="tests_failed", hint=hint, details=details)
 
 
 def list_test_failures(red: list[testing.Verdict]) -> list[dict[str, Any]]:

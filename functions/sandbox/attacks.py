@@ -20,7 +20,8 @@ class Attack:
     body: str
     statuses: frozenset[str]
     hint: str
-    timeout_s: float = 10.0  # generous, so that a busy machine is not mistaken for an insecure one
+    # Generous, so that a busy machine is not mistaken for an insecure one.
+    timeout_s: float = 10.0
 
 
 _ERROR = frozenset({"error"})

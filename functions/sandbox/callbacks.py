@@ -16,9 +16,12 @@ from typing import Any
 from . import wire
 from .limits import Limits
 
-_AT_ONCE = 10  # concurrent requests of one call
-_PIECE = 4 << 20  # bytes of an input file in one answer
-_THREADS = 32  # concurrent requests of all calls
+# Concurrent requests of one call.
+_AT_ONCE = 10
+# Bytes of an input file in one answer.
+_PIECE = 4 << 20
+# Concurrent requests of all calls.
+_THREADS = 32
 Request = tuple[int, str, dict[str, Any]]
 
 
@@ -113,7 +116,8 @@ class Callbacks:
         """
         requests = _checked_requests(message)
         self.count += len(requests)
-        if self.count > self._limits.max_calls:  # the child counts too, and raises an error at the limit
+        if self.count > self._limits.max_calls:
+            # The child counts too, and raises an error at the limit.
             raise wire.HostileFrame("too many calls")
         if len(requests) == 1:
             return _encoded([self._perform(*requests[0])], self._limits)
@@ -139,7 +143,8 @@ class Callbacks:
             self._take_part(payload)
             return
         self._notices += 1
-        if self._notices > self._limits.max_notices:  # the child drops those above the limit
+        if self._notices > self._limits.max_notices:
+            # The child drops those above the limit.
             raise wire.HostileFrame("too many log lines")
         action = getattr(self._host, operation, None) if operation in ("log", "progress") else None
         if action is None:
@@ -165,7 +170,8 @@ class Callbacks:
     def _open(self) -> deque[Request]:
         if self._queue is None:
             self._queue, self._done = deque(), queue.SimpleQueue()
-            self._closing = threading.Lock()  # a late thread must not write to a descriptor that was closed and reused
+            # A late thread must not write to a descriptor that was closed and reused.
+            self._closing = threading.Lock()
             self.wakeup, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         return self._queue
 

@@ -18,7 +18,8 @@ class Compiled:
     refusals: tuple[Refusal, ...] = ()
     bytecode: bytes = b""
     profile: str = "core"
-    order: bytes = b""  # the part that is sent to a child: JSON without braces
+    # The part that is sent to a child: JSON without braces.
+    order: bytes = b""
 
 
 CodeKey = tuple[str, str, tuple[str, ...], bool, str]

@@ -20,9 +20,11 @@ from .limits import GRACE_S, Limits
 from .outcome import FunctionError, Outcome, Status
 
 _NEAR_LIMIT = 0.8
-_PATIENCE_S = 1.0  # on a busy machine, a child that is ending may still wait for a CPU core; that is not a violation
+# On a busy machine, a child that is ending may still wait for a CPU core; that is not a violation.
+_PATIENCE_S = 1.0
 _MESSAGE_CHARS = 2000
-_FRAME_BYTES = 65536  # of a reply in addition to its result and printed text; mostly an error's text
+# Bytes of a reply in addition to its result and printed text; mostly an error's text.
+_FRAME_BYTES = 65536
 _KINDS: dict[str, Status] = {
     "memory": "memory",
     "timeout": "timeout",
@@ -50,12 +52,15 @@ class Conversation:
         )
         self._poller = select.poll()
         self._poller.register(child.sock, select.POLLIN)
-        self._wakeup: int | None = None  # answers that threads have finished
-        self.has_gone = False  # the child ended before it took the last job, so that job has not begun
+        # Answers that threads have finished.
+        self._wakeup: int | None = None
+        # The child ended before it took the last job, so that job has not begun.
+        self.has_gone = False
         self._deadline = 0.0
         self._killed_for: Status | None = None
         self._note = ""
-        self._stop: Callable[[], None] | None = None  # ends the host's work for the call
+        # Ends the host's work for the call.
+        self._stop: Callable[[], None] | None = None
 
     def run(
         self, job: bytes, callbacks: Callbacks, *, keep: bool = False, meanwhile: Callable[[], None] | None = None
@@ -71,11 +76,13 @@ class Conversation:
         callbacks.begin(self._deadline)
         self._stop = callbacks.stop
         reply = self._exchange(job, meanwhile)
-        wall_ms = int((time.monotonic() - began) * 1e6) / 1000  # same result as round(), ten times as fast
+        # Same result as round(), ten times as fast.
+        wall_ms = int((time.monotonic() - began) * 1e6) / 1000
         if reply is None:
             return self._without_reply(wall_ms)
         if not keep:
-            self._child.kill()  # it is ending on its own, unless its reply was forged
+            # It is ending on its own, unless its reply was forged.
+            self._child.kill()
         return self._from_reply(reply, wall_ms, None if keep else self.ending)
 
     def cancel(self) -> None:
@@ -116,7 +123,8 @@ class Conversation:
                     return False
                 sent += self._send_now(memoryview(frame)[sent:])
         except OSError:
-            return False  # it died before the frame arrived; its exit status gives the reason
+            # It died before the frame arrived; its exit status gives the reason.
+            return False
         return True
 
     def _send_now(self, frame: bytes | memoryview) -> int:
@@ -172,7 +180,8 @@ class Conversation:
 
     def _answer(self, answers: bytes | None) -> None:
         if answers is not None:
-            self._send(wire.frame(wire.ANSWERS, answers))  # if it fails, the time limit or the child's end decides
+            # If it fails, the time limit or the child's end decides.
+            self._send(wire.frame(wire.ANSWERS, answers))
 
     # Its end
 

@@ -12,7 +12,8 @@ from .limits import Limits
 
 _MAX_CALLS, _MAX_KEPT = 100, 16
 
-Key = tuple[str, str | None, Compiled, Limits]  # the run, the owner, the function and its limits
+# The run, the owner, the function and its limits.
+Key = tuple[str, str | None, Compiled, Limits]
 
 
 class KeptChild:
@@ -46,7 +47,8 @@ class KeptChildren:
     """
 
     def __init__(self) -> None:
-        self._idle: list[KeptChild] = []  # the longest idle child first; so few that comparing is faster than hashing
+        # The longest idle child first; so few that comparing is faster than hashing.
+        self._idle: list[KeptChild] = []
         self._lock = threading.Lock()
 
     def take(self, key: Key) -> KeptChild | None:

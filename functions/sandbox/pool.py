@@ -39,8 +39,10 @@ from .outcome import FunctionError, Outcome, Refusal
 from .servers import MOST_WITH_LIBRARIES, ForkServers
 from .slots import Loan, Slots
 
-_READ_AT_ONCE = 4  # for compiling and reading, in addition to running functions
-_TRIES = 20  # retries of a call that did not begin because its process had ended: more than there can be dead spares
+# For compiling and reading, in addition to running functions.
+_READ_AT_ONCE = 4
+# Retries of a call that did not begin because its process had ended: more than there can be dead spares.
+_TRIES = 20
 _UNREAD_ENDINGS = 8
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
@@ -220,7 +222,8 @@ class Pool:
             question = {"entry": entry, "imports": imports, "safe_mode": safe_mode}
             more = {"source": source, "expect": expect, "libraries": self._servers.libraries.offered}
             program = self._compile_in_child(question, more, owner)
-            if not is_too_much(program):  # the machine may only have been busy
+            if not is_too_much(program):
+                # The machine may only have been busy.
                 with self._cache_lock:
                     self._cache[key] = program, measure_compiled(key, program)
         return program
@@ -308,7 +311,8 @@ class Pool:
         if is_new:
             self._servers.refill(kept.server)
         elif kept.conversation.has_gone:
-            return self._call_kept(key, call)  # it died while it was idle
+            # It died while it was idle.
+            return self._call_kept(key, call)
         return outcome
 
     def _converse_with(self, kept: KeptChild, call: _Call, job: bytes) -> Outcome:
@@ -354,9 +358,11 @@ class Pool:
             try:
                 ending = self._unread.popleft()
             except IndexError:
-                return  # another thread was faster
+                # Another thread was faster.
+                return
             if not ending.is_in():
-                self._unread.append(ending)  # a caller is waiting: try again later
+                # A caller is waiting: try again later.
+                self._unread.append(ending)
                 return
             ending.usage()
 

@@ -46,7 +46,8 @@ _HINTS = {
 class Finding:
     """The finding for one layer or one attack: whether it is secure, the reason if not, and a fix."""
 
-    kind: str  # layer | attack
+    # Either layer or attack.
+    kind: str
     name: str
     ok: bool
     is_core: bool
@@ -172,7 +173,8 @@ def _judged(findings: tuple[Finding, ...], isolation: str, machine: str) -> Repo
 
 def _remember(report: Report) -> Report:
     if not report.ok or any(finding.reason.startswith("inconclusive") for finding in report.findings):
-        return report  # not stored for the whole boot: the cause may be fixed or temporary
+        # Not stored for the whole boot: the cause may be fixed or temporary.
+        return report
     path = _cache_path()
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
@@ -180,14 +182,16 @@ def _remember(report: Report) -> Report:
             json.dump(report.as_dict(), file)
         Path(name).replace(path)
     except OSError:
-        pass  # without the file, each process runs the self-test itself
+        # Without the file, each process runs the self-test itself.
+        pass
     return report
 
 
 def _cache_path() -> Path:
     """One file per boot, user namespace, user, interpreter and state of this package."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    namespace = str(os.stat("/proc/self/ns/user").st_ino)  # root in a container is a different root
+    # Root in a container is a different root.
+    namespace = str(os.stat("/proc/self/ns/user").st_ino)
     parts = [boot, namespace, str(os.getuid()), sys.executable, platform.python_version(), str(POLICY_VERSION)]
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         parts.append(f"{path.name}:{path.stat().st_mtime_ns}")

@@ -46,7 +46,8 @@ class Slots:
             return
         with self._lock:
             if waiting.turn.is_set():
-                return  # it was granted just now
+                # It was granted just now.
+                return
             self._waiting.remove(waiting)
             running, mine = self.size - self._free, self._owners[owner] if owner is not None else 0
         same = f", {mine} of the same owner, who can have at most {self.share}" if mine else ""
@@ -77,7 +78,8 @@ class Slots:
     def _wake(self) -> None:
         """Start as many calls as allowed, beginning with the owner who has the fewest in progress."""
         while ready := self._ready():
-            chosen = min(ready, key=lambda one: self._owners[one.owner])  # the first among equals
+            # The first among equals.
+            chosen = min(ready, key=lambda one: self._owners[one.owner])
             self._waiting.remove(chosen)
             self._start(chosen.owner)
             chosen.turn.set()

@@ -8,8 +8,10 @@ from typing import Any
 from .kinds import read_content
 from .report import LeftOut, Part, Refused, describe_refusal, limit_parts
 
-HEADING = 200  # characters
-BYTES = 10 << 20  # of the answer: the sandbox passes no larger file on
+# Characters of a heading.
+HEADING = 200
+# Bytes of the answer: the sandbox passes no larger file on.
+BYTES = 10 << 20
 
 
 def write_answer(path: str, output: str, name: str = "") -> None:

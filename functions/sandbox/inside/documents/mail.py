@@ -14,11 +14,14 @@ from ..letters.reading import CALENDARS, ENRICHED, HEADERS, MARKUP, MESSAGE, REP
 from . import pages, plain
 from .report import LeftOut, Part, Refused, describe_refusal
 
-DEEPEST = 5  # messages in messages
+# Messages in messages.
+DEEPEST = 5
 # What Python's parser raises for damaged headers and parameters, such as a number of 5,000 digits.
 HEADER_FAULTS = (email.errors.MessageError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
-BYTE_CODECS = ("utf-8", "cp1252")  # texts in them have no zero bytes
-Read = Callable[[bytes, str, LeftOut, int], Iterable[Part]]  # reads an attachment
+# Texts in them have no zero bytes.
+BYTE_CODECS = ("utf-8", "cp1252")
+# Reads an attachment.
+Read = Callable[[bytes, str, LeftOut, int], Iterable[Part]]
 
 
 def read_mail(content: bytes, left_out: LeftOut, read: Read, depth: int = 0) -> Iterator[Part]:

@@ -15,7 +15,8 @@ from typing import Any
 
 from .report import LeftOut, Part, Refused
 
-UNPACKED = 200 << 20  # bytes of all members of an archive
+# Bytes of all members of an archive.
+UNPACKED = 200 << 20
 MEMBERS = 20_000
 MAIN_TYPES = {"wordprocessingml": "word", "ms-word": "word", "spreadsheetml": "sheets", "ms-excel": "sheets",
               "presentationml": "slides", "ms-powerpoint": "slides"}  # fmt: skip

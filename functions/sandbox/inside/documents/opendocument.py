@@ -10,7 +10,8 @@ from .report import HIDDEN_SHEET, HIDDEN_SLIDE, PICTURE, LeftOut, Part, Refused
 
 MANIFEST = "META-INF/manifest.xml"
 ROWS = 200_000
-REPEATED = 50  # empty cells in a row that are shown
+# Empty cells in a row that are shown.
+REPEATED = 50
 
 
 def read_opendocument(package: Package, left_out: LeftOut) -> Iterator[Part]:
@@ -43,8 +44,10 @@ def find_hidden_styles(root: Any) -> frozenset[str]:
 class Reader:
     def __init__(self, left_out: LeftOut, hidden_styles: frozenset[str]) -> None:
         self.left_out, self.hidden_styles = left_out, hidden_styles
-        self.aside: list[str] = []  # lines of frames and notes that belong below the present paragraph
-        self.count = 0  # rows with content, of all tables
+        # Lines of frames and notes that belong below the present paragraph.
+        self.aside: list[str] = []
+        # Rows with content, of all tables.
+        self.count = 0
 
     def read_slides(self, content: Any) -> Iterator[Part]:
         number = 0

@@ -13,9 +13,12 @@ from .report import PICTURE, LeftOut, Part, Refused
 PAGES = 5000
 SCANNED = "The page is a picture: it needs OCR before it can be searched."
 INLINE_PICTURE = re.compile(rb"\bBI\b.{0,500}?\bID\b", re.DOTALL)
-FEWEST_PIXELS = 1000  # of a picture that holds a word
-SMALL_SHARE = 0.05  # of a page, such as a logo
-INVISIBLE = 3  # how programs that recognise text write it over a scanned page
+# The fewest pixels of a picture that holds a word.
+FEWEST_PIXELS = 1000
+# The share of a page that a logo and the like takes.
+SMALL_SHARE = 0.05
+# How programs that recognise text write it over a scanned page.
+INVISIBLE = 3
 ANNOTATIONS = ("/FreeText", "/Text", "/Highlight", "/Underline", "/StrikeOut", "/Stamp")
 
 
@@ -78,10 +81,12 @@ def read_notes(page: Any) -> list[str]:
         annotation = reference.get_object()
         kind = annotation.get("/Subtype")
         field = annotation
-        if "/T" not in annotation and "/Parent" in annotation:  # a box of a field that has several
+        if "/T" not in annotation and "/Parent" in annotation:
+            # A box of a field that has several.
             field = annotation["/Parent"].get_object()
         value = field.get("/V")
-        is_text = isinstance(value, str) and not value.startswith("/")  # the others are states of buttons
+        # The others are states of buttons.
+        is_text = isinstance(value, str) and not value.startswith("/")
         if kind == "/Widget" and is_text:
             notes.append(f"{field.get('/T', 'field')}: {value}")
         elif kind in ANNOTATIONS and annotation.get("/Contents"):
@@ -130,7 +135,8 @@ class PicturesOfPage:
 
     def __init__(self, page: Any) -> None:
         self.page = page
-        self.forms = [(page.get("/Resources"), 1.0)]  # the second figure: how much larger the form is drawn
+        # The second figure: how much larger the form is drawn.
+        self.forms = [(page.get("/Resources"), 1.0)]
         self.count = 0
         self.area = 0.0
         self.is_recognised = False

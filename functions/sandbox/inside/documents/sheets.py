@@ -21,10 +21,13 @@ from .office import (
 )
 from .report import HIDDEN_SHEET, PICTURE, LeftOut, Part, Refused
 
-ROWS = 200_000  # with content, of all sheets
-FAR = 50  # empty columns in a row that are shown; a cell after more of them is shown with its address
+# Rows with content, of all sheets.
+ROWS = 200_000
+# Empty columns in a row that are shown; a cell after more of them is shown with its address.
+FAR = 50
 REFERENCE = re.compile(r"([A-Z]{1,3})(\d+)")
-QUOTED = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|[_*].')  # parts of a number format that are no codes
+# Parts of a number format that are no codes.
+QUOTED = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|[_*].')
 BUILT_IN_DATES = frozenset([*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)])
 CHARTS = {"chartsheet": "chart", "dialogsheet": "dialog", "xlMacrosheet": "macro"}
 
@@ -179,7 +182,8 @@ class Workbook:
     def read_comments(self, name: str) -> Iterator[str]:
         threads = self.package.find_related(name, "threadedComment")
         lines = [line for part in threads for line in self.read_threads(part)]
-        if lines:  # the old comments repeat them
+        if lines:
+            # The old comments repeat them.
             yield from lines
             return
         for part in self.package.find_related(name, "comments"):

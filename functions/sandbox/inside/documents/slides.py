@@ -20,7 +20,8 @@ from .report import HIDDEN_SLIDE, PICTURE, LeftOut, Part, Refused
 
 SLIDES = 2000
 SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
-NUMBERS = ("sldNum", "dt", "ftr", "hdr", "sldImg")  # fields that each page of notes repeats
+# Fields that each page of notes repeats.
+NUMBERS = ("sldNum", "dt", "ftr", "hdr", "sldImg")
 
 
 def read_slides(package: Package, main: str, left_out: LeftOut) -> Iterator[Part]:

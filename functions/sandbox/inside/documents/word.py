@@ -18,7 +18,8 @@ from .office import (
 )
 from .report import PICTURE, LeftOut, Part
 
-HEADINGS = ("heading", "title", "überschrift", "titre", "título", "titolo")  # names of styles, also those of old files
+# Names of styles, also those of old files.
+HEADINGS = ("heading", "title", "überschrift", "titre", "título", "titolo")
 DELETED = ("del", "moveFrom")
 PASSED_OVER = frozenset(["rPr", "pPr", "instrText", "delText", "delInstrText", "sdtPr", "sdtEndPr", "tblPr", "sectPr"])
 
@@ -34,8 +35,10 @@ class Document:
     def __init__(self, package: Package, main: str, left_out: LeftOut) -> None:
         self.package, self.left_out = package, left_out
         self.relations = package.read_relations(main)
-        self.aside: list[str] = []  # lines of text boxes and notes that belong below the present paragraph
-        self.notes: dict[str, str] = {}  # also comments, by their kind and id
+        # Lines of text boxes and notes that belong below the present paragraph.
+        self.aside: list[str] = []
+        # Also comments, by their kind and id.
+        self.notes: dict[str, str] = {}
         self.headings = self.find_headings()
         for kind, tag in (("footnotes", "footnote"), ("endnotes", "endnote"), ("comments", "comment")):
             self.notes |= self.find_notes(kind, tag)
@@ -94,7 +97,8 @@ class Document:
         style = read_attribute(find_child(properties, "pStyle"), "val")
         if has_outline_level(properties) or style in self.headings:
             return True
-        return not self.headings and style.lower().startswith(HEADINGS)  # the file describes no styles
+        # The file describes no styles.
+        return not self.headings and style.lower().startswith(HEADINGS)
 
     def read_paragraph(self, element: Any) -> str:
         pieces: list[str] = []

@@ -9,10 +9,13 @@ from typing import Any
 from .left_out import LeftOut
 
 Event = dict[str, Any]
-Line = tuple[str, dict[str, str], str]  # name, parameters, value
-MOST = 20  # events of one calendar
+# The name, the parameters and the value.
+Line = tuple[str, dict[str, str], str]
+# Events of one calendar.
+MOST = 20
 PEOPLE = 200
-LONGEST = 5_000  # characters of a field
+# Characters of a field.
+LONGEST = 5_000
 WHAT = {"REQUEST": "Invitation", "CANCEL": "Cancelled event", "REPLY": "Answer to an invitation",
         "COUNTER": "Proposal of another time", "DECLINECOUNTER": "Refusal of another time"}  # fmt: skip
 FIELDS = {"UID": "uid", "SUMMARY": "summary", "LOCATION": "location", "STATUS": "status", "RRULE": "recurrence",
@@ -30,7 +33,8 @@ def read_events(text: str, left_out: LeftOut) -> list[Event]:
     fields: list[Line] = []
     for name, parameters, value in read_lines(text):
         if name == "BEGIN" and kind:
-            depth += 1  # an alarm in the event
+            # An alarm in the event.
+            depth += 1
         elif name == "BEGIN" and value.upper() in ("VEVENT", "VTODO", "VJOURNAL"):
             kind, fields = value.upper(), []
         elif name == "END" and depth:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-MOST_LEFT_OUT = 100  # entries of the list; the last one counts the others
-PLACE, REASON = 120, 300  # characters
+# Entries of the list; the last one counts the others.
+MOST_LEFT_OUT = 100
+# Characters of a place and of a reason.
+PLACE, REASON = 120, 300
 PICTURE = "Pictures are not read: text in them must be recognised (OCR) before."
-Entry = dict[str, Any]  # place, reason, and is_lost: false for a note on a text that is there
+# Has place, reason, and is_lost: false for a note on a text that is there.
+Entry = dict[str, Any]
 
 
 class LeftOut:

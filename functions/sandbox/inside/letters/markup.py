@@ -23,10 +23,12 @@ VOID = frozenset(
 # What no browser shows. Mail programs run no scripts, so they show `noscript`.
 UNSEEN = frozenset(["script", "style", "template", "head", "title", "datalist", "iframe", "object", "noembed",
                     "noframes", "audio", "video", "canvas", "dialog"])  # fmt: skip
-SILENT = frozenset(["script", "style", "head", "title", "template"])  # no text for people, whatever the page is for
+# No text for people, whatever the page is for.
+SILENT = frozenset(["script", "style", "head", "title", "template"])
 OF_HEAD = frozenset(["base", "basefont", "bgsound", "link", "meta", "title", "script", "noscript", "noframes", "style",
                      "template", "head", "html"])  # fmt: skip
-LONG_TITLE = 300  # characters
+# Characters of a title from which on it is a text.
+LONG_TITLE = 300
 BLOCKS = frozenset(
     ["p", "div", "br", "hr", "li", "tr", "table", "section", "article", "header", "footer", "main", "nav", "aside",
      "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "dl", "dt", "dd", "ul", "ol", "option", "caption", "form",
@@ -53,7 +55,8 @@ ENDS_P = BLOCKS - {"br", "caption", "option", "tr", "legend", "textarea", "table
     "hgroup",
     "search",
 }
-OF_TABLES = CELLS | {"tr", "tbody", "thead", "tfoot", "caption", "colgroup"}  # nothing outside of a table
+# These mean nothing outside of a table.
+OF_TABLES = CELLS | {"tr", "tbody", "thead", "tfoot", "caption", "colgroup"}
 IN_ITEMS = SPECIAL - {"address", "div", "p"}
 # A tag ends these open elements, if they stand above the nearest of the others.
 ENDED_BY: dict[str, tuple[frozenset[str], frozenset[str]]] = {
@@ -73,24 +76,32 @@ LINE_BREAKS = re.compile(r"(?<!\s)\s*\n\s*")
 AROUND_BREAK = re.compile(r"(?<![ \t])[ \t]*\n[ \t]*")
 INDENT = re.compile(r"(?<=\n)[ \t]+")
 SPACES = re.compile(r"[ \t\r\n\f]+")
-HUGE_REFERENCE = re.compile(r"&#(?:[0-9]{9,}|[xX][0-9a-fA-F]{9,});?")  # no character has such a number
-DEEPEST = 1_000  # open elements; deeper ones count as their parent
+# No character has such a number.
+HUGE_REFERENCE = re.compile(r"&#(?:[0-9]{9,}|[xX][0-9a-fA-F]{9,});?")
+# Open elements; deeper ones count as their parent.
+DEEPEST = 1_000
 MOST_UNENDED = 50
-PARSED = 1_000  # style attributes kept
+# Style attributes kept.
+PARSED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """How the text of an element looks, as far as that can hide it."""
 
-    is_gone: bool = False  # nothing in it is shown
-    is_invisible: bool = False  # unless an element in it is visible
-    is_tiny: bool = False  # unless an element in it has a size of its own
+    # Nothing in it is shown.
+    is_gone: bool = False
+    # Unless an element in it is visible.
+    is_invisible: bool = False
+    # Unless an element in it has a size of its own.
+    is_tiny: bool = False
     is_verbatim: bool = False
     color: styles.Color = None
     background: styles.Color = styles.WHITE
-    is_clear: bool = False  # its letters are transparent
-    is_silent: bool = False  # its text is not for people
+    # Its letters are transparent.
+    is_clear: bool = False
+    # Its text is not for people.
+    is_silent: bool = False
 
     @property
     def is_hidden(self) -> bool:
@@ -104,26 +115,31 @@ class Element:
 
     name: str
     look: Look
-    hides: bool  # by itself, wherever it stands
+    # By itself, wherever it stands.
+    hides: bool
 
 
 class Markup(html.parser.HTMLParser):
     """Collects the text of one page; `add` gets it piece by piece."""
 
     reads_hidden = False
-    keeps_indents = True  # of code
+    # Indents of code.
+    keeps_indents = True
 
     def __init__(self, left_out: LeftOut) -> None:
         super().__init__(convert_charrefs=True)
         self.left_out = left_out
         self.text: list[str] = []
         self.open: list[Element] = []
-        self.counts: Counter[str] = Counter()  # of open elements, by name
-        self.unended: list[str] = []  # names of formatting that goes on hiding behind the element that ended
+        # How many elements are open, by name.
+        self.counts: Counter[str] = Counter()
+        # Names of formatting that goes on hiding behind the element that ended.
+        self.unended: list[str] = []
         self.sheet = styles.Sheet()
         self.parsed: dict[str, styles.Declarations] = {}
         self.has_content = False
-        self.is_behind_cell = False  # in a row
+        # Whether a cell of the row has ended.
+        self.is_behind_cell = False
         self.title_letters = 0
         self.hidden_letters = 0
         self.lost_addresses = 0
@@ -132,7 +148,8 @@ class Markup(html.parser.HTMLParser):
 
     def read(self, source: str) -> None:
         """Read the whole page. Never raises: what Python's parser gives up on is left out, and listed."""
-        source = HUGE_REFERENCE.sub("\ufffd", source.replace("\0", ""))  # Python refuses to read such numbers
+        # Python refuses to read such numbers.
+        source = HUGE_REFERENCE.sub("\ufffd", source.replace("\0", ""))
         for sheet in find_sheets(source) if not self.reads_hidden else ():
             self.sheet.read(sheet)
         try:
@@ -220,7 +237,8 @@ class Markup(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes: Attributes = {}
-        for name, value in attrs:  # of equal ones, browsers take the first
+        for name, value in attrs:
+            # Of equal ones, browsers take the first.
             attributes.setdefault(name, value or "")
         self.end_head(tag)
         if tag not in OF_TABLES or self.is_in_table():
@@ -358,7 +376,8 @@ class Markup(html.parser.HTMLParser):
                 return
         if not self.counts[tag]:
             return
-        has_block = False  # a block in it stays open
+        # A block in it stays open.
+        has_block = False
         for place in range(len(self.open) - 1, -1, -1):
             name = self.open[place].name
             if name == tag and has_block:
@@ -422,7 +441,8 @@ class Markup(html.parser.HTMLParser):
         elif tag in ("input", "textarea"):
             self.add(f" {attributes.get('value') or attributes.get('placeholder') or ''} ")
         elif tag == "sup" and self.text and not self.text[-1][-1:].isspace():
-            self.add("^")  # or 10 to the third is read as 103
+            # Otherwise 10 to the third is read as 103.
+            self.add("^")
         elif tag == "a" and attributes.get("href", "").strip().lower().startswith(("http", "ftp:")):
             self.lost_addresses += 1
         elif tag in CELLS and self.is_behind_cell:

@@ -27,11 +27,15 @@ from .left_out import LeftOut
 from .markup import read_markup
 
 Tree = dict[str, Any]
-DEEPEST = 20  # parts in parts
-DEEPEST = 5  # messages in messages
+# Parts in parts.
+DEEPEST = 20
+# Messages in messages.
+DEEPEST = 5
 PARTS = 500
-LONGEST = 2_000_000  # characters of a part that is read
-ENOUGH = 0.8  # of the words of one text that stand in another that says the same
+# Characters of a part that is read.
+LONGEST = 2_000_000
+# The share of the words of a text that stand in another that says the same.
+ENOUGH = 0.8
 HEADERS = ("From", "To", "Cc", "Date", "Subject")
 MARKUP = frozenset(["text/html", "application/xhtml+xml", "text/x-amp-html", "text/xhtml"])
 ENRICHED = frozenset(["text/enriched", "text/richtext"])
@@ -110,7 +114,8 @@ class LetterReader:
         self.count += 1
         kind = get_part_kind(part)
         if kind.startswith("multipart/") and not part.get("parts") and isinstance(part.get("text"), str):
-            part, kind = {**part, "kind": "text/plain"}, "text/plain"  # announced, but without a part
+            # Announced, but without a part.
+            part, kind = {**part, "kind": "text/plain"}, "text/plain"
         if depth > DEEPEST or self.count > PARTS:
             self.left_out.add("message", "The message has too many parts, or they stand too deep in each other.")
             return Letter(attached=[part])
@@ -226,7 +231,8 @@ class LetterReader:
             self.left_out.add(describe_part_place(part), str(part.get("why") or "The invitation is an attachment."))
             return Letter(attached=[part])
         events = read_events(text[:LONGEST], self.left_out)
-        if not events and not is_blank(text):  # a calendar without an event says what it says
+        if not events and not is_blank(text):
+            # A calendar without an event says what it says.
             return Letter(text, attached=attached)
         part["is_shown"] = True
         fresh = [event for event in events if build_event_key(event) not in self.known_events]

@@ -10,12 +10,16 @@ import re
 from collections.abc import Iterator
 
 Declarations = dict[str, str]
-Color = tuple[int, int, int] | None  # None: it cannot be said, such as of a picture
+# None: it cannot be said, such as of a picture.
+Color = tuple[int, int, int] | None
 WHITE: Color = (255, 255, 255)
 COLORS: dict[str, Color] = {"white": WHITE, "black": (0, 0, 0), "snow": (255, 250, 250), "ivory": (255, 255, 240)}
-ALIKE = 24  # sum of the differences of red, green and blue that no reader sees
-FAR = -900.0  # pixels: outside of every window
-RULES = 2_000  # of a style sheet
+# Sum of the differences of red, green and blue that no reader sees.
+ALIKE = 24
+# Pixels: outside of every window.
+FAR = -900.0
+# Rules of a style sheet that are read.
+RULES = 2_000
 OF_SIGHT = frozenset(
     ["display", "visibility", "opacity", "font-size", "font", "color", "background", "background-color", "height",
      "max-height", "width", "max-width", "position", "text-indent", "clip", "clip-path", "transform"]
