@@ -112,7 +112,7 @@ def able(profiles: Sequence[Profile], capability: str) -> list[Profile]:
     for profile in profiles:
         if any(text.strip().lower() == phrase for text, _ in profile.capabilities):
             same.append(profile)
-        # Of a text without words everything would be a part.
+        # Without words it would be a part of every other capability.
         if not capability_words:
             continue
         if any(capability_words <= words for _, words in profile.capabilities):
