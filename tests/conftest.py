@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import django
+import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connection, connections
@@ -48,6 +49,9 @@ FOR_JOURNEYS = ("MUSTER_CHAOS_RUNS",)
 OTHER_SESSIONS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()"""
 children: list[int] = []
+# How long a busy machine takes says nothing about what is tested.
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("patient")
 
 
 def needs_database(item: pytest.Item) -> bool:
